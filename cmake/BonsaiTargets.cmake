@@ -1,0 +1,56 @@
+# Settings that every target shares, and the functions that declare libraries, plugins and programs.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(bonsai_options INTERFACE)
+# No contraction: a fused multiply-add happens where the source says so, and nowhere else (DESIGN §7).
+target_compile_options(bonsai_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(BONSAI_SANITIZE)
+  target_compile_options(bonsai_options INTERFACE
+    -fsanitize=${BONSAI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
+endif()
+
+# bonsai_library(NAME SOURCES... ) makes a static library inside the project; link what it needs with target_link_libraries.
+function(bonsai_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC bonsai_options)
+endfunction()
+
+# bonsai_plugin(NAME SOURCES...) makes lib/bonsai/lib${name}.so, exporting bonsai_backend_entry and nothing else.
+function(bonsai_plugin name)
+  add_library(${name} MODULE ${ARGN})
+  target_link_libraries(${name} PRIVATE bonsai_options bonsai_abi)
+  target_link_options(${name} PRIVATE
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/abi/plugin.map -Wl,--no-undefined)
+  set_target_properties(${name} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY ${BONSAI_PLUGIN_OUTPUT_DIRECTORY}
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/abi/plugin.map)
+endfunction()
+
+# bonsai_program(NAME SOURCES...) makes and installs bin/NAME.
+function(bonsai_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE bonsai_options)
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()

@@ -1,0 +1,119 @@
+// GGUF v2 and v3, read by mapping (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/base/mapped_file.h"
+#include "core/base/result.h"
+#include "core/quant/format.h"
+
+namespace bonsai::gguf {
+
+// Metadata value types, with the file format's numbers.
+enum class ValueType : uint32_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kUint16 = 2,
+  kInt16 = 3,
+  kUint32 = 4,
+  kInt32 = 5,
+  kFloat32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kUint64 = 10,
+  kInt64 = 11,
+  kFloat64 = 12,
+};
+
+// An array's elements stay in the file until asked for; every element has been checked to lie inside it.
+struct Array {
+  ValueType element_type;
+  uint64_t count;
+  std::span<const std::byte> payload;  // the encoded elements (strings: length u64, bytes)
+
+  // Elements of a string array, as views into the mapping. Precondition: element_type is kString.
+  std::vector<std::string_view> strings() const;
+  // Elements of any integer or bool array, widened. nullopt for other element types or values beyond int64.
+  std::optional<std::vector<int64_t>> integers() const;
+  // Elements of any numeric array as doubles; nullopt for other element types.
+  std::optional<std::vector<double>> numbers() const;
+};
+
+// A scalar keeps the type that the file gave it; strings are views into the mapping.
+struct Value {
+  ValueType type;
+  std::variant<uint64_t, int64_t, double, bool, std::string_view, Array> data;
+
+  std::optional<uint64_t> as_uint() const;  // any integer type that holds a value >= 0
+  std::optional<int64_t> as_int() const;
+  std::optional<double> as_number() const;  // any integer or float type
+  std::optional<bool> as_bool() const;
+  std::optional<std::string_view> as_string() const;
+  const Array *as_array() const;  // nullptr when it is not one
+};
+
+// One tensor as the file describes it. `shape` is in GGUF's order: shape[0] is the row length (columns), shape[1] the
+// rows.
+struct Tensor {
+  std::string_view name;
+  std::vector<uint64_t> shape;      // 1 to 4 extents, each >= 1
+  uint32_t gguf_type;               // as in the file
+  quant::Format format;             // resolved, id 42 included
+  uint64_t offset;                  // from the start of the data section
+  std::span<const std::byte> data;  // exactly rows * row_bytes
+
+  uint64_t columns() const { return shape[0]; }
+  uint64_t rows() const;  // product of the other extents
+};
+
+// A checked file. Every count, offset, length, alignment, type and overlap has been verified: what is here can be used.
+// Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File.
+class File {
+ public:
+  // Errors are one line beginning with the path: what field, at which byte offset, what was found and what was
+  // expected.
+  static Result<File> open(const std::string &path);
+  // The same over bytes in memory (tests, fuzzing). `name` stands for the path in messages.
+  static Result<File> parse(std::span<const std::byte> bytes, std::string name);
+
+  uint32_t version() const { return version_; }
+  uint64_t alignment() const { return alignment_; }
+  const std::string &path() const { return name_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+  // Things worth telling a person that are no errors: an id 42 that nothing decides, for one. One line each.
+  const std::vector<std::string> &warnings() const { return warnings_; }
+
+  // In file order.
+  const std::vector<std::pair<std::string_view, Value>> &metadata() const { return metadata_; }
+  const std::vector<Tensor> &tensors() const { return tensors_; }
+
+  const Value *find(std::string_view key) const;           // nullptr when absent
+  const Tensor *find_tensor(std::string_view name) const;  // nullptr when absent
+
+  // nullptr when the file came from parse().
+  const MappedFile *mapping() const { return mapping_ ? &*mapping_ : nullptr; }
+
+ private:
+  friend class Parser;
+  File() = default;
+  std::optional<MappedFile> mapping_;
+  std::string name_;
+  uint32_t version_ = 0;
+  uint64_t alignment_ = 32;
+  uint64_t file_bytes_ = 0;
+  std::vector<std::string> warnings_;
+  std::vector<std::pair<std::string_view, Value>> metadata_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<std::string_view, size_t> keys_;
+  std::unordered_map<std::string_view, size_t> tensor_names_;
+};
+
+}  // namespace bonsai::gguf

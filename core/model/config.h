@@ -1,0 +1,56 @@
+// A Qwen3 model's shape, read from GGUF metadata (DESIGN §6).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/gguf/file.h"
+
+namespace bonsai::model {
+
+// YaRN, arXiv:2309.00071. factor 1 with kind kNone means plain RoPE.
+struct RopeScaling {
+  enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;
+  double factor = 1;
+  uint32_t original_context = 0;
+  double attention_factor = 1;  // cos and sin are scaled by it
+  double beta_fast = 32;
+  double beta_slow = 1;
+};
+
+struct Config {
+  std::string name;  // general.name, or empty
+  uint32_t layers = 0;
+  uint32_t hidden = 0;  // embedding_length
+  uint32_t ffn = 0;     // feed_forward_length
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;  // attention.key_length == attention.value_length
+  uint32_t vocab = 0;     // rows of token_embd
+  uint32_t context = 0;   // context_length
+  float rms_eps = 1e-6f;
+  double rope_base = 10000;
+  RopeScaling rope_scaling;
+};
+
+// Reads and checks the metadata under "qwen3.". Refused with one line: another architecture, prism.hadamard.* keys, an
+// unknown rope.scaling.type, a missing or absurd number (names key, value and what was expected). When `token_embd` has
+// another row count than the metadata says, the tensor is right and `warnings` gets a line.
+Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings);
+
+// cos and sin for positions [0, positions), computed in float64 and rounded to float32, (positions, head_dim / 2)
+// row-major.
+struct RopeTable {
+  uint32_t positions = 0;
+  uint32_t pairs = 0;
+  std::vector<float> cos;
+  std::vector<float> sin;
+};
+RopeTable make_rope_table(const Config &config, uint32_t positions);
+
+// The angle of pair i at position 1, in float64, YaRN included; what make_rope_table multiplies by the position.
+std::vector<double> rope_frequencies(const Config &config);
+
+}  // namespace bonsai::model

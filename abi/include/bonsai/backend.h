@@ -1,0 +1,486 @@
+/*
+ * Bonsai backend interface, version 0.9.
+ *
+ * A backend is a shared object that exports one function, bonsai_backend_entry. It includes this header and nothing else
+ * of Bonsai's. The host loads it, asks for its table of functions and runs Qwen3-shaped decoder models through it.
+ *
+ * A backend implements the device functions and `gemv` (level 0); it may add whole layers (level 1) and whole forward
+ * passes (level 2). A NULL in the table means "not offered": the host then makes that level from the one below.
+ *
+ * Rules for every call
+ *
+ * Structs     Begin with `struct_size`, set to sizeof by whoever fills them. A reader uses a field only if struct_size
+ *             covers it; fields are only ever appended. Arrays of structs are arrays of pointers, so elements can grow.
+ *             An input struct shorter than its form in version 0.9 is BONSAI_INVALID_ARGUMENT.
+ * Unknown     Unknown flag bits and enum values are answered with BONSAI_UNSUPPORTED.
+ * Errors      A function returns a status. Its last argument may be NULL; if not, the callee fills it on failure. Output
+ *             arguments are untouched on failure, but where a function says otherwise. No exception, signal, abort,
+ *             exit or terminal output crosses this line; text goes to the log callback.
+ * Ownership   Who creates destroys, with the function that each creator names. Memory passed in is read or written during
+ *             the call only, but where a function says otherwise.
+ * Threads     [any]     may be called from any thread at any time, also at once.
+ *             [device]  the host serialises calls on one device and on all that was made from it (weights, sessions), but
+ *                       may make each from another thread. Calls on different devices run at once.
+ * Lifetime    A backend, once loaded, stays loaded until the process ends.
+ * Numbers     Little-endian, IEEE 754. Sizes count elements unless named bytes. Matrices are row-major.
+ *
+ * Legal after a failure: after BONSAI_OUT_OF_MEMORY everything, but the KV cache at the failed batch's positions is
+ * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called
+ * for that device, and succeed. After any other failure everything is as before the call.
+ */
+#ifndef BONSAI_BACKEND_H
+#define BONSAI_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BONSAI_ABI_MAJOR 0u
+#define BONSAI_ABI_MINOR 9u
+
+/* The name that the host looks up, and the visibility that the entry function needs. */
+#define BONSAI_BACKEND_ENTRY_NAME "bonsai_backend_entry"
+#if defined(_WIN32)
+#define BONSAI_BACKEND_EXPORT __declspec(dllexport)
+#else
+#define BONSAI_BACKEND_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* True if the struct behind `ptr` is large enough to hold `field`. */
+#define BONSAI_HAS_FIELD(ptr, type, field) ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Status and errors                                                                                                    */
+
+typedef uint32_t bonsai_status;
+enum {
+  BONSAI_OK = 0,
+  BONSAI_INVALID_ARGUMENT = 1, /* a caller's mistake: a null, a shape, an index out of range */
+  BONSAI_UNSUPPORTED = 2,      /* a legal request that this backend or device does not serve */
+  BONSAI_OUT_OF_MEMORY = 3,    /* host or device memory; the message says which and how much was asked for */
+  BONSAI_DEVICE_LOST = 4,      /* the device is gone: see "Legal after a failure" above */
+  BONSAI_INTERNAL = 5          /* the backend's own failure */
+};
+
+typedef struct bonsai_error {
+  uint32_t struct_size;
+  bonsai_status code;
+  char message[496]; /* NUL-terminated UTF-8, one line: what was wrong and what was expected */
+} bonsai_error;
+
+typedef uint32_t bonsai_log_level;
+enum { BONSAI_LOG_DEBUG = 0, BONSAI_LOG_INFO = 1, BONSAI_LOG_WARNING = 2, BONSAI_LOG_ERROR = 3 };
+
+/* `message` is one line without a newline, valid during the call. The host's callback may be called from any thread. */
+typedef void (*bonsai_log_fn)(void *context, bonsai_log_level level, const char *message);
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Weight formats                                                                                                       */
+
+/* How a row's blocks are laid out. A row is a whole number of blocks. f16 is IEEE binary16. */
+typedef uint32_t bonsai_dtype;
+enum {
+  BONSAI_DTYPE_F32 = 0,
+  BONSAI_DTYPE_F16 = 1,
+  BONSAI_DTYPE_BF16 = 2,
+  BONSAI_DTYPE_Q8_0 = 3,       /* 32 weights, 34 bytes: f16 d, 32 int8; w = q d */
+  BONSAI_DTYPE_Q4_0 = 4,       /* 32 weights, 18 bytes: f16 d, 16 bytes; w = (q - 8) d, weight j low nibble of byte j,
+                                  weight 16 + j its high nibble */
+  BONSAI_DTYPE_Q1_0_G128 = 5,  /* 128 weights, 18 bytes: f16 d, 16 bytes of bits, LSB first; bit 1 is +d, bit 0 is -d */
+  BONSAI_DTYPE_TQ2_0_G128 = 6, /* 128 weights, 34 bytes: f16 d, 32 bytes of 2-bit codes, low bits first;
+                                  w = (code - 1) d */
+  BONSAI_DTYPE_Q2_0_G64 = 7    /* 64 weights, 18 bytes: as TQ2_0_G128 with 64 weights a block */
+};
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Devices                                                                                                              */
+
+typedef struct bonsai_device bonsai_device;   /* made by device_open, ended by device_close */
+typedef struct bonsai_weight bonsai_weight;   /* made by weight_upload, ended by weight_free */
+typedef struct bonsai_session bonsai_session; /* made by session_create, ended by session_destroy */
+
+typedef uint32_t bonsai_kv_dtype;
+enum {
+  BONSAI_KV_F16 = 0,
+  BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0 */
+  BONSAI_KV_F32 = 2
+};
+
+typedef uint32_t bonsai_features;
+enum {
+  BONSAI_FEATURE_ADJUST = 1u << 0,        /* outputs take adjustments, a mask and a temperature */
+  BONSAI_FEATURE_TOKEN_CHAINING = 1u << 1, /* a token may be BONSAI_TOKEN_FROM_OUTPUT(j) */
+  BONSAI_FEATURE_DETERMINISTIC = 1u << 2,  /* a request's bytes do not depend on what else is in the batch */
+  BONSAI_FEATURE_BORROWS = 1u << 3         /* weight_upload may keep pointers under BONSAI_WEIGHT_BORROWED */
+};
+
+/* An option's key as the user writes it after `--backend-opt`, "cpu.threads" for one. */
+typedef struct bonsai_option_info {
+  uint32_t struct_size;
+  const char *key;
+  const char *help; /* one line, default included */
+} bonsai_option_info;
+
+/* Filled by device_info; strings and arrays belong to the backend and live as long as it is loaded. */
+typedef struct bonsai_device_info {
+  uint32_t struct_size;
+  bonsai_features features;
+  const char *name;                         /* "AMD EPYC 7B13", "NVIDIA H200" */
+  uint64_t memory_total_bytes;              /* 0: unknown */
+  uint64_t memory_free_bytes;               /* 0: unknown */
+  uint32_t n_options;
+  uint32_t n_kv_dtypes;
+  const bonsai_option_info *const *options; /* (n_options) */
+  const bonsai_kv_dtype *kv_dtypes;         /* (n_kv_dtypes), the preferred first; none at level 0 */
+  const uint32_t *block_sizes;              /* (n_block_sizes) tokens in a KV block, the preferred first */
+  uint32_t n_block_sizes;
+  uint32_t max_k;                           /* largest top-k; at least 1,024 if sessions are offered */
+} bonsai_device_info;
+
+typedef struct bonsai_option {
+  uint32_t struct_size;
+  const char *key;
+  const char *value;
+} bonsai_option;
+
+typedef struct bonsai_device_config {
+  uint32_t struct_size;
+  uint32_t n_options;
+  const bonsai_option *const *options; /* (n_options), read during device_open */
+  bonsai_log_fn log;                   /* NULL: no log. Callable until device_close returns */
+  void *log_context;
+} bonsai_device_config;
+
+/* What an open device is and holds. Strings live until device_close. */
+typedef struct bonsai_device_status {
+  uint32_t struct_size;
+  uint32_t threads;               /* threads that compute; 0 where the word means nothing */
+  const char *kernel;             /* which kernels run: "avx512", "portable", "sm_90a" */
+  uint64_t weight_bytes;          /* memory that weights occupy, without borrowed memory */
+  uint64_t borrowed_bytes;        /* host memory that weights keep pointers into */
+  uint64_t session_bytes;         /* memory that sessions occupy */
+  uint64_t memory_total_bytes;    /* 0: unknown */
+  uint64_t memory_free_bytes;     /* 0: unknown */
+} bonsai_device_status;
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Weights                                                                                                              */
+
+/* What a matrix is for; dtype_support answers with these bits and weight_upload is told them. */
+typedef uint32_t bonsai_weight_use;
+enum {
+  BONSAI_USE_MATRIX = 1u << 0,   /* y = W x */
+  BONSAI_USE_EMBEDDING = 1u << 1 /* rows are looked up by token id */
+};
+
+typedef uint32_t bonsai_weight_flags;
+enum {
+  BONSAI_WEIGHT_BORROWED = 1u << 0 /* `data` of every part outlives the weight unchanged: pointers may be kept */
+};
+
+/* Rows of one dtype. Several parts stack, in order, into one weight: Q, K and V, or gate and up. */
+typedef struct bonsai_weight_part {
+  uint32_t struct_size;
+  bonsai_dtype dtype;
+  uint64_t rows;
+  const void *data;    /* (rows, columns) in dtype's blocks; no alignment is promised */
+  uint64_t data_bytes; /* rows * columns / block weights * block bytes */
+} bonsai_weight_part;
+
+typedef struct bonsai_weight_desc {
+  uint32_t struct_size;
+  bonsai_weight_flags flags;
+  bonsai_weight_use uses; /* at least one bit */
+  uint32_t n_parts;       /* at least 1 */
+  uint64_t columns;
+  const bonsai_weight_part *const *parts; /* (n_parts) */
+  const char *name;                       /* for messages; NULL allowed */
+} bonsai_weight_desc;
+
+/* Filled by weight_upload: what became of the caller's memory. */
+typedef struct bonsai_weight_result {
+  uint32_t struct_size;
+  uint32_t borrowed; /* 1: the weight keeps pointers into at least one part; 0: the caller's memory is not needed any more */
+  uint64_t bytes;    /* memory that the weight occupies beside borrowed memory */
+} bonsai_weight_result;
+
+typedef struct bonsai_gemv_args {
+  uint32_t struct_size;
+  uint32_t n;          /* vectors; any number >= 1 */
+  const bonsai_weight *weight;
+  uint64_t first_row;
+  uint64_t rows;       /* first_row + rows <= rows of the weight, all parts together */
+  const float *x;      /* (n, columns), host memory */
+  float *y;            /* (n, rows), host memory; does not overlap x. Undefined on failure */
+} bonsai_gemv_args;
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Models and sessions                                                                                                  */
+
+/* Some consecutive rows of a weight. */
+typedef struct bonsai_weight_slice {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  const bonsai_weight *weight;
+  uint64_t first_row;
+  uint64_t rows;
+} bonsai_weight_slice;
+
+typedef uint32_t bonsai_layer_kind;
+enum { BONSAI_LAYER_DECODER = 0 /* attention, then a SwiGLU feed-forward network, each with a residual */ };
+
+/* One decoder layer. Slices and vectors are read during session_create; the weights that slices name outlive the session.
+ * For x (hidden) at position p:
+ *   h = rms_norm(x, attn_norm);  q = Wq h + q_bias;  k = Wk h + k_bias;  v = Wv h + v_bias
+ *   q = rope(rms_norm(q, q_norm), p) and k likewise, per head;  K and V are stored, rounded to the session's KV dtype
+ *   head i reads kv head i / (heads / kv_heads):  a = softmax(softmax_scale * q K^T) V  over stored positions 0..p
+ *   x += Wo a + o_bias;  h = rms_norm(x, ffn_norm);  x += Wdown (silu(Wgate h) * (Wup h))
+ */
+typedef struct bonsai_layer_spec {
+  uint32_t struct_size;
+  bonsai_layer_kind kind;
+  const bonsai_weight_slice *q;      /* (heads * head_dim, hidden) */
+  const bonsai_weight_slice *k;      /* (kv_heads * head_dim, hidden) */
+  const bonsai_weight_slice *v;      /* (kv_heads * head_dim, hidden) */
+  const bonsai_weight_slice *o;      /* (hidden, heads * head_dim) */
+  const bonsai_weight_slice *gate;   /* (ffn, hidden) */
+  const bonsai_weight_slice *up;     /* (ffn, hidden) */
+  const bonsai_weight_slice *down;   /* (hidden, ffn) */
+  const float *attn_norm;            /* (hidden) */
+  const float *ffn_norm;             /* (hidden) */
+  const float *q_norm;               /* (head_dim); NULL: no norm */
+  const float *k_norm;               /* (head_dim); NULL: no norm */
+  const float *q_bias;               /* (heads * head_dim); NULL: none */
+  const float *k_bias;               /* (kv_heads * head_dim); NULL: none */
+  const float *v_bias;               /* (kv_heads * head_dim); NULL: none */
+  const float *o_bias;               /* (hidden); NULL: none */
+} bonsai_layer_spec;
+
+/* Bits a backend must understand to run the model right; none are defined in 0.9. */
+typedef uint32_t bonsai_model_features;
+
+/* A model, or any contiguous run of its layers. Read during session_create. */
+typedef struct bonsai_model_spec {
+  uint32_t struct_size;
+  bonsai_model_features features;
+  uint32_t n_layers;            /* layers in this session */
+  uint32_t hidden;
+  uint32_t ffn;
+  uint32_t n_heads;
+  uint32_t n_kv_heads;          /* divides n_heads */
+  uint32_t head_dim;            /* even */
+  uint32_t vocab;               /* rows of embedding and head; 0 if the session has neither */
+  float rms_eps;                /* rms_norm(x, w) = w * x / sqrt(mean(x^2) + rms_eps) */
+  float softmax_scale;          /* 1 / sqrt(head_dim) */
+  uint32_t rope_dim;            /* leading elements of a head that are rotated, even; pairs are (i, i + rope_dim / 2) */
+  uint32_t rope_positions;      /* rows of the tables; every position is below it */
+  uint32_t reserved;            /* 0 */
+  const float *rope_cos;        /* (rope_positions, rope_dim / 2), scaling included */
+  const float *rope_sin;        /* (rope_positions, rope_dim / 2) */
+  const bonsai_layer_spec *const *layers; /* (n_layers) */
+  const bonsai_weight_slice *embedding;   /* (vocab, hidden); NULL: the batch brings hidden states */
+  const float *output_norm;               /* (hidden); NULL: no head in this session */
+  const bonsai_weight_slice *head;        /* (vocab, hidden); NULL: no head in this session */
+} bonsai_model_spec;
+
+/* Everything that a session allocates is allocated by session_create, in these sizes. */
+typedef struct bonsai_session_config {
+  uint32_t struct_size;
+  bonsai_kv_dtype kv_dtype;
+  uint32_t block_size;              /* tokens in a KV block: one of the device's block_sizes */
+  uint32_t n_blocks;                /* blocks in the pool */
+  uint32_t max_tokens;              /* most tokens in a batch */
+  uint32_t max_sequences;           /* most rows of a batch's block table */
+  uint32_t max_blocks_per_sequence; /* most columns of a batch's block table */
+  uint32_t max_outputs;             /* most outputs of a batch */
+  uint32_t max_k;                   /* largest k of an output */
+  uint32_t reserved;                /* 0 */
+} bonsai_session_config;
+
+typedef struct bonsai_session_memory {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t device_bytes; /* KV pool and scratch on the device */
+  uint64_t host_bytes;   /* the same in host memory; equal to device_bytes where the device is the host */
+} bonsai_session_memory;
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Batches and outputs                                                                                                  */
+
+/* As a token: the token that output j of the previous submit on this session selects (kind ARGMAX, or TOP_K's first). */
+#define BONSAI_TOKEN_FROM_OUTPUT(j) (-1 - (int32_t)(j))
+
+/* Tokens of any mix of sequences: one call serves prefill, decode and verification.
+ * Every layer stores K and V of all the batch's tokens before its attention, so that tokens of one sequence see each
+ * other. Token i attends to positions 0..positions[i] of its sequence. Writing a position again replaces it (rollback).
+ * Position p of a sequence lives in block block_table[sequence][p / block_size], at slot p % block_size.
+ * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes. */
+typedef struct bonsai_batch {
+  uint32_t struct_size;
+  uint32_t n_tokens;            /* 1..max_tokens */
+  const int32_t *tokens;        /* (n_tokens) ids or BONSAI_TOKEN_FROM_OUTPUT(j); NULL if `hidden` is given */
+  const float *hidden;          /* (n_tokens, hidden) input states where the session has no embedding; else NULL */
+  const uint32_t *positions;    /* (n_tokens) */
+  const uint32_t *sequences;    /* (n_tokens) rows of the block table */
+  const uint32_t *block_table;  /* (n_sequences, blocks_per_sequence); columns past a sequence's length are not read */
+  uint32_t n_sequences;
+  uint32_t blocks_per_sequence;
+} bonsai_batch;
+
+typedef uint32_t bonsai_output_kind;
+enum {
+  BONSAI_OUTPUT_LOGITS = 0, /* all logits */
+  BONSAI_OUTPUT_TOP_K = 1,  /* the k largest in falling order (ties: lower id first), log-sum-exp, asked-for ids */
+  BONSAI_OUTPUT_ARGMAX = 2, /* the largest (ties: lowest id) */
+  BONSAI_OUTPUT_HIDDEN = 3  /* the hidden state after the output norm */
+};
+
+/* One row that the caller wants. Adjustments need BONSAI_FEATURE_ADJUST and are applied to the logits in this order before
+ * anything is selected or returned:
+ *   1. for each (id, add, repeat): l = (l > 0 ? l / repeat : l * repeat) + add      2. mask: bit 0 means -infinity
+ *   3. l /= temperature (0 and 1: unchanged)
+ * Result pointers are written until forward_wait (or lm_head) returns, and must live that long; those that a kind does not
+ * name are ignored and may be NULL. Input arrays are read during the submitting call only. */
+typedef struct bonsai_output {
+  uint32_t struct_size;
+  bonsai_output_kind kind;
+  uint32_t token;               /* index into the batch */
+  uint32_t k;                   /* TOP_K: 1..max_k and at most vocab */
+  uint32_t n_ids;               /* TOP_K: ids whose logits are asked for; 0 allowed */
+  uint32_t n_adjustments;
+  const int32_t *ids;           /* (n_ids) */
+  const int32_t *adjust_ids;    /* (n_adjustments), each id once */
+  const float *adjust_add;      /* (n_adjustments) */
+  const float *adjust_repeat;   /* (n_adjustments), > 0; 1 changes nothing */
+  const uint32_t *mask;         /* (ceil(vocab / 32)) bit i % 32 of word i / 32; NULL: everything is allowed */
+  float temperature;
+  uint32_t reserved;            /* 0 */
+  float *logits;                /* LOGITS: (vocab) */
+  int32_t *top_ids;             /* TOP_K: (k); ARGMAX: (1) */
+  float *top_logits;            /* TOP_K: (k); ARGMAX: (1) */
+  float *id_logits;             /* TOP_K: (n_ids) */
+  float *log_sum_exp;           /* TOP_K: (1), over the whole vocabulary, after adjustments */
+  float *hidden;                /* HIDDEN: (hidden) */
+} bonsai_output;
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* The table                                                                                                            */
+
+/* Returned by bonsai_backend_entry; constant, lives as long as the backend is loaded. */
+typedef struct bonsai_backend_api {
+  uint32_t struct_size;
+  uint32_t abi_major;      /* BONSAI_ABI_MAJOR of the header it was built with */
+  uint32_t abi_minor;      /* BONSAI_ABI_MINOR likewise */
+  int32_t priority;        /* `--backend auto` tries the highest first; the CPU backend has 0 */
+  const char *name;        /* "cpu": letters, digits, '-' and '_' */
+  const char *version;     /* the backend's own, "0.1.0" */
+  const char *description; /* one line */
+
+  /* -------- Level 0, required -------- */
+
+  /* Writes how many devices can be opened. With none, writes 0, returns BONSAI_OK and says why in `error->message` (no
+   * driver, no permission); `error` may be NULL. [any] */
+  bonsai_status (*device_count)(uint32_t *count, bonsai_error *error);
+
+  /* Describes device `index` without opening it. The caller sets info->struct_size. [any] */
+  bonsai_status (*device_info)(uint32_t index, bonsai_device_info *info, bonsai_error *error);
+
+  /* Opens device `index`. An unknown option key is BONSAI_UNSUPPORTED, a bad value BONSAI_INVALID_ARGUMENT; both messages
+   * name the key. A device may be opened several times; each is independent. Ended by device_close. [any] */
+  bonsai_status (*device_open)(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
+                               bonsai_error *error);
+
+  /* Ends a device. Its sessions and weights have been ended before. NULL is allowed. [device] */
+  void (*device_close)(bonsai_device *device);
+
+  /* Writes the uses (bonsai_weight_use) that the device serves for `dtype`: 0 with BONSAI_OK if none. [device] */
+  bonsai_status (*dtype_support)(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error);
+
+  /* Brings a weight, stacked of parts, to the device. `result` may be NULL. Ended by weight_free. [device] */
+  bonsai_status (*weight_upload)(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
+                                 bonsai_weight_result *result, bonsai_error *error);
+
+  /* Frees a weight. No session that uses it is left. NULL is allowed. [device] */
+  void (*weight_free)(bonsai_device *device, bonsai_weight *weight);
+
+  /* y[i] = W x[i] for n vectors. Blocks until y is written. [device] */
+  bonsai_status (*gemv)(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error);
+
+  /* -------- Level 1: all five or none -------- */
+
+  /* Writes what session_create would allocate. Weights in `model` may be NULL here. [device] */
+  bonsai_status (*session_memory)(bonsai_device *device, const bonsai_model_spec *model,
+                                  const bonsai_session_config *config, bonsai_session_memory *memory,
+                                  bonsai_error *error);
+
+  /* Makes a session: scratch and the KV pool for a model on a device. A model that the backend cannot run right (an unknown
+   * feature bit or layer kind, an odd shape) is BONSAI_UNSUPPORTED. Ended by session_destroy. [device] */
+  bonsai_status (*session_create)(bonsai_device *device, const bonsai_model_spec *model,
+                                  const bonsai_session_config *config, bonsai_session **session, bonsai_error *error);
+
+  /* Ends a session. Submits still in flight are dropped; their results stay unwritten or partly written. NULL is allowed.
+   * [device] */
+  void (*session_destroy)(bonsai_session *session);
+
+  /* Runs layer `layer` (counted within the session) over the batch. `in` (n_tokens, hidden) is the layer's input; NULL: the
+   * state that the previous layer_encode left. `out` (n_tokens, hidden) receives the layer's output; NULL: it stays on the
+   * device. The batch's tokens and hidden are not read. [device] */
+  bonsai_status (*layer_encode)(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
+                                float *out, bonsai_error *error);
+
+  /* Output norm, head and selection. `in` (n_rows, hidden), output j reads row outputs[j]->token; NULL: the state that the
+   * previous layer_encode left, whose rows are its batch's tokens (n_rows then equals its n_tokens). [device] */
+  bonsai_status (*lm_head)(bonsai_session *session, const float *in, uint32_t n_rows,
+                           const bonsai_output *const *outputs, uint32_t n_outputs, bonsai_error *error);
+
+  /* -------- Level 2: both or none -------- */
+
+  /* Starts all layers and the head over a batch, and writes a ticket. n_outputs 0 is allowed (the KV cache is filled). At
+   * most two submits are in flight on a session, and they run in order. Arguments are checked here. [device] */
+  bonsai_status (*forward_submit)(bonsai_session *session, const bonsai_batch *batch,
+                                  const bonsai_output *const *outputs, uint32_t n_outputs, uint64_t *ticket,
+                                  bonsai_error *error);
+
+  /* Blocks until the ticket's results are written, and returns how its run ended. Each ticket is waited for once, in the
+   * order of submission. [device] */
+  bonsai_status (*forward_wait)(bonsai_session *session, uint64_t ticket, bonsai_error *error);
+
+  /* -------- Any level; NULL allowed -------- */
+
+  /* Copies whole KV blocks, all layers: sources[i] to destinations[i], in order. Runs after what was submitted before.
+   * [device] */
+  bonsai_status (*kv_copy)(bonsai_session *session, const uint32_t *sources, const uint32_t *destinations, uint32_t n,
+                           bonsai_error *error);
+
+  /* Writes positions [0, n_tokens) of a sequence, whose blocks are listed in order, in the canonical layout:
+   *   for each layer of the session: K (n_tokens, n_kv_heads, head_dim), then V likewise,
+   * elements in the session's KV dtype (F32 and F16 little-endian, Q8_0 as 34-byte blocks along head_dim). `bytes` is
+   * exactly n_layers * 2 * n_tokens * n_kv_heads * bytes of a head. Waits for what was submitted before. [device] */
+  bonsai_status (*kv_export)(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
+                             void *data, uint64_t bytes, bonsai_error *error);
+
+  /* The inverse of kv_export. [device] */
+  bonsai_status (*kv_import)(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
+                             const void *data, uint64_t bytes, bonsai_error *error);
+
+  /* Says what the open device is and how much memory is in use. The caller sets status->struct_size. [device] */
+  bonsai_status (*device_status)(bonsai_device *device, bonsai_device_status *status, bonsai_error *error);
+
+  /* Blocks until everything that was submitted on the device has run, and returns a sticky error if there is one. [device] */
+  bonsai_status (*synchronize)(bonsai_device *device, bonsai_error *error);
+} bonsai_backend_api;
+
+/* The one exported function. `host_major` and `host_minor` are the host's ABI version. Returns NULL when the backend cannot
+ * serve that major version; a backend built with another minor version returns its table all the same, and each side uses
+ * what both know: the table's struct_size says how far it reaches. [any] */
+typedef const bonsai_backend_api *(*bonsai_backend_entry_fn)(uint32_t host_major, uint32_t host_minor);
+BONSAI_BACKEND_EXPORT const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t host_minor);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* BONSAI_BACKEND_H */

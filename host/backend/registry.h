@@ -1,0 +1,76 @@
+// Finds, loads and checks backends, and chooses one (DESIGN §4).
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "host/backend/device.h"
+
+namespace bonsai::host {
+
+// A shared object that was loaded and whose table passed the checks. It stays loaded until the process ends.
+class Backend {
+ public:
+  // Loads `path`. The message says why not: no such file, not a shared object (the loader's words), no entry symbol, no
+  // support for our major version, a required function missing, one of a level's functions missing.
+  static Result<std::shared_ptr<const Backend>> load(const std::filesystem::path &path);
+
+  const std::filesystem::path &path() const { return path_; }
+  const std::string &name() const { return name_; }
+  const std::string &version() const { return version_; }
+  int priority() const { return api_.priority; }
+  // A full-sized copy of the plugin's table: fields that the plugin's struct_size does not cover are NULL.
+  const bonsai_backend_api &api() const { return api_; }
+  int level() const;  // 0, 1 or 2
+
+ private:
+  Backend() = default;
+  std::filesystem::path path_;
+  std::string name_, version_;
+  bonsai_backend_api api_{};
+};
+
+// Where backends are looked for, in order; a name that was found is not looked for again.
+struct SearchPath {
+  std::vector<std::filesystem::path> directories;
+  // BONSAI_BACKEND_PATH, then ../lib/bonsai from the program, then the installed LIBDIR/bonsai.
+  static SearchPath standard();
+};
+
+// One file that was considered: loaded, or why not.
+struct Candidate {
+  std::filesystem::path path;
+  std::string name;                        // from the file's name until the table says otherwise
+  std::shared_ptr<const Backend> backend;  // nullptr: rejected
+  std::string reason;                      // why it was rejected; empty otherwise
+  bool shadowed = false;                   // a backend of this name was found earlier in the search path
+};
+
+// Every libbonsai_*.so in the search path, in search order (by file name within a directory).
+std::vector<Candidate> discover(const SearchPath &search);
+
+// A line of the story of the choice: what was considered, and why it was not taken. Info level, warnings marked.
+using ChoiceLog = std::function<void(bonsai_log_level level, const std::string &line)>;
+
+struct BackendRequest {
+  std::string backend = "auto";       // "auto", a name, or a path (anything with a '/')
+  bool strict = false;                // what was asked for or an error; else fall back to the CPU with a warning
+  std::vector<DeviceOption> options;  // as the user gave them; each backend is sent only the keys it lists
+  SearchPath search = SearchPath::standard();
+};
+
+// Opens a device: `auto` takes the first that opens, highest priority first, the CPU last. Device 0 unless the option
+// "device=N" says otherwise. Errors: nothing opened (each reason), an option that no considered backend knows.
+Result<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log);
+
+// What remains to try, best first, after the backend `failed`; open_device uses it, and so does fail-over.
+Result<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log);
+
+}  // namespace bonsai::host

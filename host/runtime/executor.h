@@ -1,0 +1,60 @@
+// Runs batches through a model on a device, whatever level the backend offers: the whole forward pass in one call
+// (level 2), layer by layer (level 1), or composed here in float32 from matrix products (level 0).
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "host/runtime/device_model.h"
+
+namespace bonsai::host {
+
+struct ExecutorConfig {
+  uint32_t context = 0;      // positions of the RoPE table: no sequence grows beyond
+  uint32_t n_blocks = 0;     // KV blocks in the pool
+  uint32_t block_size = 32;  // must be among the device's block sizes where it offers sessions
+  bonsai_kv_dtype kv_dtype = BONSAI_KV_F16;
+  uint32_t max_tokens = 512;  // in one batch
+  uint32_t max_sequences = 1;
+  uint32_t max_blocks_per_sequence = 0;
+  uint32_t max_outputs = 1;
+};
+
+// One batch; see bonsai_batch for the rules. `tokens` are always ids here: an executor looks embeddings up itself where
+// the device cannot.
+struct Batch {
+  std::span<const int32_t> tokens;
+  std::span<const uint32_t> positions;    // as many as tokens
+  std::span<const uint32_t> sequences;    // as many as tokens; rows of the block table
+  std::span<const uint32_t> block_table;  // (n_sequences, blocks_per_sequence)
+  uint32_t n_sequences = 1;
+  uint32_t blocks_per_sequence = 0;
+};
+
+// A row of results that is wanted: filled by forward().
+struct Output {
+  uint32_t token = 0;         // index into the batch
+  std::vector<float> logits;  // all of them, (vocab)
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual const ExecutorConfig &config() const = 0;
+  virtual int level() const = 0;              // which way it runs: 0, 1 or 2
+  virtual uint64_t memory_bytes() const = 0;  // KV cache and scratch
+  // Computes the batch, stores its K and V, and fills every output's logits.
+  virtual BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) = 0;
+  // Copies whole KV blocks, all layers.
+  virtual BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) = 0;
+};
+
+// The best level that the backend offers, or `level` (0..2) if given; errors: UNSUPPORTED if that level is not offered.
+BackendResult<std::unique_ptr<Executor>> make_executor(const DeviceModel &model, const ExecutorConfig &config,
+                                                       int level = -1);
+
+}  // namespace bonsai::host

@@ -12,9 +12,16 @@
 #include "core/base/result.h"
 #include "core/gguf/file.h"
 
+namespace bonsai::gguf {
+class Writer;
+}
+
 namespace bonsai::text {
 
-enum class SpecialTokens { kParse, kPlain };  // kPlain: "<|im_end|>" in the text is eleven ordinary characters
+// How special tokens that are spelled out in a text are read. kParse: "<|im_end|>" is one token. kPlain: it is ten
+// ordinary characters, so that a user's words cannot forge a turn. User-defined tokens (GGUF type 4: "<think>",
+// "<tool_call>") carry no such power and are always one token, as in llama.cpp and Hugging Face's tokenizers.
+enum class SpecialTokens { kParse, kPlain };
 
 // Everything that makes a tokenizer, independent of the file it came from; what bonsai-convert writes into GGUF.
 struct TokenizerData {
@@ -23,28 +30,38 @@ struct TokenizerData {
   std::vector<std::string> merges;  // "left right", best first
   std::string pre;                  // GGUF's tokenizer.ggml.pre: "qwen2"
   std::optional<int32_t> bos, eos, pad;
+  std::vector<int32_t> more_eos;  // what ends a generation beside eos: GGUF's eot_token_id and eos_token_ids
   bool add_bos = false;
   std::string chat_template;  // Jinja source, or empty
 };
 
-// From `tokenizer.ggml.*` metadata; names the key that is missing or wrong.
+// From `tokenizer.ggml.*` metadata. Errors begin with the file's path and name the key that is missing or wrong.
 Result<TokenizerData> read_tokenizer(const gguf::File &file);
-// From the text of tokenizer.json and (may be empty) tokenizer_config.json, Hugging Face's layout.
+// From the text of tokenizer.json and (may be empty) tokenizer_config.json, Hugging Face's layout. Errors begin with
+// the file's name. What would change ids and has no place in TokenizerData (another normalizer, a split pattern that is
+// not in our table, tokens that strip spaces) is refused. Ids that nothing names become unused "[PADid]" tokens.
 Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json);
+// Sets the `tokenizer.*` keys that read_tokenizer() reads back. Call it before Writer::begin_data().
+void write_tokenizer(const TokenizerData &data, gguf::Writer &writer);
+// Appends unused "[PADid]" tokens up to `size`, so that there are as many tokens as rows in the embedding. Does nothing
+// where there are that many already.
+void pad_tokens(TokenizerData &data, size_t size);
 
 // Immutable after creation; every method may be called from any thread at once.
 class Tokenizer {
  public:
+  // Checks everything; errors name the `tokenizer.ggml.*` key and the element.
   static Result<Tokenizer> create(TokenizerData data);
   Tokenizer(Tokenizer &&) noexcept;
   Tokenizer &operator=(Tokenizer &&) noexcept;
   ~Tokenizer();
 
-  // Ids of `text` after NFC. Invalid UTF-8 is an error that names the byte offset. Nothing is added in front.
+  // Ids of `text` after NFC. Invalid UTF-8 is an error that names the byte offset. Nothing is added in front. Special
+  // tokens are looked for after NFC: a combining mark behind "<|im_end|>" that changes its last character undoes it.
   Result<std::vector<int32_t>> encode(std::string_view text, SpecialTokens special) const;
 
   // Bytes of one token, or of several joined: byte-level tokens become their bytes, control tokens their spelling when
-  // `show_control`, else nothing. Ids outside the vocabulary give nothing.
+  // `show_control`, else nothing (unused tokens likewise). Ids outside the vocabulary give nothing.
   std::string decode(std::span<const int32_t> ids, bool show_control = false) const;
 
   uint32_t size() const;

@@ -1,0 +1,150 @@
+// The tokenizer's keys in GGUF metadata (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer), both
+// ways.
+#include <limits>
+
+#include "core/gguf/file.h"
+#include "core/gguf/writer.h"
+#include "core/text/tokenizer.h"
+
+namespace bonsai::text {
+namespace {
+
+constexpr std::string_view kModel = "tokenizer.ggml.model";
+constexpr std::string_view kPre = "tokenizer.ggml.pre";
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+constexpr std::string_view kTokenType = "tokenizer.ggml.token_type";
+constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
+constexpr std::string_view kEos = "tokenizer.ggml.eos_token_id";
+constexpr std::string_view kPad = "tokenizer.ggml.padding_token_id";
+constexpr std::string_view kEndOfTurn = "tokenizer.ggml.eot_token_id";
+constexpr std::string_view kMoreEos = "tokenizer.ggml.eos_token_ids";
+constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
+constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
+
+// Reads one key after the other; every error begins with the file's path and the key.
+class MetadataReader {
+ public:
+  explicit MetadataReader(const gguf::File &file) : file_(file) {}
+
+  Result<std::string> string(std::string_view key) const {
+    const gguf::Value *value = file_.find(key);
+    if (value == nullptr) return missing(key);
+    const auto text = value->as_string();
+    if (!text) return fail("{}: {} is not a string", file_.path(), key);
+    return std::string(*text);
+  }
+
+  Result<std::vector<std::string>> strings(std::string_view key) const {
+    const gguf::Value *value = file_.find(key);
+    if (value == nullptr) return missing(key);
+    const gguf::Array *array = value->as_array();
+    if (array == nullptr || array->element_type != gguf::ValueType::kString) {
+      return fail("{}: {} is not an array of strings", file_.path(), key);
+    }
+    const std::vector<std::string_view> views = array->strings();
+    return std::vector<std::string>(views.begin(), views.end());
+  }
+
+  Result<std::vector<int32_t>> int32s(std::string_view key) const {
+    const gguf::Value *value = file_.find(key);
+    if (value == nullptr) return missing(key);
+    const gguf::Array *array = value->as_array();
+    const auto wide = array == nullptr ? std::nullopt : array->integers();
+    if (!wide) return fail("{}: {} is not an array of integers", file_.path(), key);
+    std::vector<int32_t> values;
+    values.reserve(wide->size());
+    for (const int64_t element : *wide) {
+      if (!fits(element)) {
+        return fail("{}: {}[{}] is {}; expected a 32-bit integer", file_.path(), key, values.size(), element);
+      }
+      values.push_back(static_cast<int32_t>(element));
+    }
+    return values;
+  }
+
+  // nullopt when the key is absent.
+  Result<std::optional<int32_t>> id(std::string_view key) const {
+    const gguf::Value *value = file_.find(key);
+    if (value == nullptr) return std::nullopt;
+    const auto id = value->as_int();
+    if (!id) return fail("{}: {} is not an integer", file_.path(), key);
+    if (!fits(*id)) return fail("{}: {} is {}; expected a token id", file_.path(), key, *id);
+    return static_cast<int32_t>(*id);
+  }
+
+  // `fallback` when the key is absent.
+  Result<bool> boolean(std::string_view key, bool fallback) const {
+    const gguf::Value *value = file_.find(key);
+    if (value == nullptr) return fallback;
+    const auto flag = value->as_bool();
+    if (!flag) return fail("{}: {} is not a bool", file_.path(), key);
+    return *flag;
+  }
+
+  bool has(std::string_view key) const { return file_.find(key) != nullptr; }
+
+ private:
+  tl::unexpected<Error> missing(std::string_view key) const { return fail("{}: {} is missing", file_.path(), key); }
+
+  static bool fits(int64_t value) {
+    return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+  }
+
+  const gguf::File &file_;
+};
+
+// Moves the value of `result` into `target`, or its error into `error`. Returns whether there was a value.
+template <class T>
+bool take(Result<T> result, T &target, Error &error) {
+  if (result) {
+    target = std::move(*result);
+  } else {
+    error = std::move(result.error());
+  }
+  return result.has_value();
+}
+
+}  // namespace
+
+Result<TokenizerData> read_tokenizer(const gguf::File &file) {
+  const MetadataReader reader(file);
+  const auto model = reader.string(kModel);
+  if (!model) return tl::unexpected(model.error());
+  if (*model != "gpt2") {
+    return fail("{}: {} is \"{}\"; expected \"gpt2\" (byte-level BPE)", file.path(), kModel, *model);
+  }
+  TokenizerData data;
+  std::optional<int32_t> end_of_turn;
+  Error error;
+  const bool complete =
+      take(reader.string(kPre), data.pre, error) && take(reader.strings(kTokens), data.tokens, error) &&
+      take(reader.int32s(kTokenType), data.types, error) && take(reader.strings(kMerges), data.merges, error) &&
+      take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
+      take(reader.id(kPad), data.pad, error) && take(reader.id(kEndOfTurn), end_of_turn, error) &&
+      take(reader.boolean(kAddBos, false), data.add_bos, error) &&
+      (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
+      (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
+  if (!complete) return tl::unexpected(std::move(error));
+  if (end_of_turn) data.more_eos.push_back(*end_of_turn);
+  return data;
+}
+
+void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
+  const auto set_id = [&](std::string_view key, std::optional<int32_t> id) {
+    if (id) writer.set_uint32(key, static_cast<uint32_t>(*id));
+  };
+  writer.set_string(kModel, "gpt2");
+  writer.set_string(kPre, data.pre);
+  writer.set_strings(kTokens, data.tokens);
+  writer.set_int32s(kTokenType, data.types);
+  writer.set_strings(kMerges, data.merges);
+  set_id(kBos, data.bos);
+  set_id(kEos, data.eos);
+  set_id(kPad, data.pad);
+  if (!data.more_eos.empty()) writer.set_int32s(kMoreEos, data.more_eos);
+  writer.set_bool(kAddBos, data.add_bos);
+  if (!data.chat_template.empty()) writer.set_string(kChatTemplate, data.chat_template);
+}
+
+}  // namespace bonsai::text

@@ -35,6 +35,11 @@ struct FormatTraits {
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
   // sum of w[i] * x[i] in float64 over decoded weights, in index order: the judge's dot product.
   double (*dot)(const std::byte *blocks, const double *x, size_t n);
+  // How many of the blocks hold an infinity or a NaN, in a scale or in a weight.
+  uint64_t (*count_nonfinite)(const std::byte *blocks, size_t n);
+  // How many of the 2-bit codes are 3, which a ternary kernel cannot represent. nullptr for formats that have no such
+  // code.
+  uint64_t (*count_code3)(const std::byte *blocks, size_t n);
 };
 
 // Every format, in the order of the enum.

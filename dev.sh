@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Everything a newcomer needs, on a bare Debian: set-up (the missing packages), build, run, test.
+#
+#   ./dev.sh run ARGS...     set-up, build, then build/bin/bonsai run ARGS
+#   ./dev.sh build           set-up and a release build into build/
+#   ./dev.sh test            set-up, build and the default tests
+#   ./dev.sh test --all      every test that this machine can run: also slow, gpu, packaging, and the suite under
+#                            ASan+UBSan in a build of its own
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# What the product needs, and what its tests need beside.
+packages=(g++ cmake ninja-build pkg-config
+  libboost-dev libboost-filesystem-dev libboost-program-options-dev libspdlog-dev libfmt-dev libtbb-dev
+  libpcre2-dev libutf8proc-dev nlohmann-json3-dev libexpected-dev)
+test_packages=(libgtest-dev libsimde-dev binutils)
+
+say() { printf 'dev.sh: %s\n' "$*" >&2; }
+
+# Runs a command with its output in a log, and shows the log only if it fails.
+quietly() {
+  local log=$1
+  shift
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    say "failed: $* (the whole log: $log)"
+    return 1
+  fi
+}
+
+install_missing() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "needs root or sudo to install: ${missing[*]}"; exit 1; }
+    as_root=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  local log
+  log=$(mktemp)
+  quietly "$log" "${as_root[@]}" apt-get update
+  quietly "$log" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+  rm -f "$log"
+}
+
+# configure PRESET DIRECTORY [CMAKE ARGS...]
+configure() {
+  local preset=$1 directory=$2
+  shift 2
+  mkdir -p "$directory"
+  quietly "$directory/configure.log" cmake --preset "$preset" "$@"
+}
+
+# build DIRECTORY TARGET
+build() {
+  say "building $2 in $1/"
+  quietly "$1/build.log" cmake --build "$1" --target "$2" -j "$(nproc)"
+}
+
+run_tests() {
+  local labels=(-LE '^(slow|gpu|packaging)$')
+  [ "${1:-}" = --all ] && labels=()
+  ctest --test-dir build --output-on-failure -j "$(nproc)" "${labels[@]}"
+  if [ "${1:-}" = --all ]; then
+    say "the suite again, under ASan and UBSan"
+    configure asan build-asan
+    build build-asan all
+    ctest --test-dir build-asan --output-on-failure -j "$(nproc)" -LE '^(slow|gpu|packaging)$'
+  fi
+}
+
+command=${1:-help}
+shift || true
+case $command in
+  run)
+    install_missing "${packages[@]}"
+    configure release build -DBONSAI_TESTS=OFF
+    build build all
+    exec build/bin/bonsai run "$@"
+    ;;
+  build)
+    install_missing "${packages[@]}"
+    configure release build -DBONSAI_TESTS=OFF
+    build build all
+    ;;
+  test)
+    case "${1:-}" in '' | --all) ;; *) say "unknown argument $1: expected nothing or --all"; exit 2 ;; esac
+    install_missing "${packages[@]}" "${test_packages[@]}"
+    configure release build -DBONSAI_TESTS=ON
+    build build all
+    run_tests "$@"
+    ;;
+  help | -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
+  *)
+    say "unknown command '$command': expected run, build or test"
+    exit 2
+    ;;
+esac

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -112,8 +112,9 @@ class File {
   std::vector<std::string> warnings_;
   std::vector<std::pair<std::string_view, Value>> metadata_;
   std::vector<Tensor> tensors_;
-  std::unordered_map<std::string_view, size_t> keys_;
-  std::unordered_map<std::string_view, size_t> tensor_names_;
+  // Positions in the two lists above, sorted by name. Not hash tables: a file could be made to collide in those.
+  std::vector<size_t> by_key_;
+  std::vector<size_t> by_tensor_name_;
 };
 
 }  // namespace bonsai::gguf

@@ -2,6 +2,7 @@
 // ways.
 #include <limits>
 
+#include "core/base/utf8.h"
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
 #include "core/text/tokenizer.h"
@@ -112,7 +113,7 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
   const auto model = reader.string(kModel);
   if (!model) return tl::unexpected(model.error());
   if (*model != "gpt2") {
-    return fail("{}: {} is \"{}\"; expected \"gpt2\" (byte-level BPE)", file.path(), kModel, *model);
+    return fail("{}: {} is {}; expected 'gpt2' (byte-level BPE)", file.path(), kModel, bonsai::quoted(*model));
   }
   TokenizerData data;
   std::optional<int32_t> end_of_turn;
@@ -145,6 +146,14 @@ void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
   if (!data.more_eos.empty()) writer.set_int32s(kMoreEos, data.more_eos);
   writer.set_bool(kAddBos, data.add_bos);
   if (!data.chat_template.empty()) writer.set_string(kChatTemplate, data.chat_template);
+}
+
+void pad_tokens(TokenizerData &data, size_t size) {
+  constexpr int32_t kUnused = 5;
+  while (data.tokens.size() < size) {
+    data.tokens.push_back(fmt::format("[PAD{}]", data.tokens.size()));
+    data.types.push_back(kUnused);
+  }
 }
 
 }  // namespace bonsai::text

@@ -1,0 +1,275 @@
+#include "core/text/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/base/utf8.h"
+#include "core/text/byte_alphabet.h"
+#include "core/text/merges.h"
+#include "core/text/nfc.h"
+#include "core/text/pre_tokenizer.h"
+#include "core/text/special_tokens.h"
+#include "core/text/token_index.h"
+#include "core/text/utf8.h"
+
+namespace bonsai::text {
+namespace {
+
+// GGUF's token types.
+constexpr int32_t kNormal = 1;
+constexpr int32_t kUnknown = 2;
+constexpr int32_t kControl = 3;
+constexpr int32_t kUserDefined = 4;
+constexpr int32_t kUnused = 5;
+constexpr int32_t kByte = 6;
+
+// Control tokens that end a turn or a document whether or not the file says so: Qwen's chat files name one as eos and
+// rely on the other, its base files the other way round.
+constexpr std::string_view kEndNames[] = {"<|im_end|>", "<|endoftext|>"};
+
+// NFC makes a text at most three times as long, and positions within a word are 32 bits.
+constexpr size_t kMostTextBytes = size_t{1} << 30;
+
+}  // namespace
+
+struct Tokenizer::State {
+  TokenizerData data;  // without the merges
+  TokenIndex index;
+  MergeTable merges;
+  PreTokenizer pre_tokenizer;
+  std::array<int32_t, 256> byte_tokens{};
+  SpecialMatcher parsed_tokens;        // control and user-defined
+  SpecialMatcher user_defined_tokens;  // what is a token even in plain text
+  std::vector<int32_t> ends;           // sorted
+
+  State(TokenizerData from, PreTokenizer pattern)
+      : data(std::move(from)), merges(data.merges.size()), pre_tokenizer(std::move(pattern)) {}
+
+  Result<void> check_tokens();
+  Result<void> check_ids() const;
+  Result<void> resolve_bytes();
+  Result<void> resolve_merges();
+  Result<int32_t> resolve_part(size_t merge, std::string_view spelling) const;
+  void collect_special_tokens();
+  void collect_ends();
+
+  Result<void> encode_words(std::string_view text, WordMerger &merger, std::vector<int32_t> &word,
+                            std::vector<int32_t> &ids) const;
+  void decode(int32_t id, bool show_control, std::string &out) const;
+  std::optional<int32_t> find(std::string_view spelling) const { return index.find(data.tokens, spelling); }
+};
+
+Result<void> Tokenizer::State::check_tokens() {
+  const std::vector<std::string> &tokens = data.tokens;
+  if (tokens.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return fail("tokenizer.ggml.tokens has {} elements; expected at most 2147483647", tokens.size());
+  }
+  if (data.types.size() != tokens.size()) {
+    return fail("tokenizer.ggml.token_type has {} elements; expected one for each of the {} tokens", data.types.size(),
+                tokens.size());
+  }
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    if (data.types[id] < kNormal || data.types[id] > kByte) {
+      return fail("tokenizer.ggml.token_type[{}] is {}; expected 1 to 6", id, data.types[id]);
+    }
+    if (find_invalid_utf8(tokens[id]) != std::string_view::npos) {
+      return fail("tokenizer.ggml.tokens[{}] is {}, which is not UTF-8", id, bonsai::quoted(tokens[id]));
+    }
+  }
+  if (const auto twin = index.build(tokens)) {
+    const std::string &spelling = tokens[static_cast<size_t>(*twin)];
+    return fail("tokenizer.ggml.tokens[{}] is {}, which is token {} already", *twin, bonsai::quoted(spelling),
+                *find(spelling));
+  }
+  return {};
+}
+
+Result<void> Tokenizer::State::check_ids() const {
+  const auto check = [&](std::string_view key, std::optional<int32_t> id) -> Result<void> {
+    if (!id || (*id >= 0 && static_cast<size_t>(*id) < data.tokens.size())) return {};
+    return fail("{} is {}; expected an id below {}, the number of tokens", key, *id, data.tokens.size());
+  };
+  for (const auto &[key, id] :
+       {std::pair{"tokenizer.ggml.bos_token_id", data.bos}, std::pair{"tokenizer.ggml.eos_token_id", data.eos},
+        std::pair{"tokenizer.ggml.padding_token_id", data.pad}}) {
+    if (auto ok = check(key, id); !ok) return ok;
+  }
+  for (const int32_t id : data.more_eos) {
+    if (auto ok = check("tokenizer.ggml.eot_token_id or an element of tokenizer.ggml.eos_token_ids", id); !ok)
+      return ok;
+  }
+  if (data.add_bos && !data.bos) {
+    return fail("tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
+  }
+  return {};
+}
+
+// Any byte may occur in a text, so every one must have a token.
+Result<void> Tokenizer::State::resolve_bytes() {
+  for (size_t byte = 0; byte < byte_tokens.size(); ++byte) {
+    std::string spelling;
+    append_utf8(spelling, kByteAlphabet[byte]);
+    const auto id = find(spelling);
+    if (!id)
+      return fail("tokenizer.ggml.tokens has no token for byte {:#04x}, spelled {}", byte, bonsai::quoted(spelling));
+    byte_tokens[byte] = *id;
+  }
+  return {};
+}
+
+Result<int32_t> Tokenizer::State::resolve_part(size_t merge, std::string_view spelling) const {
+  const auto id = find(spelling);
+  if (!id) {
+    return fail("tokenizer.ggml.merges[{}] is {}, but there is no token {}", merge, bonsai::quoted(data.merges[merge]),
+                bonsai::quoted(spelling));
+  }
+  return *id;
+}
+
+Result<void> Tokenizer::State::resolve_merges() {
+  std::string joined;
+  for (size_t rank = 0; rank < data.merges.size(); ++rank) {
+    const std::string_view merge = data.merges[rank];
+    const size_t space = merge.find(' ');
+    if (space == 0 || space + 1 >= merge.size() || merge.find(' ', space + 1) != merge.npos) {
+      return fail("tokenizer.ggml.merges[{}] is {}; expected two tokens with one space between them", rank,
+                  bonsai::quoted(merge));
+    }
+    joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
+    const auto left = resolve_part(rank, merge.substr(0, space));
+    if (!left) return tl::unexpected(left.error());
+    const auto right = resolve_part(rank, merge.substr(space + 1));
+    if (!right) return tl::unexpected(right.error());
+    const auto token = resolve_part(rank, joined);
+    if (!token) return tl::unexpected(token.error());
+    merges.add(*left, *right, {static_cast<uint32_t>(rank), *token});
+  }
+  data.merges = {};
+  return {};
+}
+
+void Tokenizer::State::collect_special_tokens() {
+  for (size_t id = 0; id < data.tokens.size(); ++id) {
+    const bool user_defined = data.types[id] == kUserDefined;
+    if (user_defined) user_defined_tokens.add(data.tokens[id], static_cast<int32_t>(id));
+    if (user_defined || data.types[id] == kControl) parsed_tokens.add(data.tokens[id], static_cast<int32_t>(id));
+  }
+  user_defined_tokens.finish();
+  parsed_tokens.finish();
+}
+
+void Tokenizer::State::collect_ends() {
+  ends = data.more_eos;
+  if (data.eos) ends.push_back(*data.eos);
+  for (const std::string_view name : kEndNames) {
+    const auto id = find(name);
+    if (id && data.types[static_cast<size_t>(*id)] == kControl) ends.push_back(*id);
+  }
+  std::sort(ends.begin(), ends.end());
+}
+
+Result<void> Tokenizer::State::encode_words(std::string_view text, WordMerger &merger, std::vector<int32_t> &word,
+                                            std::vector<int32_t> &ids) const {
+  WordCursor words(pre_tokenizer, text);
+  while (true) {
+    const auto bytes = words.next();
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->empty()) return {};
+    word.clear();
+    for (const char byte : *bytes) word.push_back(byte_tokens[static_cast<uint8_t>(byte)]);
+    merger.merge(word, ids);
+  }
+}
+
+void Tokenizer::State::decode(int32_t id, bool show_control, std::string &out) const {
+  if (id < 0 || static_cast<size_t>(id) >= data.tokens.size()) return;
+  const std::string &spelling = data.tokens[static_cast<size_t>(id)];
+  switch (data.types[static_cast<size_t>(id)]) {
+    case kUserDefined:
+      out += spelling;
+      break;
+    case kControl:
+    case kUnknown:
+    case kUnused:
+      if (show_control) out += spelling;
+      break;
+    default:
+      append_bytes_of_spelling(spelling, out);
+  }
+}
+
+Result<Tokenizer> Tokenizer::create(TokenizerData data) {
+  auto pattern = PreTokenizer::create(data.pre);
+  if (!pattern) return tl::unexpected(pattern.error());
+  if (find_invalid_utf8(data.chat_template) != std::string_view::npos) {
+    return fail("tokenizer.chat_template is not UTF-8 at byte offset {}", find_invalid_utf8(data.chat_template));
+  }
+  auto state = std::make_unique<State>(std::move(data), std::move(*pattern));
+  if (auto ok = state->check_tokens(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = state->check_ids(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = state->resolve_bytes(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = state->resolve_merges(); !ok) return tl::unexpected(ok.error());
+  state->collect_special_tokens();
+  state->collect_ends();
+  return Tokenizer(std::move(state));
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tokenizer::Tokenizer(Tokenizer &&) noexcept = default;
+Tokenizer &Tokenizer::operator=(Tokenizer &&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  if (text.size() > kMostTextBytes) {
+    return fail("text of {} bytes is too long to tokenize; expected at most {}", text.size(), kMostTextBytes);
+  }
+  if (const size_t offset = find_invalid_utf8(text); offset != std::string_view::npos) {
+    return fail("invalid UTF-8 at byte offset {}", offset);
+  }
+  const std::string normal = normalize_nfc(text);
+  const std::string_view view = normal;
+  const bool parse = special == SpecialTokens::kParse;
+  const SpecialMatcher &specials = parse ? state_->parsed_tokens : state_->user_defined_tokens;
+  WordMerger merger(state_->merges);
+  std::vector<int32_t> ids;
+  std::vector<int32_t> word;
+  for (size_t at = 0; at < view.size();) {
+    const auto match = specials.find(view, at);
+    const size_t end = match ? match->begin : view.size();
+    if (auto ok = state_->encode_words(view.substr(at, end - at), merger, word, ids); !ok) {
+      return tl::unexpected(ok.error());
+    }
+    if (match) ids.push_back(match->id);
+    at = match ? match->end : end;
+  }
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool show_control) const {
+  std::string out;
+  for (const int32_t id : ids) state_->decode(id, show_control, out);
+  return out;
+}
+
+uint32_t Tokenizer::size() const { return static_cast<uint32_t>(state_->data.tokens.size()); }
+std::optional<int32_t> Tokenizer::bos() const { return state_->data.bos; }
+std::optional<int32_t> Tokenizer::eos() const { return state_->data.eos; }
+bool Tokenizer::add_bos() const { return state_->data.add_bos; }
+const std::string &Tokenizer::chat_template() const { return state_->data.chat_template; }
+std::optional<int32_t> Tokenizer::find(std::string_view token) const { return state_->find(token); }
+
+bool Tokenizer::is_control(int32_t id) const {
+  return id >= 0 && static_cast<uint32_t>(id) < size() && state_->data.types[static_cast<size_t>(id)] == kControl;
+}
+
+bool Tokenizer::is_end_of_generation(int32_t id) const {
+  return std::binary_search(state_->ends.begin(), state_->ends.end(), id);
+}
+
+std::string_view Tokenizer::spelling(int32_t id) const {
+  if (id < 0 || static_cast<uint32_t>(id) >= size()) return {};
+  return state_->data.tokens[static_cast<size_t>(id)];
+}
+
+}  // namespace bonsai::text

@@ -1,0 +1,65 @@
+// The kernels of the CPU backend, one table of them for each instruction-set tier. All tiers give the same bytes
+// (DESIGN §7); a tier is chosen once, when a device is opened.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plugins/cpu/kernels/packed_matrix.h"
+
+namespace bonsai::cpu {
+
+// n rows of activations to int8. In each group: scale = amax / 127, code = x * (127 / amax) rounded to nearest even,
+// so |code| <= 127. amax below 2^-118: codes and scale 0 (127 / amax would overflow). A NaN or an infinity in the
+// group: codes 0 and scale NaN, so that every output becomes NaN and the host can refuse it.
+struct QuantizeArgs {
+  const float *x;   // (n, columns)
+  size_t x_stride;  // elements from row to row
+  uint32_t n;
+  uint64_t columns;  // a multiple of layout.group
+  ActivationLayout layout;
+  std::byte *rows;  // (n, QuantizedRow::bytes(layout, columns)), aligned to 64
+};
+
+// y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
+// the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
+//
+// Repacked formats: for each group in order, y = fma((float)isum, d_w * s_x, y), isum the exact integer dot product.
+// Float formats: lane l of 16 sums w * x over columns l, l + 16, ... by fma in order; then the tree of reduce_add.
+//
+// Ranges that start and end on a multiple of kTileRows waste nothing.
+struct MatmulArgs {
+  const PackedMatrix *matrix;
+  uint64_t first_row;
+  uint64_t last_row;
+  uint32_t n;
+  const float *x;                   // float formats: (n, columns)
+  size_t x_stride;                  // elements from row to row of x
+  const std::byte *quantized_rows;  // repacked formats: what quantize made, in the format's activation_layout
+  float *y;                         // (n, last_row - first_row)
+  size_t y_stride;                  // elements from row to row of y
+};
+
+struct KernelTable {
+  const char *name;  // the tier: "portable", "avx2", "avx512"
+  void (*quantize)(const QuantizeArgs &args);
+  void (*matmul)(const MatmulArgs &args);
+};
+
+const KernelTable &portable_kernels();
+#if defined(__x86_64__)
+const KernelTable &avx2_kernels();    // runs only where cpu_has_avx2()
+const KernelTable &avx512_kernels();  // runs only where cpu_has_avx512()
+#endif
+
+// The tier named `isa`, or for "auto" the best one that this machine runs. nullptr if there is none: `why_not` then
+// says what was wrong and what was expected.
+const KernelTable *select_kernels(std::string_view isa, std::string *why_not);
+
+// The tiers that this machine can run, the best first.
+std::span<const KernelTable *const> runnable_kernels();
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,179 @@
+// The vocabulary in AVX-512 F, BW, DQ, VL and VNNI: one register a vector. portable/vector.h says what each function
+// does.
+#pragma once
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+struct Bytes64 {
+  __m512i v;
+};
+struct Mask16 {
+  __mmask16 v;
+};
+struct DotSum {
+  __m512i v;
+};
+
+constexpr int kMaxTokens = 8;
+
+// vpdpbusd takes one side unsigned: weights go in with 128 added.
+constexpr int kSignedDotBias = 128;
+
+inline __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
+
+inline F32x16 load(const float *from) { return {_mm512_loadu_ps(from)}; }
+inline F32x16 load_partial(const float *from, size_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), from)}; }
+inline void store(float *to, F32x16 a) { _mm512_storeu_ps(to, a.v); }
+inline void store_partial(float *to, F32x16 a, size_t n) { _mm512_mask_storeu_ps(to, first_lanes(n), a.v); }
+inline I32x16 load_i32(const int32_t *from) { return {_mm512_loadu_si512(from)}; }
+inline void store_i32(int32_t *to, I32x16 a) { _mm512_storeu_si512(to, a.v); }
+inline Bytes64 load_bytes(const void *from) { return {_mm512_loadu_si512(from)}; }
+
+inline F32x16 splat(float value) { return {_mm512_set1_ps(value)}; }
+inline I32x16 splat_i32(int32_t value) { return {_mm512_set1_epi32(value)}; }
+inline Bytes64 splat_byte(uint8_t value) { return {_mm512_set1_epi8(static_cast<char>(value))}; }
+
+inline Bytes64 splat_4_bytes(const void *from) {
+  int32_t bytes;
+  memcpy(&bytes, from, sizeof bytes);
+  return {_mm512_set1_epi32(bytes)};
+}
+
+inline I32x16 bits_of(F32x16 a) { return {_mm512_castps_si512(a.v)}; }
+inline F32x16 from_bits(I32x16 bits) { return {_mm512_castsi512_ps(bits.v)}; }
+
+inline F32x16 add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F32x16 sub(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F32x16 mul(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline F32x16 div(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline F32x16 sqrt(F32x16 a) { return {_mm512_sqrt_ps(a.v)}; }
+inline F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+
+inline I32x16 add(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline I32x16 sub(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+inline I32x16 bit_and(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
+
+template <int kBits>
+I32x16 shift_left(I32x16 a) {
+  return {_mm512_slli_epi32(a.v, kBits)};
+}
+
+template <int kBits>
+I32x16 shift_right(I32x16 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
+
+inline Mask16 less(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask16 less_equal(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+inline Mask16 equal(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) { return {_mm512_mask_blend_ps(mask.v, no.v, yes.v)}; }
+
+inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32x16 to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+
+inline __m256i load_256(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
+
+inline F32x16 load_i8(const int8_t *from) {
+  return to_f32({_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)))});
+}
+
+inline F32x16 load_f16(const uint16_t *from) { return {_mm512_cvtph_ps(load_256(from))}; }
+
+inline F32x16 load_f16_partial(const uint16_t *from, size_t n) {
+  uint16_t halves[16] = {};
+  memcpy(halves, from, n * sizeof *from);
+  return load_f16(halves);
+}
+
+inline void store_f16(uint16_t *to, F32x16 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+inline void store_f16_partial(uint16_t *to, F32x16 a, size_t n) {
+  uint16_t halves[16];
+  store_f16(halves, a);
+  memcpy(to, halves, n * sizeof *to);
+}
+
+inline F32x16 load_bf16(const uint16_t *from) {
+  return from_bits(shift_left<16>({_mm512_cvtepu16_epi32(load_256(from))}));
+}
+
+inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
+  uint16_t values[16] = {};
+  memcpy(values, from, n * sizeof *from);
+  return load_bf16(values);
+}
+
+inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
+
+inline __m256 upper_half(__m512 a) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)); }
+
+inline float reduce_add(F32x16 a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), upper_half(a.v));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline float reduce_max(F32x16 a) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), upper_half(a.v));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline int32_t reduce_add(I32x16 a) {
+  const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(a.v), _mm512_extracti64x4_epi64(a.v, 1));
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 1)));
+}
+
+inline int32_t reduce_max(I32x16 a) {
+  const __m256i eight = _mm256_max_epi32(_mm512_castsi512_si256(a.v), _mm512_extracti64x4_epi64(a.v, 1));
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_unpackhi_epi64(four, four));
+  return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 1)));
+}
+
+inline Bytes64 bit_and(Bytes64 a, Bytes64 b) { return {_mm512_and_si512(a.v, b.v)}; }
+
+template <int kBits>
+Bytes64 shift_right_bytes(Bytes64 a) {
+  return {_mm512_srli_epi16(a.v, kBits)};
+}
+
+inline DotSum zero_dot_sum() { return {_mm512_setzero_si512()}; }
+
+inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
+  return {_mm512_dpbusd_epi32(sum.v, codes.v, activations.v)};
+}
+
+template <int kShift>
+I32x16 add_dot_sum(I32x16 total, DotSum sum) {
+  return {_mm512_add_epi32(total.v, _mm512_slli_epi32(sum.v, kShift))};
+}
+
+inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+  const __m512i unsigned_weights = _mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)));
+  return {_mm512_dpbusd_epi32(total.v, unsigned_weights, activations.v)};
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -1,0 +1,20 @@
+// Which instruction sets this machine can run, by CPUID and by what the operating system saves.
+#pragma once
+
+namespace bonsai::cpu {
+
+#if defined(__x86_64__)
+// AVX2, FMA and F16C: all that the avx2 tier uses.
+inline bool cpu_has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+// AVX-512 F, BW, DQ, VL and VNNI: all that the avx512 tier uses beside AVX2.
+inline bool cpu_has_avx512() {
+  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,383 @@
+// The vocabulary of 16-lane vectors that every kernel is written in, here in plain C++. This file defines what each
+// operation does; avx2/vector.h and avx512/vector.h do the same, bit for bit, in their instructions (DESIGN §7).
+//
+// A tier is one translation unit, compiled with its own flags, that defines BONSAI_TIER, includes one vector.h and then
+// the kernels. All of it lies in that tier's unnamed namespace, so that the linker cannot put a function compiled for
+// one instruction set in the place of another's.
+//
+// Only the quiet/signalling state, sign and payload of NaN results may differ between tiers; kernels that write results
+// pass them through canonical_nan.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// Lanes are in memory order.
+struct alignas(64) F32x16 {
+  float lane[16];
+};
+struct alignas(64) I32x16 {
+  int32_t lane[16];
+};
+struct alignas(64) Bytes64 {
+  uint8_t byte[64];
+};
+struct Mask16 {
+  bool lane[16];
+};
+// A running sum of dot4; its form is the tier's own.
+struct alignas(64) DotSum {
+  int32_t lane[16];
+};
+
+// How many token rows a matrix kernel takes at once: what fits the tier's registers.
+constexpr int kMaxTokens = 4;
+
+// dot4_signed adds this times the sum of the activation bytes to what it promises; the caller takes it off again.
+constexpr int kSignedDotBias = 0;
+
+// -------- Memory. No pointer needs any alignment. `partial` touches n <= 16 elements; a load zeroes the other lanes.
+
+inline F32x16 load(const float *from) {
+  F32x16 v;
+  memcpy(v.lane, from, sizeof v.lane);
+  return v;
+}
+
+inline F32x16 load_partial(const float *from, size_t n) {
+  F32x16 v = {};
+  memcpy(v.lane, from, n * sizeof(float));
+  return v;
+}
+
+inline void store(float *to, F32x16 v) { memcpy(to, v.lane, sizeof v.lane); }
+inline void store_partial(float *to, F32x16 v, size_t n) { memcpy(to, v.lane, n * sizeof(float)); }
+
+inline I32x16 load_i32(const int32_t *from) {
+  I32x16 v;
+  memcpy(v.lane, from, sizeof v.lane);
+  return v;
+}
+
+inline void store_i32(int32_t *to, I32x16 v) { memcpy(to, v.lane, sizeof v.lane); }
+
+inline Bytes64 load_bytes(const void *from) {
+  Bytes64 v;
+  memcpy(v.byte, from, sizeof v.byte);
+  return v;
+}
+
+// -------- Making and reinterpreting
+
+inline F32x16 splat(float value) {
+  F32x16 v;
+  for (float &lane : v.lane) lane = value;
+  return v;
+}
+
+inline I32x16 splat_i32(int32_t value) {
+  I32x16 v;
+  for (int32_t &lane : v.lane) lane = value;
+  return v;
+}
+
+inline Bytes64 splat_byte(uint8_t value) {
+  Bytes64 v;
+  memset(v.byte, value, sizeof v.byte);
+  return v;
+}
+
+// The four bytes at `from` in every group of four.
+inline Bytes64 splat_4_bytes(const void *from) {
+  Bytes64 v;
+  for (int lane = 0; lane < 16; ++lane) memcpy(v.byte + 4 * lane, from, 4);
+  return v;
+}
+
+inline I32x16 bits_of(F32x16 v) {
+  I32x16 bits;
+  memcpy(bits.lane, v.lane, sizeof bits.lane);
+  return bits;
+}
+
+inline F32x16 from_bits(I32x16 bits) {
+  F32x16 v;
+  memcpy(v.lane, bits.lane, sizeof v.lane);
+  return v;
+}
+
+// -------- Arithmetic, one IEEE operation rounded to nearest even each; fma rounds once.
+
+inline F32x16 add(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
+  return a;
+}
+
+inline F32x16 sub(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] -= b.lane[i];
+  return a;
+}
+
+inline F32x16 mul(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] *= b.lane[i];
+  return a;
+}
+
+inline F32x16 div(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] /= b.lane[i];
+  return a;
+}
+
+// a b + c. The builtin, because std::fma is an inline function that tiers would share.
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  for (int i = 0; i < 16; ++i) c.lane[i] = __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]);
+  return c;
+}
+
+inline F32x16 sqrt(F32x16 v) {
+  for (float &lane : v.lane) lane = __builtin_sqrtf(lane);
+  return v;
+}
+
+// a < b ? a : b and a > b ? a : b, so b where either is NaN or both are zeros.
+inline F32x16 min(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) b.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+  return b;
+}
+
+inline F32x16 max(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) b.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return b;
+}
+
+inline I32x16 add(I32x16 a, I32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
+  return a;
+}
+
+inline I32x16 sub(I32x16 a, I32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] -= b.lane[i];
+  return a;
+}
+
+inline I32x16 max(I32x16 a, I32x16 b) {
+  for (int i = 0; i < 16; ++i) b.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+  return b;
+}
+
+inline I32x16 bit_and(I32x16 a, I32x16 b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] &= b.lane[i];
+  return a;
+}
+
+// Bits that leave a lane are dropped; the right shift repeats the sign.
+template <int kBits>
+I32x16 shift_left(I32x16 v) {
+  for (int32_t &lane : v.lane) lane = static_cast<int32_t>(static_cast<uint32_t>(lane) << kBits);
+  return v;
+}
+
+template <int kBits>
+I32x16 shift_right(I32x16 v) {
+  for (int32_t &lane : v.lane) lane >>= kBits;
+  return v;
+}
+
+// -------- Comparison. False where either is NaN.
+
+inline Mask16 less(F32x16 a, F32x16 b) {
+  Mask16 mask;
+  for (int i = 0; i < 16; ++i) mask.lane[i] = a.lane[i] < b.lane[i];
+  return mask;
+}
+
+inline Mask16 less_equal(F32x16 a, F32x16 b) {
+  Mask16 mask;
+  for (int i = 0; i < 16; ++i) mask.lane[i] = a.lane[i] <= b.lane[i];
+  return mask;
+}
+
+inline Mask16 equal(F32x16 a, F32x16 b) {
+  Mask16 mask;
+  for (int i = 0; i < 16; ++i) mask.lane[i] = a.lane[i] == b.lane[i];
+  return mask;
+}
+
+// `yes` where the mask is set, `no` elsewhere.
+inline F32x16 select(Mask16 mask, F32x16 yes, F32x16 no) {
+  for (int i = 0; i < 16; ++i) no.lane[i] = mask.lane[i] ? yes.lane[i] : no.lane[i];
+  return no;
+}
+
+// -------- Conversion
+
+inline F32x16 to_f32(I32x16 v) {
+  F32x16 result;
+  for (int i = 0; i < 16; ++i) result.lane[i] = static_cast<float>(v.lane[i]);
+  return result;
+}
+
+// To nearest even. NaN and what int32 cannot hold become -2^31.
+inline I32x16 to_i32(F32x16 v) {
+  I32x16 result;
+  for (int i = 0; i < 16; ++i) {
+    const bool fits = v.lane[i] >= -0x1p31f && v.lane[i] < 0x1p31f;
+    result.lane[i] = fits ? static_cast<int32_t>(__builtin_lrintf(v.lane[i])) : INT32_MIN;
+  }
+  return result;
+}
+
+inline F32x16 load_i8(const int8_t *from) {
+  F32x16 result;
+  for (int i = 0; i < 16; ++i) result.lane[i] = from[i];
+  return result;
+}
+
+// IEEE binary16, exactly.
+inline F32x16 load_f16_partial(const uint16_t *from, size_t n) {
+  F32x16 result = {};
+  for (size_t i = 0; i < n; ++i) {
+    uint16_t half;
+    memcpy(&half, from + i, sizeof half);
+    const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+    const uint32_t magnitude = half & 0x7FFFu;
+    uint32_t bits = 0;
+    if (magnitude >= 0x7C00u) {  // infinity and NaN, which turns quiet
+      bits = 0x7F800000u | (magnitude & 0x3FFu) << 13 | (magnitude > 0x7C00u ? 0x400000u : 0u);
+    } else if (magnitude >= 0x400u) {
+      bits = (magnitude << 13) + (112u << 23);
+    } else {  // a multiple of 2^-24, which a float holds exactly
+      const float value = static_cast<float>(magnitude) * 0x1p-24f;
+      memcpy(&bits, &value, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&result.lane[i], &bits, sizeof bits);
+  }
+  return result;
+}
+
+inline F32x16 load_f16(const uint16_t *from) { return load_f16_partial(from, 16); }
+
+// Rounded to nearest even; what is too large becomes infinite, NaN stays a quiet NaN.
+inline void store_f16_partial(uint16_t *to, F32x16 v, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    memcpy(&bits, &v.lane[i], sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000u;
+    const uint32_t magnitude = bits & 0x7FFFFFFFu;
+    uint32_t half = 0;
+    if (magnitude > 0x7F800000u) {
+      half = 0x7E00u | (magnitude >> 13 & 0x3FFu);
+    } else if (magnitude >= 0x47800000u) {  // 2^16 and above
+      half = 0x7C00u;
+    } else if (magnitude >= 0x38800000u) {  // normal: the carry of rounding runs into the exponent, up to infinity
+      half = (magnitude - (112u << 23) + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
+    } else {  // adding 1/2 makes the hardware round at 2^-24
+      float value;
+      memcpy(&value, &magnitude, sizeof value);
+      value += 0.5f;
+      memcpy(&half, &value, sizeof half);
+      half -= 0x3F000000u;
+    }
+    const uint16_t result = static_cast<uint16_t>(sign | half);
+    memcpy(to + i, &result, sizeof result);
+  }
+}
+
+inline void store_f16(uint16_t *to, F32x16 v) { store_f16_partial(to, v, 16); }
+
+// bfloat16 is the upper half of a float.
+inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
+  F32x16 result = {};
+  for (size_t i = 0; i < n; ++i) {
+    uint16_t upper;
+    memcpy(&upper, from + i, sizeof upper);
+    const uint32_t bits = static_cast<uint32_t>(upper) << 16;
+    memcpy(&result.lane[i], &bits, sizeof bits);
+  }
+  return result;
+}
+
+inline F32x16 load_bf16(const uint16_t *from) { return load_bf16_partial(from, 16); }
+
+// Every NaN becomes the one with bits 0x7FC00000; the rest is unchanged.
+inline F32x16 canonical_nan(F32x16 v) {
+  const int32_t bits = 0x7FC00000;
+  float nan;
+  memcpy(&nan, &bits, sizeof nan);
+  return select(equal(v, v), v, splat(nan));
+}
+
+// -------- Across lanes, by one tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
+
+inline float reduce_add(F32x16 v) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) v.lane[i] += v.lane[i + half];
+  }
+  return v.lane[0];
+}
+
+// By the same tree with max(a, b) above; no lane may be NaN.
+inline float reduce_max(F32x16 v) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) v.lane[i] = v.lane[i] > v.lane[i + half] ? v.lane[i] : v.lane[i + half];
+  }
+  return v.lane[0];
+}
+
+inline int32_t reduce_add(I32x16 v) {
+  int32_t sum = 0;
+  for (const int32_t lane : v.lane) sum += lane;
+  return sum;
+}
+
+inline int32_t reduce_max(I32x16 v) {
+  int32_t largest = v.lane[0];
+  for (const int32_t lane : v.lane) largest = lane > largest ? lane : largest;
+  return largest;
+}
+
+// -------- Bytes
+
+inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
+  for (int i = 0; i < 64; ++i) a.byte[i] &= b.byte[i];
+  return a;
+}
+
+// Shifts right by kBits; the upper kBits bits of each byte are then unspecified.
+template <int kBits>
+Bytes64 shift_right_bytes(Bytes64 v) {
+  for (uint8_t &byte : v.byte) byte = static_cast<uint8_t>(byte >> kBits);
+  return v;
+}
+
+inline DotSum zero_dot_sum() { return DotSum{}; }
+
+// Adds to each lane the dot product of its four codes (unsigned) and activations (-127..127). Exact as long as the
+// largest code times 254 times the number of calls into one sum is below 2^15.
+inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
+  for (int i = 0; i < 64; ++i) sum.lane[i / 4] += codes.byte[i] * static_cast<int8_t>(activations.byte[i]);
+  return sum;
+}
+
+// total + 2^kShift * sum
+template <int kShift>
+I32x16 add_dot_sum(I32x16 total, DotSum sum) {
+  for (int i = 0; i < 16; ++i) total.lane[i] += sum.lane[i] * (1 << kShift);
+  return total;
+}
+
+// As dot4 with weights -128..127, straight into 32 bits; adds kSignedDotBias times the sum of the activations as well.
+inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+  for (int i = 0; i < 64; ++i) {
+    total.lane[i / 4] += static_cast<int8_t>(weights.byte[i]) * static_cast<int8_t>(activations.byte[i]);
+  }
+  return total;
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

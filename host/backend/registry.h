@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -18,13 +19,19 @@ namespace bonsai::host {
 // A shared object that was loaded and whose table passed the checks. It stays loaded until the process ends.
 class Backend {
  public:
-  // Loads `path`. The message says why not: no such file, not a shared object (the loader's words), no entry symbol, no
-  // support for our major version, a required function missing, one of a level's functions missing.
+  static constexpr size_t kMaxNameBytes = 64;
+
+  // Loads `path`. The message, without the path, says why not: no such file, not a shared object (the loader's words),
+  // no entry symbol, no support for our major version, a required function missing, one of a level's functions missing.
   static Result<std::shared_ptr<const Backend>> load(const std::filesystem::path &path);
+
+  // Whether `text` can be a backend's name: letters, digits, '-' and '_', at most kMaxNameBytes.
+  static bool is_name(std::string_view text);
 
   const std::filesystem::path &path() const { return path_; }
   const std::string &name() const { return name_; }
   const std::string &version() const { return version_; }
+  const std::string &description() const { return description_; }
   int priority() const { return api_.priority; }
   // A full-sized copy of the plugin's table: fields that the plugin's struct_size does not cover are NULL.
   const bonsai_backend_api &api() const { return api_; }
@@ -33,7 +40,7 @@ class Backend {
  private:
   Backend() = default;
   std::filesystem::path path_;
-  std::string name_, version_;
+  std::string name_, version_, description_;
   bonsai_backend_api api_{};
 };
 
@@ -66,11 +73,14 @@ struct BackendRequest {
   SearchPath search = SearchPath::standard();
 };
 
-// Opens a device: `auto` takes the first that opens, highest priority first, the CPU last. Device 0 unless the option
-// "device=N" says otherwise. Errors: nothing opened (each reason), an option that no considered backend knows.
+// Opens a device: `auto` takes the first that opens, highest priority first, the CPU last (a backend of negative
+// priority comes after it even so). Device 0 unless the option "device=N" says otherwise; the CPU as a last resort is
+// always its device 0. Errors: nothing opened (each reason), an option that no backend knows (with those that are
+// known). The device keeps a copy of `log` for the backend's own lines, which may come from any thread until it is
+// closed.
 Result<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log);
 
-// What remains to try, best first, after the backend `failed`; open_device uses it, and so does fail-over.
+// The CPU backend's device 0: what remains when another backend fails, before or after it was opened.
 Result<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log);
 
 }  // namespace bonsai::host

@@ -1,0 +1,231 @@
+// Choosing a backend and opening its device.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "host/backend/registry.h"
+
+namespace bonsai::host {
+namespace {
+
+using BackendPtr = std::shared_ptr<const Backend>;
+
+constexpr std::string_view kCpu = "cpu";
+constexpr std::string_view kDeviceKey = "device";  // the host's own option; no backend is sent it
+
+// Backends of negative priority ask to be passed over where the CPU works.
+int rank(const Backend &backend) {
+  if (backend.name() == kCpu) return 1;
+  return backend.priority() >= 0 ? 0 : 2;
+}
+
+bool is_preferred(const BackendPtr &a, const BackendPtr &b) {
+  return rank(*a) != rank(*b) ? rank(*a) < rank(*b) : a->priority() > b->priority();
+}
+
+// The option keys of some backends. One that has no device to ask is taken to know every key of the form
+// "NAME.anything".
+class OptionKeys {
+ public:
+  void add(const Backend &backend) {
+    const auto count = device_count(backend, nullptr);
+    bool asked = false;
+    for (uint32_t i = 0; count && i < *count; ++i) {
+      const auto info = device_info(backend, i);
+      if (!info) continue;
+      asked = true;
+      for (const DeviceInfo::Option &option : info->options) keys_.insert(option.key);
+    }
+    if (!asked) prefixes_.insert(backend.name() + ".");
+  }
+
+  bool know(const std::string &key) const {
+    return key == kDeviceKey || keys_.contains(key) ||
+           std::any_of(prefixes_.begin(), prefixes_.end(), [&](const auto &prefix) { return key.starts_with(prefix); });
+  }
+
+  std::string list() const {
+    std::set<std::string> all = keys_;
+    all.emplace(kDeviceKey);
+    return fmt::format("{}", fmt::join(all, ", "));
+  }
+
+ private:
+  std::set<std::string> keys_, prefixes_;
+};
+
+// Every key must be one that some backend knows, so that a misspelt one is not dropped in silence.
+Result<void> check_options(const BackendRequest &request, std::span<const BackendPtr> considered) {
+  OptionKeys keys;
+  for (const BackendPtr &backend : considered) keys.add(*backend);
+  const auto unknown = [&](const DeviceOption &option) { return !keys.know(option.key); };
+  if (std::none_of(request.options.begin(), request.options.end(), unknown)) return {};
+  for (const Candidate &candidate : discover(request.search)) {
+    if (candidate.backend != nullptr) keys.add(*candidate.backend);
+  }
+  const auto found = std::find_if(request.options.begin(), request.options.end(), unknown);
+  if (found == request.options.end()) return {};
+  return fail("no backend knows the option '{}'; known are: {}", found->key, keys.list());
+}
+
+Result<uint32_t> requested_index(const BackendRequest &request) {
+  uint32_t index = 0;
+  for (const DeviceOption &option : request.options) {
+    if (option.key != kDeviceKey) continue;
+    const char *end = option.value.data() + option.value.size();
+    const auto parsed = std::from_chars(option.value.data(), end, index);
+    if (parsed.ec != std::errc() || parsed.ptr != end) {
+      return fail("option 'device': expected a device's number, found '{}'", option.value);
+    }
+  }
+  return index;
+}
+
+// One choice: tries backends and remembers why each was not taken.
+class Choice {
+ public:
+  Choice(const BackendRequest &request, const ChoiceLog &log) : request_(request), log_(log) {}
+
+  // Backends to try, best first. Files that cannot be used are noted.
+  std::vector<BackendPtr> asked_for() {
+    if (request_.backend == "auto") return all();
+    BackendPtr backend;
+    if (request_.backend.find('/') != std::string::npos) {
+      backend = load(request_.backend);
+    } else if (Backend::is_name(request_.backend)) {
+      backend = find(request_.backend);
+    } else {
+      reject(fmt::format("'{}'", request_.backend), "neither a backend's name nor a path (a path has a '/')");
+    }
+    return backend ? std::vector{backend} : std::vector<BackendPtr>();
+  }
+
+  // libbonsai_NAME.so from the first directory where it loads; nullptr, and noted, if there is none.
+  BackendPtr find(std::string_view name) {
+    const std::string file = fmt::format("libbonsai_{}.so", name);
+    std::vector<std::string> directories;
+    bool exists = false;
+    for (const std::filesystem::path &directory : request_.search.directories) {
+      directories.push_back(directory.string());
+      std::error_code error;
+      if (!std::filesystem::exists(directory / file, error)) continue;
+      exists = true;
+      if (BackendPtr backend = load(directory / file)) return backend;
+    }
+    if (!exists) reject(file, fmt::format("not found in {}", fmt::join(directories, ", ")));
+    return nullptr;
+  }
+
+  // nullptr, and noted, if the device cannot be opened.
+  std::unique_ptr<Device> open(const BackendPtr &backend, uint32_t index) {
+    const std::string what = backend->path().string();
+    std::string why_none;
+    const auto count = device_count(*backend, &why_none);
+    if (!count) return reject(what, count.error().message);
+    if (*count == 0) return reject(what, why_none.empty() ? "no device" : "no device: " + why_none);
+    if (index >= *count) return reject(what, fmt::format("no device {}, it has {}", index, *count));
+    const auto info = device_info(*backend, index);
+    if (!info) return reject(what, info.error().message);
+    auto device = Device::open(backend, index, options_for(*backend, *info), log_);
+    if (!device) return reject(what, device.error().message);
+    say(BONSAI_LOG_INFO, fmt::format("using {} {} from {}, device {}: {}", backend->name(), backend->version(), what,
+                                     index, (*device)->info().name));
+    return *std::move(device);
+  }
+
+  void say(bonsai_log_level level, const std::string &line) const {
+    if (log_) log_(level, line);
+  }
+
+  std::string reasons() const { return fmt::format("{}", fmt::join(reasons_, "; ")); }
+
+ private:
+  std::vector<BackendPtr> all() {
+    std::vector<BackendPtr> backends;
+    for (const Candidate &candidate : discover(request_.search)) {
+      if (candidate.backend == nullptr) {
+        reject(candidate.path.string(), candidate.reason);
+      } else if (candidate.shadowed) {
+        reject(candidate.path.string(), fmt::format("a backend named '{}' was found earlier", candidate.name));
+      } else {
+        backends.push_back(candidate.backend);
+      }
+    }
+    if (backends.empty() && reasons_.empty()) {
+      std::vector<std::string> directories;
+      for (const auto &directory : request_.search.directories) directories.push_back(directory.string());
+      reject("libbonsai_*.so", fmt::format("not found in {}", fmt::join(directories, ", ")));
+    }
+    std::stable_sort(backends.begin(), backends.end(), is_preferred);
+    return backends;
+  }
+
+  BackendPtr load(const std::filesystem::path &path) {
+    auto backend = Backend::load(path);
+    if (backend) return *std::move(backend);
+    reject(path.string(), backend.error().message);
+    return nullptr;
+  }
+
+  // What of the user's options this device lists.
+  std::vector<DeviceOption> options_for(const Backend &backend, const DeviceInfo &info) const {
+    std::vector<DeviceOption> sent;
+    for (const DeviceOption &option : request_.options) {
+      const bool listed = std::any_of(info.options.begin(), info.options.end(),
+                                      [&](const DeviceInfo::Option &known) { return known.key == option.key; });
+      if (listed) {
+        sent.push_back(option);
+      } else if (option.key != kDeviceKey) {
+        say(BONSAI_LOG_INFO, fmt::format("option '{}' is not one of {}'s: not sent", option.key, backend.name()));
+      }
+    }
+    return sent;
+  }
+
+  std::nullptr_t reject(const std::string &what, const std::string &reason) {
+    reasons_.push_back(fmt::format("{}: {}", what, reason));
+    say(BONSAI_LOG_INFO, "not used: " + reasons_.back());
+    return nullptr;
+  }
+
+  const BackendRequest &request_;
+  const ChoiceLog &log_;
+  std::vector<std::string> reasons_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log) {
+  const auto index = requested_index(request);
+  if (!index) return tl::unexpected(index.error());
+  const bool is_auto = request.backend == "auto";
+  const bool may_fall_back = !is_auto && !request.strict && request.backend != kCpu;
+
+  Choice choice(request, log);
+  const std::vector<BackendPtr> asked_for = choice.asked_for();
+  if (auto checked = check_options(request, asked_for); !checked) return tl::unexpected(checked.error());
+  for (const BackendPtr &backend : asked_for) {
+    const bool is_last_resort = is_auto && backend->name() == kCpu;
+    if (auto device = choice.open(backend, is_last_resort ? 0 : *index)) return device;
+  }
+  if (is_auto) return fail("no backend could be opened: {}", choice.reasons());
+  if (!may_fall_back) return fail("backend '{}' could not be opened: {}", request.backend, choice.reasons());
+  choice.say(BONSAI_LOG_WARNING, fmt::format("backend '{}' could not be opened, falling back to the CPU: {}",
+                                             request.backend, choice.reasons()));
+  return open_cpu(request, log);
+}
+
+Result<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log) {
+  Choice choice(request, log);
+  if (const BackendPtr backend = choice.find(kCpu)) {
+    if (auto device = choice.open(backend, 0)) return device;
+  }
+  return fail("the CPU backend could not be opened: {}", choice.reasons());
+}
+
+}  // namespace bonsai::host

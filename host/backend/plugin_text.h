@@ -1,0 +1,36 @@
+// Text and errors that a backend hands over, made safe to store and to print: a backend may be wrong about its lengths,
+// and its words may hold anything.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <string>
+#include <string_view>
+
+#include "host/backend/status.h"
+
+namespace bonsai::host {
+
+// At most `max_bytes` of a NUL-terminated string, on one line: control characters and ill-formed UTF-8 become '?', line
+// breaks and tabs become spaces. NULL gives an empty string.
+std::string plugin_text(const char *text, size_t max_bytes);
+
+// "out of memory" for BONSAI_OUT_OF_MEMORY, and so on; an unknown value says that it is one.
+std::string status_name(bonsai_status status);
+
+// The last argument of a call into a backend, and what came back in it.
+class CallError {
+ public:
+  CallError();
+  bonsai_error *out() { return &raw_; }
+  // What the backend wrote, even after BONSAI_OK (device_count says there why it found no device).
+  std::string message() const;
+  // "cpu: the message (status)", or "cpu: FUNCTION failed without a message (status)". A status that the ABI does not
+  // define becomes BONSAI_INTERNAL.
+  BackendError failure(std::string_view backend, std::string_view function, bonsai_status status) const;
+
+ private:
+  bonsai_error raw_{};
+};
+
+}  // namespace bonsai::host

@@ -1,0 +1,86 @@
+// Where backends lie, and what lies there.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include "host/backend/registry.h"
+
+namespace bonsai::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "libbonsai_";
+constexpr std::string_view kSuffix = ".so";
+
+// "cuda" for libbonsai_cuda.so; empty for any other file name.
+std::string backend_name(const fs::path &path) {
+  const std::string file = path.filename().string();
+  if (file.size() <= kPrefix.size() + kSuffix.size() || !file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
+    return {};
+  }
+  return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+}
+
+// A directory that does not exist or cannot be read holds no backends.
+std::vector<fs::path> backend_files(const fs::path &directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (!backend_name(entry->path()).empty()) files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+SearchPath SearchPath::standard() {
+  SearchPath search;
+  const auto add = [&](const fs::path &directory) {
+    const fs::path normal = directory.lexically_normal();
+    if (std::find(search.directories.begin(), search.directories.end(), normal) == search.directories.end()) {
+      search.directories.push_back(normal);
+    }
+  };
+  const char *variable = std::getenv("BONSAI_BACKEND_PATH");
+  std::string_view rest = variable == nullptr ? "" : variable;
+  while (!rest.empty()) {
+    const std::string_view directory = rest.substr(0, rest.find(':'));
+    if (!directory.empty()) add(directory);
+    rest.remove_prefix(std::min(rest.size(), directory.size() + 1));
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) add(program.parent_path().parent_path() / "lib" / "bonsai");
+  add(BONSAI_INSTALLED_BACKENDS);
+  return search;
+}
+
+std::vector<Candidate> discover(const SearchPath &search) {
+  std::vector<Candidate> candidates;
+  for (const fs::path &directory : search.directories) {
+    for (const fs::path &path : backend_files(directory)) {
+      Candidate candidate;
+      candidate.path = path;
+      candidate.name = backend_name(path);
+      if (auto backend = Backend::load(path)) {
+        candidate.backend = *std::move(backend);
+        candidate.name = candidate.backend->name();
+      } else {
+        candidate.reason = backend.error().message;
+      }
+      // A file that was rejected hides nothing: a broken copy must not take a working one away.
+      candidate.shadowed = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate &earlier) {
+        return earlier.backend != nullptr && earlier.name == candidate.name;
+      });
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  return candidates;
+}
+
+}  // namespace bonsai::host

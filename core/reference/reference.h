@@ -8,37 +8,49 @@
 
 #include "core/base/result.h"
 #include "core/model/weights.h"
+#include "core/reference/matrix.h"
 
 namespace bonsai::reference {
 
-// What K and V are rounded to when stored. kF64 rounds nothing.
+// What K and V are rounded to when stored. kF64 rounds nothing; the others take the float64 value to float32 first, as
+// every backend's K and V are. kQ8_0 has groups of 32 along head_dim, encoded as the weight format of that name.
 enum class KvType { kF64, kF32, kF16, kQ8_0 };
 
-// One sequence's evaluation. The model must outlive it.
+// One sequence's evaluation. The model must outlive it. Small models are decoded once, in the constructor.
 class Evaluator {
  public:
   Evaluator(const model::Model &model, KvType kv);
+  Evaluator(Evaluator &&) noexcept;
+  ~Evaluator();
 
-  // Appends one token at the next position and returns logits (vocab) of it. Fails on an id outside the vocabulary or
-  // when `context` positions are used up.
+  // Appends one token at the next position and returns logits (vocab) of it. Fails on an id outside the vocabulary,
+  // when `context` positions are used up, or when head_dim does not divide into the KV type's groups.
   Result<std::vector<double>> step(int32_t token);
   // Appends tokens and returns the last one's logits; cheaper than step() in a loop because other heads are skipped.
+  // Fails as step() does, and on an empty span, before anything is appended.
   Result<std::vector<double>> run(std::span<const int32_t> tokens);
   // Forgets every position from `length` on.
   void truncate(uint32_t length);
   uint32_t length() const { return length_; }
-  // The final hidden state after the output norm of the last token, (hidden).
+  // The final hidden state after the output norm of the last token that was appended, (hidden).
   const std::vector<double> &last_hidden() const { return hidden_; }
 
  private:
-  Result<void> advance(int32_t token);
-  std::vector<double> project_head() const;
+  struct Layer;
+  Result<void> check(std::span<const int32_t> tokens) const;
+  void advance(int32_t token);
+  std::vector<double> attention(Layer &layer, std::span<const double> h) const;
+  std::vector<double> feed_forward(const Layer &layer, std::span<const double> h) const;
+  void norm_and_rotate(std::vector<double> &heads, std::span<const float> norm) const;
+
   const model::Model &model_;
   KvType kv_;
-  std::vector<double> frequencies_;
+  std::vector<double> frequencies_;  // (head_dim / 2)
+  Matrix embedding_, head_;          // (vocab, hidden)
+  std::vector<Layer> layers_;
   uint32_t length_ = 0;
-  std::vector<double> hidden_;
-  std::vector<std::vector<double>> keys_, values_;  // per layer, (length, kv_heads * head_dim)
+  std::vector<double> x_;       // the residual stream after the last layer, (hidden)
+  std::vector<double> hidden_;  // the same after the output norm, (hidden)
 };
 
 }  // namespace bonsai::reference

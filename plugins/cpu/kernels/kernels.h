@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "plugins/cpu/kernels/attention.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
+#include "plugins/cpu/kernels/row_kernels.h"
 
 namespace bonsai::cpu {
 
@@ -21,7 +23,7 @@ struct QuantizeArgs {
   uint32_t n;
   uint64_t columns;  // a multiple of layout.group
   ActivationLayout layout;
-  std::byte *rows;  // (n, QuantizedRow::bytes(layout, columns)), aligned to 64
+  std::byte *rows;  // (n, quantized_row_bytes(layout, columns)), aligned to 64
 };
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
@@ -47,6 +49,14 @@ struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx512"
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
+  void (*rms_norm)(const RmsNormArgs &args);
+  void (*swiglu)(const SwigluArgs &args);
+  void (*to_half)(const HalfArgs &args);
+  void (*attend)(const AttendArgs &args);
+  void (*fold)(const FoldArgs &args);
+  void (*finish)(const FinishArgs &args);
+  float (*max_value)(const float *x, size_t n);               // -infinity if all are NaN, which is left out
+  double (*sum_exp)(const float *x, size_t n, float shift);  // of exp(x[i] - shift), in an order that n decides
 };
 
 const KernelTable &portable_kernels();
@@ -60,6 +70,6 @@ const KernelTable &avx512_kernels();  // runs only where cpu_has_avx512()
 const KernelTable *select_kernels(std::string_view isa, std::string *why_not);
 
 // The tiers that this machine can run, the best first.
-std::span<const KernelTable *const> runnable_kernels();
+std::vector<const KernelTable *> runnable_kernels();
 
 }  // namespace bonsai::cpu

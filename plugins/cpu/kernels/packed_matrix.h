@@ -65,13 +65,8 @@ void pack_tiles(const PackArgs &args);
 // Decodes one row of a packed (or float) matrix: the row of an embedding. `values` has `columns` elements.
 void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> values);
 
-// One row of quantised activations: codes in the kernel's order, then a scale and a sum of codes for each group.
-// `columns` is a multiple of the group, which is a multiple of 32, so that every part is aligned if the row is.
-struct QuantizedRow {
-  static size_t bytes(ActivationLayout layout, uint64_t columns) {
-    const size_t used = columns + columns / layout.group * (sizeof(float) + sizeof(int32_t));
-    return (used + 63) / 64 * 64;
-  }
-};
+// Bytes of one row of quantised activations: `columns` codes in the kernel's order, then a float scale for each group,
+// then the int32 sum of codes for each group; the whole padded to 64 bytes. `columns` is a multiple of layout.group.
+size_t quantized_row_bytes(ActivationLayout layout, uint64_t columns);
 
 }  // namespace bonsai::cpu

@@ -1,0 +1,52 @@
+// Arguments of the attention kernels: one fixed chunk of positions at a time, and the folding of chunks.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bonsai::cpu {
+
+// Chunks begin at positions 0, 64, 128, ... whatever the KV blocks, the batch and the threads: a partial result depends
+// on nothing else, and partial results are folded in the order of chunks.
+inline constexpr uint32_t kAttentionChunk = 64;
+
+// Queries that share the loads of keys and values.
+inline constexpr uint32_t kAttentionQueries = 4;
+
+// A partial result, in floats: the largest score, the sum of exp(score - largest), 14 unused, then the sum of
+// exp(score - largest) * value over head_dim, filled up to whole vectors.
+inline constexpr uint32_t kPartialHeader = 16;
+
+// Of n positions of one chunk and n_queries queries of one kv head, by
+//   score = softmax_scale * (q . k), 16 lanes along head_dim by fma, then the tree of reduce_add
+//   values summed by fma, position by position
+// Rows are as KvCache stores them.
+struct AttendArgs {
+  bonsai_kv_dtype dtype;
+  uint32_t n;          // positions, 1 to kAttentionChunk
+  uint32_t n_queries;  // 1 to kAttentionQueries
+  uint32_t vectors;    // of 16 floats in a head
+  float softmax_scale;
+  const std::byte *const *keys;    // (n)
+  const std::byte *const *values;  // (n)
+  const float *const *queries;     // (n_queries), each whole vectors
+  float *const *partials;          // (n_queries), written
+};
+
+// state = state and then partial: both rescaled to the larger maximum and added.
+struct FoldArgs {
+  float *state;
+  const float *partial;
+  uint32_t vectors;
+};
+
+// The attention's result: the weighted sum divided by the sum of weights.
+struct FinishArgs {
+  const float *state;
+  float *y;  // (n)
+  uint32_t n;
+};
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,149 @@
+// Attention over the KV cache in float32, flash-style (arXiv:2205.14135), on the vocabulary of vector.h. Included by a
+// tier's translation unit.
+#pragma once
+
+#include "plugins/cpu/kernels/attention.h"
+#include "plugins/cpu/kernels/row_kernels.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// How vector v of a stored key or value is read, for each KV dtype.
+struct F32Row {
+  static F32x16 vector(const std::byte *row, uint32_t v, uint32_t) {
+    return load(reinterpret_cast<const float *>(row) + 16 * v);
+  }
+};
+struct F16Row {
+  static F32x16 vector(const std::byte *row, uint32_t v, uint32_t) {
+    return load_f16(reinterpret_cast<const uint16_t *>(row) + 16 * v);
+  }
+};
+struct Q8Row {  // codes, then a float scale for every 32 of them
+  static F32x16 vector(const std::byte *row, uint32_t v, uint32_t vectors) {
+    float scale;
+    memcpy(&scale, row + 16 * vectors + v / 2 * sizeof scale, sizeof scale);
+    return mul(load_i8(reinterpret_cast<const int8_t *>(row) + 16 * v), splat(scale));
+  }
+};
+
+// scores[query][position]
+template <class Row, int kQueries>
+void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
+  for (uint32_t position = 0; position < args.n; ++position) {
+    F32x16 sums[kQueries];
+    for (F32x16 &sum : sums) sum = splat(0.0f);
+    for (uint32_t v = 0; v < args.vectors; ++v) {
+      const F32x16 key = Row::vector(args.keys[position], v, args.vectors);
+      for (int query = 0; query < kQueries; ++query) {
+        sums[query] = fma(load(args.queries[query] + 16 * v), key, sums[query]);
+      }
+    }
+    for (int query = 0; query < kQueries; ++query) {
+      scores[query][position] = reduce_add(sums[query]) * args.softmax_scale;
+    }
+  }
+}
+
+// Turns n scores into exp(score - largest), and writes largest and sum to the partial result.
+inline void exponentiate(float *scores, uint32_t n, float *partial) {
+  const uint32_t filled = (n + 15) / 16 * 16;
+  for (uint32_t i = n; i < filled; ++i) scores[i] = -__builtin_inff();
+  const float largest = max_value(scores, n);
+  F32x16 sum = splat(0.0f);
+  for (uint32_t i = 0; i < filled; i += 16) {
+    const F32x16 weights = exp(sub(load(scores + i), splat(largest)));
+    store(scores + i, weights);
+    sum = add(sum, weights);
+  }
+  partial[0] = largest;
+  partial[1] = reduce_add(sum);
+}
+
+// Vectors [v, v + kVectors) of the weighted sum of values.
+template <class Row, int kQueries, int kVectors>
+void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk], uint32_t v) {
+  F32x16 sums[kQueries][kVectors];
+  for (auto &row : sums) {
+    for (F32x16 &sum : row) sum = splat(0.0f);
+  }
+  for (uint32_t position = 0; position < args.n; ++position) {
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      const F32x16 value = Row::vector(args.values[position], v + i, args.vectors);
+      for (int query = 0; query < kQueries; ++query) {
+        sums[query][i] = fma(splat(weights[query][position]), value, sums[query][i]);
+      }
+    }
+  }
+  for (int query = 0; query < kQueries; ++query) {
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      store(args.partials[query] + kPartialHeader + 16 * (v + i), sums[query][i]);
+    }
+  }
+}
+
+template <class Row, int kQueries>
+void attend_queries(const AttendArgs &args) {
+  constexpr int kVectors = 4 / kQueries;  // enough independent sums to hide an addition's latency
+  alignas(64) float scores[kQueries][kAttentionChunk];
+  score_keys<Row, kQueries>(args, scores);
+  for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);
+  uint32_t v = 0;
+  for (; v + kVectors <= args.vectors; v += kVectors) sum_values<Row, kQueries, kVectors>(args, scores, v);
+  for (; v < args.vectors; ++v) sum_values<Row, kQueries, 1>(args, scores, v);
+}
+
+template <class Row>
+void attend_rows(const AttendArgs &args) {
+  static_assert(kAttentionQueries == 4);
+  switch (args.n_queries) {
+    case 1:
+      return attend_queries<Row, 1>(args);
+    case 2:
+      return attend_queries<Row, 2>(args);
+    case 3:
+      return attend_queries<Row, 3>(args);
+    default:
+      return attend_queries<Row, 4>(args);
+  }
+}
+
+void attend(const AttendArgs &args) {
+  switch (args.dtype) {
+    case BONSAI_KV_F32:
+      return attend_rows<F32Row>(args);
+    case BONSAI_KV_F16:
+      return attend_rows<F16Row>(args);
+    default:
+      return attend_rows<Q8Row>(args);
+  }
+}
+
+void fold(const FoldArgs &args) {
+  float maxima[16] = {};
+  maxima[0] = args.state[0];
+  maxima[1] = args.partial[0];
+  const float largest = maxima[0] > maxima[1] ? maxima[0] : maxima[1];
+  float factors[16];
+  store(factors, exp(sub(load(maxima), splat(largest))));
+  const F32x16 old_factor = splat(factors[0]);
+  const F32x16 new_factor = splat(factors[1]);
+  args.state[0] = largest;
+  args.state[1] = __builtin_fmaf(args.partial[1], factors[1], args.state[1] * factors[0]);
+  for (uint32_t v = 0; v < args.vectors; ++v) {
+    float *sum = args.state + kPartialHeader + 16 * v;
+    const F32x16 added = load(args.partial + kPartialHeader + 16 * v);
+    store(sum, fma(added, new_factor, mul(load(sum), old_factor)));
+  }
+}
+
+void finish(const FinishArgs &args) {
+  const F32x16 sum = splat(args.state[1]);
+  const float *values = args.state + kPartialHeader;
+  const uint32_t whole = args.n / 16 * 16;
+  for (uint32_t i = 0; i < whole; i += 16) store(args.y + i, div(load(values + i), sum));
+  store_partial(args.y + whole, div(load(values + whole), sum), args.n - whole);
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

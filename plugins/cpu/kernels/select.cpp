@@ -1,0 +1,52 @@
+#include <string>
+
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/simd/detect.h"
+
+namespace bonsai::cpu {
+namespace {
+
+struct Tier {
+  const KernelTable &(*kernels)();
+  bool (*runs)();
+  const char *needs;  // what the machine lacks when it does not run
+};
+
+bool always() { return true; }
+
+// The best first.
+constexpr Tier kTiers[] = {
+#if defined(__x86_64__)
+    {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
+    {avx2_kernels, cpu_has_avx2, "AVX2, FMA and F16C"},
+#endif
+    {portable_kernels, always, "nothing"},
+};
+
+}  // namespace
+
+const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
+  std::string names = "auto";
+  for (const Tier &tier : kTiers) {
+    const KernelTable &table = tier.kernels();
+    names.append(", ").append(table.name);
+    if (isa != "auto" && isa != table.name) continue;
+    if (tier.runs()) return &table;
+    if (isa == table.name) {
+      *why_not = std::string("this machine lacks ") + tier.needs + ", which '" + table.name + "' needs";
+      return nullptr;
+    }
+  }
+  *why_not = "expected one of " + names + ", found '" + std::string(isa) + "'";
+  return nullptr;
+}
+
+std::vector<const KernelTable *> runnable_kernels() {
+  std::vector<const KernelTable *> tables;
+  for (const Tier &tier : kTiers) {
+    if (tier.runs()) tables.push_back(&tier.kernels());
+  }
+  return tables;
+}
+
+}  // namespace bonsai::cpu

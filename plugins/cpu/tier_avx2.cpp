@@ -1,0 +1,14 @@
+// The kernels in AVX2, FMA and F16C.
+#define BONSAI_TIER avx2
+#include "plugins/cpu/simd/avx2/vector.h"
+//
+#include "plugins/cpu/kernels/table.inl.h"
+
+namespace bonsai::cpu {
+
+const KernelTable &avx2_kernels() {
+  static constexpr KernelTable kTable = avx2::make_table("avx2");
+  return kTable;
+}
+
+}  // namespace bonsai::cpu

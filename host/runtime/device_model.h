@@ -24,8 +24,9 @@ struct DeviceLayer {
 // Uploaded once, shared by every executor on the device. Model and device must outlive it.
 class DeviceModel {
  public:
-  // A dtype that the device does not take is transcoded if that is lossless (F16 and BF16 to F32); otherwise the error
-  // is BONSAI_UNSUPPORTED and names the tensor and the type. Pages of the file that the backend copied are released.
+  // A dtype that the device does not take is transcoded if that is lossless (host/runtime/transcode.h); otherwise the
+  // error is BONSAI_UNSUPPORTED and names the tensor and the type. Pages of the file that the backend copied are
+  // released.
   static BackendResult<std::unique_ptr<DeviceModel>> upload(const model::Model &model, Device &device,
                                                             const UploadProgress &progress);
 
@@ -37,12 +38,13 @@ class DeviceModel {
   const Weight &embedding() const { return embedding_; }
 
  private:
+  friend class Uploader;
   DeviceModel(const model::Model &model, Device &device) : model_(model), device_(device) {}
   const model::Model &model_;
   Device &device_;
+  std::vector<std::vector<std::byte>> transcoded_;  // copies that borrowed weights point into: they outlive those below
   std::vector<DeviceLayer> layers_;
   Weight head_, embedding_;
-  std::vector<std::vector<std::byte>> transcoded_;  // owned copies that borrowed weights point into
 };
 
 }  // namespace bonsai::host

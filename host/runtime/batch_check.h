@@ -1,0 +1,24 @@
+// What every executor asks of a batch before it runs one.
+#pragma once
+
+#include <span>
+
+#include "core/model/config.h"
+#include "host/runtime/executor.h"
+
+namespace bonsai::host {
+
+// INVALID_ARGUMENT, with the index and the limit: an empty batch, more tokens, sequences, blocks or outputs than the
+// executor was made for, spans of different lengths, a token id outside the vocabulary, a position beyond the context
+// or the sequence's blocks, a block outside the pool, an output that names no token.
+BackendResult<void> check_batch(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
+                                std::span<const Output> outputs);
+
+// INVALID_ARGUMENT unless there are as many sources as destinations, all inside the pool.
+BackendResult<void> check_copy(const ExecutorConfig &config, std::span<const uint32_t> sources,
+                               std::span<const uint32_t> destinations);
+
+// "f16", "q8_0", "f32"; the number for another value.
+std::string kv_dtype_name(bonsai_kv_dtype dtype);
+
+}  // namespace bonsai::host

@@ -1,0 +1,140 @@
+#include "host/runtime/session_executor.h"
+
+#include <algorithm>
+
+#include "host/backend/plugin_text.h"
+#include "host/backend/registry.h"
+#include "host/runtime/batch_check.h"
+#include "host/runtime/embedding.h"
+#include "host/runtime/session_spec.h"
+
+namespace bonsai::host {
+namespace {
+
+bonsai_session_config raw_config(const ExecutorConfig &config) {
+  bonsai_session_config raw{};
+  raw.struct_size = sizeof raw;
+  raw.kv_dtype = config.kv_dtype;
+  raw.block_size = config.block_size;
+  raw.n_blocks = config.n_blocks;
+  raw.max_tokens = config.max_tokens;
+  raw.max_sequences = config.max_sequences;
+  raw.max_blocks_per_sequence = config.max_blocks_per_sequence;
+  raw.max_outputs = config.max_outputs;
+  raw.max_k = 1;  // every output asks for all logits
+  return raw;
+}
+
+tl::unexpected<BackendError> failure(const Device &device, const CallError &error, const char *function,
+                                     bonsai_status status) {
+  return tl::unexpected(error.failure(device.backend().name(), function, status));
+}
+
+}  // namespace
+
+SessionExecutor::SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level)
+    : model_(model), config_(config), level_(level) {
+  // layer_encode takes hidden states whether or not the session has the embedding.
+  if (level == 1 || !model.embedding()) hidden_.resize(size_t{config.max_tokens} * model.model().config.hidden);
+}
+
+BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceModel &model, const ExecutorConfig &config,
+                                                                 int level) {
+  std::unique_ptr<SessionExecutor> executor(new SessionExecutor(model, config, level));
+  const Device &device = model.device();
+  const SessionSpec spec(model, config.context);
+  const bonsai_session_config raw = raw_config(config);
+  CallError error;
+  bonsai_session_memory memory{};
+  memory.struct_size = sizeof memory;
+  bonsai_status status = device.api().session_memory(device.handle(), &spec.raw(), &raw, &memory, error.out());
+  if (status != BONSAI_OK) return failure(device, error, "session_memory", status);
+  status = device.api().session_create(device.handle(), &spec.raw(), &raw, &executor->session_, error.out());
+  if (status != BONSAI_OK) {
+    executor->session_ = nullptr;
+    return failure(device, error, "session_create", status);
+  }
+  executor->memory_bytes_ = std::max(memory.device_bytes, memory.host_bytes) + executor->hidden_.size() * sizeof(float);
+  return executor;
+}
+
+SessionExecutor::~SessionExecutor() {
+  if (session_ != nullptr) api().session_destroy(session_);
+}
+
+BackendResult<void> SessionExecutor::forward(const Batch &batch, std::span<Output> outputs) {
+  auto checked = check_batch(config_, model_.model().config, batch, outputs);
+  if (!checked) return checked;
+  if (!hidden_.empty()) decode_embeddings(model_.model(), batch.tokens, hidden_);
+  prepare_outputs(outputs);
+  const bonsai_batch raw = raw_batch(batch);
+  return level_ == 2 ? run_forward(raw) : run_layers(raw);
+}
+
+bonsai_batch SessionExecutor::raw_batch(const Batch &batch) {
+  bonsai_batch raw{};
+  raw.struct_size = sizeof raw;
+  raw.n_tokens = static_cast<uint32_t>(batch.tokens.size());
+  raw.tokens = hidden_.empty() ? batch.tokens.data() : nullptr;
+  raw.hidden = hidden_.empty() || level_ == 1 ? nullptr : hidden_.data();  // layer_encode takes them apart
+  raw.positions = batch.positions.data();
+  raw.sequences = batch.sequences.data();
+  raw.block_table = batch.block_table.data();
+  raw.n_sequences = batch.n_sequences;
+  raw.blocks_per_sequence = batch.blocks_per_sequence;
+  return raw;
+}
+
+void SessionExecutor::prepare_outputs(std::span<Output> outputs) {
+  raw_outputs_.clear();
+  output_pointers_.clear();
+  for (Output &output : outputs) {
+    output.logits.resize(model_.model().config.vocab);
+    bonsai_output raw{};
+    raw.struct_size = sizeof raw;
+    raw.kind = BONSAI_OUTPUT_LOGITS;
+    raw.token = output.token;
+    raw.logits = output.logits.data();
+    raw_outputs_.push_back(raw);
+  }
+  for (const bonsai_output &raw : raw_outputs_) output_pointers_.push_back(&raw);
+}
+
+BackendResult<void> SessionExecutor::run_layers(const bonsai_batch &batch) {
+  CallError error;
+  for (uint32_t layer = 0; layer < model_.model().config.layers; ++layer) {
+    const float *in = layer == 0 ? hidden_.data() : nullptr;
+    const bonsai_status status = api().layer_encode(session_, layer, &batch, in, nullptr, error.out());
+    if (status != BONSAI_OK) return failure(model_.device(), error, "layer_encode", status);
+  }
+  if (raw_outputs_.empty()) return {};
+  const bonsai_status status = api().lm_head(session_, nullptr, batch.n_tokens, output_pointers_.data(),
+                                             static_cast<uint32_t>(output_pointers_.size()), error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "lm_head", status);
+  return {};
+}
+
+BackendResult<void> SessionExecutor::run_forward(const bonsai_batch &batch) {
+  CallError error;
+  uint64_t ticket = 0;
+  bonsai_status status = api().forward_submit(session_, &batch, output_pointers_.data(),
+                                              static_cast<uint32_t>(output_pointers_.size()), &ticket, error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "forward_submit", status);
+  status = api().forward_wait(session_, ticket, error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "forward_wait", status);
+  return {};
+}
+
+BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
+                                             std::span<const uint32_t> destinations) {
+  auto checked = check_copy(config_, sources, destinations);
+  if (!checked || sources.empty()) return checked;
+  CallError error;
+  if (api().kv_copy == nullptr) return failure(model_.device(), error, "kv_copy", BONSAI_UNSUPPORTED);
+  const bonsai_status status =
+      api().kv_copy(session_, sources.data(), destinations.data(), static_cast<uint32_t>(sources.size()), error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "kv_copy", status);
+  return {};
+}
+
+}  // namespace bonsai::host

@@ -1,0 +1,47 @@
+// Levels 1 and 2: the backend holds the KV cache and runs whole layers, or whole batches.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "host/runtime/executor.h"
+
+namespace bonsai::host {
+
+class SessionExecutor final : public Executor {
+ public:
+  // Makes a session on the model's device. `level` is 1 or 2 and offered by the backend; `config` has been checked.
+  static BackendResult<std::unique_ptr<Executor>> create(const DeviceModel &model, const ExecutorConfig &config,
+                                                         int level);
+  ~SessionExecutor() override;
+  SessionExecutor(const SessionExecutor &) = delete;
+  SessionExecutor &operator=(const SessionExecutor &) = delete;
+
+  const ExecutorConfig &config() const override { return config_; }
+  int level() const override { return level_; }
+  uint64_t memory_bytes() const override { return memory_bytes_; }
+  BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
+  BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
+
+ private:
+  SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level);
+  bonsai_batch raw_batch(const Batch &batch);
+  void prepare_outputs(std::span<Output> outputs);
+  BackendResult<void> run_layers(const bonsai_batch &batch);
+  BackendResult<void> run_forward(const bonsai_batch &batch);
+  const bonsai_backend_api &api() const { return model_.device().api(); }
+
+  const DeviceModel &model_;
+  ExecutorConfig config_;
+  int level_;
+  bonsai_session *session_ = nullptr;
+  uint64_t memory_bytes_ = 0;
+  std::vector<float> hidden_;  // (max_tokens, hidden) embeddings, where the host decodes them; else empty
+  std::vector<bonsai_output> raw_outputs_;
+  std::vector<const bonsai_output *> output_pointers_;
+};
+
+}  // namespace bonsai::host

@@ -26,13 +26,17 @@ class Matrix {
   std::vector<double> row(size_t index) const;
 
  private:
+  // Rows that advance together in a decoded matrix, only because the additions of one row wait for each other.
+  static constexpr size_t kTileRows = 8;
+
   std::span<const std::byte> row_blocks(size_t index) const;
-  std::vector<double> multiply_decoded(std::span<const double> x) const;
+  void decode_tiles();
+  std::vector<double> multiply_tiles(std::span<const double> x) const;
 
   const quant::FormatTraits *traits_;
   std::span<const std::byte> blocks_;
   size_t rows_, columns_;
-  std::vector<float> decoded_;  // (rows, columns), or empty
+  std::vector<float> decoded_;  // (rows / kTileRows rounded up, columns, kTileRows), or empty
 };
 
 }  // namespace bonsai::reference

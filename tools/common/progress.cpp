@@ -1,0 +1,56 @@
+#include "tools/common/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+namespace bonsai::tools {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr int kBarWidth = 30;
+
+// A signal handler can reach nothing but a global of this type.
+volatile std::sig_atomic_t received_signal = 0;
+
+extern "C" void note_signal(int signal) { received_signal = signal; }
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string label, uint64_t total)
+    : label_(std::move(label)),
+      total_(total),
+      visible_(total > 0 && isatty(STDERR_FILENO)),
+      next_draw_(std::chrono::steady_clock::now()) {}
+
+ProgressBar::~ProgressBar() {
+  if (drawn_) std::fputc('\n', stderr);
+}
+
+void ProgressBar::update(uint64_t done) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!visible_ || (now < next_draw_ && done < total_)) return;
+  next_draw_ = now + kRedraw;
+  drawn_ = true;
+  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
+  const int filled = static_cast<int>(share * kBarWidth);
+  fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3.0f} %", label_, "", filled, "", kBarWidth - filled, share * 100);
+  std::fflush(stderr);
+}
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return received_signal != 0; }
+
+int interrupted_exit_code() { return 128 + received_signal; }
+
+}  // namespace bonsai::tools

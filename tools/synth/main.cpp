@@ -1,0 +1,110 @@
+// bonsai-synth: model files with random weights, for speed and memory measurements without a download.
+#include <fmt/format.h>
+
+#include <boost/program_options.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "tools/common/progress.h"
+#include "tools/synth/synthesise.h"
+
+namespace po = boost::program_options;
+using namespace bonsai;
+
+namespace {
+
+constexpr int kFailure = 1, kUsage = 2;
+
+std::string shape_names() {
+  std::string names;
+  for (const synth::Shape &shape : synth::shapes()) names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+  return names;
+}
+
+po::options_description describe_options() {
+  po::options_description options("Options");
+  auto add = options.add_options();
+  add("help,h", "this text");
+  add("shape", po::value<std::string>()->required(), ("one of " + shape_names()).c_str());
+  add("type", po::value<std::string>()->required(), "format of every matrix: Q1_0_G128, TQ2_0_G128, F16, ...");
+  add("untied", "give the head a matrix of its own (8b has one in any case)");
+  add("yarn", po::value<double>(), "stretch the context by this factor with YaRN");
+  add("yarn-original", po::value<uint32_t>()->default_value(16384), "the context that --yarn stretches");
+  add("vocab-from", po::value<std::string>(), "copy the tokenizer of this GGUF file; else one token for each byte");
+  add("seed", po::value<uint64_t>()->default_value(1), "the same seed gives the same file");
+  add("output", po::value<std::string>()->required(), "the file to write");
+  return options;
+}
+
+Result<synth::Request> read_request(const po::variables_map &given) {
+  synth::Request request;
+  const auto &shape_name = given["shape"].as<std::string>();
+  const synth::Shape *shape = synth::find_shape(shape_name);
+  if (!shape) return fail("--shape: expected one of {}, found '{}'", shape_names(), shape_name);
+  request.shape = *shape;
+  if (given.count("untied")) request.shape.tied = false;
+  const auto &type = given["type"].as<std::string>();
+  const quant::FormatTraits *format = quant::find_format(type);
+  if (!format) return fail("--type: '{}' is not a format that bonsai-synth knows", type);
+  request.format = format->format;
+  if (given.count("yarn")) {
+    request.yarn_factor = given["yarn"].as<double>();
+    request.yarn_original = given["yarn-original"].as<uint32_t>();
+    if (!(request.yarn_factor > 1 && request.yarn_factor <= 64)) {
+      return fail("--yarn: expected a factor above 1 and at most 64, found {}", request.yarn_factor);
+    }
+    if (request.yarn_original < 128 || request.yarn_original > (1u << 20)) {
+      return fail("--yarn-original: expected 128 to 1048576 positions, found {}", request.yarn_original);
+    }
+  }
+  if (given.count("vocab-from")) request.vocabulary_file = given["vocab-from"].as<std::string>();
+  request.seed = given["seed"].as<uint64_t>();
+  request.output = given["output"].as<std::string>();
+  request.name = fmt::format("Synthetic {} {}", shape->name, format->name);
+  return request;
+}
+
+int run(const synth::Request &request) {
+  tools::catch_interrupts();
+  Result<void> made;
+  {
+    constexpr uint64_t kParts = 1000;
+    tools::ProgressBar bar(request.output, kParts);
+    made = synth::synthesise(request, [&](uint64_t done, uint64_t total) {
+      bar.update(done * kParts / total);
+      return !tools::interrupted();
+    });
+  }
+  if (made) return 0;
+  std::cerr << "bonsai-synth: " << made.error().message << '\n';
+  return tools::interrupted() ? tools::interrupted_exit_code() : kFailure;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const po::options_description options = describe_options();
+  po::positional_options_description positional;
+  positional.add("output", 1);
+  try {
+    po::variables_map given;
+    po::store(po::command_line_parser(argc, argv).options(options).positional(positional).run(), given);
+    if (given.count("help")) {
+      std::cout << "Usage: bonsai-synth --shape SHAPE --type TYPE [options] OUT.gguf\n"
+                   "Writes a Qwen3 model with random weights in a real model's shape.\n\n"
+                << options;
+      return 0;
+    }
+    po::notify(given);
+    auto request = read_request(given);
+    if (request) return run(*request);
+    std::cerr << "bonsai-synth: " << request.error().message << '\n';
+    return kUsage;
+  } catch (const po::error &error) {
+    std::cerr << "bonsai-synth: " << error.what() << "; see bonsai-synth --help\n";
+    return kUsage;
+  } catch (const std::bad_alloc &) {
+    std::cerr << "bonsai-synth: out of memory\n";
+    return kFailure;
+  }
+}

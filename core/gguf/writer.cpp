@@ -122,7 +122,8 @@ Writer::State::~State() {
 }
 
 void Writer::State::set(std::string_view key, Bytes value) {
-  if (in_data && failure.empty()) failure = fmt::format("{}: {} set after the header was written", path, quoted(key));
+  if (in_data && failure.empty())
+    failure = fmt::format("{}: {} set after the header was written", path, bonsai::quoted(key));
   const auto found =
       std::find_if(metadata.begin(), metadata.end(), [&](const auto &item) { return item.first == key; });
   if (found != metadata.end()) {
@@ -136,7 +137,8 @@ void Writer::State::set(std::string_view key, Bytes value) {
 Result<void> Writer::State::check_keys() {
   for (const auto &[key, value] : metadata) {
     if (key.size() > Cursor::kMostNameBytes || find_invalid_utf8(key) != std::string_view::npos) {
-      return fail("{}: metadata key {}: expected at most {} bytes of UTF-8", path, quoted(key), Cursor::kMostNameBytes);
+      return fail("{}: metadata key {}: expected at most {} bytes of UTF-8", path, bonsai::quoted(key),
+                  Cursor::kMostNameBytes);
     }
     if (key != kAlignmentKey) continue;
     Cursor cursor(value);
@@ -264,7 +266,7 @@ void Writer::set_float32s(std::string_view key, std::span<const float> values) {
 void Writer::set_value(std::string_view key, const Value &value) { state_->set(key, encode_value(value)); }
 
 Result<void> Writer::add_tensor(std::string_view name, std::span<const uint64_t> shape, quant::Format format) {
-  const std::string where = fmt::format("{}: tensor {}", state_->path, quoted(name));
+  const std::string where = fmt::format("{}: tensor {}", state_->path, bonsai::quoted(name));
   const quant::FormatTraits &traits = quant::traits(format);
   if (state_->in_data) return fail("{}: added after the header was written", where);
   if (name.size() > Cursor::kMostNameBytes || find_invalid_utf8(name) != std::string_view::npos) {
@@ -324,7 +326,7 @@ Result<void> Writer::finish() {
   if (!state.failure.empty()) return fail("{}", state.failure);
   if (state.tensor < state.tensors.size()) {
     const PlannedTensor &tensor = state.tensors[state.tensor];
-    return fail("{}: tensor {}: got {} bytes, expected {}", state.path, quoted(tensor.name), state.tensor_bytes,
+    return fail("{}: tensor {}: got {} bytes, expected {}", state.path, bonsai::quoted(tensor.name), state.tensor_bytes,
                 tensor.bytes);
   }
   if (const auto flushed = state.flush(); !flushed) return flushed;

@@ -1,0 +1,153 @@
+// Promises that hold for every format of the table, beyond agreement with ggml (golden_test.cpp).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/quant/format.h"
+
+namespace bonsai::quant {
+namespace {
+
+constexpr size_t kColumns = 512;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<float> random_weights(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> weights(kColumns);
+  for (float &weight : weights) weight = static_cast<float>(random()) / 2147483648.0f - 1.0f;
+  return weights;
+}
+
+std::vector<std::byte> encode(const FormatTraits &format, const std::vector<float> &weights) {
+  std::vector<std::byte> blocks(row_bytes(format, weights.size()));
+  format.encode(weights.data(), blocks.data(), weights.size());
+  return blocks;
+}
+
+std::vector<float> decode(const FormatTraits &format, const std::vector<std::byte> &blocks) {
+  std::vector<float> weights(blocks.size() / format.block_bytes * format.block_weights);
+  format.decode(blocks.data(), weights.data(), weights.size());
+  return weights;
+}
+
+class EveryFormat : public testing::TestWithParam<FormatTraits> {
+ protected:
+  const FormatTraits &format() const { return GetParam(); }
+};
+
+// Values that a format holds survive: encoding what was decoded gives the same values, so a file can be re-encoded.
+TEST_P(EveryFormat, ReencodingDecodedWeightsChangesNothing) {
+  const std::vector<float> once = decode(format(), encode(format(), random_weights(1)));
+  EXPECT_EQ(decode(format(), encode(format(), once)), once);
+}
+
+TEST_P(EveryFormat, ZerosStayZero) {
+  for (const float weight : decode(format(), encode(format(), std::vector<float>(kColumns, 0.0f)))) {
+    ASSERT_EQ(weight, 0.0f);
+  }
+}
+
+// The judge's dot product: float64, one product after the other.
+TEST_P(EveryFormat, DotSumsDecodedWeightsInOrder) {
+  const std::vector<std::byte> blocks = encode(format(), random_weights(2));
+  const std::vector<float> weights = decode(format(), blocks);
+  std::vector<double> x(kColumns);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i) + 0.5) * 1e3;
+  double expected = 0;
+  for (size_t i = 0; i < x.size(); ++i) expected += static_cast<double>(weights[i]) * x[i];
+  EXPECT_EQ(format().dot(blocks.data(), x.data(), x.size()), expected);
+}
+
+// Blocks have even sizes and arrive anywhere in a mapped file: no load may ask for alignment (UBSan would tell).
+TEST_P(EveryFormat, BlocksNeedNoAlignment) {
+  const std::vector<std::byte> blocks = encode(format(), random_weights(3));
+  std::vector<std::byte> shifted(blocks.size() + 1);
+  std::memcpy(shifted.data() + 1, blocks.data(), blocks.size());
+  std::vector<float> weights(kColumns);
+  format().decode(shifted.data() + 1, weights.data(), weights.size());
+  EXPECT_EQ(weights, decode(format(), blocks));
+  std::vector<std::byte> again(blocks.size() + 1);
+  format().encode(weights.data(), again.data() + 1, weights.size());
+  format().decode(again.data() + 1, weights.data(), weights.size());
+  EXPECT_EQ(weights, decode(format(), blocks));
+}
+
+// Any float can be encoded: no undefined conversion, nothing written beyond the block.
+TEST_P(EveryFormat, EncodesEveryFloatWithinItsBlocks) {
+  std::vector<float> weights(kColumns);
+  const float extremes[] = {kNaN,     kInfinity, -kInfinity, std::numeric_limits<float>::max(),
+                            -0.0f,    1e-45f,    -1e-40f,    std::numeric_limits<float>::lowest(),
+                            65520.0f, 1e-8f,     3.0f,       -3.0f};
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = extremes[i / 32 % std::size(extremes)];
+  const size_t bytes = row_bytes(format(), kColumns);
+  std::vector<std::byte> blocks(bytes + 8, std::byte{0xA5});
+  format().encode(weights.data(), blocks.data(), weights.size());
+  for (size_t i = bytes; i < blocks.size(); ++i) EXPECT_EQ(blocks[i], std::byte{0xA5});
+}
+
+// Every bit pattern decodes; the counter of non-finite blocks sees exactly the blocks that decode to something else
+// than numbers.
+TEST_P(EveryFormat, NonfiniteBlocksAreCounted) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::byte> blocks(row_bytes(format(), kColumns));
+    for (std::byte &byte : blocks) byte = static_cast<std::byte>(random());
+    // The highest exponents in the first block: rare in random bytes.
+    if (round % 2 == 0) blocks[1] = std::byte{0x7C}, blocks[0] = static_cast<std::byte>(round);
+    const std::vector<float> weights = decode(format(), blocks);
+    uint64_t expected = 0;
+    for (size_t i = 0; i < weights.size(); i += format().block_weights) {
+      bool finite = true;
+      for (size_t j = 0; j < format().block_weights; ++j) finite = finite && std::isfinite(weights[i + j]);
+      expected += !finite;
+    }
+    ASSERT_EQ(format().count_nonfinite(blocks.data(), kColumns), expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, EveryFormat, testing::ValuesIn(formats().begin(), formats().end()),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+// Code 3 is +2 d: a counter that misses one would let a ternary kernel compute something else.
+TEST(LowBits, Code3IsCounted) {
+  for (const Format ternary : {Format::kTQ2_0_G128, Format::kQ2_0_G64}) {
+    const FormatTraits &format = traits(ternary);
+    std::vector<std::byte> blocks = encode(format, std::vector<float>(kColumns, 1.0f));
+    EXPECT_EQ(format.count_code3(blocks.data(), kColumns), 0u);
+    std::mt19937 random(5);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (i % format.block_bytes >= 2) blocks[i] = static_cast<std::byte>(random());
+    }
+    uint64_t expected = 0;
+    for (const float weight : decode(format, blocks)) expected += weight == 2.0f;
+    EXPECT_GT(expected, 0u);
+    EXPECT_EQ(format.count_code3(blocks.data(), kColumns), expected);
+  }
+}
+
+// A 1-bit or ternary weight that is d, 0 or -d, with d a half, is kept exactly: what makes conversion lossless.
+TEST(LowBits, RepresentableRowsAreLossless) {
+  std::mt19937 random(6);
+  std::vector<float> signs(kColumns), ternary(kColumns);
+  for (size_t i = 0; i < kColumns; ++i) {
+    const float d = half_to_float(static_cast<uint16_t>(0x2000 + i / 128 * 0x123));
+    signs[i] = random() % 2 ? d : -d;
+    ternary[i] = static_cast<float>(static_cast<int>(random() % 3) - 1) * d;
+  }
+  const FormatTraits &one_bit = traits(Format::kQ1_0_G128);
+  EXPECT_EQ(decode(one_bit, encode(one_bit, signs)), signs);
+  for (const Format format : {Format::kTQ2_0_G128, Format::kQ2_0_G64}) {
+    EXPECT_EQ(decode(traits(format), encode(traits(format), ternary)), ternary);
+    EXPECT_EQ(decode(traits(format), encode(traits(format), signs)), signs);
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::quant

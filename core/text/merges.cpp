@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 
 namespace bonsai::text {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 // Up to this length, searching all pairs for the best one beats a heap.
 constexpr size_t kShortWord = 32;
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNone = UINT32_MAX;  // no neighbour
+constexpr MergeTable::Merge kNothing{MergeTable::kNoMerge, 0};
 
 uint64_t pair_of(int32_t left, int32_t right) {
   return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
@@ -48,7 +50,6 @@ void WordMerger::merge(std::span<const int32_t> word, std::vector<int32_t> &out)
 }
 
 void WordMerger::merge_short(std::span<const int32_t> word, std::vector<int32_t> &out) const {
-  constexpr MergeTable::Merge kNothing{MergeTable::kNoMerge, 0};
   std::array<Symbol, kShortWord> symbols;
   size_t count = word.size();
   for (size_t i = 0; i < count; ++i) {
@@ -72,50 +73,50 @@ void WordMerger::link(std::span<const int32_t> word) {
   const auto count = static_cast<uint32_t>(word.size());
   nodes_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
-    nodes_[i] = {word[i], i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
+    nodes_[i] = {{word[i], kNothing}, i == 0 ? kNone : i - 1, i + 1 == count ? kNone : i + 1};
   }
 }
 
-// The heap's front is the lowest rank and, within one rank, the leftmost pair.
-void WordMerger::push_candidate(uint32_t position) {
-  const Node &left = nodes_[position];
-  if (left.next == kNone) return;
-  const Node &right = nodes_[left.next];
-  const MergeTable::Merge merge = table_.find(left.token, right.token);
-  if (merge.rank == MergeTable::kNoMerge) return;
-  heap_.push_back({merge.rank, position, left.token, right.token, merge.token});
+// Brings a node's merge up to date and puts it into the heap, still unordered.
+void WordMerger::look_up_merge(uint32_t position) {
+  Node &node = nodes_[position];
+  node.symbol.with_next =
+      node.next == kNone ? kNothing : table_.find(node.symbol.token, nodes_[node.next].symbol.token);
+  const uint32_t rank = node.symbol.with_next.rank;
+  if (rank != MergeTable::kNoMerge) heap_.push_back((uint64_t{rank} << 32) | position);
+}
+
+void WordMerger::join_with_next(uint32_t position) {
+  Node &left = nodes_[position];
+  Node &right = nodes_[left.next];
+  left.symbol.token = left.symbol.with_next.token;
+  left.next = right.next;
+  right.symbol.with_next = kNothing;
+  if (left.next != kNone) nodes_[left.next].previous = position;
 }
 
 void WordMerger::merge_long(std::span<const int32_t> word, std::vector<int32_t> &out) {
-  constexpr int32_t kGone = -1;
-  const auto later = [](const Candidate &a, const Candidate &b) {
-    return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
-  };
   const auto push = [&](uint32_t position) {
     const size_t before = heap_.size();
-    push_candidate(position);
-    if (heap_.size() != before) std::push_heap(heap_.begin(), heap_.end(), later);
+    look_up_merge(position);
+    if (heap_.size() != before) std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
   };
   link(word);
   heap_.clear();
-  for (uint32_t i = 0; i < nodes_.size(); ++i) push_candidate(i);
-  std::make_heap(heap_.begin(), heap_.end(), later);
+  for (uint32_t i = 0; i < nodes_.size(); ++i) look_up_merge(i);
+  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   while (!heap_.empty()) {
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    const Candidate best = heap_.back();
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    const auto rank = static_cast<uint32_t>(heap_.back() >> 32);
+    const auto position = static_cast<uint32_t>(heap_.back());
     heap_.pop_back();
-    Node &left = nodes_[best.position];
-    // Tokens only grow, so the pair is the one that was pushed exactly if both tokens are unchanged.
-    if (left.token != best.left || left.next == kNone || nodes_[left.next].token != best.right) continue;
-    Node &right = nodes_[left.next];
-    left.token = best.merged;
-    left.next = right.next;
-    right.token = kGone;
-    if (left.next != kNone) nodes_[left.next].previous = best.position;
-    push(best.position);
-    if (left.previous != kNone) push(left.previous);
+    // A rank belongs to one pair; another rank now means that one of its tokens has been merged away.
+    if (nodes_[position].symbol.with_next.rank != rank) continue;
+    join_with_next(position);
+    push(position);
+    if (nodes_[position].previous != kNone) push(nodes_[position].previous);
   }
-  for (uint32_t i = 0; i != kNone; i = nodes_[i].next) out.push_back(nodes_[i].token);
+  for (uint32_t i = 0; i != kNone; i = nodes_[i].next) out.push_back(nodes_[i].symbol.token);
 }
 
 }  // namespace bonsai::text

@@ -43,34 +43,27 @@ class WordMerger {
   void merge(std::span<const int32_t> word, std::vector<int32_t> &out);
 
  private:
-  // A token still in the word. Indices, because a word of a megabyte has a million of them.
-  struct Node {
-    int32_t token;
-    uint32_t previous;
-    uint32_t next;
-  };
-  // A pair that could merge, if both its tokens are still the same when its turn comes.
-  struct Candidate {
-    uint32_t rank;
-    uint32_t position;  // of the left token
-    int32_t left;
-    int32_t right;
-    int32_t merged;
-  };
-  // One token of a short word and its merge with the one behind it.
+  // One token and its merge with the one behind it.
   struct Symbol {
     int32_t token;
     MergeTable::Merge with_next;
+  };
+  // A symbol of a long word, in a linked list. Indices, because a word of a megabyte has a million of them.
+  struct Node {
+    Symbol symbol;
+    uint32_t previous;
+    uint32_t next;
   };
 
   void merge_short(std::span<const int32_t> word, std::vector<int32_t> &out) const;
   void merge_long(std::span<const int32_t> word, std::vector<int32_t> &out);
   void link(std::span<const int32_t> word);
-  void push_candidate(uint32_t position);
+  void join_with_next(uint32_t position);
+  void look_up_merge(uint32_t position);
 
   const MergeTable &table_;
   std::vector<Node> nodes_;
-  std::vector<Candidate> heap_;
+  std::vector<uint64_t> heap_;  // rank and position of every pair that merges, and of some that are no more
 };
 
 }  // namespace bonsai::text

@@ -132,7 +132,7 @@ Result<void> Tokenizer::State::resolve_merges() {
   for (size_t rank = 0; rank < data.merges.size(); ++rank) {
     const std::string_view merge = data.merges[rank];
     const size_t space = merge.find(' ');
-    if (space == 0 || space + 1 >= merge.size() || merge.find(' ', space + 1) != merge.npos) {
+    if (space == merge.npos || space == 0 || space + 1 == merge.size() || merge.find(' ', space + 1) != merge.npos) {
       return fail("tokenizer.ggml.merges[{}] is {}; expected two tokens with one space between them", rank,
                   bonsai::quoted(merge));
     }

@@ -1,0 +1,102 @@
+#include "host/cli/model_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "host/cli/progress.h"
+
+namespace bonsai::cli {
+namespace {
+
+// The tiny model that comes with the program.
+std::string seedling_path() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw Failure("no model: -m FILE was not given, and the program's own path is not known");
+  const auto path = program.parent_path().parent_path() / "share" / "bonsai" / "seedling-q1_0.gguf";
+  if (!std::filesystem::exists(path, error))
+    throw Failure(fmt::format("no model: -m FILE was not given, and there is no seedling at {}", path.string()));
+  return path.string();
+}
+
+KvType parse_kv(const std::string &name) {
+  if (name == "f16") return KvType::kF16;
+  if (name == "q8_0") return KvType::kQ8_0;
+  if (name == "f32") return KvType::kF32;
+  throw UsageError(fmt::format("--kv: expected f16, q8_0 or f32, found {}", bonsai::quoted(name)));
+}
+
+std::pair<std::string, std::string> parse_backend_option(const std::string &text) {
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    throw UsageError(fmt::format("--backend-opt: expected KEY=VALUE, found {}", bonsai::quoted(text)));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+void add_model_option(Options &options) {
+  options.value("model,m", "FILE", "the model, a GGUF file (default: the seedling that comes with the program)");
+}
+
+void add_engine_options(Options &options) {
+  add_model_option(options);
+  options.value("context,c", "N", "most tokens of prompt and text together (default: the model's, at most 4096)");
+  options.value("kv", "TYPE", "keys and values are stored as f16 (default), q8_0 or f32");
+  options.value("backend", "NAME", "auto (default), a backend's name, or the path of a shared object");
+  options.flag("backend-strict", "that backend or an error; without this the CPU takes over with a warning");
+  options.values("backend-opt", "KEY=VALUE", "an option of the backend, see 'bonsai backends'; may be repeated");
+  options.value("threads,t", "N", "threads of the CPU backend, as --backend-opt cpu.threads=N");
+}
+
+std::string model_path(const Arguments &arguments, const Terminal &terminal) {
+  const auto model = arguments.text("model");
+  const auto files = arguments.texts("model-file");
+  if (model && !files.empty()) throw UsageError("the model is given twice: by -m and as an argument");
+  if (!files.empty()) return files.front();
+  if (model) return *model;
+  std::string path = seedling_path();
+  if (terminal.log.level() != spdlog::level::off) fmt::print(stderr, "no -m FILE: using the seedling, {}\n", path);
+  return path;
+}
+
+EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
+  EngineOptions options;
+  options.context = static_cast<uint32_t>(arguments.count("context", 1).value_or(0));
+  options.kv = parse_kv(arguments.text("kv").value_or("f16"));
+  options.backend = arguments.text("backend").value_or("auto");
+  options.backend_strict = arguments.flag("backend-strict");
+  for (const std::string &option : arguments.texts("backend-opt"))
+    options.backend_options.push_back(parse_backend_option(option));
+  options.threads = static_cast<uint32_t>(arguments.count("threads", 1).value_or(0));
+  options.log = [&log = terminal.log](LogLevel level, std::string_view line) { log.log(spdlog_level(level), line); };
+  options.model = model_path(arguments, terminal);
+  return options;
+}
+
+Engine load_engine(EngineOptions options) {
+  ProgressBar bar("loading");
+  options.progress = [&bar](uint64_t done, uint64_t total) { bar.update(done, total); };
+  return Engine::load(options);
+}
+
+}  // namespace bonsai::cli

@@ -1,0 +1,27 @@
+// Which model, on which backend: the options that several commands share.
+#pragma once
+
+#include <bonsai/engine.h>
+
+#include <string>
+
+#include "host/cli/arguments.h"
+
+namespace bonsai::cli {
+
+// Declares -m FILE.
+void add_model_option(Options &options);
+// Declares -m and what chooses and configures a backend.
+void add_engine_options(Options &options);
+
+// What -m names, or the first positional argument where a command takes one; else the seedling, which it says on
+// stderr. Throws UsageError when both are given, Failure when the seedling is missing.
+std::string model_path(const Arguments &arguments, const Terminal &terminal);
+
+// Everything that add_engine_options() declared.
+EngineOptions engine_options(const Arguments &arguments, Terminal &terminal);
+
+// Loads with a progress bar on stderr, where that is a terminal.
+Engine load_engine(EngineOptions options);
+
+}  // namespace bonsai::cli

@@ -1,0 +1,35 @@
+#include "host/cli/output.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "host/cli/command.h"
+
+namespace bonsai::cli {
+
+Output::Output() { ::signal(SIGPIPE, SIG_IGN); }
+
+void Output::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EPIPE) {
+      throw OutputClosed();
+    } else if (errno != EINTR) {
+      throw Failure(fmt::format("cannot write to stdout: {}", std::generic_category().message(errno)));
+    }
+  }
+}
+
+void Output::write_json(const nlohmann::ordered_json &json) {
+  // Names that come from files may not be UTF-8: they are shown with U+FFFD rather than not at all.
+  write(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace bonsai::cli

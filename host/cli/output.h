@@ -1,0 +1,24 @@
+// Standard output, unbuffered and checked.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace bonsai::cli {
+
+// The reader of our output has gone (`bonsai run | head -1`): the program ends quietly.
+struct OutputClosed {};
+
+class Output {
+ public:
+  // A write to a closed pipe becomes OutputClosed instead of a signal that ends the process.
+  Output();
+
+  // Writes everything before it returns. Throws OutputClosed, or Failure on any other error (a full disk, say).
+  void write(std::string_view text);
+
+  // One line.
+  void write_json(const nlohmann::ordered_json &json);
+};
+
+}  // namespace bonsai::cli

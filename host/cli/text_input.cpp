@@ -1,0 +1,53 @@
+#include "host/cli/text_input.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+namespace bonsai::cli {
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
+
+[[noreturn]] void cannot_read(const std::string &name) {
+  throw Failure(fmt::format("{}: cannot read: {}", name, std::generic_category().message(errno)));
+}
+
+std::string read_all(std::FILE *file, const std::string &name) {
+  std::string text;
+  char piece[65536];
+  while (const size_t n = std::fread(piece, 1, sizeof piece, file)) text.append(piece, n);
+  if (std::ferror(file)) cannot_read(name);
+  return text;
+}
+
+std::string read_file(const std::string &path) {
+  if (path == "-") return read_all(stdin, "stdin");
+  const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) cannot_read(path);
+  return read_all(file.get(), path);
+}
+
+}  // namespace
+
+void add_text_options(Options &options) {
+  options.value("prompt,p", "TEXT", "the text; -: from stdin");
+  options.value("file,f", "FILE", "the text, from a file; -: from stdin");
+}
+
+std::optional<std::string> read_text(const Arguments &arguments) {
+  const auto prompt = arguments.text("prompt"), file = arguments.text("file");
+  if (prompt && file) throw UsageError("-p and -f both give the text: choose one");
+  if (file) return read_file(*file);
+  if (prompt == "-") return read_file("-");
+  return prompt;
+}
+
+bool text_is_from_file(const Arguments &arguments) {
+  return arguments.text("file").has_value() || arguments.text("prompt") == "-";
+}
+
+}  // namespace bonsai::cli

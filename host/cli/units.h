@@ -1,0 +1,14 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace bonsai::cli {
+
+std::string format_bytes(uint64_t bytes);  // "12.3 MiB"; below 1 KiB "12 bytes"
+
+// The most memory that this process ever held (VmHWM), in bytes; 0 where the system does not say.
+uint64_t peak_memory_bytes();
+
+}  // namespace bonsai::cli

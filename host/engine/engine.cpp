@@ -1,0 +1,98 @@
+// The public API: thin objects over EngineState and SessionState.
+#include <bonsai/engine.h>
+
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "host/engine/engine_state.h"
+#include "host/engine/session_state.h"
+
+namespace bonsai {
+
+std::string_view finish_reason_name(FinishReason reason) {
+  constexpr std::array<std::string_view, 5> kNames = {"length", "end_of_text", "stop_string", "context_full",
+                                                      "cancelled"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+Session::Session(std::unique_ptr<host::SessionState> state) : state_(std::move(state)) {}
+Session::Session(Session &&) noexcept = default;
+Session &Session::operator=(Session &&) noexcept = default;
+Session::~Session() = default;
+
+void Session::append(std::string_view text) { state_->append_text(text); }
+void Session::append_tokens(std::span<const int32_t> tokens) { state_->append_tokens(tokens); }
+void Session::truncate(uint32_t length) { state_->truncate(length); }
+std::span<const int32_t> Session::tokens() const { return state_->tokens(); }
+uint32_t Session::length() const { return state_->length(); }
+uint32_t Session::room() const { return state_->room(); }
+
+Generation Session::generate(const GenerateOptions &options, const TextCallback &callback) {
+  return host::generate(*state_, options, callback);
+}
+
+std::vector<float> Session::logits() {
+  if (state_->length() == 0)
+    throw EngineError(ErrorKind::kInvalidArgument, "empty session: there is no token to follow");
+  state_->compute();
+  return {state_->logits().begin(), state_->logits().end()};
+}
+
+void Session::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
+  state_->evaluate(tokens, callback);
+}
+
+Engine::Engine(std::shared_ptr<host::EngineState> state) : state_(std::move(state)) {}
+Engine::Engine(Engine &&) noexcept = default;
+Engine &Engine::operator=(Engine &&) noexcept = default;
+Engine::~Engine() = default;
+
+Engine Engine::load(const EngineOptions &options) { return Engine(host::EngineState::load(options)); }
+
+Session Engine::new_session() const { return Session(std::make_unique<host::SessionState>(state_)); }
+
+Generation Engine::generate(std::string_view prompt, const GenerateOptions &options,
+                            const TextCallback &callback) const {
+  Session session = new_session();
+  session.append(prompt);
+  return session.generate(options, callback);
+}
+
+std::vector<int32_t> Engine::tokenize(std::string_view text, bool parse_special) const {
+  const auto special = parse_special ? text::SpecialTokens::kParse : text::SpecialTokens::kPlain;
+  return host::value_or_throw(state_->require_tokenizer().encode(text, special), ErrorKind::kInvalidArgument);
+}
+
+std::string Engine::detokenize(std::span<const int32_t> tokens) const {
+  return state_->require_tokenizer().decode(tokens);
+}
+
+ModelInfo Engine::model() const {
+  const model::Config &config = state_->model.config;
+  return {
+      .name = config.name, .vocabulary = config.vocab, .trained_context = config.context, .context = state_->context()};
+}
+
+BackendInfo Engine::backend() const {
+  const std::lock_guard lock(state_->device_mutex);
+  const host::Device &device = *state_->device;
+  const host::Device::Status status = device.status();
+  return {.name = device.backend().name(),
+          .version = device.backend().version(),
+          .path = device.backend().path().string(),
+          .device = device.info().name,
+          .kernel = status.kernel,
+          .threads = status.threads,
+          .level = device.backend().level()};
+}
+
+MemoryInfo Engine::memory() const {
+  const std::lock_guard lock(state_->device_mutex);
+  const host::Device::Status status = state_->device->status();
+  return {.weight_bytes = status.weight_bytes,
+          .mapped_bytes = status.borrowed_bytes,
+          .session_bytes = state_->session_bytes};
+}
+
+}  // namespace bonsai

@@ -1,0 +1,98 @@
+#include "host/engine/session_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+namespace bonsai::host {
+
+SessionState::SessionState(std::shared_ptr<EngineState> engine)
+    : engine_(std::move(engine)), executor_(engine_->take_executor()), block_table_(executor_->config().n_blocks) {
+  // The executor's pool belongs to this sequence alone: its n-th block is the pool's n-th.
+  std::iota(block_table_.begin(), block_table_.end(), 0u);
+}
+
+SessionState::~SessionState() { engine_->give_back_executor(std::move(executor_)); }
+
+void SessionState::append_text(std::string_view text) {
+  const text::Tokenizer &tokenizer = engine_->require_tokenizer();
+  std::vector<int32_t> tokens =
+      value_or_throw(tokenizer.encode(text, text::SpecialTokens::kParse), ErrorKind::kInvalidArgument);
+  if (tokens_.empty() && tokenizer.bos() && (tokenizer.add_bos() || tokens.empty()))
+    tokens.insert(tokens.begin(), *tokenizer.bos());
+  if (tokens.empty() && !tokens_.empty()) return;
+  if (tokens.empty())
+    throw EngineError(ErrorKind::kInvalidArgument, "empty prompt: the model has no BOS token to start from");
+  append_tokens(tokens);
+}
+
+void SessionState::append_tokens(std::span<const int32_t> tokens) {
+  if (tokens.empty()) throw EngineError(ErrorKind::kInvalidArgument, "empty batch: expected at least one token");
+  const uint32_t vocabulary = engine_->model.config.vocab;
+  for (const int32_t token : tokens) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary)
+      throw EngineError(ErrorKind::kInvalidArgument,
+                        fmt::format("token id {} is outside the vocabulary of {}", token, vocabulary));
+  }
+  if (tokens.size() > room())
+    throw EngineError(ErrorKind::kContextFull,
+                      fmt::format("context full: {} tokens to add, room for {} (context {}, used {})", tokens.size(),
+                                  room(), engine_->context(), length()));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+// The logits at hand belong to the old end: the new last token is run again.
+void SessionState::truncate(uint32_t length) {
+  if (length >= tokens_.size()) return;
+  tokens_.resize(length);
+  n_computed_ = std::min(n_computed_, length > 0 ? length - 1 : 0);
+}
+
+bool SessionState::compute(const std::stop_token &cancel) {
+  while (n_pending() > 0) {
+    if (cancel.stop_requested()) return false;
+    const uint32_t n = std::min(n_pending(), executor_->config().max_tokens);
+    if (n < n_pending()) {
+      forward(n, {});
+      continue;
+    }
+    Output last{.token = n - 1, .logits = std::move(logits_)};
+    forward(n, {&last, 1});
+    logits_ = std::move(last.logits);
+  }
+  return true;
+}
+
+void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
+  if (n_pending() > 0) compute();
+  append_tokens(tokens);
+  const uint32_t max_rows = executor_->config().max_outputs;
+  std::vector<Output> rows;
+  for (size_t first = 0; first < tokens.size(); first += rows.size()) {
+    rows.resize(std::min<size_t>(tokens.size() - first, max_rows));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].token = static_cast<uint32_t>(i);
+    forward(static_cast<uint32_t>(rows.size()), rows);
+    logits_ = rows.back().logits;  // before the callback, which may throw
+    for (size_t i = 0; i < rows.size(); ++i) callback(first + i, rows[i].logits);
+  }
+}
+
+void SessionState::forward(uint32_t n, std::span<Output> outputs) {
+  std::vector<uint32_t> positions(n);
+  std::iota(positions.begin(), positions.end(), n_computed_);
+  const std::vector<uint32_t> sequences(n, 0);
+  Batch batch;
+  batch.tokens = std::span(tokens_).subspan(n_computed_, n);
+  batch.positions = positions;
+  batch.sequences = sequences;
+  batch.block_table = block_table_;
+  batch.blocks_per_sequence = static_cast<uint32_t>(block_table_.size());
+  const std::lock_guard lock(engine_->device_mutex);
+  value_or_throw(executor_->forward(batch, outputs));
+  n_computed_ += n;
+}
+
+}  // namespace bonsai::host

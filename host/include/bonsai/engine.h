@@ -1,0 +1,204 @@
+// Text from a low-bit language model, in five lines:
+//
+//   #include <bonsai/engine.h>
+//   bonsai::Engine engine = bonsai::Engine::load({.model = "Bonsai-8B.gguf"});
+//   engine.generate("Once upon a time", {.max_tokens = 100}, [](std::string_view text) {
+//     return static_cast<bool>(std::cout << text << std::flush);
+//   });
+//
+// The library keeps no global state, prints nothing and never ends the process. Errors are exceptions of type
+// EngineError, with one line that says what is wrong and what was expected.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <bonsai/export.h>
+#include <bonsai/sampling.h>
+
+namespace bonsai {
+
+enum class ErrorKind {
+  kInvalidArgument,  // a caller's mistake: an option, a token id, text that is not UTF-8
+  kModel,            // the file cannot be read or is refused
+  kBackend,          // no backend could be opened, or one failed
+  kContextFull,      // the sequence does not fit
+};
+
+class BONSAI_API EngineError : public std::runtime_error {
+ public:
+  EngineError(ErrorKind kind, const std::string &message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+enum class KvType : uint32_t { kF16 = 0, kQ8_0 = 1, kF32 = 2 };  // what keys and values are stored as
+
+enum class LogLevel : uint32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
+
+struct EngineOptions {
+  std::string model;  // path of a GGUF file
+
+  std::string backend = "auto";  // "auto", a name ("cpu"), or the path of a shared object
+  bool backend_strict = false;   // what was asked for, or an error; else the CPU takes over with a warning
+  std::vector<std::pair<std::string, std::string>> backend_options;  // {"cpu.isa", "avx2"}
+  uint32_t threads = 0;                                              // of the CPU backend; 0: its own choice
+
+  uint32_t context = 0;  // most tokens of a session; 0: the model's, or 4,096 if that is less
+  KvType kv = KvType::kF16;
+
+  // Weights brought to the device so far and in all, in bytes; called by the loading thread.
+  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+  // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from
+  // any thread, as long as the engine or one of its sessions lives.
+  std::function<void(LogLevel level, std::string_view line)> log;
+};
+
+struct GenerateOptions {
+  uint32_t max_tokens = 256;
+  SamplingOptions sampling;
+  std::vector<std::string> stop;  // the text ends before the first of these
+  bool ignore_eos = false;        // tokens that end a text are never chosen
+  std::stop_token cancel;         // ends the generation at the next token, or between two pieces of a long prompt
+};
+
+enum class FinishReason {
+  kLength,       // max_tokens reached
+  kEndOfText,    // the model ended its text
+  kStopString,   // one of GenerateOptions::stop
+  kContextFull,  // the session holds no more tokens
+  kCancelled,    // by the callback or the stop token
+};
+
+// "length", "end_of_text", "stop_string", "context_full", "cancelled".
+BONSAI_API std::string_view finish_reason_name(FinishReason reason);
+
+struct GenerationStats {
+  uint64_t seed = 0;           // that was used
+  uint32_t prompt_tokens = 0;  // that were computed before the first new one
+  double prompt_seconds = 0;   // time for these
+  uint32_t decode_steps = 0;   // one-token passes: one less than new tokens, as the last is not fed back
+  double decode_seconds = 0;   // time for these and for sampling
+};
+
+struct Generation {
+  std::string text;             // what the callback received in all
+  std::vector<int32_t> tokens;  // without the one that ended the text
+  FinishReason finish = FinishReason::kLength;
+  GenerationStats stats;
+};
+
+// Receives text as it comes, in whole UTF-8 characters and never empty. Returning false ends the generation.
+using TextCallback = std::function<bool(std::string_view text)>;
+
+// Receives the logits (vocabulary) that follow the `index`-th of the given tokens; valid during the call.
+using LogitsCallback = std::function<void(size_t index, std::span<const float> logits)>;
+
+struct ModelInfo {
+  std::string name;  // as the file calls itself, or empty
+  uint32_t vocabulary = 0;
+  uint32_t trained_context = 0;  // positions that the model knows
+  uint32_t context = 0;          // most tokens of a session here
+};
+
+struct BackendInfo {
+  std::string name, version, path;
+  std::string device;    // "AMD EPYC 7B13"
+  std::string kernel;    // "avx2", "sm_90a"; empty where the backend does not say
+  uint32_t threads = 0;  // likewise 0
+  int level = 0;         // 0, 1 or 2: how much of the model it runs itself (backend.h)
+};
+
+struct MemoryInfo {
+  uint64_t weight_bytes = 0;   // on the device, mapped file pages not counted
+  uint64_t mapped_bytes = 0;   // of the file, used in place
+  uint64_t session_bytes = 0;  // KV cache and scratch of one session
+};
+
+namespace host {
+struct EngineState;
+class SessionState;
+}  // namespace host
+
+// One sequence of tokens with its KV cache. Used by one thread at a time; different sessions of one engine may be used
+// at once. Keeps what it needs of its engine alive.
+class BONSAI_API Session {
+ public:
+  Session(Session &&) noexcept;
+  Session &operator=(Session &&) noexcept;
+  ~Session();
+
+  // Puts text at the end; special tokens that are spelled out in it count as such. At the start of a session the
+  // model's BOS token comes first if it wants one, and also where an empty text would otherwise leave nothing to start
+  // from. Nothing is computed yet. Errors, which change nothing: invalid UTF-8, with its offset; context full, with how
+  // long the text is and how much room there is; an empty text and a model without BOS.
+  void append(std::string_view text);
+  // The same for ids. Errors: none at all, an id outside the vocabulary, context full.
+  void append_tokens(std::span<const int32_t> tokens);
+
+  // Continues the sequence until something ends it. What was generated stays at the end of the session (but for the
+  // token that ended the text), so that append() and generate() may follow. Errors: an empty or full session, options
+  // out of range, a backend that fails.
+  Generation generate(const GenerateOptions &options = {}, const TextCallback &callback = {});
+
+  // The logits (vocabulary) that follow the last token.
+  std::vector<float> logits();
+
+  // Appends tokens and hands out the logits behind each of them.
+  void evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback);
+
+  // Forgets every token from `length` on; a length beyond the end changes nothing.
+  void truncate(uint32_t length);
+
+  std::span<const int32_t> tokens() const;
+  uint32_t length() const;
+  uint32_t room() const;  // tokens that can still be appended
+
+ private:
+  friend class Engine;
+  explicit Session(std::unique_ptr<host::SessionState> state);
+  std::unique_ptr<host::SessionState> state_;
+};
+
+// A model on a device. Every method may be called from any thread.
+class BONSAI_API Engine {
+ public:
+  // Maps and checks the file, opens a backend and brings the weights to it.
+  static Engine load(const EngineOptions &options);
+
+  Engine(Engine &&) noexcept;
+  Engine &operator=(Engine &&) noexcept;
+  ~Engine();
+
+  // Continues a prompt in a session of its own: Session::append() and generate().
+  Generation generate(std::string_view prompt, const GenerateOptions &options = {},
+                      const TextCallback &callback = {}) const;
+
+  Session new_session() const;
+
+  // Ids of a text, nothing added in front. `parse_special`: special tokens that are spelled out are one token each;
+  // else they are plain text. Errors: invalid UTF-8, a file without tokenizer.
+  std::vector<int32_t> tokenize(std::string_view text, bool parse_special = true) const;
+  std::string detokenize(std::span<const int32_t> tokens) const;
+
+  ModelInfo model() const;
+  BackendInfo backend() const;
+  MemoryInfo memory() const;
+
+ private:
+  explicit Engine(std::shared_ptr<host::EngineState> state);
+  std::shared_ptr<host::EngineState> state_;
+};
+
+}  // namespace bonsai

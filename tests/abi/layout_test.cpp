@@ -1,0 +1,81 @@
+// The ABI as numbers: what a backend that was built yesterday relies on. The table is the promise; when a test here
+// fails, the header is wrong, not the table.
+#include <bonsai/backend.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "core/quant/format.h"
+
+namespace {
+
+// No struct may grow in the middle or shrink. Its size may grow with a new field, which is then a new line.
+TEST(AbiLayout, EveryStructFieldAndConstantIsWhereItWas) {
+#define SIZE(type, bytes) EXPECT_EQ(sizeof(type), size_t{bytes}) << #type;
+#define FIELD(type, field, offset) EXPECT_EQ(offsetof(type, field), size_t{offset}) << #type "::" #field;
+#define CONSTANT(name, value) EXPECT_EQ(static_cast<uint64_t>(name), uint64_t{value}) << #name;
+#include "tests/abi/layout.inc"
+#undef SIZE
+#undef FIELD
+#undef CONSTANT
+}
+
+std::string read(const std::string &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A struct that is new in the header must get its lines in the table, or nothing would watch over it.
+TEST(AbiLayout, TheTableNamesEveryStructOfTheHeader) {
+  const std::string header = read(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
+  const std::string table = read(BONSAI_SOURCE_DIR "/tests/abi/layout.inc");
+  const std::regex definition("typedef struct (\\w+) \\{");
+  size_t n_structs = 0;
+  for (std::sregex_iterator match(header.begin(), header.end(), definition), end; match != end; ++match, ++n_structs) {
+    EXPECT_NE(table.find("SIZE(" + (*match)[1].str() + ","), std::string::npos) << (*match)[1];
+  }
+  EXPECT_EQ(n_structs, 18u);
+}
+
+// Every struct that crosses begins with its size: a reader must know it before it knows anything else.
+TEST(AbiLayout, EveryStructBeginsWithItsSize) {
+#define SIZE(type, bytes)                     \
+  EXPECT_EQ(offsetof(type, struct_size), 0u); \
+  EXPECT_EQ(sizeof(type::struct_size), 4u);
+#define FIELD(type, field, offset)
+#define CONSTANT(name, value)
+#include "tests/abi/layout.inc"
+#undef SIZE
+#undef FIELD
+#undef CONSTANT
+}
+
+TEST(AbiHeader, IncludesStddefAndStdintAndNothingElse) {
+  const std::string header = read(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
+  const std::regex include("#include *([<\"][^>\"]*[>\"])");
+  std::set<std::string> found;
+  for (std::sregex_iterator match(header.begin(), header.end(), include), end; match != end; ++match) {
+    found.insert((*match)[1].str());
+  }
+  EXPECT_EQ(found, (std::set<std::string>{"<stddef.h>", "<stdint.h>"}));
+}
+
+// The host passes quant::Format on as bonsai_dtype.
+TEST(AbiDtypes, EqualTheFormatsOfCore) {
+  using bonsai::quant::Format;
+  EXPECT_EQ(static_cast<uint32_t>(Format::kF32), uint32_t{BONSAI_DTYPE_F32});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kF16), uint32_t{BONSAI_DTYPE_F16});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kBF16), uint32_t{BONSAI_DTYPE_BF16});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ8_0), uint32_t{BONSAI_DTYPE_Q8_0});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ4_0), uint32_t{BONSAI_DTYPE_Q4_0});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ1_0_G128), uint32_t{BONSAI_DTYPE_Q1_0_G128});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kTQ2_0_G128), uint32_t{BONSAI_DTYPE_TQ2_0_G128});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ2_0_G64), uint32_t{BONSAI_DTYPE_Q2_0_G64});
+  EXPECT_EQ(bonsai::quant::formats().size(), 8u) << "a new format needs its line above";
+}
+
+}  // namespace

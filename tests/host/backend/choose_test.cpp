@@ -1,0 +1,322 @@
+// Which backend is taken, what is said about the others, and who is sent which option (DESIGN §4).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "host/backend/registry.h"
+#include "tests/host/backend/fake_directory.h"
+
+namespace bonsai::host {
+namespace {
+
+using test::FakeDirectory;
+
+// Opens devices from the test's own directories, and keeps what was logged.
+class Choose : public testing::Test {
+ protected:
+  Choose() { request.search.directories = {first.path(), second.path()}; }
+
+  Result<std::unique_ptr<Device>> open(const std::string &backend) {
+    request.backend = backend;
+    lines.clear();
+    return open_device(request, [this](bonsai_log_level level, const std::string &line) {
+      lines.push_back(line);
+      if (level == BONSAI_LOG_WARNING) warnings.push_back(line);
+    });
+  }
+
+  // The name of the backend that was opened, or the error.
+  std::string opened(const std::string &backend) {
+    const auto device = open(backend);
+    return device ? (*device)->backend().name() : device.error().message;
+  }
+
+  bool logged(const std::string &line) const { return std::find(lines.begin(), lines.end(), line) != lines.end(); }
+
+  FakeDirectory first, second;
+  BackendRequest request;
+  std::vector<std::string> lines, warnings;
+};
+
+TEST_F(Choose, AutoTakesTheHighestPriority) {
+  first.add("good");
+  first.add("high");
+  EXPECT_EQ(opened("auto"), "high");
+}
+
+// The CPU backend is the last resort, whatever it or others say of their priority.
+TEST_F(Choose, AutoTakesTheCpuLast) {
+  first.add("lying_cpu", "cpu");
+  second.add("good");
+  EXPECT_EQ(opened("auto"), "good");
+}
+
+// A backend that asks to be avoided never comes before the CPU, and still serves where nothing else does.
+TEST_F(Choose, AutoTakesANegativePriorityAfterTheCpu) {
+  first.add("low");
+  EXPECT_EQ(opened("auto"), "low");
+  second.add("lying_cpu", "cpu");
+  EXPECT_EQ(opened("auto"), "cpu");
+}
+
+TEST_F(Choose, AutoSaysWhyItPassedEachBy) {
+  const auto poem = first.write("libbonsai_poem.so", "a poem");
+  const auto none = first.add("no_device");
+  const auto poor = first.add("open_fails");
+  const auto cpu = second.add("lying_cpu", "cpu");
+  const auto shadowed = second.add("no_device");
+  first.write("unrelated.so", "not looked at");
+  EXPECT_EQ(opened("auto"), "cpu");
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{
+                "not used: " + poem.string() + ": not a shared object: the file does not begin with ELF's magic number",
+                "not used: " + shadowed.string() + ": a backend named 'no_device' was found earlier",
+                "not used: " + none.string() + ": no device: libfake.so.1 is not installed",
+                "not used: " + poor.string() + ": open_fails: the device has 2 GB, 4 are needed (out of memory)",
+                "using cpu 1.2.3 from " + cpu.string() + ", device 0: fake?[31m device",
+            }));
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Choose, AutoWithNothingThatOpensIsAnErrorWithEveryReason) {
+  EXPECT_EQ(opened("auto"),
+            "no backend could be opened: libbonsai_*.so: not found in " + first.text() + ", " + second.text());
+  const auto none = first.add("no_device");
+  EXPECT_EQ(opened("auto"),
+            "no backend could be opened: " + none.string() + ": no device: libfake.so.1 is not installed");
+}
+
+TEST_F(Choose, ANameIsAFileInTheFirstDirectoryThatHasIt) {
+  first.add("high", "mine");
+  second.add("good", "mine");
+  EXPECT_EQ(opened("mine"), "high");
+}
+
+// A broken copy must not take a working one away.
+TEST_F(Choose, AFileThatDoesNotLoadHidesNothing) {
+  first.write("libbonsai_good.so", "");
+  second.add("good");
+  EXPECT_EQ(opened("good"), "good");
+  EXPECT_EQ(opened("auto"), "good");
+}
+
+TEST_F(Choose, DiscoverListsEveryFileInSearchOrder) {
+  first.add("good", "b");
+  first.write("libbonsai_a.so", "");
+  second.add("good", "c");
+  second.write("libbonsai_.so", "no name");
+  request.search.directories.push_back(first.path() / "does-not-exist");
+  const auto candidates = discover(request.search);
+  ASSERT_EQ(candidates.size(), 3u);
+  EXPECT_EQ(candidates[0].name, "a");
+  EXPECT_EQ(candidates[0].reason, "an empty file, not a shared object");
+  EXPECT_EQ(candidates[0].backend, nullptr);
+  EXPECT_EQ(candidates[1].name, "good");
+  EXPECT_FALSE(candidates[1].shadowed);
+  EXPECT_EQ(candidates[2].path, second.path() / "libbonsai_c.so");
+  EXPECT_TRUE(candidates[2].shadowed);
+}
+
+TEST_F(Choose, APathIsTakenAsItIs) {
+  const auto path = FakeDirectory::built("high").string();
+  EXPECT_EQ(opened(path), "high");
+}
+
+TEST_F(Choose, WhatCannotBeOpenedFallsBackToTheCpuWithAWarning) {
+  first.add("lying_cpu", "cpu");
+  const auto none = first.add("no_device");
+  EXPECT_EQ(opened("no_device"), "cpu");
+  EXPECT_EQ(warnings, std::vector<std::string>{"backend 'no_device' could not be opened, falling back to the CPU: " +
+                                               none.string() + ": no device: libfake.so.1 is not installed"});
+  EXPECT_EQ(opened("absent"), "cpu");
+  EXPECT_EQ(opened("./absent.so"), "cpu");
+}
+
+TEST_F(Choose, StrictIsAnErrorInstead) {
+  first.add("lying_cpu", "cpu");
+  const auto none = first.add("no_device");
+  request.strict = true;
+  EXPECT_EQ(opened("no_device"),
+            "backend 'no_device' could not be opened: " + none.string() + ": no device: libfake.so.1 is not installed");
+  EXPECT_EQ(opened("absent"), "backend 'absent' could not be opened: libbonsai_absent.so: not found in " +
+                                  first.text() + ", " + second.text());
+  EXPECT_EQ(opened("./absent.so"), "backend './absent.so' could not be opened: ./absent.so: no such file");
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Choose, ACpuThatCannotBeOpenedHasNothingToFallBackTo) {
+  EXPECT_EQ(opened("cpu"),
+            "backend 'cpu' could not be opened: libbonsai_cpu.so: not found in " + first.text() + ", " + second.text());
+  EXPECT_EQ(opened("absent"), "the CPU backend could not be opened: libbonsai_cpu.so: not found in " + first.text() +
+                                  ", " + second.text());
+}
+
+TEST_F(Choose, ANameThatIsNeitherNameNorPathIsExplained) {
+  request.strict = true;
+  EXPECT_EQ(opened("lib mine.so"),
+            "backend 'lib mine.so' could not be opened: 'lib mine.so': neither a backend's name nor a path (a path has "
+            "a '/')");
+}
+
+TEST_F(Choose, ABackendIsSentOnlyTheOptionsThatItLists) {
+  first.add("good");
+  first.add("lying_cpu", "cpu");
+  request.options = {{"good.speed", "3"}, {"cpu.speed", "9"}};
+  EXPECT_EQ(opened("auto"), "good");
+  EXPECT_TRUE(logged("device 0: good.speed is 3"));
+  EXPECT_FALSE(logged("device 0: cpu.speed is 9"));
+  EXPECT_TRUE(logged("option 'cpu.speed' is not one of good's: not sent"));
+}
+
+// A backend that was not asked for may still be what the option was meant for: it is not a mistake.
+TEST_F(Choose, AnOptionOfAnyBackendInTheSearchPathIsKnown) {
+  first.add("good");
+  first.add("lying_cpu", "cpu");
+  request.options = {{"cpu.speed", "9"}};
+  EXPECT_EQ(opened("good"), "good");
+}
+
+TEST_F(Choose, AnOptionThatNoBackendKnowsIsAnError) {
+  first.add("good");
+  first.add("lying_cpu", "cpu");
+  request.options = {{"good.sped", "3"}};
+  EXPECT_EQ(opened("good"),
+            "no backend knows the option 'good.sped'; known are: cpu.colour, cpu.speed, device, good.colour, "
+            "good.speed");
+}
+
+// Without a device there is nobody to ask which keys exist: the option is no mistake on this machine.
+TEST_F(Choose, AnOptionOfABackendWithoutADeviceIsAccepted) {
+  first.add("no_device");
+  first.add("lying_cpu", "cpu");
+  request.options = {{"no_device.graph", "1"}};
+  EXPECT_EQ(opened("auto"), "cpu");
+}
+
+TEST_F(Choose, TheDeviceOptionPicksTheDevice) {
+  const auto path = first.add("two_devices");
+  request.strict = true;
+  request.options = {{"device", "1"}, {"two_devices.speed", "3"}};
+  EXPECT_EQ(opened("two_devices"), "two_devices");
+  EXPECT_TRUE(logged("device 1: two_devices.speed is 3"));
+  request.options = {{"device", "2"}};
+  EXPECT_EQ(opened("two_devices"),
+            "backend 'two_devices' could not be opened: " + path.string() + ": no device 2, it has 2");
+}
+
+TEST_F(Choose, TheDeviceOptionIsANumber) {
+  for (const std::string value : {"", "one", "-1", "1x", "99999999999"}) {
+    request.options = {{"device", value}};
+    EXPECT_EQ(opened("auto"), "option 'device': expected a device's number, found '" + value + "'");
+  }
+}
+
+// The number was meant for the backend that did not open.
+TEST_F(Choose, TheCpuAsALastResortIsItsFirstDevice) {
+  first.add("lying_cpu", "cpu");
+  request.options = {{"device", "1"}};
+  EXPECT_EQ(opened("auto"), "cpu");
+  EXPECT_EQ(opened("absent"), "cpu");
+  EXPECT_NE(opened("cpu"), "cpu");
+}
+
+struct Hostile {
+  std::string fake, reason;
+};
+
+class ChooseHostile : public Choose, public testing::WithParamInterface<Hostile> {};
+
+TEST_P(ChooseHostile, IsRefusedWithAReason) {
+  const auto path = first.add(GetParam().fake);
+  request.strict = true;
+  EXPECT_EQ(opened(GetParam().fake), "backend '" + GetParam().fake + "' could not be opened: " + path.string() + ": " +
+                                         GetParam().fake + ": " + GetParam().reason);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fakes, ChooseHostile,
+    testing::Values(Hostile{"open_fails_rudely", std::string(496, 'x') + " (unknown status 77)"},
+                    Hostile{"open_says_escapes", "a?[2Jb c d?e? (internal error)"},
+                    Hostile{"open_is_silent", "device_open failed without a message (internal error)"},
+                    Hostile{"open_gives_null", "device_open succeeded without a device"},
+                    Hostile{"garbage_options", "device_info reports 4294967295 options, at most 256 make sense"},
+                    Hostile{"null_options", "device_info reports 2 options and no array"}),
+    [](const auto &info) { return info.param.fake; });
+
+TEST_F(Choose, DeviceInfoIsCopiedAsText) {
+  first.add("good");
+  const auto device = open("good");
+  ASSERT_TRUE(device) << device.error().message;
+  const DeviceInfo &info = (*device)->info();
+  EXPECT_EQ(info.name, "fake?[31m device");
+  ASSERT_EQ(info.options.size(), 2u);
+  EXPECT_EQ(info.options[1].key, "good.colour");
+  EXPECT_EQ(info.options[1].help, "which (default: red)");
+}
+
+TEST_F(Choose, ADtypeThatTheBackendDoesNotKnowHasNoUses) {
+  first.add("good");
+  const auto device = open("good");
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ((*device)->dtype_support(4711).value(), 0u);
+}
+
+TEST_F(Choose, AFailedUploadKeepsStatusAndMessage) {
+  first.add("good");
+  const auto device = open("good");
+  ASSERT_TRUE(device) << device.error().message;
+  const auto weight = Weight::upload(**device, "w", 1, {}, BONSAI_USE_MATRIX, false);
+  ASSERT_FALSE(weight);
+  EXPECT_EQ(weight.error().status, bonsai_status{BONSAI_OUT_OF_MEMORY});
+  EXPECT_EQ(weight.error().message, "good: device memory: 12 bytes (out of memory)");
+}
+
+// The callback runs inside the backend, and no exception may cross it.
+TEST_F(Choose, AnExceptionOfTheLogEndsAtTheBackend) {
+  const auto backend = Backend::load(FakeDirectory::built("good"));
+  ASSERT_TRUE(backend);
+  const std::vector<DeviceOption> options = {{"good.speed", "1"}};
+  const auto device = Device::open(*backend, 0, options, [](bonsai_log_level, const std::string &) {
+    throw std::runtime_error("the log's disk is full");
+  });
+  EXPECT_TRUE(device);
+}
+
+class SearchVariable : public testing::Test {
+ protected:
+  ~SearchVariable() override { unsetenv("BONSAI_BACKEND_PATH"); }
+};
+
+TEST_F(SearchVariable, ComesFirstThenTheProgramsThenTheInstalledDirectory) {
+  setenv("BONSAI_BACKEND_PATH", "/opt/a::/opt/b/../c:", 1);
+  const auto directories = SearchPath::standard().directories;
+  ASSERT_EQ(directories.size(), 4u);
+  EXPECT_EQ(directories[0], "/opt/a");
+  EXPECT_EQ(directories[1], "/opt/c");
+  EXPECT_EQ(directories[2], BONSAI_BINARY_DIR "/lib/bonsai");
+  EXPECT_TRUE(directories[3].string().ends_with("/bonsai")) << directories[3];
+}
+
+TEST_F(SearchVariable, MayBeAbsent) {
+  unsetenv("BONSAI_BACKEND_PATH");
+  EXPECT_EQ(SearchPath::standard().directories.size(), 2u);
+}
+
+TEST_F(SearchVariable, LeadsToItsBackends) {
+  FakeDirectory directory;
+  directory.add("high", "only_here");
+  setenv("BONSAI_BACKEND_PATH", directory.path().c_str(), 1);
+  BackendRequest request;
+  request.backend = "only_here";
+  request.strict = true;
+  const auto device = open_device(request, nullptr);
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ((*device)->backend().path(), directory.path() / "libbonsai_only_here.so");
+}
+
+}  // namespace
+}  // namespace bonsai::host

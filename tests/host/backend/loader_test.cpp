@@ -1,0 +1,143 @@
+// Loading one shared object: what is accepted, what is refused, and with which words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "host/backend/registry.h"
+#include "tests/host/backend/fake_directory.h"
+
+namespace bonsai::host {
+namespace {
+
+using test::FakeDirectory;
+
+std::string read(const std::filesystem::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string reason(const std::filesystem::path &path) {
+  const auto backend = Backend::load(path);
+  return backend ? "loaded" : backend.error().message;
+}
+
+TEST(Loader, KeepsWhatTheTableSays) {
+  const auto backend = Backend::load(FakeDirectory::built("high"));
+  ASSERT_TRUE(backend) << backend.error().message;
+  EXPECT_EQ((*backend)->name(), "high");
+  EXPECT_EQ((*backend)->version(), "1.2.3");
+  EXPECT_EQ((*backend)->description(), "a fake");
+  EXPECT_EQ((*backend)->priority(), 50);
+  EXPECT_EQ((*backend)->path(), FakeDirectory::built("high"));
+}
+
+TEST(Loader, LevelIsWhatTheTableOffers) {
+  EXPECT_EQ((*Backend::load(FakeDirectory::built("good")))->level(), 0);
+  EXPECT_EQ((*Backend::load(FakeDirectory::built("sessions")))->level(), 1);
+  EXPECT_EQ((*Backend::load(FakeDirectory::built("complete")))->level(), 2);
+}
+
+// What lies behind a shorter table is not part of it, whatever the memory there holds.
+TEST(Loader, AnOlderMinorsShorterTableLacksWhatItDoesNotCover) {
+  const auto backend = Backend::load(FakeDirectory::built("older"));
+  ASSERT_TRUE(backend) << backend.error().message;
+  EXPECT_EQ((*backend)->level(), 0);
+  EXPECT_NE((*backend)->api().gemv, nullptr);
+  EXPECT_EQ((*backend)->api().session_memory, nullptr);
+  EXPECT_EQ((*backend)->api().forward_wait, nullptr);
+}
+
+TEST(Loader, AFieldThatTheSizeCutsIsNotRead) {
+  const auto backend = Backend::load(FakeDirectory::built("odd_size"));
+  ASSERT_TRUE(backend) << backend.error().message;
+  EXPECT_EQ((*backend)->api().session_memory, nullptr);
+}
+
+TEST(Loader, ANewerMinorsLongerTableIsReadAsFarAsItIsKnown) {
+  const auto backend = Backend::load(FakeDirectory::built("newer"));
+  ASSERT_TRUE(backend) << backend.error().message;
+  EXPECT_EQ((*backend)->api().abi_minor, 42u);
+  EXPECT_GT((*backend)->api().struct_size, sizeof(bonsai_backend_api));
+}
+
+// A backend may have started threads: its code must not go away under them.
+TEST(Loader, ABackendStaysLoaded) {
+  FakeDirectory directory;
+  const std::filesystem::path path = directory.add("good");
+  ASSERT_TRUE(Backend::load(path));
+  EXPECT_NE(read("/proc/self/maps").find(path.string()), std::string::npos);
+}
+
+struct Refusal {
+  std::string fake, reason;
+};
+
+class LoaderRefuses : public testing::TestWithParam<Refusal> {};
+
+TEST_P(LoaderRefuses, WithTheReason) { EXPECT_EQ(reason(FakeDirectory::built(GetParam().fake)), GetParam().reason); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Fakes, LoaderRefuses,
+    testing::Values(
+        Refusal{"no_entry", "no symbol bonsai_backend_entry: not a Bonsai backend"},
+        Refusal{"null_table", "does not serve ABI 0"},
+        Refusal{"other_major", "built for ABI 7.1, this host speaks 0.9"},
+        Refusal{"too_short", "its table has 96 bytes, level 0 needs 104"},
+        Refusal{"undefined_symbol", "undefined symbol: a_symbol_that_nobody_has"},
+        Refusal{"no_gemv", "required functions are NULL: gemv"},
+        Refusal{"half_level_1",
+                "offers half of level 1: has session_memory, session_create, lacks session_destroy, layer_encode, "
+                "lm_head"},
+        Refusal{"half_level_2", "offers half of level 2: has forward_submit, lacks forward_wait"},
+        Refusal{"level_2_alone", "offers level 2 without level 1, whose session functions it needs"},
+        Refusal{"bad_name", "illegal name '../evil name': expected 1 to 64 letters, digits, '-' and '_'"},
+        Refusal{"empty_name", "illegal name '': expected 1 to 64 letters, digits, '-' and '_'"},
+        Refusal{"null_name", "illegal name '': expected 1 to 64 letters, digits, '-' and '_'"}),
+    [](const auto &info) { return info.param.fake; });
+
+TEST(LoaderRefusesFiles, ThatAreNoSharedObjects) {
+  FakeDirectory directory;
+  EXPECT_EQ(reason(directory.path() / "libbonsai_none.so"), "no such file");
+  EXPECT_EQ(reason(directory.path()), "a directory, not a shared object");
+  EXPECT_EQ(reason("/dev/null"), "not a regular file");
+  EXPECT_EQ(reason(directory.write("empty.so", "")), "an empty file, not a shared object");
+  EXPECT_EQ(reason(directory.write("text.so", "I am a poem\n")),
+            "not a shared object: the file does not begin with ELF's magic number");
+  EXPECT_EQ(reason(directory.write("short.so",
+                                   "\x7F"
+                                   "ELF")),
+            "truncated: 4 bytes are too few for an ELF header");
+}
+
+TEST(LoaderRefusesFiles, OfAnotherKindOfElf) {
+  FakeDirectory directory;
+  std::string bytes = read(FakeDirectory::built("good"));
+  bytes[4] = 1;  // ELFCLASS32
+  EXPECT_EQ(reason(directory.write("class32.so", bytes)), "not a 64-bit little-endian ELF file");
+  bytes[4] = 2;
+  bytes[16] = 1;  // ET_REL, an object file
+  EXPECT_EQ(reason(directory.write("object.so", bytes)), "an ELF file, but not a shared object");
+}
+
+// The dynamic loader maps what the headers claim and dies of SIGBUS where the file ends: whatever the length at which
+// a copy was cut, the answer is an error or, when only what is never loaded is missing, a working backend.
+TEST(LoaderRefusesFiles, ThatWereCutAnywhere) {
+  const std::string bytes = read(FakeDirectory::built("good"));
+  FakeDirectory directory;
+  for (size_t length = 0; length < bytes.size(); length += bytes.size() / 97) {
+    const auto path = directory.write("cut-" + std::to_string(length) + ".so", bytes.substr(0, length));
+    const std::string found = reason(path);
+    EXPECT_FALSE(found.empty()) << length;
+    if (length < bytes.size() / 2) {
+      EXPECT_NE(found, "loaded") << length;
+    }
+  }
+  const std::string found = reason(directory.write("half.so", bytes.substr(0, bytes.size() / 2)));
+  EXPECT_TRUE(found.starts_with("truncated: segment ")) << found;
+}
+
+}  // namespace
+}  // namespace bonsai::host

@@ -1,0 +1,90 @@
+#include "tools/convert/checkpoint.h"
+
+#include <filesystem>
+#include <set>
+
+#include "tools/convert/json.h"
+
+namespace bonsai::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ShardIndex {
+  std::map<std::string, std::string> file_of;  // by tensor
+  std::set<std::string> files;
+};
+
+// {"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors", ...}}
+Result<ShardIndex> read_index(const std::string &path) {
+  auto document = read_object(path);
+  if (!document) return tl::unexpected(document.error());
+  const Json *weight_map = member(*document, "weight_map");
+  if (!weight_map || !weight_map->is_object()) return fail("{}: weight_map: expected an object", path);
+  ShardIndex index;
+  for (const auto &[tensor, file] : weight_map->items()) {
+    const bool is_plain = file.is_string() && fs::path(file.get<std::string>()).filename() == file.get<std::string>();
+    if (!is_plain) {
+      return fail("{}: weight_map: {}: expected a file name without a directory, found {}", path, tensor,
+                  describe(file));
+    }
+    index.file_of[tensor] = file.get<std::string>();
+    index.files.insert(file.get<std::string>());
+  }
+  return index;
+}
+
+}  // namespace
+
+Result<CheckpointTensors> CheckpointTensors::open(const std::string &directory) {
+  const std::string single = (fs::path(directory) / "model.safetensors").string();
+  const std::string index_path = (fs::path(directory) / "model.safetensors.index.json").string();
+  CheckpointTensors tensors;
+  if (fs::exists(single)) {
+    if (auto added = tensors.add_file(single); !added) return tl::unexpected(added.error());
+    return tensors;
+  }
+  if (!fs::exists(index_path)) {
+    return fail("{}: expected model.safetensors or model.safetensors.index.json, found neither", directory);
+  }
+  auto index = read_index(index_path);
+  if (!index) return tl::unexpected(index.error());
+  for (const std::string &file : index->files) {
+    auto added = tensors.add_file((fs::path(directory) / file).string());
+    if (!added) return tl::unexpected(added.error());
+  }
+  for (const auto &[tensor, file] : index->file_of) {
+    if (!tensors.find(tensor)) return fail("{}: {}: not in {}, where the index says it is", index_path, tensor, file);
+  }
+  return tensors;
+}
+
+Result<void> CheckpointTensors::add_file(const std::string &path) {
+  auto file = SafetensorsFile::open(path);
+  if (!file) return tl::unexpected(file.error());
+  for (size_t i = 0; i < file->tensors().size(); ++i) {
+    const std::string &name = file->tensors()[i].name;
+    if (!entries_.emplace(name, Entry{files_.size(), i}).second) {
+      return fail("{}: {}: another shard holds it too", path, name);
+    }
+  }
+  files_.push_back(std::move(*file));
+  return {};
+}
+
+const SourceTensor *CheckpointTensors::find(const std::string &name) const {
+  auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &files_[found->second.file].tensors()[found->second.index];
+}
+
+std::vector<std::string_view> CheckpointTensors::names() const {
+  std::vector<std::string_view> names;
+  for (const auto &[name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+void CheckpointTensors::release(const SourceTensor &tensor) const {
+  files_[entries_.at(tensor.name).file].mapping().release(tensor.bytes);
+}
+
+}  // namespace bonsai::convert

@@ -1,0 +1,45 @@
+// A Hugging Face checkpoint directory: config.json, and tensors in one safetensors file or in shards with an index.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/model/config.h"
+#include "tools/convert/safetensors.h"
+
+namespace bonsai::convert {
+
+struct CheckpointConfig {
+  model::Config model;  // vocab is the embedding's rows as config.json states them
+  bool tied = false;    // tie_word_embeddings: there is no lm_head
+};
+
+// Reads a Qwen3ForCausalLM's config.json. What the runtime would compute differently (biases, sliding windows, other
+// activations, quantised storage, other rope scalings) is refused.
+Result<CheckpointConfig> read_checkpoint_config(const std::string &path);
+
+// The tensors of a checkpoint, whichever files they are in.
+class CheckpointTensors {
+ public:
+  // Reads DIR/model.safetensors or, failing that, what DIR/model.safetensors.index.json lists.
+  static Result<CheckpointTensors> open(const std::string &directory);
+
+  const SourceTensor *find(const std::string &name) const;  // nullptr when absent
+  std::vector<std::string_view> names() const;              // sorted
+  // Tells the kernel that a tensor's pages are not needed again.
+  void release(const SourceTensor &tensor) const;
+
+ private:
+  struct Entry {
+    size_t file;
+    size_t index;
+  };
+  Result<void> add_file(const std::string &path);
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace bonsai::convert

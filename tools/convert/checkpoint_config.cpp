@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/convert/checkpoint.h"
+#include "tools/convert/json.h"
+
+namespace bonsai::convert {
+namespace {
+
+// Reads typed members of config.json and words the errors. Keeps the first error; later reads give zero.
+class ConfigReader {
+ public:
+  // `prefix` stands before keys in messages: "rope_scaling." for the object of that name.
+  ConfigReader(const std::string &path, const Json &object, std::string prefix = "")
+      : path_(path), object_(object), prefix_(std::move(prefix)) {}
+
+  bool has(std::string_view key) const { return member(object_, key) != nullptr; }
+
+  uint32_t whole(std::string_view key, uint64_t most) {
+    const Json *value = member(object_, key);
+    if (value && value->is_number_unsigned() && *value >= 1u && *value <= most) return value->get<uint32_t>();
+    return set_error(key, fmt::format("a whole number from 1 to {}", most), value);
+  }
+
+  double positive(std::string_view key) {
+    const Json *value = member(object_, key);
+    if (value && value->is_number() && std::isfinite(value->get<double>()) && *value > 0) return value->get<double>();
+    return set_error(key, "a positive number", value);
+  }
+
+  double positive_or(std::string_view key, double absent) { return has(key) ? positive(key) : absent; }
+
+  bool boolean_or(std::string_view key, bool absent) {
+    const Json *value = member(object_, key);
+    if (!value) return absent;
+    if (value->is_boolean()) return value->get<bool>();
+    return set_error(key, "true or false", value) != 0;
+  }
+
+  // Lets `key` pass when it is absent or exactly `expected`.
+  void only(std::string_view key, const Json &expected) {
+    const Json *value = member(object_, key);
+    if (value && *value != expected) set_error(key, describe(expected), value);
+  }
+
+  // For what must not be there at all.
+  void refuse(std::string_view key, std::string_view reason) {
+    if (has(key) && !error_) error_ = Error{fmt::format("{}: {}{}: {}", path_, prefix_, key, reason)};
+  }
+
+  uint32_t set_error(std::string_view key, std::string_view expected, const Json *found) {
+    if (error_) return 0;
+    error_ = Error{fmt::format("{}: {}{}: expected {}, found {}", path_, prefix_, key, expected,
+                               found ? describe(*found) : "nothing")};
+    return 0;
+  }
+
+  Result<void> done() const {
+    if (error_) return tl::unexpected(*error_);
+    return {};
+  }
+
+ private:
+  const std::string &path_;
+  const Json &object_;
+  std::string prefix_;
+  std::optional<Error> error_;
+};
+
+Result<void> check_architecture(const std::string &path, const Json &document) {
+  ConfigReader reader(path, document);
+  const Json *architectures = member(document, "architectures");
+  if (!architectures || *architectures != Json::array({"Qwen3ForCausalLM"})) {
+    reader.set_error("architectures", "[\"Qwen3ForCausalLM\"]", architectures);
+  }
+  reader.only("model_type", "qwen3");
+  reader.only("hidden_act", "silu");
+  reader.only("attention_bias", false);
+  reader.only("use_sliding_window", false);
+  reader.refuse("quantization_config", "expected unquantised weights");
+  return reader.done();
+}
+
+Result<void> read_shape(const std::string &path, const Json &document, model::Config &config) {
+  // Bounds as in core/model: far beyond any Qwen3, and products of two fit in 64 bits.
+  ConfigReader reader(path, document);
+  config.layers = reader.whole("num_hidden_layers", 1024);
+  config.hidden = reader.whole("hidden_size", 1 << 17);
+  config.ffn = reader.whole("intermediate_size", 1 << 20);
+  config.heads = reader.whole("num_attention_heads", 4096);
+  config.kv_heads = reader.whole("num_key_value_heads", 4096);
+  config.head_dim = reader.whole("head_dim", 1024);
+  config.vocab = reader.whole("vocab_size", 1 << 24);
+  config.context = reader.whole("max_position_embeddings", 1 << 24);
+  config.rms_eps = static_cast<float>(reader.positive("rms_norm_eps"));
+  if (auto done = reader.done(); !done) return done;
+  if (config.heads % config.kv_heads != 0) {
+    return fail("{}: num_key_value_heads: expected a divisor of the {} heads, found {}", path, config.heads,
+                config.kv_heads);
+  }
+  if (config.head_dim % 2 != 0) return fail("{}: head_dim: expected an even number, found {}", path, config.head_dim);
+  return {};
+}
+
+Result<void> read_scaling(const std::string &path, const Json &scaling, model::Config &config) {
+  constexpr std::array<std::string_view, 8> kKnown = {
+      "type",      "rope_type", "rope_theta", "factor", "original_max_position_embeddings", "attention_factor",
+      "beta_fast", "beta_slow"};
+  for (const auto &[key, value] : scaling.items()) {
+    if (std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end() || value.is_null()) continue;
+    return fail("{}: rope_scaling.{}: not a scaling that the runtime computes", path, key);
+  }
+  ConfigReader reader(path, scaling, "rope_scaling.");
+  const std::string_view type_key = reader.has("rope_type") ? "rope_type" : "type";
+  const Json *type = member(scaling, type_key);
+  model::RopeScaling &rope = config.rope_scaling;
+  using Kind = model::RopeScaling::Kind;
+  if (type && *type == "default") return {};
+  if (type && *type == "linear") rope.kind = Kind::kLinear;
+  if (type && *type == "yarn") rope.kind = Kind::kYarn;
+  if (rope.kind == Kind::kNone) reader.set_error(type_key, "\"default\", \"linear\" or \"yarn\"", type);
+
+  rope.factor = reader.positive("factor");
+  if (rope.factor < 1) reader.set_error("factor", "at least 1", member(scaling, "factor"));
+  if (rope.kind == Kind::kYarn) {
+    constexpr std::string_view kOriginal = "original_max_position_embeddings";
+    rope.original_context = reader.has(kOriginal) ? reader.whole(kOriginal, 1 << 24) : config.context;
+    rope.attention_factor = reader.positive_or("attention_factor", 1 + 0.1 * std::log(rope.factor));
+    rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
+    rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);
+  }
+  return reader.done();
+}
+
+// Newer files hold rope_theta and the scaling in `rope_parameters`, older ones in two members of their own.
+Result<void> read_rope(const std::string &path, const Json &document, model::Config &config) {
+  const Json *parameters = member(document, "rope_parameters");
+  const Json *scaling = parameters ? parameters : member(document, "rope_scaling");
+  if (scaling && !scaling->is_object()) {
+    return fail("{}: {}: expected an object, found {}", path, parameters ? "rope_parameters" : "rope_scaling",
+                describe(*scaling));
+  }
+  const bool theta_inside = parameters && member(*parameters, "rope_theta");
+  ConfigReader reader(path, theta_inside ? *parameters : document, theta_inside ? "rope_parameters." : "");
+  config.rope_base = reader.positive_or("rope_theta", config.rope_base);
+  if (auto done = reader.done(); !done) return done;
+  return scaling ? read_scaling(path, *scaling, config) : Result<void>{};
+}
+
+}  // namespace
+
+Result<CheckpointConfig> read_checkpoint_config(const std::string &path) {
+  auto document = read_object(path);
+  if (!document) return tl::unexpected(document.error());
+  CheckpointConfig config;
+  if (auto done = check_architecture(path, *document); !done) return tl::unexpected(done.error());
+  if (auto done = read_shape(path, *document, config.model); !done) return tl::unexpected(done.error());
+  if (auto done = read_rope(path, *document, config.model); !done) return tl::unexpected(done.error());
+  ConfigReader reader(path, *document);
+  config.tied = reader.boolean_or("tie_word_embeddings", false);
+  if (auto done = reader.done(); !done) return tl::unexpected(done.error());
+  return config;
+}
+
+}  // namespace bonsai::convert

@@ -1,0 +1,288 @@
+#include "tools/convert/convert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "core/gguf/writer.h"
+#include "core/text/tokenizer.h"
+#include "tools/convert/checkpoint.h"
+#include "tools/convert/json.h"
+
+namespace bonsai::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kPieceWeights = 1 << 20;  // converted at a time: 4 MiB of float32
+
+std::string inside(const Request &request, std::string_view file) {
+  return (fs::path(request.directory) / file).string();
+}
+
+// llama.cpp's general.file_type, for the formats that it has a number for.
+std::optional<uint32_t> file_type(quant::Format format) {
+  switch (format) {
+    case quant::Format::kF32:
+      return 0;
+    case quant::Format::kF16:
+      return 1;
+    case quant::Format::kQ4_0:
+      return 2;
+    case quant::Format::kQ8_0:
+      return 7;
+    case quant::Format::kBF16:
+      return 32;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string default_name(const std::string &directory) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(directory, error);
+  return error ? directory : path.filename().string();
+}
+
+void write_rope_scaling(const model::RopeScaling &rope, gguf::Writer &writer) {
+  using Kind = model::RopeScaling::Kind;
+  if (rope.kind == Kind::kNone) return;
+  writer.set_string("qwen3.rope.scaling.type", rope.kind == Kind::kYarn ? "yarn" : "linear");
+  writer.set_float32("qwen3.rope.scaling.factor", static_cast<float>(rope.factor));
+  if (rope.kind != Kind::kYarn) return;
+  writer.set_uint32("qwen3.rope.scaling.original_context_length", rope.original_context);
+  writer.set_float32("qwen3.rope.scaling.yarn_beta_fast", static_cast<float>(rope.beta_fast));
+  writer.set_float32("qwen3.rope.scaling.yarn_beta_slow", static_cast<float>(rope.beta_slow));
+  // Hugging Face's attention_factor replaces 1 + 0.1 ln factor, GGUF's attn_factor multiplies it.
+  const double multiplier = rope.attention_factor / (1 + 0.1 * std::log(rope.factor));
+  if (std::fabs(multiplier - 1) > 1e-7) {
+    writer.set_float32("qwen3.rope.scaling.attn_factor", static_cast<float>(multiplier));
+  }
+}
+
+void write_config(const Request &request, const model::Config &config, gguf::Writer &writer) {
+  writer.set_string("general.architecture", "qwen3");
+  writer.set_string("general.name", request.name.empty() ? default_name(request.directory) : request.name);
+  writer.set_uint32("general.quantization_version", 2);
+  if (auto type = file_type(request.type->format)) writer.set_uint32("general.file_type", *type);
+  writer.set_uint32("qwen3.block_count", config.layers);
+  writer.set_uint32("qwen3.context_length", config.context);
+  writer.set_uint32("qwen3.embedding_length", config.hidden);
+  writer.set_uint32("qwen3.feed_forward_length", config.ffn);
+  writer.set_uint32("qwen3.attention.head_count", config.heads);
+  writer.set_uint32("qwen3.attention.head_count_kv", config.kv_heads);
+  writer.set_uint32("qwen3.attention.key_length", config.head_dim);
+  writer.set_uint32("qwen3.attention.value_length", config.head_dim);
+  writer.set_float32("qwen3.attention.layer_norm_rms_epsilon", config.rms_eps);
+  writer.set_float32("qwen3.rope.freq_base", static_cast<float>(config.rope_base));
+  write_rope_scaling(config.rope_scaling, writer);
+}
+
+Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer &writer) {
+  const std::string tokenizer_path = inside(request, "tokenizer.json");
+  const std::string config_path = inside(request, "tokenizer_config.json");
+  const std::string template_path = inside(request, "chat_template.jinja");
+  auto tokenizer = read_text(tokenizer_path);
+  if (!tokenizer) return tl::unexpected(tokenizer.error());
+  Result<std::string> config = fs::exists(config_path) ? read_text(config_path) : std::string();
+  if (!config) return tl::unexpected(config.error());
+  auto data = text::read_tokenizer_json(*tokenizer, *config);
+  if (!data) return fail("{}", inside(request, data.error().message));
+  if (fs::exists(template_path)) {  // newer checkpoints keep it in a file of its own, which then rules
+    auto chat_template = read_text(template_path);
+    if (!chat_template) return tl::unexpected(chat_template.error());
+    data->chat_template = std::move(*chat_template);
+  }
+  if (data->tokens.size() > vocab) {
+    return fail("{}: {} tokens, but the embedding has {} rows", tokenizer_path, data->tokens.size(), vocab);
+  }
+  text::pad_tokens(*data, vocab);
+  text::write_tokenizer(*data, writer);
+  return {};
+}
+
+// One tensor of the output, and where it comes from.
+struct PlannedTensor {
+  std::string name;
+  const SourceTensor *source;
+  std::vector<uint64_t> shape;  // GGUF's order: columns first
+  const quant::FormatTraits *format;
+
+  uint64_t weights() const {
+    uint64_t count = 1;
+    for (uint64_t extent : shape) count *= extent;
+    return count;
+  }
+};
+
+// Lists the output's tensors, checks that the checkpoint has each in the shape that its configuration asks for, and
+// keeps the first error.
+class Planner {
+ public:
+  Planner(const Request &request, const CheckpointConfig &config, const CheckpointTensors &tensors)
+      : request_(request), config_(config), tensors_(tensors) {}
+
+  Result<std::vector<PlannedTensor>> plan(Notices &notices) {
+    const model::Config &c = config_.model;
+    matrix("token_embd", "model.embed_tokens", c.vocab, c.hidden);
+    norm("output_norm", "model.norm", c.hidden);
+    if (!config_.tied) matrix("output", "lm_head", c.vocab, c.hidden);
+    for (uint32_t layer = 0; layer < c.layers && !error_; ++layer) plan_layer(layer);
+    check_others();
+    if (error_) return tl::unexpected(*error_);
+    notices.insert(notices.end(), notices_.begin(), notices_.end());
+    return std::move(plan_);
+  }
+
+ private:
+  void plan_layer(uint32_t layer) {
+    const model::Config &c = config_.model;
+    const std::string to = fmt::format("blk.{}.", layer);
+    const std::string from = fmt::format("model.layers.{}.", layer);
+    const uint64_t q_rows = uint64_t{c.heads} * c.head_dim;
+    const uint64_t kv_rows = uint64_t{c.kv_heads} * c.head_dim;
+    norm(to + "attn_norm", from + "input_layernorm", c.hidden);
+    matrix(to + "attn_q", from + "self_attn.q_proj", q_rows, c.hidden);
+    matrix(to + "attn_k", from + "self_attn.k_proj", kv_rows, c.hidden);
+    matrix(to + "attn_v", from + "self_attn.v_proj", kv_rows, c.hidden);
+    norm(to + "attn_q_norm", from + "self_attn.q_norm", c.head_dim);
+    norm(to + "attn_k_norm", from + "self_attn.k_norm", c.head_dim);
+    matrix(to + "attn_output", from + "self_attn.o_proj", c.hidden, q_rows);
+    norm(to + "ffn_norm", from + "post_attention_layernorm", c.hidden);
+    matrix(to + "ffn_gate", from + "mlp.gate_proj", c.ffn, c.hidden);
+    matrix(to + "ffn_up", from + "mlp.up_proj", c.ffn, c.hidden);
+    matrix(to + "ffn_down", from + "mlp.down_proj", c.hidden, c.ffn);
+  }
+
+  void matrix(const std::string &to, const std::string &from, uint64_t rows, uint64_t columns) {
+    const quant::FormatTraits *format = request_.type;
+    if (columns % format->block_weights != 0) {
+      format = &quant::traits(quant::Format::kF16);
+      notices_.push_back(fmt::format("{}.weight: {} columns do not divide into {}'s blocks of {}; written as F16", to,
+                                     columns, request_.type->name, request_.type->block_weights));
+    }
+    add(to + ".weight", from + ".weight", {rows, columns}, format);
+  }
+
+  void norm(const std::string &to, const std::string &from, uint64_t size) {
+    add(to + ".weight", from + ".weight", {size}, &quant::traits(quant::Format::kF32));
+  }
+
+  void add(std::string to, const std::string &from, std::vector<uint64_t> shape, const quant::FormatTraits *format) {
+    const std::string expected = fmt::format("{}", fmt::join(shape, " x "));
+    const SourceTensor *source = tensors_.find(from);
+    taken_.insert(from);
+    if (!source) return set_error(fmt::format("{}: missing, expected {}", from, expected));
+    if (source->shape != shape) {
+      return set_error(fmt::format("{}: expected {}, found {}", from, expected, fmt::join(source->shape, " x ")));
+    }
+    std::reverse(shape.begin(), shape.end());
+    plan_.push_back({std::move(to), source, std::move(shape), format});
+  }
+
+  // What nobody asked for. A tied checkpoint may hold a copy of the embedding as lm_head.
+  void check_others() {
+    for (std::string_view name : tensors_.names()) {
+      if (taken_.contains(std::string(name)) || (config_.tied && name == "lm_head.weight")) continue;
+      if (name.ends_with(".bias")) return set_error(fmt::format("{}: Qwen3 has no biases", name));
+      if (name.starts_with("model.layers.") && name.ends_with(".weight")) {
+        return set_error(fmt::format("{}: not part of a Qwen3 of {} layers", name, config_.model.layers));
+      }
+      notices_.push_back(fmt::format("{}: not part of Qwen3 and left out", name));
+    }
+  }
+
+  void set_error(const std::string &message) {
+    if (!error_) error_ = Error{fmt::format("{}: {}", request_.directory, message)};
+  }
+
+  const Request &request_;
+  const CheckpointConfig &config_;
+  const CheckpointTensors &tensors_;
+  std::vector<PlannedTensor> plan_;
+  std::set<std::string> taken_;
+  Notices notices_;
+  std::optional<Error> error_;
+};
+
+// Decodes, encodes and writes tensors a piece at a time.
+class Streamer {
+ public:
+  Streamer(gguf::Writer &writer, const Progress &progress, uint64_t total_weights)
+      : writer_(writer), progress_(progress), total_(total_weights) {}
+
+  Result<void> stream(const PlannedTensor &tensor) {
+    const uint64_t columns = tensor.shape[0];
+    const uint64_t piece = std::max<uint64_t>(1, kPieceWeights / columns) * columns;
+    const uint64_t weights = tensor.weights();
+    for (uint64_t begin = 0; begin < weights; begin += piece) {
+      if (!progress_(done_, total_)) return fail("interrupted, nothing was written");
+      const uint64_t count = std::min(piece, weights - begin);
+      if (auto done = stream_piece(tensor, begin, count); !done) return done;
+      done_ += count;
+    }
+    return {};
+  }
+
+ private:
+  Result<void> stream_piece(const PlannedTensor &tensor, uint64_t begin, uint64_t count) {
+    const quant::FormatTraits &source = quant::traits(tensor.source->format);
+    values_.resize(count);
+    source.decode(tensor.source->bytes.data() + begin * source.block_bytes, values_.data(), count);
+    auto bad = std::find_if(values_.begin(), values_.end(), [](float value) { return !std::isfinite(value); });
+    if (bad != values_.end()) {
+      const uint64_t at = begin + static_cast<uint64_t>(bad - values_.begin());
+      return fail("{}: row {}, column {}: expected a finite number, found {}", tensor.source->name,
+                  at / tensor.shape[0], at % tensor.shape[0], *bad);
+    }
+    blocks_.resize(quant::row_bytes(*tensor.format, count));
+    tensor.format->encode(values_.data(), blocks_.data(), count);
+    return writer_.write(blocks_);
+  }
+
+  gguf::Writer &writer_;
+  const Progress &progress_;
+  uint64_t total_;
+  uint64_t done_ = 0;
+  std::vector<float> values_;
+  std::vector<std::byte> blocks_;
+};
+
+}  // namespace
+
+Result<Notices> convert(const Request &request, const Progress &progress) {
+  auto config = read_checkpoint_config(inside(request, "config.json"));
+  if (!config) return tl::unexpected(config.error());
+  auto tensors = CheckpointTensors::open(request.directory);
+  if (!tensors) return tl::unexpected(tensors.error());
+  Notices notices;
+  auto plan = Planner(request, *config, *tensors).plan(notices);
+  if (!plan) return tl::unexpected(plan.error());
+
+  auto writer = gguf::Writer::create(request.output);
+  if (!writer) return tl::unexpected(writer.error());
+  write_config(request, config->model, *writer);
+  auto copied = copy_tokenizer(request, config->model.vocab, *writer);
+  if (!copied) return tl::unexpected(copied.error());
+  uint64_t total = 0;
+  for (const PlannedTensor &tensor : *plan) {
+    auto added = writer->add_tensor(tensor.name, tensor.shape, tensor.format->format);
+    if (!added) return tl::unexpected(added.error());
+    total += tensor.weights();
+  }
+  if (auto begun = writer->begin_data(); !begun) return tl::unexpected(begun.error());
+
+  Streamer streamer(*writer, progress, total);
+  for (const PlannedTensor &tensor : *plan) {
+    if (auto done = streamer.stream(tensor); !done) return tl::unexpected(done.error());
+    tensors->release(*tensor.source);
+  }
+  progress(total, total);
+  if (auto finished = writer->finish(); !finished) return tl::unexpected(finished.error());
+  return notices;
+}
+
+}  // namespace bonsai::convert

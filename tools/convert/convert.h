@@ -1,0 +1,32 @@
+// Turns a Hugging Face Qwen3 checkpoint into a GGUF file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/quant/format.h"
+
+namespace bonsai::convert {
+
+struct Request {
+  std::string directory;  // config.json, tokenizer.json, model.safetensors or its shards, chat_template.jinja
+  std::string output;
+  std::string name;                 // general.name; empty: the directory's
+  const quant::FormatTraits *type;  // of every matrix; norms are F32
+};
+
+// Called between pieces of work; returns false to stop, and nothing is left behind then.
+using Progress = std::function<bool(uint64_t done_weights, uint64_t total_weights)>;
+
+// What a person should know about the result: matrices that fell back to F16 because their rows do not divide into
+// blocks, tensors that were left out. One line each.
+using Notices = std::vector<std::string>;
+
+// Streams: memory stays far below the checkpoint's size. The output appears under its name only when it is complete.
+// Errors are one line that names the file and the member or tensor.
+Result<Notices> convert(const Request &request, const Progress &progress);
+
+}  // namespace bonsai::convert

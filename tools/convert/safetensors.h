@@ -1,0 +1,39 @@
+// Safetensors files, read by mapping (https://github.com/huggingface/safetensors, section "Format").
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/mapped_file.h"
+#include "core/base/result.h"
+#include "core/quant/format.h"
+
+namespace bonsai::convert {
+
+struct SourceTensor {
+  std::string name;
+  quant::Format format;              // F32, F16 or BF16
+  std::vector<uint64_t> shape;       // outermost first: (rows, columns)
+  std::span<const std::byte> bytes;  // row-major, little-endian, exactly what shape and format ask for
+};
+
+// A checked file: every name is unique and the tensors fill the data section without a gap or an overlap. Spans point
+// into the mapping.
+class SafetensorsFile {
+ public:
+  // Errors are one line beginning with the path, and with the tensor's name where there is one.
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  const std::vector<SourceTensor> &tensors() const { return tensors_; }  // in the order of their data
+  const MappedFile &mapping() const { return mapping_; }
+
+ private:
+  SafetensorsFile(MappedFile mapping, std::vector<SourceTensor> tensors)
+      : mapping_(std::move(mapping)), tensors_(std::move(tensors)) {}
+  MappedFile mapping_;
+  std::vector<SourceTensor> tensors_;
+};
+
+}  // namespace bonsai::convert

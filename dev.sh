@@ -4,8 +4,8 @@
 #   ./dev.sh run ARGS...     set-up, build, then build/bin/bonsai run ARGS
 #   ./dev.sh build           set-up and a release build into build/
 #   ./dev.sh test            set-up, build and the default tests
-#   ./dev.sh test --all      every test that this machine can run: also slow, gpu, packaging, and the suite under
-#                            ASan+UBSan in a build of its own
+#   ./dev.sh test --all      every test that this machine can run: also those labelled slow (among them the whole suite
+#                            under ASan and UBSan, in a build of its own), gpu and packaging
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -65,12 +65,6 @@ run_tests() {
   local labels=(-LE '^(slow|gpu|packaging)$')
   [ "${1:-}" = --all ] && labels=()
   ctest --test-dir build --output-on-failure -j "$(nproc)" "${labels[@]}"
-  if [ "${1:-}" = --all ]; then
-    say "the suite again, under ASan and UBSan"
-    configure asan build-asan
-    build build-asan all
-    ctest --test-dir build-asan --output-on-failure -j "$(nproc)" -LE '^(slow|gpu|packaging)$'
-  fi
 }
 
 command=${1:-help}

@@ -49,7 +49,7 @@ void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
 inline void exponentiate(float *scores, uint32_t n, float *partial) {
   const uint32_t filled = (n + 15) / 16 * 16;
   for (uint32_t i = n; i < filled; ++i) scores[i] = -__builtin_inff();
-  const float largest = max_value(scores, n);
+  const float largest = max_value(scores, filled);
   F32x16 sum = splat(0.0f);
   for (uint32_t i = 0; i < filled; i += 16) {
     const F32x16 weights = exp(sub(load(scores + i), splat(largest)));
@@ -85,7 +85,7 @@ void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk],
 template <class Row, int kQueries>
 void attend_queries(const AttendArgs &args) {
   constexpr int kVectors = 4 / kQueries;  // enough independent sums to hide an addition's latency
-  alignas(64) float scores[kQueries][kAttentionChunk];
+  alignas(64) float scores[kQueries][kAttentionChunk] = {};
   score_keys<Row, kQueries>(args, scores);
   for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);
   uint32_t v = 0;

@@ -1,0 +1,130 @@
+#include "plugins/cpu/device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "plugins/cpu/failure.h"
+#include "plugins/cpu/weight.h"
+
+namespace bonsai::cpu {
+namespace {
+
+// gemv takes its vectors in groups of this many, so that its scratch has a size.
+constexpr uint32_t kGemvVectors = 64;
+
+constexpr std::array<uint32_t, 4> kBlockSizes = {32, 16, 64, 128};
+constexpr std::array<bonsai_kv_dtype, 3> kKvDtypes = {BONSAI_KV_F16, BONSAI_KV_Q8_0, BONSAI_KV_F32};
+
+const KernelTable &kernels_for(const std::string &isa) {
+  std::string why_not;
+  const KernelTable *kernels = select_kernels(isa, &why_not);
+  if (!kernels) reject("cpu.isa is '{}': {}", isa, why_not);
+  return *kernels;
+}
+
+// The value of the first line "key : value" of a file under /proc; empty if there is none.
+std::string read_proc(const char *path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
+    return value == std::string::npos ? std::string() : line.substr(value);
+  }
+  return {};
+}
+
+std::string read_processor_name() {
+  std::string name = read_proc("/proc/cpuinfo", "model name");
+  return name.empty() ? "CPU" : name;
+}
+
+struct MachineMemory {
+  uint64_t total_bytes;  // 0: unknown
+  uint64_t free_bytes;   // what could be had without swapping; 0: unknown
+};
+
+MachineMemory machine_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  const uint64_t total = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+  const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
+  return {total, available_kib * 1024};
+}
+
+}  // namespace
+
+Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
+    : kernels_(&kernels_for(options.isa)), threads_(options.threads) {
+  if (!log) return;
+  log(log_context, BONSAI_LOG_DEBUG,
+      fmt::format("cpu: {} kernels on {} of {} cores", kernels_->name, options.threads, available_cores()).c_str());
+}
+
+void Device::reserve_gemv(uint64_t columns) {
+  const uint64_t wanted = kGemvVectors * activation_bytes(columns);
+  if (gemv_activations_.size() < wanted) gemv_activations_ = Buffer<std::byte>(wanted, "activations");
+}
+
+void Device::gemv(const bonsai_gemv_args &args) {
+  require_pointer(args.weight, "args->weight");
+  require_pointer(args.x, "args->x");
+  require_pointer(args.y, "args->y");
+  const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
+  if (!(weight.uses() & BONSAI_USE_MATRIX)) reject("the weight was not uploaded for BONSAI_USE_MATRIX");
+  if (args.n == 0) reject("args->n is 0, expected at least 1");
+  if (args.rows == 0) reject("args->rows is 0, expected at least 1");
+  if (args.first_row > weight.rows() || args.rows > weight.rows() - args.first_row) {
+    reject("rows {} to {} reach beyond the weight's {}", args.first_row, args.first_row + args.rows, weight.rows());
+  }
+  gemv_rows_.clear();
+  weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
+  for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
+    multiply(threads_, *kernels_,
+             {.rows = gemv_rows_,
+              .columns = weight.columns(),
+              .n = std::min(kGemvVectors, args.n - i),
+              .x = args.x + i * weight.columns(),
+              .y = args.y + i * args.rows,
+              .y_stride = args.rows,
+              .activations = gemv_activations_.data()});
+  }
+}
+
+std::span<const uint32_t> block_sizes() { return kBlockSizes; }
+std::span<const bonsai_kv_dtype> kv_dtypes() { return kKvDtypes; }
+
+void describe_device(bonsai_device_info *info) {
+  checked(info, "info");
+  static const std::string name = read_processor_name();
+  const MachineMemory memory = machine_memory();
+  info->features =
+      BONSAI_FEATURE_ADJUST | BONSAI_FEATURE_TOKEN_CHAINING | BONSAI_FEATURE_DETERMINISTIC | BONSAI_FEATURE_BORROWS;
+  info->name = name.c_str();
+  info->memory_total_bytes = memory.total_bytes;
+  info->memory_free_bytes = memory.free_bytes;
+  info->n_options = static_cast<uint32_t>(option_infos().size());
+  info->options = option_infos().data();
+  info->n_kv_dtypes = kKvDtypes.size();
+  info->kv_dtypes = kKvDtypes.data();
+  info->n_block_sizes = kBlockSizes.size();
+  info->block_sizes = kBlockSizes.data();
+  info->max_k = kMaxK;
+}
+
+void describe_status(Device &device, bonsai_device_status *status) {
+  checked(status, "status");
+  const MachineMemory memory = machine_memory();
+  status->threads = static_cast<uint32_t>(device.threads().count());
+  status->kernel = device.kernels().name;
+  status->weight_bytes = device.weight_bytes;
+  status->borrowed_bytes = device.borrowed_bytes;
+  status->session_bytes = device.session_bytes;
+  status->memory_total_bytes = memory.total_bytes;
+  status->memory_free_bytes = memory.free_bytes;
+}
+
+}  // namespace bonsai::cpu

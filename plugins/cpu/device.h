@@ -1,0 +1,51 @@
+// An open device: threads, the kernels that were chosen, and the count of what memory is in use.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plugins/cpu/buffer.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/matmul.h"
+#include "plugins/cpu/options.h"
+#include "plugins/cpu/threads.h"
+
+namespace bonsai::cpu {
+
+class Device {
+ public:
+  // Throws BONSAI_INVALID_ARGUMENT for an instruction set that does not exist or that this machine lacks.
+  Device(const Options &options, bonsai_log_fn log, void *log_context);
+
+  Threads &threads() { return threads_; }
+  const KernelTable &kernels() const { return *kernels_; }
+
+  // y = W x for n vectors. Checks its arguments; throws BONSAI_INVALID_ARGUMENT.
+  void gemv(const bonsai_gemv_args &args);
+  // Makes room for gemv over matrices of this many columns, so that gemv itself need not.
+  void reserve_gemv(uint64_t columns);
+
+  uint64_t weight_bytes = 0;    // of live weights, without borrowed memory
+  uint64_t borrowed_bytes = 0;  // that live weights point into
+  uint64_t session_bytes = 0;   // of live sessions
+
+ private:
+  const KernelTable *kernels_;
+  Threads threads_;
+  Buffer<std::byte> gemv_activations_;
+  std::vector<MatrixRows> gemv_rows_;
+};
+
+// What sessions may ask for.
+inline constexpr uint32_t kMaxK = 1024;
+std::span<const uint32_t> block_sizes();
+std::span<const bonsai_kv_dtype> kv_dtypes();
+
+// Fill the caller's struct. Throw BONSAI_INVALID_ARGUMENT unless its struct_size covers the form of version 0.9.
+void describe_device(bonsai_device_info *info);
+void describe_status(Device &device, bonsai_device_status *status);
+
+}  // namespace bonsai::cpu

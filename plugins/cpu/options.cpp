@@ -1,0 +1,54 @@
+#include "plugins/cpu/options.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "plugins/cpu/failure.h"
+#include "plugins/cpu/threads.h"
+
+namespace bonsai::cpu {
+namespace {
+
+constexpr bonsai_option_info kThreadsInfo = {
+    sizeof(bonsai_option_info), "cpu.threads",
+    "threads that compute, 1 to 1024, more than cores allowed (default: every core of the process)"};
+constexpr bonsai_option_info kIsaInfo = {
+    sizeof(bonsai_option_info), "cpu.isa",
+    "instruction set: auto, portable, avx2 or avx512 (default: auto, the best that the processor has)"};
+constexpr std::array<const bonsai_option_info *, 2> kInfos = {&kThreadsInfo, &kIsaInfo};
+
+int parse_threads(std::string_view value) {
+  int threads = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), threads);
+  if (error != std::errc{} || end != value.data() + value.size() || threads < 1 || threads > kMaxThreads) {
+    reject("cpu.threads is '{}', expected a number from 1 to {}", value, kMaxThreads);
+  }
+  return threads;
+}
+
+}  // namespace
+
+std::span<const bonsai_option_info *const> option_infos() { return kInfos; }
+
+Options parse_options(const bonsai_device_config &config) {
+  Options options;
+  if (config.n_options > 0) require_pointer(config.options, "config->options");
+  for (uint32_t i = 0; i < config.n_options; ++i) {
+    const bonsai_option &option = checked(config.options[i], "option");
+    require_pointer(option.key, "option->key");
+    const std::string_view key = option.key;
+    if (!option.value) reject("the value of option {} is NULL", key);
+    if (key == kThreadsInfo.key) {
+      options.threads = parse_threads(option.value);
+    } else if (key == kIsaInfo.key) {
+      options.isa = option.value;
+    } else {
+      refuse("unknown option {}, expected cpu.threads or cpu.isa", key);
+    }
+  }
+  if (options.threads == 0) options.threads = available_cores();
+  return options;
+}
+
+}  // namespace bonsai::cpu

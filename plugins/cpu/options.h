@@ -1,0 +1,26 @@
+// The options of device_open, as strings from the user.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <span>
+#include <string>
+
+namespace bonsai::cpu {
+
+struct Options {
+  int threads = 0;           // computing threads, at least 1
+  std::string isa = "auto";  // the name of an instruction-set tier, or "auto"
+};
+
+// Most threads that cpu.threads may ask for.
+inline constexpr int kMaxThreads = 1024;
+
+// What device_info lists.
+std::span<const bonsai_option_info *const> option_infos();
+
+// Reads what device_open was given. Throws BONSAI_UNSUPPORTED for an unknown key and BONSAI_INVALID_ARGUMENT for a bad
+// value; both messages name the key.
+Options parse_options(const bonsai_device_config &config);
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,70 @@
+// The end of a forward pass: output norm, head, and what the caller asked for of each row.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "plugins/cpu/buffer.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/model.h"
+#include "plugins/cpu/threads.h"
+
+namespace bonsai::cpu {
+
+struct OutputLimits {
+  uint32_t max_outputs;
+  uint32_t max_k;
+  int threads;
+};
+
+class OutputStage {
+ public:
+  // Rows whose logits are computed at a time; the scratch does not grow with the outputs beyond them.
+  static constexpr uint32_t kRows = 32;
+
+  OutputStage(const ModelShape &shape, const OutputLimits &limits);
+  static uint64_t bytes(const ModelShape &shape, const OutputLimits &limits);
+  uint64_t bytes() const { return normed_.bytes() + logits_.bytes() + ranks_.bytes() + seen_.bytes(); }
+
+  struct Request {
+    const bonsai_output *const *outputs;  // (n)
+    uint32_t n;
+    uint32_t n_rows;  // rows that an output may ask for
+  };
+  // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED with the first thing that is wrong.
+  void check(const Request &request) const;
+
+  struct Inputs {
+    const Model *model;
+    const float *x;          // (n_rows, hidden), before the output norm
+    std::byte *activations;  // kRows * activation_bytes(hidden): scratch
+    int32_t *selected;       // (n) written: the token that an output selects, -1 where its kind does not; may be NULL
+  };
+  void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;
+
+ private:
+  // The outputs whose logits are computed together.
+  struct Group {
+    std::array<uint32_t, kRows> outputs;
+    uint32_t n = 0;
+  };
+  void check_output(const bonsai_output &output, uint32_t n_rows) const;
+  void check_top(const bonsai_output &output) const;
+  void check_adjustments(const bonsai_output &output) const;
+  void run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
+                 const Group &group) const;
+  int32_t select(const KernelTable &kernels, const bonsai_output &output, std::span<float> logits, int worker) const;
+
+  ModelShape shape_;
+  OutputLimits limits_;
+  Buffer<float> normed_;    // (kRows, hidden)
+  Buffer<float> logits_;    // (kRows, vocab)
+  Buffer<uint64_t> ranks_;  // (threads, max_k)
+  Buffer<uint64_t> seen_;   // (vocab) bits: ids that were met while checking
+};
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,243 @@
+#include "plugins/cpu/self_attention.h"
+
+#include <algorithm>
+#include <array>
+
+namespace bonsai::cpu {
+namespace {
+
+// Tokens that a thread walks together.
+constexpr uint32_t kTileTokens = 16;
+
+// Pieces of work for each thread below which chunks are spread instead of tiles.
+constexpr uint64_t kPiecesPerThread = 4;
+
+uint64_t chunk_count(uint64_t positions) { return (positions + kAttentionChunk - 1) / kAttentionChunk; }
+
+uint64_t floats_of_partial(const ModelShape &shape) { return kPartialHeader + 16 * uint64_t{shape.vectors()}; }
+
+// Running states of a tile's queries, and partial results of those that are computed at once.
+uint64_t states_of_thread(const ModelShape &shape) { return kTileTokens * uint64_t{shape.group()} + kAttentionQueries; }
+
+uint64_t partial_count(const ModelShape &shape, const AttentionLimits &limits) {
+  return chunk_count(limits.max_positions) * shape.heads;
+}
+
+}  // namespace
+
+// What all pieces of work on one layer have in common.
+class SelfAttention::Walk {
+ public:
+  Walk(const SelfAttention &attention, const KernelTable &kernels, const Inputs &inputs)
+      : shape_(attention.shape_), batch_(*attention.batch_), kernels_(kernels), inputs_(inputs) {}
+
+  const float *query(uint32_t token, uint32_t head) const {
+    return inputs_.queries + (uint64_t{token} * shape_.heads + head) * 16 * shape_.vectors();
+  }
+  float *output(uint32_t token, uint32_t head) const {
+    return inputs_.y + (uint64_t{token} * shape_.heads + head) * shape_.head_dim;
+  }
+  uint32_t length(uint32_t token) const { return batch_.positions[token] + 1; }
+
+  // Positions of chunk `chunk` that a token attends to: 0 to kAttentionChunk.
+  uint32_t positions_in(uint32_t token, uint32_t chunk) const {
+    const uint32_t begin = chunk * kAttentionChunk;
+    return length(token) <= begin ? 0 : std::min(kAttentionChunk, length(token) - begin);
+  }
+
+  // The rows of a chunk's first n positions.
+  struct Rows {
+    std::array<const std::byte *, kAttentionChunk> keys, values;
+  };
+  void find_rows(uint32_t sequence, uint32_t kv_head, uint32_t chunk, uint32_t n, Rows &rows) const {
+    const KvCache &cache = *inputs_.cache;
+    const uint32_t block_size = cache.shape().block_size;
+    const uint32_t *table = batch_.block_table + uint64_t{sequence} * batch_.blocks_per_sequence;
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t position = chunk * kAttentionChunk + i;
+      const uint32_t block = table[position / block_size];
+      rows.keys[i] = cache.key(inputs_.layer, block, kv_head, position % block_size);
+      rows.values[i] = cache.value(inputs_.layer, block, kv_head, position % block_size);
+    }
+  }
+
+  void attend(const Rows &rows, uint32_t n, uint32_t n_queries, const float *const *queries,
+              float *const *partials) const {
+    kernels_.attend({.dtype = inputs_.cache->shape().dtype,
+                     .n = n,
+                     .n_queries = n_queries,
+                     .vectors = shape_.vectors(),
+                     .softmax_scale = inputs_.softmax_scale,
+                     .keys = rows.keys.data(),
+                     .values = rows.values.data(),
+                     .queries = queries,
+                     .partials = partials});
+  }
+  void fold(float *state, const float *partial) const {
+    kernels_.fold({.state = state, .partial = partial, .vectors = shape_.vectors()});
+  }
+  void finish(const float *state, uint32_t token, uint32_t head) const {
+    kernels_.finish({.state = state, .y = output(token, head), .n = shape_.head_dim});
+  }
+
+  uint32_t sequence(uint32_t token) const { return batch_.sequences[token]; }
+  void walk_tile(const Tile &tile, uint32_t kv_head, float *states) const;
+  void walk_chunk(const Chunk &chunk, uint32_t kv_head, float *partials) const;
+
+ private:
+  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, float *states) const;
+
+  const ModelShape &shape_;
+  const bonsai_batch &batch_;
+  const KernelTable &kernels_;
+  const Inputs &inputs_;
+};
+
+SelfAttention::SelfAttention(const ModelShape &shape, const AttentionLimits &limits)
+    : shape_(shape),
+      limits_(limits),
+      tiles_(limits.max_tokens, "attention"),
+      chunks_(chunk_count(limits.max_positions), "attention"),
+      partials_(partial_count(shape, limits) * floats_of_partial(shape), "attention"),
+      states_(limits.threads * states_of_thread(shape) * floats_of_partial(shape), "attention") {}
+
+uint64_t SelfAttention::bytes(const ModelShape &shape, const AttentionLimits &limits) {
+  return Buffer<Tile>::bytes(limits.max_tokens) + Buffer<Chunk>::bytes(chunk_count(limits.max_positions)) +
+         Buffer<float>::bytes(partial_count(shape, limits) * floats_of_partial(shape)) +
+         Buffer<float>::bytes(limits.threads * states_of_thread(shape) * floats_of_partial(shape));
+}
+
+// Whether to spread chunks: tiles would leave threads idle, and the partial results have room.
+bool SelfAttention::fits_chunks(uint64_t n_chunks, int threads) const {
+  const uint64_t pieces = uint64_t{n_tiles_} * shape_.kv_heads;
+  return pieces < kPiecesPerThread * static_cast<uint64_t>(threads) && n_chunks > n_tiles_ &&
+         n_chunks <= chunks_.size();
+}
+
+void SelfAttention::plan(const bonsai_batch &batch) {
+  batch_ = &batch;
+  n_tiles_ = 0;
+  uint64_t n_chunks = 0;
+  for (uint32_t token = 0; token < batch.n_tokens; ++token) {
+    const uint32_t length = batch.positions[token] + 1;
+    n_chunks += chunk_count(length);
+    Tile *last = n_tiles_ > 0 ? &tiles_[n_tiles_ - 1] : nullptr;
+    if (!last || batch.sequences[last->first] != batch.sequences[token] || token - last->first == kTileTokens) {
+      last = &tiles_[n_tiles_++];
+      *last = {.first = token, .last = token, .longest = 0};
+    }
+    last->last = token + 1;
+    last->longest = std::max(last->longest, length);
+  }
+  n_chunks_ = 0;
+  if (!fits_chunks(n_chunks, limits_.threads)) return;
+  for (uint32_t token = 0; token < batch.n_tokens; ++token) {
+    for (uint32_t i = 0; i < chunk_count(batch.positions[token] + 1); ++i) {
+      chunks_[n_chunks_++] = {.token = token, .index = i};
+    }
+  }
+}
+
+void SelfAttention::run(Threads &threads, const KernelTable &kernels, const Inputs &inputs) const {
+  const Walk walk(*this, kernels, inputs);
+  if (n_chunks_ > 0) {
+    run_chunks(threads, walk);
+  } else {
+    run_tiles(threads, walk);
+  }
+}
+
+// Later tiles attend to more positions: dealt out in turn, every thread gets short ones and long ones.
+void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
+  const uint64_t n = uint64_t{n_tiles_} * shape_.kv_heads;
+  const auto work = [&](int worker, int step) {
+    float *states = states_.data() + worker * states_of_thread(shape_) * floats_of_partial(shape_);
+    for (uint64_t i = worker; i < n; i += step) {
+      walk.walk_tile(tiles_[i / shape_.kv_heads], static_cast<uint32_t>(i % shape_.kv_heads), states);
+    }
+  };
+  if (n == 1) return work(0, 1);
+  threads.each_worker([&](int worker) { work(worker, threads.count()); });
+}
+
+void SelfAttention::Walk::walk_tile(const Tile &tile, uint32_t kv_head, float *states) const {
+  const uint32_t group = shape_.group();
+  for (uint32_t chunk = 0; chunk * kAttentionChunk < tile.longest; ++chunk) {
+    walk_tile_chunk(tile, kv_head, chunk, states);
+  }
+  for (uint32_t token = tile.first; token < tile.last; ++token) {
+    for (uint32_t i = 0; i < group; ++i, states += floats_of_partial(shape_))
+      finish(states, token, kv_head * group + i);
+  }
+}
+
+// Queries that see the same number of the chunk's positions go to the kernel together.
+void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, float *states) const {
+  const uint32_t group = shape_.group(), n_queries = (tile.last - tile.first) * group;
+  const uint64_t stride = floats_of_partial(shape_);
+  float *const scratch = states + kTileTokens * group * stride;
+  const auto token_of = [&](uint32_t query) { return tile.first + query / group; };
+
+  Rows rows;
+  find_rows(sequence(tile.first), kv_head, chunk, std::min(kAttentionChunk, tile.longest - chunk * kAttentionChunk),
+            rows);
+  std::array<const float *, kAttentionQueries> queries;
+  std::array<float *, kAttentionQueries> partials;
+  for (uint32_t begin = 0; begin < n_queries;) {
+    const uint32_t n = positions_in(token_of(begin), chunk);
+    uint32_t count = 0;
+    while (count < kAttentionQueries && begin + count < n_queries &&
+           positions_in(token_of(begin + count), chunk) == n) {
+      const uint32_t query_index = begin + count;
+      queries[count] = query(token_of(query_index), kv_head * group + query_index % group);
+      partials[count] = chunk == 0 ? states + query_index * stride : scratch + count * stride;
+      ++count;
+    }
+    if (n > 0) {
+      attend(rows, n, count, queries.data(), partials.data());
+      for (uint32_t i = 0; i < count && chunk > 0; ++i) fold(states + (begin + i) * stride, partials[i]);
+    }
+    begin += count;
+  }
+}
+
+void SelfAttention::run_chunks(Threads &threads, const Walk &walk) const {
+  const uint64_t stride = floats_of_partial(shape_), of_chunk = shape_.heads * stride;
+  threads.each_range(uint64_t{n_chunks_} * shape_.kv_heads, 1, [&](uint64_t begin, uint64_t end, int) {
+    for (uint64_t i = begin; i < end; ++i) {
+      const uint64_t chunk = i / shape_.kv_heads;
+      walk.walk_chunk(chunks_[chunk], static_cast<uint32_t>(i % shape_.kv_heads), partials_.data() + chunk * of_chunk);
+    }
+  });
+  float *state = nullptr;
+  for (uint32_t chunk = 0; chunk < n_chunks_; ++chunk) {
+    float *partials = partials_.data() + chunk * of_chunk;
+    const auto [token, index] = chunks_[chunk];
+    if (index == 0) state = partials;
+    const bool last = chunk + 1 == n_chunks_ || chunks_[chunk + 1].token != token;
+    for (uint32_t head = 0; head < shape_.heads; ++head) {
+      if (index > 0) walk.fold(state + head * stride, partials + head * stride);
+      if (last) walk.finish(state + head * stride, token, head);
+    }
+  }
+}
+
+// One chunk of one token, for the heads of one kv head; partials (heads, partial).
+void SelfAttention::Walk::walk_chunk(const Chunk &chunk, uint32_t kv_head, float *partials) const {
+  const uint32_t group = shape_.group(), n = positions_in(chunk.token, chunk.index);
+  Rows rows;
+  find_rows(sequence(chunk.token), kv_head, chunk.index, n, rows);
+  std::array<const float *, kAttentionQueries> queries;
+  std::array<float *, kAttentionQueries> results;
+  for (uint32_t first = 0; first < group; first += kAttentionQueries) {
+    const uint32_t count = std::min(kAttentionQueries, group - first);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t head = kv_head * group + first + i;
+      queries[i] = query(chunk.token, head);
+      results[i] = partials + head * floats_of_partial(shape_);
+    }
+    attend(rows, n, count, queries.data(), results.data());
+  }
+}
+
+}  // namespace bonsai::cpu

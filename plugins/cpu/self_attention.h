@@ -1,0 +1,70 @@
+// Attention of a batch over the paged KV cache, on all threads.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstdint>
+
+#include "plugins/cpu/buffer.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kv_cache.h"
+#include "plugins/cpu/model.h"
+#include "plugins/cpu/threads.h"
+
+namespace bonsai::cpu {
+
+struct AttentionLimits {
+  uint32_t max_tokens;
+  uint32_t max_positions;  // of one sequence
+  int threads;
+};
+
+// Two ways to divide the work, with one arithmetic: partial results of fixed chunks of positions, folded in order. A
+// batch with enough tokens is cut into tiles of tokens that share the loads of keys and values, each walked by one
+// thread; with few tokens (decoding), the chunks of one token are spread over the threads and folded afterwards.
+class SelfAttention {
+ public:
+  SelfAttention(const ModelShape &shape, const AttentionLimits &limits);
+  static uint64_t bytes(const ModelShape &shape, const AttentionLimits &limits);
+  uint64_t bytes() const { return tiles_.bytes() + chunks_.bytes() + partials_.bytes() + states_.bytes(); }
+
+  // Prepares for a batch; every layer then runs over it. The batch has been checked and lives until the last run.
+  void plan(const bonsai_batch &batch);
+
+  struct Inputs {
+    const KvCache *cache;
+    uint32_t layer;
+    float softmax_scale;
+    const float *queries;  // (n_tokens, heads, vectors * 16), filled up with zeros
+    float *y;              // (n_tokens, heads * head_dim)
+  };
+  void run(Threads &threads, const KernelTable &kernels, const Inputs &inputs) const;
+
+ private:
+  // Tokens [first, last) of the batch, all of one sequence.
+  struct Tile {
+    uint32_t first, last;
+    uint32_t longest;  // positions that the longest of them attends to
+  };
+  // One chunk of positions of one token.
+  struct Chunk {
+    uint32_t token, index;
+  };
+  class Walk;
+
+  void run_tiles(Threads &threads, const Walk &walk) const;
+  void run_chunks(Threads &threads, const Walk &walk) const;
+  bool fits_chunks(uint64_t n_chunks, int threads) const;
+
+  ModelShape shape_;
+  AttentionLimits limits_;
+  const bonsai_batch *batch_ = nullptr;
+  uint32_t n_tiles_ = 0;
+  uint32_t n_chunks_ = 0;   // 0: by tiles
+  Buffer<Tile> tiles_;      // (max_tokens)
+  Buffer<Chunk> chunks_;    // (chunks of one full sequence)
+  Buffer<float> partials_;  // (chunks, heads, partial)
+  Buffer<float> states_;    // (threads, kTileTokens * group + kAttentionQueries, partial)
+};
+
+}  // namespace bonsai::cpu

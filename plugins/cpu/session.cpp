@@ -1,0 +1,217 @@
+#include "plugins/cpu/session.h"
+
+#include <algorithm>
+
+#include "plugins/cpu/failure.h"
+
+namespace bonsai::cpu {
+namespace {
+
+void check_size(uint32_t size, uint32_t most, const char *name) {
+  if (size == 0) reject("config->{} is 0, expected at least 1", name);
+  if (size > most) refuse("config->{} is {}, expected at most {}", name, size, most);
+}
+
+constexpr uint32_t kMaxBatch = 1u << 20;
+constexpr uint32_t kMaxBlocks = 1u << 28;
+
+void check_config(const bonsai_session_config &config, const ModelShape &model) {
+  checked(&config, "config");
+  const auto known = kv_dtypes();
+  if (std::find(known.begin(), known.end(), config.kv_dtype) == known.end()) {
+    refuse("config->kv_dtype is {}, expected 0 to 2", config.kv_dtype);
+  }
+  if (config.kv_dtype == BONSAI_KV_Q8_0 && model.head_dim % KvCache::kGroup != 0) {
+    refuse("a Q8_0 KV cache needs a head_dim that is a multiple of {}, this model's is {}", KvCache::kGroup,
+           model.head_dim);
+  }
+  const auto sizes = block_sizes();
+  if (std::find(sizes.begin(), sizes.end(), config.block_size) == sizes.end()) {
+    reject("config->block_size is {}, expected 16, 32, 64 or 128", config.block_size);
+  }
+  check_size(config.n_blocks, kMaxBlocks, "n_blocks");
+  check_size(config.max_tokens, kMaxBatch, "max_tokens");
+  check_size(config.max_sequences, kMaxBatch, "max_sequences");
+  check_size(config.max_blocks_per_sequence, kMaxBlocks, "max_blocks_per_sequence");
+  if (model.has_head) check_size(config.max_outputs, kMaxBatch, "max_outputs");
+  if (config.max_k > kMaxK) reject("config->max_k is {}, expected at most {}", config.max_k, kMaxK);
+  if (config.reserved != 0) reject("config->reserved is {}, expected 0", config.reserved);
+}
+
+}  // namespace
+
+SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
+  const ModelShape model = check_shape(spec);
+  check_config(config, model);
+  const uint64_t table_positions = uint64_t{config.max_blocks_per_sequence} * config.block_size;
+  const auto max_positions = static_cast<uint32_t>(std::min<uint64_t>(table_positions, model.rope_positions));
+  const SessionShape shape = {
+      .model = model,
+      .kv = {.dtype = config.kv_dtype,
+             .layers = model.layers,
+             .kv_heads = model.kv_heads,
+             .head_dim = model.head_dim,
+             .block_size = config.block_size,
+             .blocks = config.n_blocks},
+      .batch = {.max_tokens = config.max_tokens,
+                .max_sequences = config.max_sequences,
+                .max_blocks_per_sequence = config.max_blocks_per_sequence,
+                .block_size = config.block_size,
+                .n_blocks = config.n_blocks,
+                .rope_positions = model.rope_positions},
+      .attention = {.max_tokens = config.max_tokens, .max_positions = max_positions, .threads = threads},
+      .outputs = {.max_outputs = config.max_outputs, .max_k = config.max_k, .threads = threads}};
+  const double kv_rows = 2.0 * model.layers * config.n_blocks * config.block_size * model.kv_heads;
+  if (kv_rows > 0x1p50) {  // sizes in bytes would leave 64 bits
+    throw Failure(BONSAI_OUT_OF_MEMORY, fmt::format("host memory: a KV cache of {:.0f} keys and values of {} numbers "
+                                                    "is not to be had",
+                                                    kv_rows, model.head_dim));
+  }
+  return shape;
+}
+
+uint64_t SessionShape::query_floats() const { return uint64_t{model.heads} * 16 * model.vectors(); }
+
+uint64_t SessionShape::widest() const {
+  return std::max({uint64_t{model.hidden}, uint64_t{model.ffn}, model.q_rows()});
+}
+
+uint64_t SessionShape::activation_bytes() const {
+  return std::max(batch.max_tokens, OutputStage::kRows) * cpu::activation_bytes(widest());
+}
+
+uint64_t SessionShape::bytes() const {
+  return Model::bytes(model) + KvCache::bytes(kv) + BatchChecker::bytes(batch) +
+         SelfAttention::bytes(model, attention) + OutputStage::bytes(model, outputs) + Activations::bytes(*this) +
+         Buffer<int32_t>::bytes(outputs.max_outputs);
+}
+
+Activations::Activations(const SessionShape &shape)
+    : x(uint64_t{shape.batch.max_tokens} * shape.model.hidden, "activations"),
+      h(uint64_t{shape.batch.max_tokens} * shape.model.hidden, "activations"),
+      qkv(shape.batch.max_tokens * shape.model.qkv_rows(), "activations"),
+      queries(shape.batch.max_tokens * shape.query_floats(), "activations"),
+      attended(shape.batch.max_tokens * shape.model.q_rows(), "activations"),
+      gate_up(2 * uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
+      ffn(uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
+      quantized(shape.activation_bytes(), "activations") {}
+
+uint64_t Activations::bytes(const SessionShape &shape) {
+  const uint64_t tokens = shape.batch.max_tokens;
+  return 2 * Buffer<float>::bytes(tokens * shape.model.hidden) + Buffer<float>::bytes(tokens * shape.model.qkv_rows()) +
+         Buffer<float>::bytes(tokens * shape.query_floats()) + Buffer<float>::bytes(tokens * shape.model.q_rows()) +
+         Buffer<float>::bytes(2 * tokens * shape.model.ffn) + Buffer<float>::bytes(tokens * shape.model.ffn) +
+         Buffer<std::byte>::bytes(shape.activation_bytes());
+}
+
+uint64_t Activations::bytes() const {
+  return x.bytes() + h.bytes() + qkv.bytes() + queries.bytes() + attended.bytes() + gate_up.bytes() + ffn.bytes() +
+         quantized.bytes();
+}
+
+Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config)
+    : device_(device),
+      shape_(SessionShape::check(spec, config, device.threads().count())),
+      model_(spec),
+      cache_(shape_.kv),
+      checker_(shape_.batch),
+      attention_(shape_.model, shape_.attention),
+      output_stage_(shape_.model, shape_.outputs),
+      activations_(shape_),
+      selected_(shape_.outputs.max_outputs, "outputs") {
+  device_.session_bytes += model_.bytes() + cache_.bytes() + checker_.bytes() + attention_.bytes() +
+                           output_stage_.bytes() + activations_.bytes() + selected_.bytes();
+}
+
+Session::~Session() { device_.session_bytes -= shape_.bytes(); }
+
+void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out) {
+  if (layer >= shape_.model.layers) reject("layer is {}, expected less than {}", layer, shape_.model.layers);
+  checker_.check(checked(&batch, "batch"));
+  if (!in && n_states_ != batch.n_tokens) {
+    reject("in is NULL and the previous layer_encode left {} states, expected {}", n_states_, batch.n_tokens);
+  }
+  const uint64_t n = uint64_t{batch.n_tokens} * shape_.model.hidden;
+  if (in) std::copy_n(in, n, activations_.x.data());
+  n_states_ = batch.n_tokens;
+  attention_.plan(batch);
+  run_layer(layer, batch);
+  if (out) std::copy_n(activations_.x.data(), n, out);
+}
+
+void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *const *outputs, uint32_t n_outputs) {
+  if (n_rows == 0) reject("n_rows is 0, expected at least 1");
+  if (!in && n_states_ != n_rows) {
+    reject("in is NULL and the previous layer_encode left {} states, expected n_rows, {}", n_states_, n_rows);
+  }
+  const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = n_rows};
+  output_stage_.check(request);
+  output_stage_.run(device_.threads(), device_.kernels(), request,
+                    {.model = &model_,
+                     .x = in ? in : activations_.x.data(),
+                     .activations = activations_.quantized.data(),
+                     .selected = nullptr});
+}
+
+uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
+  if (submitted_ - waited_ == kMaxInFlight)
+    reject("two submits are in flight already: wait for ticket {}", waited_ + 1);
+  checker_.check(checked(&batch, "batch"));
+  check_tokens(batch);
+  const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = batch.n_tokens};
+  output_stage_.check(request);
+
+  n_states_ = 0;
+  load_inputs(batch);
+  attention_.plan(batch);
+  for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
+  output_stage_.run(device_.threads(), device_.kernels(), request,
+                    {.model = &model_,
+                     .x = activations_.x.data(),
+                     .activations = activations_.quantized.data(),
+                     .selected = selected_.data()});
+  n_selected_ = n_outputs;
+  return ++submitted_;
+}
+
+void Session::forward_wait(uint64_t ticket) {
+  if (waited_ == submitted_) reject("ticket {}: no submit is in flight", ticket);
+  if (ticket != waited_ + 1) reject("ticket is {}, expected {}, the oldest in flight", ticket, waited_ + 1);
+  ++waited_;
+}
+
+// The token that an id, or a reference to the previous submit, stands for; -1 if there is none.
+int32_t Session::resolve_token(int32_t token) const {
+  if (token >= 0) return static_cast<uint32_t>(token) < shape_.model.vocab ? token : -1;
+  const auto output = static_cast<uint32_t>(-1 - token);
+  return output < n_selected_ ? selected_[output] : -1;
+}
+
+void Session::check_tokens(const bonsai_batch &batch) const {
+  if (!shape_.model.has_embedding) {
+    if (batch.tokens) reject("batch->tokens is given, expected NULL: the session has no embedding");
+    return require_pointer(batch.hidden, "batch->hidden");
+  }
+  if (batch.hidden) reject("batch->hidden is given, expected NULL: the session has an embedding");
+  require_pointer(batch.tokens, "batch->tokens");
+  for (uint32_t i = 0; i < batch.n_tokens; ++i) {
+    const int32_t token = batch.tokens[i];
+    if (resolve_token(token) >= 0) continue;
+    if (token >= 0) reject("batch->tokens[{}] is {}, expected 0 to {}", i, token, shape_.model.vocab - 1);
+    reject("batch->tokens[{}] refers to output {}, which selected no token in the previous submit", i, -1 - token);
+  }
+}
+
+void Session::load_inputs(const bonsai_batch &batch) {
+  const uint64_t hidden = shape_.model.hidden;
+  float *x = activations_.x.data();
+  if (!shape_.model.has_embedding) {
+    std::copy_n(batch.hidden, batch.n_tokens * hidden, x);
+    return;
+  }
+  device_.threads().each_range(batch.n_tokens, rows_worth_a_thread(hidden), [&](size_t begin, size_t end, int) {
+    for (size_t i = begin; i < end; ++i) model_.embed(resolve_token(batch.tokens[i]), x + i * hidden);
+  });
+}
+
+}  // namespace bonsai::cpu

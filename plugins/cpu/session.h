@@ -1,0 +1,107 @@
+// A model on a device: KV pool, scratch, and the forward pass over batches.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "plugins/cpu/batch.h"
+#include "plugins/cpu/buffer.h"
+#include "plugins/cpu/device.h"
+#include "plugins/cpu/kv_cache.h"
+#include "plugins/cpu/model.h"
+#include "plugins/cpu/outputs.h"
+#include "plugins/cpu/self_attention.h"
+
+namespace bonsai::cpu {
+
+// A session's sizes, all derived from the spec and the configuration.
+struct SessionShape {
+  ModelShape model;
+  KvShape kv;
+  BatchLimits batch;
+  AttentionLimits attention;
+  OutputLimits outputs;
+
+  // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
+  static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads);
+  uint64_t query_floats() const;
+  uint64_t widest() const;            // elements of the longest activation vector
+  uint64_t activation_bytes() const;  // of quantised activations for a batch, or for the head
+  uint64_t bytes() const;             // everything that a session allocates
+};
+
+// The states of a batch's tokens between the steps of a layer.
+struct Activations {
+  explicit Activations(const SessionShape &shape);
+  static uint64_t bytes(const SessionShape &shape);
+  uint64_t bytes() const;
+
+  Buffer<float> x;              // (max_tokens, hidden) the residual stream
+  Buffer<float> h;              // (max_tokens, hidden) after a norm; a matrix's contribution to x
+  Buffer<float> qkv;            // (max_tokens, qkv_rows)
+  Buffer<float> queries;        // (max_tokens, heads, head_dim filled up to whole vectors)
+  Buffer<float> attended;       // (max_tokens, q_rows)
+  Buffer<float> gate_up;        // (max_tokens, 2 * ffn)
+  Buffer<float> ffn;            // (max_tokens, ffn)
+  Buffer<std::byte> quantized;  // scratch of matrix products
+};
+
+class Session {
+ public:
+  Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config);
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  static uint64_t memory(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
+    return SessionShape::check(spec, config, threads).bytes();
+  }
+
+  // The functions of the ABI's table, which documents them. All check their arguments before they change anything.
+  void layer_encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out);
+  void lm_head(const float *in, uint32_t n_rows, const bonsai_output *const *outputs, uint32_t n_outputs);
+  uint64_t forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs);
+  void forward_wait(uint64_t ticket);
+  void kv_copy(const uint32_t *sources, const uint32_t *destinations, uint32_t n);
+  struct KvRange {
+    const uint32_t *blocks;
+    uint32_t n_blocks;
+    uint32_t n_tokens;
+    uint64_t bytes;
+  };
+  void kv_export(const KvRange &range, void *data) const;
+  void kv_import(const KvRange &range, const void *data);
+
+ private:
+  void run_layer(uint32_t index, const bonsai_batch &batch);
+  void attention_half(const Layer &layer, uint32_t index, const bonsai_batch &batch);
+  void ffn_half(const Layer &layer, uint32_t n_tokens);
+  void norm_rows(const float *weight, uint32_t n_tokens);
+  void prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, uint32_t token);
+  void normalize_and_rotate(float *head, const float *norm, uint32_t position) const;
+  void add_to_residual(const float *bias, uint32_t n_tokens);
+  void check_tokens(const bonsai_batch &batch) const;
+  void load_inputs(const bonsai_batch &batch);
+  int32_t resolve_token(int32_t token) const;
+  void check_range(const KvRange &range, const void *data) const;
+
+  Device &device_;
+  SessionShape shape_;
+  Model model_;
+  KvCache cache_;
+  BatchChecker checker_;
+  SelfAttention attention_;
+  OutputStage output_stage_;
+  Activations activations_;
+  Buffer<int32_t> selected_;  // (max_outputs) by the previous submit's outputs; -1: no token
+  uint32_t n_selected_ = 0;
+  uint32_t n_states_ = 0;  // rows that the previous layer_encode left in x
+  static constexpr uint64_t kMaxInFlight = 2;
+  uint64_t submitted_ = 0, waited_ = 0;  // tickets count from 1; a submit has run when it returns
+};
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,40 @@
+#include "plugins/cpu/threads.h"
+
+#include <sched.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace bonsai::cpu {
+namespace {
+
+// The CPU quota of the control group (version 2) in whole cores, rounded up; `unlimited` where there is none. A process
+// sees the limits of its own group at the root of its mount of /sys/fs/cgroup, as containers have it.
+int quota_cores(int unlimited) {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  int64_t period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return unlimited;
+  const int64_t microseconds = std::strtoll(quota.c_str(), nullptr, 10);
+  if (microseconds <= 0) return unlimited;
+  return static_cast<int>(std::min<int64_t>(unlimited, (microseconds + period - 1) / period));
+}
+
+}  // namespace
+
+int available_cores() {
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t affinity;
+  if (sched_getaffinity(0, sizeof affinity, &affinity) == 0) cores = CPU_COUNT(&affinity);
+  return std::max(1, quota_cores(std::max(1, cores)));
+}
+
+Threads::Threads(int count) : count_(count), arena_(count, 1) {
+  if (static_cast<size_t>(count) > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
+    limit_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(count));
+  }
+}
+
+}  // namespace bonsai::cpu

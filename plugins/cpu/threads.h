@@ -1,0 +1,72 @@
+// The threads of one device: oneTBB's, split statically, so that what a thread computes is known beforehand.
+#pragma once
+
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "plugins/cpu/floating_point_environment.h"
+
+namespace bonsai::cpu {
+
+// Cores that this process may run on: its affinity mask, cut by the control group's CPU quota (rounded up).
+int available_cores();
+
+// Rows of `width` elements that are worth handing to another thread in element-wise steps.
+constexpr size_t rows_worth_a_thread(size_t width) {
+  constexpr size_t kElements = 16384;
+  return std::max<size_t>(1, kElements / width);
+}
+
+class Threads {
+ public:
+  // `count` may exceed the cores; the calling thread is one of them.
+  explicit Threads(int count);
+
+  int count() const { return count_; }
+
+  // Calls body(worker) for every worker in [0, count), each once, and returns when all have returned. Which thread runs
+  // which worker is open; scratch that belongs to a worker is not shared. The body must not throw.
+  template <class Body>
+  void each_worker(const Body &body) {
+    if (count_ == 1) return body(0);
+    arena_.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<int>(0, count_, 1),
+          [&](const tbb::blocked_range<int> &workers) {
+            const DefaultFloatingPoint environment;
+            for (int worker = workers.begin(); worker != workers.end(); ++worker) body(worker);
+          },
+          tbb::static_partitioner{});
+    });
+  }
+
+  // Calls body(begin, end, worker) on ranges that cover [0, n) in order, one for each worker and all multiples of
+  // `grain` long but for the last. Without a second grain of work the caller computes alone: handing over costs more.
+  template <class Body>
+  void each_range(size_t n, size_t grain, const Body &body) {
+    const size_t grains = (n + grain - 1) / grain;
+    if (grains <= 1 || count_ == 1) {
+      if (n > 0) body(size_t{0}, n, 0);
+      return;
+    }
+    each_worker([&](int worker) {
+      const size_t begin = grains * static_cast<size_t>(worker) / static_cast<size_t>(count_) * grain;
+      const size_t end = std::min(n, grains * static_cast<size_t>(worker + 1) / static_cast<size_t>(count_) * grain);
+      if (begin < end) body(begin, end, worker);
+    });
+  }
+
+ private:
+  int count_;
+  std::optional<tbb::global_control> limit_;  // raises oneTBB's own limit where `count` exceeds it
+  tbb::task_arena arena_;
+};
+
+}  // namespace bonsai::cpu

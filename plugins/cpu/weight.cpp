@@ -1,0 +1,129 @@
+#include "plugins/cpu/weight.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/quant/format.h"
+#include "plugins/cpu/failure.h"
+
+namespace bonsai::cpu {
+namespace {
+
+// Tiles that are worth handing to another thread when a matrix is packed.
+constexpr size_t kPackGrain = 16;
+
+constexpr bonsai_weight_use kUses = BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING;
+
+// The format of a dtype; nullptr for a number that is not one. Their numbers are equal.
+const quant::FormatTraits *find_traits(bonsai_dtype dtype) {
+  return dtype < quant::formats().size() ? &quant::formats()[dtype] : nullptr;
+}
+
+void check_part(const bonsai_weight_part &part, uint64_t columns, const std::string &name) {
+  const quant::FormatTraits *format = find_traits(part.dtype);
+  if (!format) refuse("{}: unknown dtype {}, expected 0 to {}", name, part.dtype, quant::formats().size() - 1);
+  if (columns % format->block_weights != 0) {
+    reject("{}: {} columns are not whole blocks of {}, which has {}", name, columns, format->name,
+           format->block_weights);
+  }
+  if (part.rows == 0) reject("{}: a part has 0 rows, expected at least 1", name);
+  if (!part.data) reject("{}: a part's data is NULL", name);
+  uint64_t expected = 0;
+  if (__builtin_mul_overflow(part.rows, quant::row_bytes(*format, columns), &expected) || expected != part.data_bytes) {
+    reject("{}: data_bytes is {}, expected {} rows of {} columns in {}", name, part.data_bytes, part.rows, columns,
+           format->name);
+  }
+}
+
+// Everything about a description that can be wrong, before anything is made of it.
+std::string check_description(const bonsai_weight_desc &desc) {
+  const std::string name = desc.name ? desc.name : "weight";
+  if (desc.flags & ~uint32_t{BONSAI_WEIGHT_BORROWED}) refuse("{}: unknown flags {:#x}", name, desc.flags);
+  if (desc.uses & ~kUses) refuse("{}: unknown uses {:#x}", name, desc.uses);
+  if (desc.uses == 0) reject("{}: uses is 0, expected at least one", name);
+  if (desc.n_parts == 0) reject("{}: n_parts is 0, expected at least 1", name);
+  if (desc.columns == 0) reject("{}: columns is 0, expected at least 1", name);
+  if (!desc.parts) reject("{}: parts is NULL", name);
+  for (uint32_t i = 0; i < desc.n_parts; ++i) check_part(checked(desc.parts[i], "part"), desc.columns, name);
+  return name;
+}
+
+}  // namespace
+
+bonsai_weight_use supported_uses(bonsai_dtype dtype) { return find_traits(dtype) ? kUses : 0; }
+
+Weight::Weight(Device &device, const bonsai_weight_desc &desc)
+    : device_(device), uses_(desc.uses), columns_(desc.columns) {
+  check_description(desc);
+  parts_.reserve(desc.n_parts);
+  for (uint32_t i = 0; i < desc.n_parts; ++i) {
+    add_part(device, *desc.parts[i], (desc.flags & BONSAI_WEIGHT_BORROWED) != 0);
+  }
+  if (uses_ & BONSAI_USE_MATRIX) device.reserve_gemv(columns_);
+  device_.weight_bytes += bytes_;
+  device_.borrowed_bytes += borrowed_bytes_;
+}
+
+Weight::~Weight() {
+  device_.weight_bytes -= bytes_;
+  device_.borrowed_bytes -= borrowed_bytes_;
+}
+
+void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_borrow) {
+  const auto *source = static_cast<const std::byte *>(part.data);
+  Part &made = parts_.emplace_back();
+  made.first_row = rows_;
+  made.matrix = {
+      .format = static_cast<quant::Format>(part.dtype), .rows = part.rows, .columns = columns_, .data = source};
+  made.packed = (uses_ & BONSAI_USE_MATRIX) && is_repacked(made.matrix.format);
+  rows_ += part.rows;
+  if (made.packed) {
+    made.storage = Buffer<std::byte>(packed_bytes(made.matrix.format, part.rows, columns_), "a weight");
+    device.threads().each_range(tile_count(part.rows), kPackGrain, [&](uint64_t begin, uint64_t end, int) {
+      pack_tiles({.format = made.matrix.format,
+                  .rows = part.rows,
+                  .columns = columns_,
+                  .source = source,
+                  .packed = made.storage.data(),
+                  .first_tile = begin,
+                  .last_tile = end});
+    });
+  } else if (may_borrow) {
+    borrowed_bytes_ += part.data_bytes;
+    return;
+  } else {
+    made.storage = Buffer<std::byte>(part.data_bytes, "a weight");
+    std::memcpy(made.storage.data(), source, part.data_bytes);
+  }
+  made.matrix.data = made.storage.data();
+  bytes_ += made.storage.bytes();
+}
+
+void Weight::append_rows(uint64_t first, uint64_t count, uint64_t to, std::vector<MatrixRows> &rows) const {
+  for (const Part &part : parts_) {
+    const uint64_t begin = std::max(first, part.first_row);
+    const uint64_t end = std::min(first + count, part.first_row + part.matrix.rows);
+    if (begin >= end) continue;
+    rows.push_back({.matrix = &part.matrix,
+                    .first_row = begin - part.first_row,
+                    .last_row = end - part.first_row,
+                    .output = to + begin - first});
+  }
+}
+
+const Weight::Part &Weight::part_of(uint64_t row) const {
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), row,
+                                      [](uint64_t row, const Part &part) { return row < part.first_row; });
+  return *std::prev(after);
+}
+
+void Weight::lookup(uint64_t row, std::span<float> values) const {
+  const Part &part = part_of(row);
+  if (part.packed) return decode_row(part.matrix, row - part.first_row, values);
+  const quant::FormatTraits &format = quant::traits(part.matrix.format);
+  format.decode(part.matrix.data + (row - part.first_row) * quant::row_bytes(format, columns_), values.data(),
+                columns_);
+}
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,17 @@
+#include "tests/plugins/cpu/kernels_avx512_emulated.h"
+
+#include "tests/plugins/cpu/kernels_avx512_on_simde.h"
+//
+#define BONSAI_TIER avx512_emulated
+#include "plugins/cpu/simd/avx512/vector.h"
+//
+#include "plugins/cpu/kernels/table.inl.h"
+
+namespace bonsai::cpu {
+
+const KernelTable &avx512_emulated_kernels() {
+  static constexpr KernelTable kTable = avx512_emulated::make_table("avx512 (emulated)");
+  return kTable;
+}
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,82 @@
+// AVX-512 intrinsics on a machine without AVX-512: SIMDe's, and those that SIMDe 0.7.4 lacks. Included before
+// simd/avx512/vector.h, it lets the tier's own sources run anywhere that AVX2 does.
+#pragma once
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+//
+#include <immintrin.h>
+
+namespace bonsai::cpu::simde_additions {
+
+inline __m256 lower(__m512 a) { return _mm512_castps512_ps256(a); }
+inline __m256 upper(__m512 a) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)); }
+inline __m256i lower(__m512i a) { return _mm512_castsi512_si256(a); }
+inline __m256i upper(__m512i a) { return _mm512_extracti64x4_epi64(a, 1); }
+
+inline __m512i join(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+inline __m512 join(__m256 low, __m256 high) {
+  return _mm512_castsi512_ps(join(_mm256_castps_si256(low), _mm256_castps_si256(high)));
+}
+
+inline __m512 cvtepi32_ps(__m512i a) { return join(_mm256_cvtepi32_ps(lower(a)), _mm256_cvtepi32_ps(upper(a))); }
+inline __m512i cvtps_epi32(__m512 a) { return join(_mm256_cvtps_epi32(lower(a)), _mm256_cvtps_epi32(upper(a))); }
+
+inline __m512i cvtepi8_epi32(__m128i a) {
+  return join(_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8)));
+}
+
+inline __m512i cvtepu16_epi32(__m256i a) {
+  return join(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(a)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(a, 1)));
+}
+
+inline __m512 cvtph_ps(__m256i a) {
+  return join(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
+}
+
+template <int kRounding>
+__m256i cvtps_ph(__m512 a) {
+  return _mm256_set_m128i(_mm256_cvtps_ph(upper(a), kRounding), _mm256_cvtps_ph(lower(a), kRounding));
+}
+
+template <int kBits>
+__m512i srai_epi32(__m512i a) {
+  return join(_mm256_srai_epi32(lower(a), kBits), _mm256_srai_epi32(upper(a), kBits));
+}
+
+inline __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
+  float lanes[16] = {};
+  for (int i = 0; i < 16; ++i) {
+    if (mask >> i & 1) lanes[i] = static_cast<const float *>(from)[i];
+  }
+  return _mm512_loadu_ps(lanes);
+}
+
+inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
+  float lanes[16];
+  _mm512_storeu_ps(lanes, a);
+  for (int i = 0; i < 16; ++i) {
+    if (mask >> i & 1) static_cast<float *>(to)[i] = lanes[i];
+  }
+}
+
+}  // namespace bonsai::cpu::simde_additions
+
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps(a) bonsai::cpu::simde_additions::cvtepi32_ps(a)
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32(a) bonsai::cpu::simde_additions::cvtps_epi32(a)
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32(a) bonsai::cpu::simde_additions::cvtepi8_epi32(a)
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32(a) bonsai::cpu::simde_additions::cvtepu16_epi32(a)
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps(a) bonsai::cpu::simde_additions::cvtph_ps(a)
+#undef _mm512_cvtps_ph
+#define _mm512_cvtps_ph(a, rounding) bonsai::cpu::simde_additions::cvtps_ph<rounding>(a)
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32(a, bits) bonsai::cpu::simde_additions::srai_epi32<bits>(a)
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps(mask, from) bonsai::cpu::simde_additions::maskz_loadu_ps(mask, from)
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps(to, mask, a) bonsai::cpu::simde_additions::mask_storeu_ps(to, mask, a)

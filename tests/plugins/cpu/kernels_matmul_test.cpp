@@ -1,0 +1,254 @@
+// What matmul promises (plugins/cpu/kernels/kernels.h), for every format in every tier.
+#include <tuple>
+
+#include "tests/plugins/cpu/kernels_support.h"
+
+namespace bonsai::cpu {
+namespace {
+
+constexpr uint32_t kBatches[] = {1, 2, 3, 7, 8, 9, 31, 33};
+
+using Case = std::tuple<const KernelTable *, Format>;
+
+std::string case_name(const ::testing::TestParamInfo<Case> &info) {
+  return name_of(std::get<0>(info.param)->name) + "_" + name_of(quant::traits(std::get<1>(info.param)).name);
+}
+
+class Matmul : public ::testing::TestWithParam<Case> {
+ protected:
+  const KernelTable &kernels_ = *std::get<0>(GetParam());
+  const Format format_ = std::get<1>(GetParam());
+  const uint32_t block_ = quant::traits(format_).block_weights;
+  std::mt19937 random_{7};
+
+  // The pinned result; float formats: the portable tier's, which MatchesFloat64 holds to the truth.
+  std::vector<float> expected(const Matrix &matrix, const PackedMatrix &packed, std::span<const float> x) {
+    if (!is_repacked(format_)) return run_matmul(portable_kernels(), packed, {0, matrix.rows()}, x);
+    std::vector<float> y;
+    for (size_t first = 0; first < x.size(); first += matrix.columns()) {
+      for (uint64_t row = 0; row < matrix.rows(); ++row) {
+        const float dot = expected_dot(matrix.traits(), matrix.row(row), x.subspan(first, matrix.columns()));
+        y.push_back(std::bit_cast<float>(pinned_bits(dot)));
+      }
+    }
+    return y;
+  }
+
+  void expect_pinned(Matrix &matrix, std::span<const float> x) {
+    const PackedMatrix packed = matrix.pack();
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, matrix.rows()}, x), expected(matrix, packed, x)));
+  }
+};
+
+class CodesMatmul : public Matmul {};  // repacked formats
+class FloatMatmul : public Matmul {};
+class HalfMatmul : public Matmul {};  // F16 and BF16
+
+TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
+  for (const uint64_t rows : {1, 15, 16, 37}) {
+    for (const uint64_t blocks : {1, 2, 5}) {
+      Matrix matrix(format_, rows, blocks * block_);
+      fill_random(matrix, random_);
+      const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
+      SCOPED_TRACE(testing::Message() << rows << " x " << matrix.columns());
+      expect_pinned(matrix, x);
+    }
+  }
+}
+
+TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
+  Matrix matrix(format_, 21, is_repacked(format_) ? 3 * block_ : 83);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(33 * matrix.columns(), random_);
+  const std::vector<float> wanted = expected(matrix, packed, x);
+  for (const uint32_t n : kBatches) {
+    // The last n vectors, so that one vector takes different places.
+    const std::span<const float> some = std::span(x).last(n * matrix.columns());
+    const std::vector<float> y = run_matmul(kernels_, packed, {0, matrix.rows()}, some);
+    EXPECT_TRUE(same_bytes(y, std::span(wanted).last(n * matrix.rows()))) << "n = " << n;
+  }
+}
+
+TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
+  Matrix matrix(format_, 50, is_repacked(format_) ? 2 * block_ : 70);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(5 * matrix.columns(), random_);
+  const std::vector<float> whole = run_matmul(kernels_, packed, {0, 50}, x);
+  for (const Rows rows :
+       {Rows{0, 1}, Rows{0, 16}, Rows{3, 11}, Rows{15, 17}, Rows{16, 48}, Rows{31, 50}, Rows{49, 50}}) {
+    std::vector<float> wanted;
+    for (uint64_t i = 0; i < 5; ++i) {
+      wanted.insert(wanted.end(), whole.begin() + i * 50 + rows.first, whole.begin() + i * 50 + rows.last);
+    }
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, rows, x), wanted)) << rows.first << " to " << rows.last;
+  }
+}
+
+TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
+  for (const uint8_t codes : {0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA}) {
+    Matrix matrix(format_, 16, 2 * block_);
+    for (uint64_t row = 0; row < matrix.rows(); ++row) {
+      for (uint64_t i = 0; i < matrix.blocks(); ++i) {
+        std::memset(matrix.block(row, i), codes, matrix.traits().block_bytes);
+        set_scale(matrix.block(row, i), 0x3C00);
+      }
+    }
+    std::vector<float> x(9 * matrix.columns(), 127.0f);
+    for (size_t i = 0; i < 2 * matrix.columns(); ++i) x[i] = -127.0f;
+    for (size_t i = 2 * matrix.columns(); i < 3 * matrix.columns(); ++i) x[i] = i % 2 ? 127.0f : -127.0f;
+    SCOPED_TRACE(testing::Message() << "codes " << int{codes});
+    expect_pinned(matrix, x);
+  }
+}
+
+TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
+  // Subnormal, smallest, zeros of both signs, largest, infinite, NaN.
+  const uint16_t kScales[] = {0x0001, 0x83FF, 0x0400, 0x0000, 0x8000, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0xFD01};
+  Matrix matrix(format_, std::size(kScales), 3 * block_);
+  fill_random(matrix, random_);
+  for (uint64_t row = 0; row < matrix.rows(); ++row) set_scale(matrix.block(row, 1), kScales[row]);
+  expect_pinned(matrix, random_vectors(2 * matrix.columns(), random_));
+}
+
+TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
+  Matrix matrix(format_, 17, is_repacked(format_) ? 3 * block_ : 40);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
+    const std::vector<float> good = run_matmul(kernels_, packed, {0, 17}, x);
+    x[matrix.columns() + matrix.columns() / 2] = bad;
+    const std::vector<float> y = run_matmul(kernels_, packed, {0, 17}, x);
+    EXPECT_TRUE(same_bytes(std::span(y).first(17), std::span(good).first(17))) << "another vector changed";
+    EXPECT_TRUE(same_bytes(std::span(y).last(17), std::span(good).last(17))) << "another vector changed";
+    for (size_t row = 0; row < 17; ++row) {
+      const float value = y[17 + row];
+      EXPECT_FALSE(std::isfinite(value));
+      if (std::isnan(value)) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(value), 0x7FC00000u);
+      }
+    }
+  }
+}
+
+TEST_P(Matmul, MatchesFloat64) {
+  Matrix matrix(format_, 40, is_repacked(format_) ? 4 * block_ : 531);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
+  const std::vector<double> wide(x.begin(), x.end());
+  const std::vector<float> y = run_matmul(kernels_, packed, {0, matrix.rows()}, x);
+  double error = 0;
+  double norm = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double *vector = wide.data() + i / matrix.rows() * matrix.columns();
+    const double truth = matrix.traits().dot(matrix.row(i % matrix.rows()), vector, matrix.columns());
+    error += (y[i] - truth) * (y[i] - truth);
+    norm += truth * truth;
+  }
+  EXPECT_LE(std::sqrt(error / norm), is_repacked(format_) ? 2e-2 : 1e-4);
+}
+
+TEST_P(FloatMatmul, HandlesTailsOfColumns) {
+  for (const uint64_t columns : {1, 7, 8, 9, 15, 16, 17, 31, 33, 100}) {
+    Matrix matrix(format_, 9, columns);
+    fill_random(matrix, random_);
+    SCOPED_TRACE(columns);
+    expect_pinned(matrix, random_vectors(7 * columns, random_));
+  }
+}
+
+TEST_P(HalfMatmul, ReadsEverySixteenBitFloat) {
+  Matrix matrix(format_, 65536, 1);
+  for (uint32_t bits = 0; bits < 65536; ++bits) set_scale(matrix.block(bits, 0), static_cast<uint16_t>(bits));
+  const PackedMatrix packed = matrix.pack();
+  const float one = 1.0f;
+  const std::vector<float> y = run_matmul(kernels_, packed, {0, 65536}, std::span(&one, 1));
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float value;
+    matrix.traits().decode(matrix.row(bits), &value, 1);
+    // Compared as numbers: a sum that starts at 0 has no -0.
+    ASSERT_TRUE(y[bits] == value || (std::isnan(y[bits]) && std::isnan(value))) << "bits " << bits;
+  }
+}
+
+std::vector<Format> formats_that(bool (*wanted)(const quant::FormatTraits &)) {
+  std::vector<Format> formats;
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    if (wanted(traits)) formats.push_back(traits.format);
+  }
+  return formats;
+}
+
+std::vector<Format> all_formats() {
+  return formats_that([](const auto &) { return true; });
+}
+std::vector<Format> code_formats() {
+  return formats_that([](const auto &traits) { return is_repacked(traits.format); });
+}
+std::vector<Format> float_formats() {
+  return formats_that([](const auto &traits) { return traits.block_weights == 1; });
+}
+std::vector<Format> half_formats() {
+  return formats_that([](const auto &traits) { return traits.block_bytes == 2; });
+}
+
+auto every_tier(const std::vector<Format> &formats) {
+  return ::testing::Combine(::testing::ValuesIn(testable_kernels()), ::testing::ValuesIn(formats));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, Matmul, every_tier(all_formats()), case_name);
+INSTANTIATE_TEST_SUITE_P(Tiers, CodesMatmul, every_tier(code_formats()), case_name);
+INSTANTIATE_TEST_SUITE_P(Tiers, FloatMatmul, every_tier(float_formats()), case_name);
+INSTANTIATE_TEST_SUITE_P(Tiers, HalfMatmul, every_tier(half_formats()), case_name);
+
+class Packing : public ::testing::TestWithParam<Format> {
+ protected:
+  std::mt19937 random_{11};
+};
+
+class Repacking : public Packing {};
+
+TEST_P(Packing, KeepsEveryRowDecodable) {
+  const quant::FormatTraits &traits = quant::traits(GetParam());
+  Matrix matrix(GetParam(), 35, 3 * traits.block_weights);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  for (uint64_t row = 0; row < matrix.rows(); ++row) {
+    std::vector<float> wanted(matrix.columns());
+    traits.decode(matrix.row(row), wanted.data(), wanted.size());
+    std::vector<float> values(matrix.columns());
+    decode_row(packed, row, values);
+    EXPECT_TRUE(same_bytes(values, wanted)) << "row " << row;
+  }
+}
+
+TEST_P(Repacking, GivesTheSameBytesInPieces) {
+  Matrix matrix(GetParam(), 70, 3 * quant::traits(GetParam()).block_weights);
+  fill_random(matrix, random_);
+  const PackedMatrix whole = matrix.pack();
+  const size_t bytes = packed_bytes(GetParam(), matrix.rows(), matrix.columns());
+  const auto pieces = aligned_bytes(bytes);
+  const uint64_t tiles = tile_count(matrix.rows());
+  for (uint64_t tile = tiles; tile-- > 0;) {
+    pack_tiles({GetParam(), matrix.rows(), matrix.columns(), matrix.row(0), pieces.get(), tile, tile + 1});
+  }
+  EXPECT_EQ(std::memcmp(pieces.get(), whole.data, bytes), 0);
+}
+
+TEST_P(Packing, TakesTheSpaceOfTheFile) {
+  const size_t file = 4096 * quant::row_bytes(quant::traits(GetParam()), 4096);
+  EXPECT_EQ(packed_bytes(GetParam(), 4096, 4096), file);
+}
+
+std::string format_name(const ::testing::TestParamInfo<Format> &info) {
+  return name_of(quant::traits(info.param).name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Packing, ::testing::ValuesIn(all_formats()), format_name);
+INSTANTIATE_TEST_SUITE_P(Formats, Repacking, ::testing::ValuesIn(code_formats()), format_name);
+
+}  // namespace
+}  // namespace bonsai::cpu

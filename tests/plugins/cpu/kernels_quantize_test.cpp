@@ -1,0 +1,110 @@
+// What quantize promises (plugins/cpu/kernels/kernels.h), in every tier.
+#include "tests/plugins/cpu/kernels_support.h"
+
+namespace bonsai::cpu {
+namespace {
+
+constexpr ActivationLayout kNaturalOrder = {.group = 32, .code_bits = 8};
+
+class Quantize : public ::testing::TestWithParam<const KernelTable *> {
+ protected:
+  // A row of one group in its natural order.
+  struct Row {
+    std::vector<int> codes;
+    float scale;
+    int32_t sum;
+  };
+
+  Row quantize(std::vector<float> x) {
+    x.resize(kNaturalOrder.group);
+    const auto bytes = aligned_bytes(quantized_row_bytes(kNaturalOrder, x.size()));
+    GetParam()->quantize({x.data(), x.size(), 1, x.size(), kNaturalOrder, bytes.get()});
+    Row row;
+    for (size_t i = 0; i < x.size(); ++i) row.codes.push_back(static_cast<int8_t>(bytes[i]));
+    std::memcpy(&row.scale, bytes.get() + x.size(), sizeof row.scale);
+    std::memcpy(&row.sum, bytes.get() + x.size() + sizeof row.scale, sizeof row.sum);
+    return row;
+  }
+
+  void expect_no_codes(const Row &row) {
+    EXPECT_EQ(row.codes, std::vector<int>(kNaturalOrder.group, 0));
+    EXPECT_EQ(row.sum, 0);
+  }
+};
+
+TEST_P(Quantize, RoundsHalvesToEven) {
+  // amax 127 makes the scale 1.
+  const Row row = quantize({127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 125.5f, 126.5f, 0.49999997f, -126.5f});
+  const std::vector<int> first(row.codes.begin(), row.codes.begin() + 11);
+  EXPECT_EQ(first, (std::vector<int>{127, 0, 2, 2, 0, -2, -2, 126, 126, 0, -126}));
+  EXPECT_EQ(row.scale, 1.0f);
+  EXPECT_EQ(row.sum, 127 + 2 + 2 - 2 - 2 + 126 + 126 - 126);
+}
+
+TEST_P(Quantize, KeepsCodesWithin127ForAnyLargestMagnitude) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const float amax =
+        std::ldexp(1.0f + static_cast<float>(random() % 65536) / 65536.0f, static_cast<int>(random() % 240) - 117);
+    const Row row = quantize({amax, -amax, amax / 3.0f});
+    ASSERT_EQ(row.codes[0], 127) << amax;
+    ASSERT_EQ(row.codes[1], -127) << amax;
+    ASSERT_EQ(row.codes[2], 42) << amax;
+    ASSERT_EQ(row.scale, amax / 127.0f);
+  }
+}
+
+TEST_P(Quantize, MakesZeroOfZerosAndOfWhatIsTooSmallToScale) {
+  for (const float tiny : {0.0f, -0.0f, 1e-45f, -1e-40f, 0x1.fffffep-119f}) {
+    const Row row = quantize({tiny, tiny});
+    expect_no_codes(row);
+    EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), 0u) << tiny;
+  }
+  EXPECT_EQ(quantize({0x1p-118f}).codes[0], 127);
+}
+
+TEST_P(Quantize, TakesTheLargestFloat) {
+  const float largest = std::numeric_limits<float>::max();
+  const Row row = quantize({largest, -largest, largest / 2.0f});
+  EXPECT_EQ(row.codes[0], 127);
+  EXPECT_EQ(row.codes[1], -127);
+  EXPECT_EQ(row.scale, largest / 127.0f);
+}
+
+TEST_P(Quantize, MarksNaNAndInfinity) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad :
+       {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::signaling_NaN()}) {
+    for (const size_t place : {0, 15, 31}) {
+      std::vector<float> x(kNaturalOrder.group, 1.0f);
+      x[place] = bad;
+      const Row row = quantize(x);
+      expect_no_codes(row);
+      EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), 0x7FC00000u);
+    }
+  }
+}
+
+TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {
+  std::mt19937 random(5);
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    const ActivationLayout layout = activation_layout(traits.format);
+    if (layout.group == 0) continue;
+    const uint64_t columns = 5 * layout.group;
+    const std::vector<float> x = random_vectors(3 * columns, random);
+    const size_t bytes = 3 * quantized_row_bytes(layout, columns);
+    const auto actual = aligned_bytes(bytes);
+    const auto wanted = aligned_bytes(bytes);
+    std::memset(actual.get(), 0, bytes);
+    std::memset(wanted.get(), 0, bytes);
+    GetParam()->quantize({x.data(), columns, 3, columns, layout, actual.get()});
+    portable_kernels().quantize({x.data(), columns, 3, columns, layout, wanted.get()});
+    EXPECT_EQ(std::memcmp(actual.get(), wanted.get(), bytes), 0) << traits.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, Quantize, ::testing::ValuesIn(testable_kernels()),
+                         [](const auto &info) { return name_of(info.param->name); });
+
+}  // namespace
+}  // namespace bonsai::cpu

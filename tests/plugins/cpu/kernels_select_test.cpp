@@ -1,0 +1,59 @@
+// Choosing a tier.
+#include <algorithm>
+
+#include "tests/plugins/cpu/kernels_support.h"
+
+namespace bonsai::cpu {
+namespace {
+
+TEST(SelectKernels, TakesTheBestTierThatRunsForAuto) {
+  std::string why_not;
+  EXPECT_EQ(select_kernels("auto", &why_not), runnable_kernels().front());
+  EXPECT_EQ(why_not, "");
+}
+
+TEST(SelectKernels, FindsEveryRunnableTierByItsName) {
+  for (const KernelTable *table : runnable_kernels()) {
+    std::string why_not;
+    EXPECT_EQ(select_kernels(table->name, &why_not), table);
+  }
+}
+
+TEST(SelectKernels, AlwaysHasThePortableTier) {
+  std::string why_not;
+  EXPECT_EQ(select_kernels("portable", &why_not), &portable_kernels());
+}
+
+TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
+  std::string why_not;
+  EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
+#if defined(__x86_64__)
+  EXPECT_EQ(why_not, "expected one of auto, avx512, avx2, portable, found 'sse9'");
+#else
+  EXPECT_EQ(why_not, "expected one of auto, portable, found 'sse9'");
+#endif
+}
+
+#if defined(__x86_64__)
+TEST(SelectKernels, SaysWhatTheMachineLacks) {
+  if (cpu_has_avx512()) GTEST_SKIP() << "this machine has AVX-512";
+  std::string why_not;
+  EXPECT_EQ(select_kernels("avx512", &why_not), nullptr);
+  EXPECT_EQ(why_not, "this machine lacks AVX-512 F, BW, DQ, VL and VNNI, which 'avx512' needs");
+}
+
+TEST(SelectKernels, NoTierIsAnotherInDisguise) {
+  const KernelTable *tables[] = {&portable_kernels(), &avx2_kernels(), &avx512_kernels(), &avx512_emulated_kernels()};
+  for (const KernelTable *a : tables) {
+    for (const KernelTable *b : tables) {
+      if (a == b) continue;
+      EXPECT_STRNE(a->name, b->name);
+      EXPECT_NE(a->matmul, b->matmul) << a->name << " and " << b->name;
+      EXPECT_NE(a->quantize, b->quantize) << a->name << " and " << b->name;
+    }
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace bonsai::cpu

@@ -1,0 +1,208 @@
+// What the kernel tests share: the tiers that this machine can test, random matrices, and the pinned arithmetic of
+// DESIGN §7 once more in plain scalar code, sharing nothing with the kernels.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/quant/format.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/simd/detect.h"
+#if defined(__x86_64__)
+#include "tests/plugins/cpu/kernels_avx512_emulated.h"
+#endif
+
+namespace bonsai::cpu {
+
+using quant::Format;
+
+// The tiers that the CPU runs, and avx512 over SIMDe, which AVX2 is enough for.
+inline std::vector<const KernelTable *> testable_kernels() {
+  std::vector<const KernelTable *> tables = runnable_kernels();
+#if defined(__x86_64__)
+  if (cpu_has_avx2()) tables.push_back(&avx512_emulated_kernels());
+#endif
+  return tables;
+}
+
+// A GoogleTest-safe name: letters and digits.
+inline std::string name_of(std::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c))) name += c;
+  }
+  return name;
+}
+
+struct Free {
+  void operator()(std::byte *memory) const { std::free(memory); }
+};
+
+// Bytes on a 64-byte boundary.
+inline std::unique_ptr<std::byte[], Free> aligned_bytes(size_t size) {
+  return std::unique_ptr<std::byte[], Free>(static_cast<std::byte *>(std::aligned_alloc(64, (size + 63) / 64 * 64)));
+}
+
+// A matrix in the file's blocks at an odd address, and packed.
+class Matrix {
+ public:
+  Matrix(Format format, uint64_t rows, uint64_t columns)
+      : traits_(quant::traits(format)), rows_(rows), columns_(columns), file_(1 + rows * row_bytes()) {}
+
+  std::byte *block(uint64_t row, uint64_t block) {
+    return file_.data() + 1 + row * row_bytes() + block * traits_.block_bytes;
+  }
+  const std::byte *row(uint64_t row) const { return file_.data() + 1 + row * row_bytes(); }
+  uint64_t rows() const { return rows_; }
+  uint64_t columns() const { return columns_; }
+  uint64_t blocks() const { return columns_ / traits_.block_weights; }
+  size_t row_bytes() const { return quant::row_bytes(traits_, columns_); }
+  const quant::FormatTraits &traits() const { return traits_; }
+
+  // Call after the blocks are filled.
+  PackedMatrix pack() {
+    if (!is_repacked(traits_.format)) return {traits_.format, rows_, columns_, row(0)};
+    const size_t bytes = packed_bytes(traits_.format, rows_, columns_);
+    packed_ = aligned_bytes(bytes);
+    std::memset(packed_.get(), 0xA5, bytes);
+    pack_tiles({traits_.format, rows_, columns_, row(0), packed_.get(), 0, tile_count(rows_)});
+    return {traits_.format, rows_, columns_, packed_.get()};
+  }
+
+ private:
+  const quant::FormatTraits &traits_;
+  uint64_t rows_;
+  uint64_t columns_;
+  std::vector<std::byte> file_;
+  std::unique_ptr<std::byte[], Free> packed_;
+};
+
+inline void set_scale(std::byte *block, uint16_t half) { std::memcpy(block, &half, sizeof half); }
+
+// Random codes of every value, random scales; floats from a normal distribution.
+inline void fill_random(Matrix &matrix, std::mt19937 &random) {
+  std::normal_distribution<float> normal(0.0f, 0.05f);
+  const quant::FormatTraits &traits = matrix.traits();
+  for (uint64_t row = 0; row < matrix.rows(); ++row) {
+    for (uint64_t i = 0; i < matrix.blocks(); ++i) {
+      std::byte *block = matrix.block(row, i);
+      if (is_repacked(traits.format)) {
+        for (uint32_t byte = 0; byte < traits.block_bytes; ++byte) block[byte] = static_cast<std::byte>(random());
+        set_scale(block, quant::float_to_half(normal(random)));
+      } else {
+        const float value = normal(random);
+        traits.encode(&value, block, 1);
+      }
+    }
+  }
+}
+
+inline std::vector<float> random_vectors(size_t size, std::mt19937 &random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size);
+  for (float &value : values) value = normal(random) * (random() % 8 == 0 ? 20.0f : 1.0f);
+  return values;
+}
+
+// One group of activations as DESIGN §7 and kernels.h pin it.
+struct QuantizedGroup {
+  std::vector<int> codes;
+  float scale = 0;
+};
+
+inline QuantizedGroup expected_group(std::span<const float> x) {
+  QuantizedGroup group{.codes = std::vector<int>(x.size())};
+  float amax = 0;
+  for (const float value : x) {
+    if (!std::isfinite(value)) {
+      group.scale = std::numeric_limits<float>::quiet_NaN();
+      return group;
+    }
+    amax = std::max(amax, std::abs(value));
+  }
+  if (amax < 0x1p-118f) return group;
+  group.scale = amax / 127.0f;
+  const float inverse = 127.0f / amax;
+  for (size_t i = 0; i < x.size(); ++i) group.codes[i] = static_cast<int>(std::nearbyint(x[i] * inverse));
+  return group;
+}
+
+// One element of y = W x for a repacked format.
+inline float expected_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+  float y = 0;
+  for (size_t first = 0; first < x.size(); first += traits.block_weights, row += traits.block_bytes) {
+    const QuantizedGroup group = expected_group(x.subspan(first, traits.block_weights));
+    uint16_t half;
+    std::memcpy(&half, row, sizeof half);
+    std::vector<std::byte> unscaled(row, row + traits.block_bytes);
+    set_scale(unscaled.data(), 0x3C00);  // 1.0: the block then decodes to its integers
+    std::vector<float> weights(traits.block_weights);
+    traits.decode(unscaled.data(), weights.data(), weights.size());
+    int64_t isum = 0;
+    for (size_t i = 0; i < weights.size(); ++i) isum += static_cast<int64_t>(weights[i]) * group.codes[i];
+    y = std::fma(static_cast<float>(isum), quant::half_to_float(half) * group.scale, y);
+  }
+  return y;
+}
+
+// Bits, with every NaN alike: what the kernels promise.
+inline uint32_t pinned_bits(float value) { return std::isnan(value) ? 0x7FC00000u : std::bit_cast<uint32_t>(value); }
+
+struct Rows {
+  uint64_t first;
+  uint64_t last;
+};
+
+// Runs a tier on rows [first, last) of a matrix: (n, last - first).
+inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
+                                     std::span<const float> x) {
+  const uint64_t columns = matrix.columns;
+  const uint32_t n = static_cast<uint32_t>(x.size() / columns);
+  const uint64_t width = rows.last - rows.first;
+  constexpr float kGuard = -1234.5f;
+  std::vector<float> y(n * (width + 1), kGuard);
+  MatmulArgs args = {.matrix = &matrix,
+                     .first_row = rows.first,
+                     .last_row = rows.last,
+                     .n = n,
+                     .x = x.data(),
+                     .x_stride = columns,
+                     .quantized_rows = nullptr,
+                     .y = y.data(),
+                     .y_stride = width + 1};
+  std::unique_ptr<std::byte[], Free> quantized;
+  if (const ActivationLayout layout = activation_layout(matrix.format); layout.group != 0) {
+    quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
+    kernels.quantize({x.data(), columns, n, columns, layout, quantized.get()});
+    args.quantized_rows = quantized.get();
+  }
+  kernels.matmul(args);
+  std::vector<float> result;
+  for (uint32_t i = 0; i < n; ++i) {
+    result.insert(result.end(), y.begin() + i * (width + 1), y.begin() + i * (width + 1) + width);
+    EXPECT_EQ(y[i * (width + 1) + width], kGuard) << "wrote past the row of vector " << i;
+  }
+  return result;
+}
+
+inline ::testing::AssertionResult same_bytes(std::span<const float> actual, std::span<const float> expected) {
+  if (actual.size() != expected.size()) return ::testing::AssertionFailure() << "sizes differ";
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (std::bit_cast<uint32_t>(actual[i]) != std::bit_cast<uint32_t>(expected[i])) {
+      return ::testing::AssertionFailure() << "element " << i << ": " << actual[i] << ", expected " << expected[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace bonsai::cpu

@@ -1,6 +1,7 @@
 #include "core/gguf/cursor.h"
 
 #include "core/base/utf8.h"
+#include "core/gguf/layout.h"
 
 namespace bonsai::gguf {
 

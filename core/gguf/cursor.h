@@ -52,7 +52,6 @@ class Cursor {
   Result<std::string_view> read_string(const Field &field);
 
   // A string that names something: UTF-8, at most kMostNameBytes long.
-  static constexpr uint64_t kMostNameBytes = 65535;
   Result<std::string_view> read_name(const Field &field);
 
   // The next n bytes. Precondition: n <= remaining().

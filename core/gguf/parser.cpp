@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "core/gguf/layout.h"
 #include "core/gguf/type42.h"
 #include "core/gguf/type_names.h"
 #include "core/gguf/value_reader.h"
@@ -13,14 +14,11 @@
 namespace bonsai::gguf {
 namespace {
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr uint32_t kMostDimensions = 4;
 constexpr uint64_t kMostWeights = INT64_MAX;
 // The least that one item takes in the file: a key (length), a type and a byte; a name (length), the number of
 // dimensions, one extent, a type and an offset.
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
-constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr std::string_view kQuantizationKey = "general.quantization_version";
 // OxiBonsai's files mark themselves with this string; their blocks end with the scale.
 constexpr std::string_view kScaleLastMark = "TQ2_0_G128";

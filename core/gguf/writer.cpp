@@ -13,6 +13,7 @@
 
 #include "core/base/utf8.h"
 #include "core/gguf/cursor.h"
+#include "core/gguf/layout.h"
 #include "core/gguf/value_reader.h"
 
 namespace bonsai::gguf {
@@ -20,10 +21,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
 constexpr uint32_t kVersion = 3;
-constexpr uint64_t kDefaultAlignment = 32;
-constexpr std::string_view kAlignmentKey = "general.alignment";
 // Small pieces are gathered to this many bytes before the kernel is asked to write.
 constexpr size_t kBufferBytes = 1 << 20;
 // Far beyond any disk, and small enough that sizes in bytes do not overflow.
@@ -136,9 +134,8 @@ void Writer::State::set(std::string_view key, Bytes value) {
 // That our reader will take what is about to be written; and the alignment that the caller chose.
 Result<void> Writer::State::check_keys() {
   for (const auto &[key, value] : metadata) {
-    if (key.size() > Cursor::kMostNameBytes || find_invalid_utf8(key) != std::string_view::npos) {
-      return fail("{}: metadata key {}: expected at most {} bytes of UTF-8", path, bonsai::quoted(key),
-                  Cursor::kMostNameBytes);
+    if (key.size() > kMostNameBytes || find_invalid_utf8(key) != std::string_view::npos) {
+      return fail("{}: metadata key {}: expected at most {} bytes of UTF-8", path, bonsai::quoted(key), kMostNameBytes);
     }
     if (key != kAlignmentKey) continue;
     Cursor cursor(value);
@@ -269,13 +266,15 @@ Result<void> Writer::add_tensor(std::string_view name, std::span<const uint64_t>
   const std::string where = fmt::format("{}: tensor {}", state_->path, bonsai::quoted(name));
   const quant::FormatTraits &traits = quant::traits(format);
   if (state_->in_data) return fail("{}: added after the header was written", where);
-  if (name.size() > Cursor::kMostNameBytes || find_invalid_utf8(name) != std::string_view::npos) {
-    return fail("{}: expected a name of at most {} bytes of UTF-8", where, Cursor::kMostNameBytes);
+  if (name.size() > kMostNameBytes || find_invalid_utf8(name) != std::string_view::npos) {
+    return fail("{}: expected a name of at most {} bytes of UTF-8", where, kMostNameBytes);
   }
   for (const PlannedTensor &other : state_->tensors) {
     if (other.name == name) return fail("{}: added twice", where);
   }
-  if (shape.empty() || shape.size() > 4) return fail("{}: {} dimensions, expected 1 to 4", where, shape.size());
+  if (shape.empty() || shape.size() > kMostDimensions) {
+    return fail("{}: {} dimensions, expected 1 to {}", where, shape.size(), kMostDimensions);
+  }
   uint64_t weights = 1;
   for (const uint64_t extent : shape) {
     if (extent == 0) return fail("{}: an extent is 0, expected at least 1", where);

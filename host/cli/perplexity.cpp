@@ -34,6 +34,7 @@ Score score_windows(Session &session, std::span<const int32_t> tokens, size_t wi
   ProgressBar bar("perplexity");
   for (size_t first = 0; first < tokens.size(); first += window) {
     const auto piece = tokens.subspan(first, std::min(window, tokens.size() - first));
+    if (piece.size() < 2) break;
     session.truncate(0);
     session.evaluate(piece.first(piece.size() - 1), [&](size_t i, std::span<const float> logits) {
       score.sum += negative_log_likelihood(logits, piece[i + 1]);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/utf8.h"
 #include "host/cli/command.h"
@@ -132,8 +133,9 @@ void print_summary(const Generation &generation, const Engine &engine) {
              per_second(stats.prompt_tokens, stats.prompt_seconds));
   fmt::print(stderr, "decode   {} tokens, {:.1f} tokens/s, ended by {}\n", generation.tokens.size(),
              per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(generation.finish));
-  fmt::print(stderr, "backend  {} {}, kernel {}, {} threads, {}\n", backend.name, backend.version,
-             backend.kernel.empty() ? "unknown" : backend.kernel, backend.threads, backend.device);
+  fmt::print(stderr, "backend  {} {}{}{}, {}\n", backend.name, backend.version,
+             backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
+             backend.threads == 0 ? "" : fmt::format(", {} threads", backend.threads), backend.device);
   fmt::print(stderr, "memory   weights {} and {} mapped, session {}, peak {}\n", format_bytes(memory.weight_bytes),
              format_bytes(memory.mapped_bytes), format_bytes(memory.session_bytes), format_bytes(peak_memory_bytes()));
   fmt::print(stderr, "seed     {}\n", stats.seed);
@@ -151,17 +153,20 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   Session session = engine.new_session();
   session.append(prompt);
 
+  // The prompt comes out with the first new text: not at all if an error comes first.
   const bool json = arguments->flag("json");
-  options.cancel = interrupt.graceful();
-  if (!json) terminal.out.write(prompt);
-  const Generation generation = session.generate(options, [&](std::string_view text) {
+  bool shown = json;
+  const auto show = [&](std::string_view text) {
+    if (!std::exchange(shown, true)) terminal.out.write(prompt);
     if (!json) terminal.out.write(text);
     return true;
-  });
+  };
+  options.cancel = interrupt.graceful();
+  const Generation generation = session.generate(options, show);
   if (json) {
     terminal.out.write_json(to_json(prompt, generation, engine));
   } else {
-    if (!generation.text.ends_with('\n')) terminal.out.write("\n");
+    show(generation.text.ends_with('\n') ? "" : "\n");
     print_summary(generation, engine);
   }
   if (generation.finish == FinishReason::kContextFull)

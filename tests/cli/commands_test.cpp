@@ -1,0 +1,223 @@
+// The commands beside `run`, on good and on bad input.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace bonsai::cli {
+namespace {
+
+using nlohmann::json;
+
+json golden() { return json::parse(std::ifstream(BONSAI_TEST_DATA "/seedling-golden.json")); }
+
+json parse_success(const Outcome &outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return json::parse(outcome.out, nullptr, false);
+}
+
+std::ptrdiff_t n_lines(const std::string &text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(Tokenize, IdsAreOneLine) {
+  const Outcome outcome = run_program({"tokenize", "-m", seedling(), "--ids", "-p", "Once upon a time"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "[2258, 640, 258, 518]\n");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(run_program({"tokenize", "-m", seedling(), "--ids", "-p", ""}).out, "[]\n");
+}
+
+TEST(Tokenize, ReadsStdinAndFilesByteForByte) {
+  const std::string text = "The tale\nends.\n";
+  const std::string expected = run_program({"tokenize", "-m", seedling(), "--ids", "-p", text}).out;
+  EXPECT_EQ(run_program({"tokenize", "-m", seedling(), "--ids", "-p", "-"}, text).out, expected);
+  EXPECT_EQ(run_program({"tokenize", "-m", seedling(), "--ids", "-f", write_file("tale.txt", text)}).out, expected);
+}
+
+TEST(Tokenize, SpecialTokensAreParsedUnlessToldNot) {
+  EXPECT_EQ(run_program({"tokenize", "-m", seedling(), "--ids", "-p", "<|endoftext|>"}).out, "[4093]\n");
+  const Outcome plain = run_program({"tokenize", "-m", seedling(), "--ids", "--no-special", "-p", "<|endoftext|>"});
+  EXPECT_EQ(plain.exit_code, 0);
+  EXPECT_EQ(plain.out.find("4093"), std::string::npos) << plain.out;
+}
+
+TEST(Tokenize, JsonAndTableShowThePieces) {
+  const json result = parse_success(run_program({"tokenize", "-m", seedling(), "--json", "-p", "Once upon"}));
+  EXPECT_EQ(result, json({{"tokens", {2258, 640}}, {"pieces", {"Once", " upon"}}}));
+  EXPECT_EQ(run_program({"tokenize", "-m", seedling(), "-p", "Once upon"}).out, "   2258  'Once'\n    640  ' upon'\n");
+}
+
+TEST(Tokenize, InvalidUtf8IsAnErrorWithItsOffset) {
+  const Outcome outcome = run_program({"tokenize", "-m", seedling(), "-p", "-"}, "ab\xC3(");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai tokenize: invalid UTF-8 at byte offset 2\n");
+}
+
+TEST(Logits, AgreeWithThoseComputedOutsideThisProject) {
+  const json prompt = golden()["prompts"][0];
+  const std::string list = prompt["tokens"].dump();  // "[1,2,3]"
+  const std::string ids = list.substr(1, list.size() - 2);
+  const json result = parse_success(run_program({"logits", "-m", seedling(), "--tokens", ids, "--json"}));
+  EXPECT_EQ(result["tokens"], prompt["tokens"]);
+  ASSERT_EQ(result["logits"].size(), 4096u);
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < 4096; ++i) {
+    const double expected = prompt["logits"][i];
+    difference += std::pow(result["logits"][i].get<double>() - expected, 2);
+    norm += expected * expected;
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 2e-2);
+}
+
+TEST(Logits, TheTableBeginsWithTheLikeliest) {
+  const Outcome outcome = run_program({"logits", "-m", seedling(), "--tokens", "4093, 2258"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(n_lines(outcome.out), 11);
+  EXPECT_NE(outcome.out.find("    640 "), std::string::npos);
+  EXPECT_NE(outcome.out.find("' upon'\n"), std::string::npos) << outcome.out;
+}
+
+TEST(Logits, TokensOutsideTheVocabularyAreNamed) {
+  const auto message = [](const std::string &tokens) {
+    const Outcome outcome = run_program({"logits", "-m", seedling(), "--tokens", tokens});
+    EXPECT_EQ(outcome.exit_code, 1);
+    return outcome.err;
+  };
+  EXPECT_EQ(message("1,4096"), "bonsai logits: token id 4096 is outside the vocabulary of 4096\n");
+  EXPECT_EQ(message("-7"), "bonsai logits: token id -7 is outside the vocabulary of 4096\n");
+}
+
+TEST(Perplexity, CountsEveryPredictionOfEveryWindow) {
+  const std::string text = golden()["perplexity"]["text"].get<std::string>();
+  const Outcome outcome = run_program({"perplexity", "-m", seedling(), "-f", write_file("tales.txt", text), "--window",
+                                       "64", "--tokens", "300", "--json"});
+  const json result = parse_success(outcome);
+  EXPECT_EQ(result["window"], 64);
+  EXPECT_EQ(result["predicted"], 4 * 63 + 43);
+  EXPECT_NEAR(result["perplexity"].get<double>(), std::exp(result["nll"].get<double>()), 1e-9);
+}
+
+TEST(Perplexity, IsTheOneComputedOutsideThisProject) {
+  const json expected = golden()["perplexity"];
+  const Outcome outcome =
+      run_program({"perplexity", "-m", seedling(), "-f", "-", "--window", "256", "--tokens", "2049", "--json"},
+                  expected["text"].get<std::string>());
+  const double value = expected["value"];
+  EXPECT_NEAR(parse_success(outcome)["perplexity"].get<double>(), value, 0.005 * value);
+}
+
+TEST(Perplexity, ALastWindowOfOneTokenPredictsNothing) {
+  const std::string text = golden()["perplexity"]["text"].get<std::string>();
+  const Outcome outcome =
+      run_program({"perplexity", "-m", seedling(), "-p", "-", "--window", "8", "--tokens", "17", "--json"}, text);
+  EXPECT_EQ(parse_success(outcome)["predicted"], 14);
+}
+
+TEST(Perplexity, NeedsTwoTokens) {
+  const Outcome outcome = run_program({"perplexity", "-m", seedling(), "-p", "x"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai perplexity: the text has fewer than two tokens: there is nothing to predict\n");
+}
+
+TEST(Info, ShowsShapesTypesAndTokenizer) {
+  const json result = parse_success(run_program({"info", seedling(), "--json"}));
+  EXPECT_EQ(result["architecture"], "qwen3");
+  EXPECT_EQ(result["model"]["layers"], 6);
+  EXPECT_EQ(result["model"]["hidden"], 256);
+  EXPECT_EQ(result["model"]["context"], 1024);
+  EXPECT_EQ(result["model"]["tied_head"], true);
+  EXPECT_EQ(result["tokenizer"]["tokens"], 4096);
+  EXPECT_EQ(result["types"]["Q1_0_G128"]["tensors"], 43);
+  EXPECT_EQ(result["refused"], "");
+  const Outcome text = run_program({"info", "-m", seedling()});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_NE(text.out.find("Q1_0_G128   43 tensors"), std::string::npos) << text.out;
+}
+
+TEST(Info, RefusesWhatIsNoModelFile) {
+  const std::string path = write_file("empty.gguf", "");
+  const Outcome outcome = run_program({"info", path});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err.rfind("bonsai info: " + path + ": ", 0), 0u) << outcome.err;
+  EXPECT_EQ(n_lines(outcome.err), 1);
+}
+
+TEST(Validate, AcceptsTheSeedling) {
+  const Outcome outcome = run_program({"validate", seedling()});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, seedling() + ": valid, 68 tensors, 5771264 weights\n");
+  EXPECT_EQ(parse_success(run_program({"validate", seedling(), "--json"}))["valid"], true);
+}
+
+TEST(Validate, RefusesACutFileInOneLine) {
+  const std::string whole = read_file(seedling());
+  for (const size_t size : {size_t{0}, size_t{3}, size_t{20}, size_t{1000}, whole.size() / 2, whole.size() - 1}) {
+    const std::string path = write_file("cut.gguf", whole.substr(0, size));
+    const Outcome outcome = run_program({"validate", path});
+    EXPECT_EQ(outcome.exit_code, 1) << size;
+    EXPECT_EQ(outcome.err.rfind("bonsai validate: " + path + ": ", 0), 0u) << outcome.err;
+    EXPECT_EQ(n_lines(outcome.err), 1) << outcome.err;
+    const Outcome as_json = run_program({"validate", path, "--json"});
+    EXPECT_EQ(as_json.exit_code, 1);
+    EXPECT_EQ(json::parse(as_json.out)["valid"], false);
+  }
+}
+
+// Whatever byte of the header is broken: a verdict, never a crash, and `run` agrees with `validate`.
+TEST(Validate, AnyBrokenHeaderByteGetsAVerdict) {
+  const std::string whole = read_file(seedling());
+  int n_refused = 0;
+  for (size_t at = 0; at < 24; ++at) {
+    std::string broken = whole;
+    broken[at] = static_cast<char>(broken[at] ^ 0x41);
+    const std::string path = write_file("broken.gguf", broken);
+    const Outcome outcome = run_program({"validate", path});
+    ASSERT_LE(outcome.exit_code, 1) << "byte " << at << ": " << outcome.err;
+    if (outcome.exit_code == 0) continue;
+    ++n_refused;
+    EXPECT_EQ(n_lines(outcome.err), 1) << outcome.err;
+    const Outcome run = run_program({"run", "-m", path, "-p", "x", "-n", "1"});
+    EXPECT_EQ(run.exit_code, 1) << "byte " << at;
+    EXPECT_EQ(run.err, "bonsai run" + outcome.err.substr(std::string("bonsai validate").size()));
+  }
+  EXPECT_EQ(n_refused, 24);  // magic, version and the two counts: every byte matters
+}
+
+TEST(Validate, ReportsWeightsThatAreNoNumbers) {
+  std::string broken = read_file(seedling());
+  broken.replace(broken.size() - 18, 2, "\xff\x7f");  // the last block's scale becomes a NaN
+  const std::string path = write_file("nan.gguf", broken);
+  const Outcome outcome = run_program({"validate", path});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai validate: " + path + ": 1 blocks of weights hold an infinity or a NaN\n");
+  EXPECT_NE(outcome.out.find("infinity or NaN in 1 of "), std::string::npos) << outcome.out;
+}
+
+TEST(Backends, ShowsEachWithItsDevicesAndOptions) {
+  const Outcome outcome = run_program({"backends"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.out.find(backend_file("cpu")), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("cpu.threads"), std::string::npos) << outcome.out;
+  const json all = parse_success(run_program({"backends", "--json"}));
+  const auto cpu = std::find_if(all.begin(), all.end(), [](const json &backend) { return backend["name"] == "cpu"; });
+  ASSERT_NE(cpu, all.end());
+  EXPECT_EQ((*cpu)["abi"], "0.9");
+  EXPECT_EQ((*cpu)["level"], 2);
+  EXPECT_EQ((*cpu)["usable"], true);
+}
+
+TEST(Backends, SaysWhyAFileIsNone) {
+  const std::string path = write_file("libbonsai_text.so", "not a shared object");
+  const Outcome outcome = run_program({"backends", path});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.out.find("  not used: "), std::string::npos) << outcome.out;
+  const json all = parse_success(run_program({"backends", path, "--json"}));
+  EXPECT_EQ(all[0]["usable"], false);
+  EXPECT_NE(all[0]["reason"], "");
+}
+
+}  // namespace
+}  // namespace bonsai::cli

@@ -1,0 +1,48 @@
+// Runs the built `bonsai` program, as a shell would.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace bonsai::cli {
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal where one ended the program
+  std::string out, err;
+};
+
+// Runs to the end, with `input` on stdin.
+Outcome run_program(const std::vector<std::string> &arguments, const std::string &input = "");
+// The same with stdout going to a file, and nothing captured from it.
+Outcome run_program_into(const std::string &path, const std::vector<std::string> &arguments);
+
+// A program that is still running; its stdout is a pipe of one page.
+class RunningProgram {
+ public:
+  explicit RunningProgram(const std::vector<std::string> &arguments);
+  ~RunningProgram();
+  RunningProgram(const RunningProgram &) = delete;
+  RunningProgram &operator=(const RunningProgram &) = delete;
+
+  void wait_for_output() const;  // until the first byte can be read
+  std::string read_some(size_t most) const;
+  void close_output();
+  void send_signal(int signal) const;
+  Outcome finish();  // reads the rest and waits for the end
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1, err_ = -1;
+};
+
+// Where the build put things.
+std::string seedling();
+std::string backend_file(const std::string &name);  // "cpu": the path of its shared object
+
+// A file in the test's temporary directory.
+std::string write_file(const std::string &name, const std::string &content);
+std::string read_file(const std::string &path);
+
+}  // namespace bonsai::cli

@@ -1,0 +1,214 @@
+// `bonsai run` on the seedling.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace bonsai::cli {
+namespace {
+
+using nlohmann::json;
+
+// A greedy continuation that was computed outside this project.
+json golden_greedy() { return json::parse(std::ifstream(BONSAI_TEST_DATA "/seedling-golden.json"))["greedy"]; }
+
+TEST(Run, WithoutArgumentsTheSeedlingTellsAStory) {
+  const Outcome outcome = run_program({"run", "-n", "20"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.rfind("Once upon a time", 0), 0u) << outcome.out;
+  EXPECT_GT(outcome.out.size(), 40u);
+  EXPECT_EQ(outcome.out.back(), '\n');
+  EXPECT_NE(outcome.err.find("using the seedling, " + seedling()), std::string::npos) << outcome.err;
+}
+
+TEST(Run, GreedyTextIsTheKnownOne) {
+  const Outcome outcome = run_program({"run", "-p", "Once upon a time", "--temp", "0", "-n", "16"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string text = outcome.out.substr(0, outcome.out.size() - 1);
+  EXPECT_GT(text.size(), 40u);
+  EXPECT_EQ(golden_greedy()["text"].get<std::string>().rfind(text, 0), 0u) << text;
+}
+
+TEST(Run, TheTemplateBackendTellsTheSameGreedyStory) {
+  const Outcome outcome = run_program({"run", "-p", "Once upon a time", "--preset", "greedy", "-n", "16", "--backend",
+                                       backend_file("template"), "--backend-strict"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("\nbackend  template "), std::string::npos) << outcome.err;
+  EXPECT_EQ(golden_greedy()["text"].get<std::string>().rfind(outcome.out.substr(0, outcome.out.size() - 1), 0), 0u);
+}
+
+TEST(Run, TheSummaryNamesSpeedBackendMemoryAndSeed) {
+  const Outcome outcome = run_program({"run", "-n", "4", "--seed", "77"});
+  for (const char *line : {"\nprompt   5 tokens, ", "\ndecode   4 tokens, ", "\nbackend  cpu ", ", kernel ",
+                           "\nmemory   weights ", ", peak ", "\nseed     77\n"})
+    EXPECT_NE(outcome.err.find(line), std::string::npos) << line << " in " << outcome.err;
+}
+
+TEST(Run, JsonCarriesTextTokensAndSummary) {
+  const Outcome outcome = run_program({"run", "-p", "Once upon a time", "--temp", "0", "-n", "48", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  const json golden = golden_greedy();
+  EXPECT_EQ(result["prompt"], "Once upon a time");
+  EXPECT_EQ("Once upon a time" + result["text"].get<std::string>(), golden["text"]);
+  EXPECT_EQ(result["tokens"], json(std::vector<int>(golden["tokens"].begin() + 5, golden["tokens"].end())));
+  EXPECT_EQ(result["finish_reason"], "length");
+  EXPECT_EQ(result["prompt_tokens"], 5);
+  EXPECT_EQ(result["backend"], "cpu");
+  EXPECT_GT(result["memory"]["peak_bytes"], 0);
+}
+
+TEST(Run, PromptsComeFromStdinAndFilesWithoutTheirLastNewline) {
+  const std::vector<std::string> rest = {"--temp", "0", "-n", "8"};
+  const auto out = [&](std::vector<std::string> arguments, const std::string &input = "") {
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    const Outcome outcome = run_program(arguments, input);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string expected = out({"run", "-p", "The King said"});
+  EXPECT_EQ(out({"run", "-p", "-"}, "The King said\n"), expected);
+  EXPECT_EQ(out({"run", "-f", "-"}, "The King said"), expected);
+  EXPECT_EQ(out({"run", "-f", write_file("prompt.txt", "The King said\n")}), expected);
+}
+
+TEST(Run, EqualSeedsTellEqualStories) {
+  const auto out = [](const std::string &seed) { return run_program({"run", "-n", "24", "--seed", seed}).out; };
+  EXPECT_EQ(out("1"), out("1"));
+  EXPECT_NE(out("1"), out("2"));
+}
+
+TEST(Run, AStopStringEndsTheTextBeforeIt) {
+  const Outcome outcome =
+      run_program({"run", "-p", "Once upon a time", "--temp", "0", "--stop", "xyz", "--stop", "forest"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "Once upon a time, in the middle of the \n");
+  EXPECT_NE(outcome.err.find("ended by stop_string"), std::string::npos) << outcome.err;
+}
+
+TEST(Run, ALogitBiasForbidsAToken) {
+  const int forbidden = golden_greedy()["tokens"][5];
+  const Outcome outcome =
+      run_program({"run", "--temp", "0", "-n", "1", "--json", "--logit-bias", std::to_string(forbidden) + "=-inf"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(json::parse(outcome.out)["tokens"][0], forbidden);
+}
+
+TEST(Run, EveryKvTypeSpeaks) {
+  for (const char *kv : {"f16", "q8_0", "f32"}) {
+    const Outcome outcome = run_program({"run", "--kv", kv, "-n", "4", "--temp", "0"});
+    EXPECT_EQ(outcome.out, "Once upon a time, in the middle\n") << kv << outcome.err;
+  }
+}
+
+TEST(Run, AnEmptyPromptStartsFromBos) {
+  const Outcome outcome = run_program({"run", "-p", "", "-n", "4", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["prompt_tokens"], 1);
+}
+
+TEST(Run, StopsAtTheEndOfTheContextWithAWarning) {
+  const Outcome outcome = run_program({"run", "-c", "12", "-n", "100", "--ignore-eos"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("warning: the context of 12 tokens is full"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("decode   7 tokens"), std::string::npos) << outcome.err;
+}
+
+struct Failing {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string message;
+};
+void PrintTo(const Failing &failing, std::ostream *out) { *out << failing.name; }
+
+class RunFails : public testing::TestWithParam<Failing> {};
+
+TEST_P(RunFails, WithOneLineAndExitCodeOne) {
+  std::vector<std::string> arguments = {"run", "-m", seedling(), "-n", "1"};
+  arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
+  const Outcome outcome = run_program(arguments);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "bonsai run: " + GetParam().message + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Inputs, RunFails,
+                         testing::Values(Failing{"invalid_utf8", {"-p", "abc\xff"}, "invalid UTF-8 at byte offset 3"},
+                                         Failing{"missing_file",
+                                                 {"-f", "/nonexistent/prompt"},
+                                                 "/nonexistent/prompt: cannot read: No such file or directory"},
+                                         Failing{"directory", {"-f", "/"}, "/: cannot read: Is a directory"},
+                                         Failing{"prompt_too_long",
+                                                 {"-c", "2", "-p", "one two three four"},
+                                                 "context full: 5 tokens to add, room for 2 (context 2, used 0)"},
+                                         Failing{"context_beyond_the_model",
+                                                 {"-p", "x", "-c", "5000"},
+                                                 "context of 5000 tokens: the model knows no more than 1024"},
+                                         Failing{"bias_outside_the_vocabulary",
+                                                 {"-p", "x", "--logit-bias", "4096=1"},
+                                                 "logit bias: token 4096 is outside the vocabulary of 4096"}),
+                         [](const auto &info) { return info.param.name; });
+
+TEST(Run, MissingAndForeignModelFilesAreRefused) {
+  const std::string missing = "/nonexistent/model.gguf", text = write_file("text.gguf", "this is no model");
+  for (const std::string &path : {missing, text}) {
+    const Outcome outcome = run_program({"run", "-m", path, "-p", "x"});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err.rfind("bonsai run: " + path + ": ", 0), 0u) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Run, AMissingBackendFallsBackUnlessStrict) {
+  const Outcome lenient = run_program({"run", "-n", "2", "--backend", "abacus"});
+  EXPECT_EQ(lenient.exit_code, 0);
+  EXPECT_NE(lenient.err.find("warning: backend 'abacus' could not be opened, falling back to the CPU"),
+            std::string::npos)
+      << lenient.err;
+  const Outcome strict = run_program({"run", "-n", "2", "--backend", "abacus", "--backend-strict"});
+  EXPECT_EQ(strict.exit_code, 1);
+  EXPECT_EQ(strict.out, "");
+  EXPECT_NE(strict.err.find("bonsai run: backend 'abacus' could not be opened"), std::string::npos) << strict.err;
+}
+
+TEST(Run, AnUnknownBackendOptionIsAnError) {
+  const Outcome outcome = run_program({"run", "-n", "2", "--backend-opt", "cpu.thraeds=2"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("'cpu.thraeds'"), std::string::npos) << outcome.err;
+}
+
+// The prompt fills the pipe, so that the program waits for its reader when the signal comes.
+TEST(Run, CtrlCEndsTheTextAndStillGivesTheSummary) {
+  std::string prompt = "Once";
+  while (prompt.size() < 4500) prompt += " the King was there";
+  RunningProgram program({"run", "-m", seedling(), "-p", prompt, "--ignore-eos"});
+  program.wait_for_output();
+  program.send_signal(SIGINT);
+  const Outcome outcome = program.finish();
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.out.rfind(prompt, 0), 0u);
+  EXPECT_NE(outcome.err.find("ended by cancelled"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("\nseed "), std::string::npos) << outcome.err;
+}
+
+TEST(Run, StopsQuietlyWhenTheReaderHasGone) {
+  RunningProgram program({"run", "-m", seedling(), "-p", "Once upon a time", "--ignore-eos", "-n", "600"});
+  EXPECT_EQ(program.read_some(4), "Once");
+  program.close_output();
+  const Outcome outcome = program.finish();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Run, AFullDiskIsAnError) {
+  const Outcome outcome = run_program_into("/dev/full", {"run", "-m", seedling(), "-p", "x", "-n", "1"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai run: cannot write to stdout: No space left on device\n");
+}
+
+}  // namespace
+}  // namespace bonsai::cli

@@ -1,0 +1,110 @@
+// The command line itself: help, versions, and what is said to those who mistype.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/program.h"
+
+namespace bonsai::cli {
+namespace {
+
+using Arguments = std::vector<std::string>;
+const Arguments kCommands = {"run", "info", "backends", "tokenize", "perplexity", "logits", "validate"};
+
+TEST(Program, HelpListsEveryCommand) {
+  const Outcome outcome = run_program({"--help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  for (const std::string &command : kCommands)
+    EXPECT_NE(outcome.out.find("\n  " + command + " "), std::string::npos) << command;
+}
+
+TEST(Program, EveryCommandHasHelpOnStdout) {
+  for (const std::string &command : kCommands) {
+    const Outcome outcome = run_program({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_EQ(outcome.out.rfind("Usage: bonsai " + command + " ", 0), 0u) << outcome.out;
+    EXPECT_NE(outcome.out.find("--json"), std::string::npos) << command;
+    EXPECT_EQ(outcome.err, "") << command;
+  }
+}
+
+TEST(Program, SaysItsVersion) {
+  const Outcome outcome = run_program({"--version"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out.rfind("bonsai 0.", 0), 0u) << outcome.out;
+}
+
+struct Mistake {
+  std::string name;
+  Arguments arguments;
+  std::string message;
+};
+void PrintTo(const Mistake &mistake, std::ostream *out) { *out << mistake.name; }
+
+class UsageMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(UsageMistake, GetsOneLineAndExitCodeTwo) {
+  const Outcome outcome = run_program(GetParam().arguments);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  const std::string who = GetParam().arguments.empty() || GetParam().name == "unknown_command"
+                              ? "bonsai"
+                              : "bonsai " + GetParam().arguments.front();
+  EXPECT_EQ(outcome.err, who + ": " + GetParam().message + " (see '" + who + " --help')\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLines, UsageMistake,
+    testing::Values(
+        Mistake{"no_command", {}, "expected a command"},
+        Mistake{"unknown_command", {"frobnicate"}, "unknown command 'frobnicate'"},
+        Mistake{"unknown_option", {"run", "--frob"}, "unrecognised option '--frob'"},
+        Mistake{"no_abbreviations", {"run", "--prom", "x"}, "unrecognised option '--prom'"},
+        Mistake{"missing_value", {"run", "-n"}, "the required argument for option '--predict' is missing"},
+        Mistake{"twice", {"run", "-n", "1", "-n", "2"}, "option '--predict' cannot be specified more than once"},
+        Mistake{
+            "stray_argument", {"run", "model.gguf"}, "too many arguments: everything but the file is given by name"},
+        Mistake{"n_zero", {"run", "-n", "0"}, "--predict: expected a whole number from 1 to 4294967295, found '0'"},
+        Mistake{
+            "n_negative", {"run", "-n", "-1"}, "--predict: expected a whole number from 1 to 4294967295, found '-1'"},
+        Mistake{"n_word", {"run", "-n", "ten"}, "--predict: expected a whole number from 1 to 4294967295, found 'ten'"},
+        Mistake{
+            "n_trailing", {"run", "-n", "10x"}, "--predict: expected a whole number from 1 to 4294967295, found '10x'"},
+        Mistake{
+            "context_zero", {"run", "-c", "0"}, "--context: expected a whole number from 1 to 4294967295, found '0'"},
+        Mistake{"threads_huge",
+                {"run", "-t", "99999999999"},
+                "--threads: expected a whole number from 1 to 4294967295, found '99999999999'"},
+        Mistake{"temp_negative", {"run", "--temp", "-0.5"}, "--temp: expected a number >= 0, found '-0.5'"},
+        Mistake{"temp_nan", {"run", "--temp", "nan"}, "--temp: expected a number >= 0, found 'nan'"},
+        Mistake{"temp_infinite", {"run", "--temp", "inf"}, "--temp: expected a number >= 0, found 'inf'"},
+        Mistake{"top_p", {"run", "--top-p", "1.5"}, "--top-p: expected a number from 0 to 1, found '1.5'"},
+        Mistake{"min_p", {"run", "--min-p", "-1"}, "--min-p: expected a number from 0 to 1, found '-1'"},
+        Mistake{"repeat", {"run", "--repeat-penalty", "0"}, "--repeat-penalty: expected a number > 0, found '0'"},
+        Mistake{"bias", {"run", "--logit-bias", "5"}, "--logit-bias: expected ID=NUMBER or ID=-inf, found '5'"},
+        Mistake{
+            "bias_nan", {"run", "--logit-bias", "5=nan"}, "--logit-bias: expected ID=NUMBER or ID=-inf, found '5=nan'"},
+        Mistake{"preset",
+                {"run", "--preset", "wild"},
+                "--preset: expected greedy, balanced, creative or code, found 'wild'"},
+        Mistake{"stop", {"run", "--stop", ""}, "--stop: expected a text, found an empty one"},
+        Mistake{"kv", {"run", "--kv", "f64"}, "--kv: expected f16, q8_0 or f32, found 'f64'"},
+        Mistake{
+            "backend_opt", {"run", "--backend-opt", "cpu.isa"}, "--backend-opt: expected KEY=VALUE, found 'cpu.isa'"},
+        Mistake{"log_level",
+                {"run", "--log-level", "loud"},
+                "--log-level: expected error, warning, info, debug or off, found 'loud'"},
+        Mistake{"two_prompts", {"run", "-p", "a", "-f", "b"}, "-p and -f both give the text: choose one"},
+        Mistake{"no_prompt", {"run", "-m", "x.gguf"}, "no prompt: expected -p TEXT, -f FILE or '-p -' for stdin"},
+        Mistake{"no_text", {"tokenize"}, "no text: expected -p TEXT, -f FILE or '-p -' for stdin"},
+        Mistake{"no_tokens", {"logits"}, "no tokens: expected --tokens 1,2,3"},
+        Mistake{"bad_tokens", {"logits", "--tokens", "1,,3"}, "--tokens: expected ids as in 1,2,3, found '1,,3'"},
+        Mistake{"window_one",
+                {"perplexity", "-p", "x", "--window", "1"},
+                "--window: expected a whole number from 2 to 4294967295, found '1'"},
+        Mistake{"two_files", {"validate", "a", "-m", "b"}, "the model is given twice: by -m and as an argument"}),
+    [](const auto &info) { return info.param.name; });
+
+}  // namespace
+}  // namespace bonsai::cli

@@ -7,6 +7,8 @@
 #include <boost/dll/shared_library.hpp>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <span>
 #include <string_view>
 
 #include "host/backend/plugin_text.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 

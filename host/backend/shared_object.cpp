@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <cstring>
+#include <span>
 #include <string>
 #include <system_error>
 

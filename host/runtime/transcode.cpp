@@ -1,5 +1,6 @@
 #include "host/runtime/transcode.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 

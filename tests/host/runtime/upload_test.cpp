@@ -1,0 +1,95 @@
+// From tensors to weights: what is stacked, transcoded, looked up by the host, and refused.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "host/runtime/transcode.h"
+#include "tests/host/runtime/rig.h"
+
+namespace bonsai::test {
+namespace {
+
+using quant::Format;
+
+std::vector<float> decode(const std::vector<std::byte> &blocks, Format format) {
+  const quant::FormatTraits &traits = quant::traits(format);
+  std::vector<float> weights(blocks.size() / traits.block_bytes * traits.block_weights);
+  traits.decode(blocks.data(), weights.data(), weights.size());
+  return weights;
+}
+
+// Bytes of any value: every code and every scale, NaNs included, must come through.
+TEST(Transcode, ChangesNoWeight) {
+  std::mt19937 random(1);
+  size_t n_pairs = 0;
+  for (const quant::FormatTraits &from : quant::formats()) {
+    for (const Format to : host::lossless_targets(from.format)) {
+      ++n_pairs;
+      std::vector<std::byte> blocks(size_t{from.block_bytes} * 5000);
+      for (std::byte &byte : blocks) byte = static_cast<std::byte>(random());
+      const auto before = decode(blocks, from.format), after = decode(host::transcode(blocks, from.format, to), to);
+      ASSERT_EQ(before.size(), after.size());
+      EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)), 0) << from.name;
+    }
+  }
+  EXPECT_EQ(n_pairs, 3u);
+}
+
+// Two neighbouring groups of 64 may have different scales: one block of 128 cannot hold them.
+TEST(Transcode, IsNotOfferedWhereItCouldLose) {
+  EXPECT_TRUE(host::lossless_targets(Format::kQ2_0_G64).empty());
+  EXPECT_TRUE(host::lossless_targets(Format::kF32).empty());
+  EXPECT_TRUE(host::lossless_targets(Format::kQ8_0).empty());
+}
+
+class Upload : public testing::Test {
+ protected:
+  Upload() {
+    host::BackendRequest request;
+    request.backend = plugin("template").string();
+    request.strict = true;
+    device = value_or_throw(host::open_device(request, nullptr));
+  }
+
+  TinyModel description;
+  std::unique_ptr<host::Device> device;
+};
+
+TEST_F(Upload, AFormatThatTheBackendDoesNotTakeNamesTensorAndFormat) {
+  description.formats["blk.1.ffn_up.weight"] = Format::kQ8_0;
+  const TinyModelFile file(description);
+  const auto model = value_or_throw(model::load_model(file.path()));
+  const auto uploaded = host::DeviceModel::upload(model, *device, nullptr);
+  ASSERT_FALSE(uploaded);
+  EXPECT_EQ(uploaded.error().status, bonsai_status{BONSAI_UNSUPPORTED});
+  EXPECT_EQ(uploaded.error().message, "blk.1.ffn_up.weight: the backend 'template' does not take Q8_0");
+}
+
+TEST_F(Upload, ProgressRisesToTheBytesOfAllMatrices) {
+  const TinyModelFile file(description);
+  const auto model = value_or_throw(model::load_model(file.path()));
+  uint64_t last = 0, total = 0, expected = 0;
+  const host::UploadProgress progress = [&](uint64_t done, uint64_t all) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = all;
+  };
+  value_or_throw(host::DeviceModel::upload(model, *device, progress));
+  for (const gguf::Tensor &tensor : model.file->tensors()) expected += tensor.rows() > 1 ? tensor.data.size() : 0;
+  EXPECT_EQ(total, expected);
+  EXPECT_EQ(last, expected);
+}
+
+// The template has no embeddings: a tied head is a matrix there, and rows are decoded by the host.
+TEST_F(Upload, ATiedHeadIsOneMatrixWhereRowsAreNotLookedUp) {
+  const TinyModelFile file(description);
+  const auto model = value_or_throw(model::load_model(file.path()));
+  const auto uploaded = value_or_throw(host::DeviceModel::upload(model, *device, nullptr));
+  EXPECT_FALSE(uploaded->embedding());
+  EXPECT_TRUE(uploaded->head());
+  EXPECT_FALSE(uploaded->head().keeps_host_memory());
+}
+
+}  // namespace
+}  // namespace bonsai::test

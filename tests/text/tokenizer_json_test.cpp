@@ -98,8 +98,8 @@ TEST(TokenizerJsonErrors, MalformedJsonIsOneLine) {
 }
 
 TEST(TokenizerJsonErrors, DeepJsonIsAnErrorAndNoCrash) {
-  constexpr size_t kDepth = 1000000;
-  EXPECT_EQ(error_of_text(std::string(kDepth, '[')), "tokenizer.json: malformed JSON at byte 1000001");
+  constexpr size_t kDepth = 200000;
+  EXPECT_EQ(error_of_text(std::string(kDepth, '[')), "tokenizer.json: malformed JSON at byte 200001");
   EXPECT_EQ(error_of_text(std::string(kDepth, '[') + std::string(kDepth, ']')),
             "tokenizer.json: expected an object, found array");
 }

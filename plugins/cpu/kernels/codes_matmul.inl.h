@@ -74,43 +74,34 @@ requires(Format::kBits == 8) void dot_group(const uint8_t *codes, const TokenVie
   }
 }
 
-// One token and codes of 1 or 2 bits: codes stay where they are in the lower half of the byte and sums for each place
-// are scaled alike at the end, which saves most shifts. Four vectors are what the sums can hold (see dot4).
+// One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,
+// which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
 template <class Format>
 requires(Format::kBits <= 2) void dot_group(const uint8_t *codes, const TokenView<1> &token, size_t column,
                                             I32x16 (&dots)[1]) {
-  constexpr int kPlaces = 4 / Format::kBits;
   constexpr int kVectorsAtOnce = 4;
   static_assert(Format::kVectors % kVectorsAtOnce == 0);
-  constexpr int kMask = (1 << Format::kBits) - 1;
+  const Bytes64 even = splat_byte((1 << Format::kBits) - 1);
+  const Bytes64 odd = splat_byte(((1 << Format::kBits) - 1) << Format::kBits);
   const int8_t *x = token.codes[0] + column;
   I32x16 scaled = splat_i32(0);
   for (int first = 0; first < Format::kVectors; first += kVectorsAtOnce) {
-    DotSum sums[4] = {zero_dot_sum(), zero_dot_sum(), zero_dot_sum(), zero_dot_sum()};
+    DotSum even_sum = zero_dot_sum();
+    DotSum odd_sum = zero_dot_sum();
 #pragma GCC unroll 4
     for (int v = first; v < first + kVectorsAtOnce; ++v) {
       Bytes64 bytes = load_bytes(codes + 64 * v);
-#pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) {
 #pragma GCC unroll 4
-        for (int place = 0; place < kPlaces; ++place, x += 4) {
-          const Bytes64 mask = splat_byte(static_cast<uint8_t>(kMask << place * Format::kBits));
-          sums[place] = dot4(sums[place], bit_and(bytes, mask), splat_4_bytes(x));
-        }
-        bytes = shift_right_bytes<4>(bytes);
+      for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
+        even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
+        odd_sum = dot4(odd_sum, bit_and(bytes, odd), splat_4_bytes(x + 4));
+        bytes = shift_right_bytes<2 * Format::kBits>(bytes);
       }
     }
-    if constexpr (Format::kBits == 1) {
-      scaled = add_dot_sum<3>(scaled, sums[0]);
-      scaled = add_dot_sum<2>(scaled, sums[1]);
-      scaled = add_dot_sum<1>(scaled, sums[2]);
-      scaled = add_dot_sum<0>(scaled, sums[3]);
-    } else {
-      scaled = add_dot_sum<2>(scaled, sums[0]);
-      scaled = add_dot_sum<0>(scaled, sums[1]);
-    }
+    scaled = add_dot_sum<Format::kBits>(scaled, even_sum);
+    scaled = add_dot_sum<0>(scaled, odd_sum);
   }
-  dots[0] = shift_right<4 - Format::kBits>(scaled);
+  dots[0] = shift_right<Format::kBits>(scaled);
 }
 
 template <class Format, int T>

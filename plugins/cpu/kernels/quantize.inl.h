@@ -24,40 +24,54 @@ struct QuantizedRowView {
   }
 };
 
-// Byte j of word w is the code of column kStride * (4 * (w / kStride) + j) + w % kStride: each byte of a word of
-// weights holds kStride consecutive columns, and a step takes one column from each byte.
+// Codes of one group as they come from rounding, with room for a whole vector behind them.
+struct RoundedGroup {
+  alignas(64) int32_t codes[kMaxGroup + 16];
+};
+
+// One byte of weights holds kStride consecutive columns, and a step takes one column from each of a word's four bytes:
+// the activations of step k of a word are columns k, k + kStride, k + 2 kStride and k + 3 kStride.
 template <int kStride>
-void narrow(const int32_t *codes, uint32_t n, int8_t *to) {
-  for (uint32_t i = 0; i < n; i += 4 * kStride, to += 4 * kStride) {
-    for (uint32_t k = 0; k < kStride; ++k) {
-      const auto byte = [&](uint32_t j) { return static_cast<uint32_t>(codes[i + j * kStride + k] & 0xFF) << 8 * j; };
-      const uint32_t word = byte(0) | byte(1) | byte(2) | byte(3);
-      memcpy(to + 4 * k, &word, sizeof word);
-    }
+void narrow_strided(const RoundedGroup &group, uint32_t n, int8_t *to) {
+  const I32x16 low_byte = splat_i32(0xFF);
+  alignas(64) int32_t words[kMaxGroup / 4 + 16];
+  for (uint32_t i = 0; i < n; i += 4 * kStride) {
+    const int32_t *codes = group.codes + i;
+    I32x16 word = bit_and(load_i32(codes), low_byte);
+    word = add(word, shift_left<8>(bit_and(load_i32(codes + kStride), low_byte)));
+    word = add(word, shift_left<16>(bit_and(load_i32(codes + 2 * kStride), low_byte)));
+    word = add(word, shift_left<24>(bit_and(load_i32(codes + 3 * kStride), low_byte)));
+    store_i32(words + i / 4, word);  // kStride words; the next round overwrites the other lanes
   }
+  memcpy(to, words, n);
 }
 
-// Q4_0's nibbles: weight i and weight 16 + i share a byte.
-inline void narrow_nibbles(const int32_t *codes, uint32_t n, int8_t *to) {
+inline void narrow(const RoundedGroup &group, uint32_t n, int8_t *to) {
+  for (uint32_t i = 0; i < n; ++i) to[i] = static_cast<int8_t>(group.codes[i]);
+}
+
+// Q4_0's nibbles: columns i and i + 16 share a byte, so runs of four columns alternate between the halves of a block.
+inline void narrow_nibbles(const RoundedGroup &group, uint32_t n, int8_t *to) {
+  int8_t codes[kMaxGroup];
+  narrow(group, n, codes);
   for (uint32_t i = 0; i < n; i += 32) {
-    for (uint32_t v = 0; v < 4; ++v) {
-      for (uint32_t k = 0; k < 2; ++k, to += 4) {
-        for (uint32_t j = 0; j < 4; ++j) to[j] = static_cast<int8_t>(codes[i + 16 * k + 4 * v + j]);
-      }
+    for (uint32_t v = 0; v < 16; v += 4) {
+      memcpy(to + i + 2 * v, codes + i + v, 4);
+      memcpy(to + i + 2 * v + 4, codes + i + 16 + v, 4);
     }
   }
 }
 
-inline void narrow_to_order(uint32_t code_bits, const int32_t *codes, uint32_t n, int8_t *to) {
+inline void narrow_to_order(uint32_t code_bits, const RoundedGroup &codes, uint32_t n, int8_t *to) {
   switch (code_bits) {
     case 1:
-      return narrow<8>(codes, n, to);
+      return narrow_strided<8>(codes, n, to);
     case 2:
-      return narrow<4>(codes, n, to);
+      return narrow_strided<4>(codes, n, to);
     case 4:
       return narrow_nibbles(codes, n, to);
     default:
-      return narrow<1>(codes, n, to);
+      return narrow(codes, n, to);
   }
 }
 
@@ -80,13 +94,14 @@ inline void quantize_group(const float *x, ActivationLayout layout, int8_t *code
   float amax;
   memcpy(&amax, &bits, sizeof amax);
   const F32x16 inverse = splat(127.0f / amax);
-  alignas(64) int32_t rounded[kMaxGroup];
+  RoundedGroup rounded;
   I32x16 total = splat_i32(0);
   for (uint32_t i = 0; i < layout.group; i += 16) {
     const I32x16 code = to_i32(mul(load(x + i), inverse));
     total = add(total, code);
-    store_i32(rounded + i, code);
+    store_i32(rounded.codes + i, code);
   }
+  store_i32(rounded.codes + layout.group, splat_i32(0));
   *scale = amax / 127.0f;
   *sum = reduce_add(total);
   narrow_to_order(layout.code_bits, rounded, layout.group, codes);

@@ -48,29 +48,29 @@ enum class KvType : uint32_t { kF16 = 0, kQ8_0 = 1, kF32 = 2 };  // what keys an
 enum class LogLevel : uint32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
 struct EngineOptions {
-  std::string model;  // path of a GGUF file
+  std::string model = {};  // path of a GGUF file
 
   std::string backend = "auto";  // "auto", a name ("cpu"), or the path of a shared object
   bool backend_strict = false;   // what was asked for, or an error; else the CPU takes over with a warning
-  std::vector<std::pair<std::string, std::string>> backend_options;  // {"cpu.isa", "avx2"}
-  uint32_t threads = 0;                                              // of the CPU backend; 0: its own choice
+  std::vector<std::pair<std::string, std::string>> backend_options = {};  // {"cpu.isa", "avx2"}
+  uint32_t threads = 0;                                                   // of the CPU backend; 0: its own choice
 
   uint32_t context = 0;  // most tokens of a session; 0: the model's, or 4,096 if that is less
   KvType kv = KvType::kF16;
 
   // Weights brought to the device so far and in all, in bytes; called by the loading thread.
-  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress = {};
   // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from
   // any thread, as long as the engine or one of its sessions lives.
-  std::function<void(LogLevel level, std::string_view line)> log;
+  std::function<void(LogLevel level, std::string_view line)> log = {};
 };
 
 struct GenerateOptions {
   uint32_t max_tokens = 256;
-  SamplingOptions sampling;
-  std::vector<std::string> stop;  // the text ends before the first of these
-  bool ignore_eos = false;        // tokens that end a text are never chosen
-  std::stop_token cancel;         // ends the generation at the next token, or between two pieces of a long prompt
+  SamplingOptions sampling = {};
+  std::vector<std::string> stop = {};  // the text ends before the first of these
+  bool ignore_eos = false;             // tokens that end a text are never chosen
+  std::stop_token cancel = {};         // ends the generation at the next token, or between two pieces of a long prompt
 };
 
 enum class FinishReason {

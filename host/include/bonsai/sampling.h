@@ -32,8 +32,8 @@ struct SamplingOptions {
   float frequency_penalty = 0.0f;
   int32_t penalty_window = 64;
 
-  std::vector<LogitBias> logit_bias;
-  std::optional<uint64_t> seed;  // equal seeds give equal choices on every machine; absent: drawn at random
+  std::vector<LogitBias> logit_bias = {};
+  std::optional<uint64_t> seed = {};  // equal seeds give equal choices on every machine; absent: drawn at random
 };
 
 // "greedy", "balanced", "creative" or "code"; nullopt for other names.

@@ -1,0 +1,149 @@
+// Loading a model, and what an engine says about itself.
+#include <bonsai/engine.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "tests/host/engine/seedling.h"
+
+namespace bonsai {
+namespace {
+
+TEST(Engine, FiveLinesGiveTokens) {
+  const Engine engine = Engine::load({.model = seedling_file()});
+  std::string streamed;
+  const Generation generation = engine.generate("Once upon a time", greedy(48), [&](std::string_view text) {
+    streamed += text;
+    return true;
+  });
+  const GoldenGreedy golden = golden_greedy();
+  EXPECT_EQ("Once upon a time" + generation.text, golden.text);
+  EXPECT_EQ(streamed, generation.text);
+  EXPECT_EQ(generation.tokens, std::vector<int32_t>(golden.tokens.begin() + 5, golden.tokens.end()));
+}
+
+TEST(Engine, SaysNothingOnStdoutOrStderr) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  {
+    EngineOptions options = seedling_options();
+    options.backend = "abacus";  // a warning, which nobody asked to hear
+    Engine::load(options).generate("Once upon a time", greedy(3));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Engine, TellsAboutModelBackendAndMemory) {
+  const Engine engine = load_seedling();
+  EXPECT_EQ(engine.model().name, "Bonsai Seedling");
+  EXPECT_EQ(engine.model().vocabulary, 4096u);
+  EXPECT_EQ(engine.model().trained_context, 1024u);
+  EXPECT_EQ(engine.model().context, 1024u);
+  EXPECT_EQ(engine.backend().name, "cpu");
+  EXPECT_NE(engine.backend().kernel, "");
+  EXPECT_GT(engine.memory().weight_bytes + engine.memory().mapped_bytes, 500'000u);
+  // Keys and values of 6 layers, 2 heads of 64, 1,024 positions, in half precision: 3 MiB at least.
+  EXPECT_GE(engine.memory().session_bytes, 3u << 20);
+}
+
+TEST(Engine, ReportsProgressToItsEnd) {
+  EngineOptions options = seedling_options();
+  uint64_t last = 0, total = 1;
+  options.progress = [&](uint64_t done_bytes, uint64_t total_bytes) {
+    EXPECT_GE(done_bytes, last);
+    last = done_bytes;
+    total = total_bytes;
+  };
+  Engine::load(options);
+  EXPECT_EQ(last, total);
+  EXPECT_GT(total, 500'000u);
+}
+
+TEST(Engine, LogsTheChoiceOfABackend) {
+  EngineOptions options = seedling_options();
+  std::string info, warnings;
+  options.backend = "abacus";
+  options.log = [&](LogLevel level, std::string_view line) {
+    (level == LogLevel::kInfo ? info : warnings).append(line).append("\n");
+  };
+  const Engine engine = Engine::load(options);
+  EXPECT_NE(info.find("using cpu"), std::string::npos) << info;
+  EXPECT_NE(warnings.find("falling back to the CPU"), std::string::npos) << warnings;
+}
+
+TEST(Engine, RunsOnABackendGivenByPath) {
+  EngineOptions options = seedling_options();
+  options.backend = BONSAI_BINARY_DIR "/lib/bonsai/libbonsai_template.so";
+  options.backend_strict = true;
+  const Engine engine = Engine::load(options);
+  EXPECT_EQ(engine.backend().name, "template");
+  EXPECT_EQ(engine.backend().level, 0);
+  EXPECT_EQ(engine.generate("Once upon a time", greedy(8)).text, ", in the middle of the forest,");
+}
+
+TEST(Engine, TextAndTokensConvert) {
+  const Engine engine = load_seedling();
+  EXPECT_EQ(engine.tokenize("Once upon a time"), (std::vector<int32_t>{2258, 640, 258, 518}));
+  EXPECT_EQ(engine.detokenize(engine.tokenize("Once upon a time")), "Once upon a time");
+  EXPECT_EQ(engine.tokenize("<|endoftext|>"), (std::vector<int32_t>{4093}));
+  EXPECT_GT(engine.tokenize("<|endoftext|>", false).size(), 1u);
+}
+
+TEST(Engine, ManyThreadsMayUseOne) {
+  const Engine engine = load_seedling();
+  const std::string expected = engine.generate("The King said", greedy(24)).text;
+  std::vector<std::string> texts(4);
+  std::vector<std::thread> threads;
+  for (std::string &text : texts)
+    threads.emplace_back([&] { text = engine.generate("The King said", greedy(24)).text; });
+  for (std::thread &thread : threads) thread.join();
+  for (const std::string &text : texts) EXPECT_EQ(text, expected);
+}
+
+TEST(Engine, ASessionOutlivesItsEngine) {
+  std::optional<Session> session;
+  {
+    Engine engine = load_seedling();
+    Engine moved = std::move(engine);
+    session = moved.new_session();
+  }
+  session->append("Once upon a time");
+  EXPECT_EQ(session->generate(greedy(3)).text, ", in the");
+}
+
+TEST(EngineRefuses, FilesThatAreNoModel) {
+  EngineOptions options;
+  options.model = "/nonexistent/model.gguf";
+  Thrown thrown = thrown_by([&] { Engine::load(options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kModel);
+  EXPECT_EQ(thrown.message.rfind("/nonexistent/model.gguf: ", 0), 0u) << thrown.message;
+}
+
+TEST(EngineRefuses, ABackendThatIsNotThereIfStrict) {
+  EngineOptions options = seedling_options();
+  options.backend = "abacus";
+  options.backend_strict = true;
+  const Thrown thrown = thrown_by([&] { Engine::load(options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kBackend);
+  EXPECT_EQ(thrown.message.rfind("backend 'abacus' could not be opened: ", 0), 0u) << thrown.message;
+}
+
+TEST(EngineRefuses, AContextBeyondTheModels) {
+  EngineOptions options = seedling_options();
+  options.context = 1025;
+  const Thrown thrown = thrown_by([&] { Engine::load(options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(thrown.message, "context of 1025 tokens: the model knows no more than 1024");
+}
+
+TEST(EngineRefuses, TextThatIsNotUtf8) {
+  const Engine engine = load_seedling();
+  const Thrown thrown = thrown_by([&] { engine.generate("Once\x80", greedy(1)); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(thrown.message, "invalid UTF-8 at byte offset 4");
+}
+
+}  // namespace
+}  // namespace bonsai

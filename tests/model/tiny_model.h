@@ -34,12 +34,13 @@ struct TinyModel {
 
   quant::Format format = quant::Format::kQ1_0_G128;  // of every matrix but those named here
   // Exceptions, by the part in every layer ("attn_q", "token_embd") or by a tensor's full name, norms included.
-  std::map<std::string, quant::Format> formats;
+  std::map<std::string, quant::Format> formats = {};
 
   // For files that must be refused.
-  std::set<std::string> without;                        // metadata keys and tensors to leave out, by full name
-  std::map<std::string, std::vector<uint64_t>> shapes;  // another shape for a tensor, or an additional tensor in F32
-  std::function<void(gguf::Writer &)> metadata;         // called last: its values replace the usual ones
+  std::set<std::string> without = {};  // metadata keys and tensors to leave out, by full name
+  // Another shape for a tensor, or an additional tensor in F32.
+  std::map<std::string, std::vector<uint64_t>> shapes = {};
+  std::function<void(gguf::Writer &)> metadata = {};  // called last: its values replace the usual ones
 };
 
 // Writes the model to `path`. Throws std::runtime_error when that fails, which fails the test.

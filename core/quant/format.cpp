@@ -6,8 +6,11 @@
 
 #include "core/quant/codec.h"
 #include "core/quant/float_blocks.h"
+#include "core/quant/fp8_blocks.h"
+#include "core/quant/k_blocks.h"
 #include "core/quant/legacy_blocks.h"
 #include "core/quant/low_bit_blocks.h"
+#include "core/quant/ternary_blocks.h"
 
 namespace bonsai::quant {
 namespace {
@@ -22,6 +25,20 @@ constexpr std::array kFormats = {
     make_traits<Q1_0_G128>(Format::kQ1_0_G128, "Q1_0_G128", 41, "Q1_0"),
     make_traits<TQ2_0_G128>(Format::kTQ2_0_G128, "TQ2_0_G128", 142, "PQ2_0"),
     make_traits<Q2_0_G64>(Format::kQ2_0_G64, "Q2_0_G64", 42, "Q2_0"),
+    make_traits<TQ1_0_G128>(Format::kTQ1_0_G128, "TQ1_0_G128", 143, "PTQ1_0"),
+    make_traits<TQ2_0>(Format::kTQ2_0, "TQ2_0", 35, "TQ2_0"),
+    make_traits<TQ1_0>(Format::kTQ1_0, "TQ1_0", 34, "TQ1_0"),
+    make_traits<F8_E4M3>(Format::kF8_E4M3, "F8_E4M3", 43, "F8_E4M3"),
+    make_traits<F8_E5M2>(Format::kF8_E5M2, "F8_E5M2", 44, "F8_E5M2"),
+    make_traits<Q4_1>(Format::kQ4_1, "Q4_1", 3, "Q4_1"),
+    make_traits<Q5_0>(Format::kQ5_0, "Q5_0", 6, "Q5_0"),
+    make_traits<Q5_1>(Format::kQ5_1, "Q5_1", 7, "Q5_1"),
+    make_traits<Q2_K>(Format::kQ2_K, "Q2_K", 10, "Q2_K"),
+    make_traits<Q3_K>(Format::kQ3_K, "Q3_K", 11, "Q3_K"),
+    make_traits<Q4_K>(Format::kQ4_K, "Q4_K", 12, "Q4_K"),
+    make_traits<Q5_K>(Format::kQ5_K, "Q5_K", 13, "Q5_K"),
+    make_traits<Q6_K>(Format::kQ6_K, "Q6_K", 14, "Q6_K"),
+    make_traits<Q8_K>(Format::kQ8_K, "Q8_K", 15, "Q8_K"),
 };
 
 constexpr bool in_enum_order() {

@@ -18,6 +18,20 @@ enum class Format : uint32_t {
   kQ1_0_G128 = 5,
   kTQ2_0_G128 = 6,
   kQ2_0_G64 = 7,
+  kTQ1_0_G128 = 8,
+  kTQ2_0 = 9,
+  kTQ1_0 = 10,
+  kF8_E4M3 = 11,
+  kF8_E5M2 = 12,
+  kQ4_1 = 13,
+  kQ5_0 = 14,
+  kQ5_1 = 15,
+  kQ2_K = 16,
+  kQ3_K = 17,
+  kQ4_K = 18,
+  kQ5_K = 19,
+  kQ6_K = 20,
+  kQ8_K = 21,
 };
 
 // What one format is. Rows are whole blocks; `n` below is in weights and a multiple of block_weights. No pointer needs
@@ -31,7 +45,8 @@ struct FormatTraits {
   uint32_t block_bytes;
   // n weights from their blocks; bit-exact with ggml's reference dequantiser.
   void (*decode)(const std::byte *blocks, float *weights, size_t n);
-  // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json).
+  // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for Q2_K
+  // to Q6_K and Q8_K, whose encoders are our own and lose no more than ggml's, and FP8, which ggml does not have.
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
   // sum of w[i] * x[i] in float64 over decoded weights, in index order: the judge's dot product.
   double (*dot)(const std::byte *blocks, const double *x, size_t n);

@@ -1,4 +1,4 @@
-// ggml's blocks of 32 with one scale.
+// ggml's blocks of 32: f16 d, for some an f16 minimum m, then the codes.
 #pragma once
 
 #include "core/quant/codec.h"
@@ -22,6 +22,34 @@ struct Q4_0 {
   static void decode(const std::byte *block, float *weights);
   static void encode(const float *weights, std::byte *block);
   static bool finite(const std::byte *block) { return half_is_finite(block); }
+};
+
+// f16 d, f16 m, 16 bytes as Q4_0; value = q d + m. Encode: m = min x, d = (max x - m) / 15, q = floor((x - m) / d +
+// 0.5).
+struct Q4_1 {
+  static constexpr uint32_t kWeights = 32;
+  static constexpr uint32_t kBytes = 20;
+  static void decode(const std::byte *block, float *weights);
+  static void encode(const float *weights, std::byte *block);
+  static bool finite(const std::byte *block) { return half_is_finite(block) && half_is_finite(block + 2); }
+};
+
+// f16 d, the fifth bits of all codes, LSB first, 16 bytes as Q4_0; value = (q - 16) d. Encode: as Q4_0 with -16 for -8.
+struct Q5_0 {
+  static constexpr uint32_t kWeights = 32;
+  static constexpr uint32_t kBytes = 22;
+  static void decode(const std::byte *block, float *weights);
+  static void encode(const float *weights, std::byte *block);
+  static bool finite(const std::byte *block) { return half_is_finite(block); }
+};
+
+// f16 d, f16 m, then as Q5_0; value = q d + m. Encode: as Q4_1 with 31 for 15.
+struct Q5_1 {
+  static constexpr uint32_t kWeights = 32;
+  static constexpr uint32_t kBytes = 24;
+  static void decode(const std::byte *block, float *weights);
+  static void encode(const float *weights, std::byte *block);
+  static bool finite(const std::byte *block) { return half_is_finite(block) && half_is_finite(block + 2); }
 };
 
 }  // namespace bonsai::quant

@@ -75,7 +75,21 @@ TEST(AbiDtypes, EqualTheFormatsOfCore) {
   EXPECT_EQ(static_cast<uint32_t>(Format::kQ1_0_G128), uint32_t{BONSAI_DTYPE_Q1_0_G128});
   EXPECT_EQ(static_cast<uint32_t>(Format::kTQ2_0_G128), uint32_t{BONSAI_DTYPE_TQ2_0_G128});
   EXPECT_EQ(static_cast<uint32_t>(Format::kQ2_0_G64), uint32_t{BONSAI_DTYPE_Q2_0_G64});
-  EXPECT_EQ(bonsai::quant::formats().size(), 8u) << "a new format needs its line above";
+  EXPECT_EQ(static_cast<uint32_t>(Format::kTQ1_0_G128), uint32_t{BONSAI_DTYPE_TQ1_0_G128});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kTQ2_0), uint32_t{BONSAI_DTYPE_TQ2_0});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kTQ1_0), uint32_t{BONSAI_DTYPE_TQ1_0});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kF8_E4M3), uint32_t{BONSAI_DTYPE_F8_E4M3});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kF8_E5M2), uint32_t{BONSAI_DTYPE_F8_E5M2});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ4_1), uint32_t{BONSAI_DTYPE_Q4_1});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ5_0), uint32_t{BONSAI_DTYPE_Q5_0});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ5_1), uint32_t{BONSAI_DTYPE_Q5_1});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ2_K), uint32_t{BONSAI_DTYPE_Q2_K});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ3_K), uint32_t{BONSAI_DTYPE_Q3_K});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ4_K), uint32_t{BONSAI_DTYPE_Q4_K});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ5_K), uint32_t{BONSAI_DTYPE_Q5_K});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ6_K), uint32_t{BONSAI_DTYPE_Q6_K});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kQ8_K), uint32_t{BONSAI_DTYPE_Q8_K});
+  EXPECT_EQ(bonsai::quant::formats().size(), 22u) << "a new format needs its line above";
 }
 
 }  // namespace

@@ -27,6 +27,20 @@ constexpr Expected kExpected[] = {
     {Format::kQ1_0_G128, "Q1_0_G128", 41, "Q1_0", 128, 18, false},
     {Format::kTQ2_0_G128, "TQ2_0_G128", 142, "PQ2_0", 128, 34, true},
     {Format::kQ2_0_G64, "Q2_0_G64", 42, "Q2_0", 64, 18, true},
+    {Format::kTQ1_0_G128, "TQ1_0_G128", 143, "PTQ1_0", 128, 28, false},
+    {Format::kTQ2_0, "TQ2_0", 35, "TQ2_0", 256, 66, true},
+    {Format::kTQ1_0, "TQ1_0", 34, "TQ1_0", 256, 54, false},
+    {Format::kF8_E4M3, "F8_E4M3", 43, "F8_E4M3", 32, 34, false},
+    {Format::kF8_E5M2, "F8_E5M2", 44, "F8_E5M2", 32, 34, false},
+    {Format::kQ4_1, "Q4_1", 3, "Q4_1", 32, 20, false},
+    {Format::kQ5_0, "Q5_0", 6, "Q5_0", 32, 22, false},
+    {Format::kQ5_1, "Q5_1", 7, "Q5_1", 32, 24, false},
+    {Format::kQ2_K, "Q2_K", 10, "Q2_K", 256, 84, false},
+    {Format::kQ3_K, "Q3_K", 11, "Q3_K", 256, 110, false},
+    {Format::kQ4_K, "Q4_K", 12, "Q4_K", 256, 144, false},
+    {Format::kQ5_K, "Q5_K", 13, "Q5_K", 256, 176, false},
+    {Format::kQ6_K, "Q6_K", 14, "Q6_K", 256, 210, false},
+    {Format::kQ8_K, "Q8_K", 15, "Q8_K", 256, 292, false},
 };
 
 TEST(Table, HoldsEveryFormatAsDesigned) {

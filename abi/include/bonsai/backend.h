@@ -92,7 +92,37 @@ enum {
   BONSAI_DTYPE_Q1_0_G128 = 5,  /* 128 weights, 18 bytes: f16 d, 16 bytes of bits, LSB first; bit 1 is +d, bit 0 is -d */
   BONSAI_DTYPE_TQ2_0_G128 = 6, /* 128 weights, 34 bytes: f16 d, 32 bytes of 2-bit codes, low bits first;
                                   w = (code - 1) d */
-  BONSAI_DTYPE_Q2_0_G64 = 7    /* 64 weights, 18 bytes: as TQ2_0_G128 with 64 weights a block */
+  BONSAI_DTYPE_Q2_0_G64 = 7,   /* 64 weights, 18 bytes: as TQ2_0_G128 with 64 weights a block */
+  BONSAI_DTYPE_TQ1_0_G128 = 8, /* 128 weights, 28 bytes: 26 bytes of codes in base 3, f16 d; w = (code - 1) d. Bytes
+                                  0..15 hold weights 0..79, 16..23 weights 80..119, five each; 24..25 the last 8, four
+                                  each. Byte i of n has weights i, n + i, 2 n + i ... as digits, first the leading one, of
+                                  b / 256: code = floor(3 b / 256), then b = 3 b mod 256 */
+  BONSAI_DTYPE_TQ2_0 = 9,      /* 256 weights, 66 bytes: 64 bytes of 2-bit codes, f16 d; w = (code - 1) d. Byte j of each
+                                  32 has weights j, 32 + j, 64 + j, 96 + j of its 128, low bits first */
+  BONSAI_DTYPE_TQ1_0 = 10,     /* 256 weights, 54 bytes: as TQ1_0_G128 with 32, 16 and 4 bytes of codes */
+  BONSAI_DTYPE_F8_E4M3 = 11,   /* 32 weights, 34 bytes: 32 FP8 numbers (OCP E4M3: bias 7, no infinity, NaN 0x7F and
+                                  0xFF), f16 d; w = fp8 d */
+  BONSAI_DTYPE_F8_E5M2 = 12,   /* 32 weights, 34 bytes: as F8_E4M3 (OCP E5M2: bias 15, infinity and NaN as IEEE) */
+  BONSAI_DTYPE_Q4_1 = 13,      /* 32 weights, 20 bytes: f16 d, f16 m, 16 bytes as Q4_0; w = q d + m */
+  BONSAI_DTYPE_Q5_0 = 14,      /* 32 weights, 22 bytes: f16 d, 4 bytes with the fifth bits of q, LSB first, 16 bytes with
+                                  the low four as Q4_0; w = (q - 16) d */
+  BONSAI_DTYPE_Q5_1 = 15,      /* 32 weights, 24 bytes: f16 d, f16 m, then as Q5_0; w = q d + m */
+  /* ggml's super-blocks of 256. Sub-block k has 16 weights (Q4_K and Q5_K: 32), a scale s and, where named, a minimum m.
+     "By runs of r" is how codes of b bits share bytes: of each 8 / b runs of r weights, the first run has the lowest
+     bits of r bytes, the next run the next bits. */
+  BONSAI_DTYPE_Q2_K = 16,      /* 84 bytes: 16 bytes s | m << 4, 64 bytes of 2-bit q by runs of 32, f16 d, f16 dmin;
+                                  w = d s q - dmin m */
+  BONSAI_DTYPE_Q3_K = 17,      /* 110 bytes: 32 bytes of the third bits of q by runs of 32, 64 bytes of the low two by
+                                  runs of 32, s: 8 bytes of the low four bits by runs of 8, 4 bytes of the top two by runs
+                                  of 4; f16 d; w = d (s - 32) (q - 4) */
+  BONSAI_DTYPE_Q4_K = 18,      /* 144 bytes: f16 d, f16 dmin, 12 bytes of 6-bit s and m, 128 bytes of 4-bit q by runs of
+                                  32; w = d s q - dmin m. Of the 12, for i < 4: byte i is s[i] | (s[4+i] >> 4) << 6, byte
+                                  4 + i likewise m, byte 8 + i is (s[4+i] & 15) | (m[4+i] & 15) << 4 */
+  BONSAI_DTYPE_Q5_K = 19,      /* 176 bytes: as Q4_K, with 32 bytes of the fifth bits of q by runs of 32 before the 128 */
+  BONSAI_DTYPE_Q6_K = 20,      /* 210 bytes: 128 bytes of the low four bits of q by runs of 64, 64 bytes of the top two by
+                                  runs of 32, 16 int8 s, f16 d; w = d s (q - 32) */
+  BONSAI_DTYPE_Q8_K = 21       /* 292 bytes: f32 d, 256 int8 q, 16 int16 sums of 16 q (no value depends on these);
+                                  w = q d */
 };
 
 /* ------------------------------------------------------------------------------------------------------------------ */

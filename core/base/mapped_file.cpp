@@ -60,9 +60,13 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(std::span<const std::byte> range) const {
+  const auto first = reinterpret_cast<uintptr_t>(range.data());
+  const auto mapping = reinterpret_cast<uintptr_t>(data_);
+  // Memory that is not a file's would lose its contents.
+  if (first < mapping || first + range.size() > mapping + size_) return;
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(range.data()) + page - 1) / page * page;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(range.data()) + range.size()) / page * page;
+  const uintptr_t begin = (first + page - 1) / page * page;
+  const uintptr_t end = (first + range.size()) / page * page;
   // Advice only: a kernel that does not take it costs memory, not correctness.
   if (begin < end) ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }

@@ -23,7 +23,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string &path() const { return path_; }
 
-  // Tells the kernel that the whole pages inside `range` are not needed again soon; they stay readable.
+  // Tells the kernel that the whole pages inside `range` are not needed again soon; they stay readable. A range outside
+  // the mapping is left alone.
   void release(std::span<const std::byte> range) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "core/gguf/file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/gguf/parser.h"
@@ -17,6 +18,19 @@ std::optional<size_t> find_sorted(const std::vector<size_t> &sorted, std::string
   return *found;
 }
 
+// Blocks of TQ2_0_G128 from such with the scale after the codes.
+std::unique_ptr<std::byte[]> scales_first(std::span<const std::byte> blocks) {
+  constexpr size_t kScaleBytes = 2;
+  const size_t block_bytes = quant::traits(quant::Format::kTQ2_0_G128).block_bytes;
+  const size_t code_bytes = block_bytes - kScaleBytes;
+  auto copy = std::make_unique_for_overwrite<std::byte[]>(blocks.size());
+  for (size_t at = 0; at < blocks.size(); at += block_bytes) {
+    std::memcpy(copy.get() + at, blocks.data() + at + code_bytes, kScaleBytes);
+    std::memcpy(copy.get() + at + kScaleBytes, blocks.data() + at, code_bytes);
+  }
+  return copy;
+}
+
 }  // namespace
 
 uint64_t Tensor::rows() const {
@@ -28,16 +42,31 @@ uint64_t Tensor::rows() const {
 Result<File> File::open(const std::string &path) {
   auto mapping = MappedFile::open(path);
   if (!mapping) return tl::unexpected(mapping.error());
-  auto file = parse(mapping->bytes(), path);
-  if (file) file->mapping_ = std::move(*mapping);
-  return file;
+  const auto bytes = mapping->bytes();
+  return read(bytes, path, *std::move(mapping));
 }
 
 Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
+  return read(bytes, std::move(name), std::nullopt);
+}
+
+Result<File> File::read(std::span<const std::byte> bytes, std::string name, std::optional<MappedFile> mapping) {
   auto file = Parser(bytes).parse();
   if (!file) return fail("{}: {}", name, file.error().message);
   file->name_ = std::move(name);
+  file->mapping_ = std::move(mapping);
+  if (file->scale_last_) file->put_scales_first();
   return file;
+}
+
+// Tensors do not overlap, so that all copies together are no larger than the file.
+void File::put_scales_first() {
+  for (Tensor &tensor : tensors_) {
+    if (tensor.format != quant::Format::kTQ2_0_G128) continue;
+    reordered_.push_back(scales_first(tensor.data));
+    if (mapping_) mapping_->release(tensor.data);
+    tensor.data = {reordered_.back().get(), tensor.data.size()};
+  }
 }
 
 const Value *File::find(std::string_view key) const {

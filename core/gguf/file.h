@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,14 +69,17 @@ struct Tensor {
   uint32_t gguf_type;               // as in the file
   quant::Format format;             // resolved, id 42 included
   uint64_t offset;                  // from the start of the data section
-  std::span<const std::byte> data;  // exactly rows * row_bytes
+  std::span<const std::byte> data;  // exactly rows * row_bytes, in the format's layout
 
   uint64_t columns() const { return shape[0]; }
   uint64_t rows() const;  // product of the other extents
 };
 
 // A checked file. Every count, offset, length, alignment, type and overlap has been verified: what is here can be used.
-// Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File.
+// Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File. The data of
+// scale-last tensors (DESIGN §5, OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
+// so nobody downstream, the ABI included, meets a layout that one old writer used. The copy costs such a file what
+// mapping saves, its size in memory and a pass over it at open; the pages of the original are released behind it.
 class File {
  public:
   // Errors are one line beginning with the path: what field, at which byte offset, what was found and what was
@@ -104,6 +108,9 @@ class File {
  private:
   friend class Parser;
   File() = default;
+  static Result<File> read(std::span<const std::byte> bytes, std::string name, std::optional<MappedFile> mapping);
+  void put_scales_first();
+
   std::optional<MappedFile> mapping_;
   std::string name_;
   uint32_t version_ = 0;
@@ -112,6 +119,8 @@ class File {
   std::vector<std::string> warnings_;
   std::vector<std::pair<std::string_view, Value>> metadata_;
   std::vector<Tensor> tensors_;
+  bool scale_last_ = false;  // in the file's ternary blocks of 128
+  std::vector<std::unique_ptr<std::byte[]>> reordered_;
   // Positions in the two lists above, sorted by name. Not hash tables: a file could be made to collide in those.
   std::vector<size_t> by_key_;
   std::vector<size_t> by_tensor_name_;

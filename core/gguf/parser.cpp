@@ -19,9 +19,6 @@ constexpr uint64_t kMostWeights = INT64_MAX;
 // dimensions, one extent, a type and an offset.
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
-constexpr std::string_view kQuantizationKey = "general.quantization_version";
-// OxiBonsai's files mark themselves with this string; their blocks end with the scale.
-constexpr std::string_view kScaleLastMark = "TQ2_0_G128";
 
 // 0, 1, ... n - 1, ordered by less(i, j).
 template <class Less>
@@ -143,12 +140,7 @@ Result<void> Parser::apply_general_keys() {
       }
       file_.alignment_ = *alignment;
     }
-    if (key == kQuantizationKey && value.as_string() == kScaleLastMark) {
-      return fail_at(value_at_[i], field,
-                     "found the string {}, which marks blocks that end with their scale; expected blocks that begin "
-                     "with it",
-                     quoted(kScaleLastMark));
-    }
+    if (key == kQuantizationKey && value.as_string() == kScaleLastMark) file_.scale_last_ = true;
   }
   return {};
 }
@@ -265,10 +257,19 @@ Result<void> Parser::settle_type_42() {
   if (undecided.empty()) return {};
   const auto meaning = resolve_type_42(undecided, file_.alignment_);
   if (!meaning) return tl::unexpected(meaning.error());
-  for (Tensor &tensor : file_.tensors_) {
-    if (tensor.gguf_type == kType42) tensor.format = meaning->format;
+  quant::Format format = meaning->format;
+  if (file_.scale_last_) {
+    if (meaning->decided && format != quant::Format::kTQ2_0_G128) {
+      return fail_at(undecided.front().type_at, {"type", undecided.front().name},
+                     "found 42, by the extents Q2_0, while {} is {}; expected one meaning", quoted(kQuantizationKey),
+                     quoted(kScaleLastMark));
+    }
+    format = quant::Format::kTQ2_0_G128;
   }
-  if (!meaning->decided) {
+  for (Tensor &tensor : file_.tensors_) {
+    if (tensor.gguf_type == kType42) tensor.format = format;
+  }
+  if (!meaning->decided && !file_.scale_last_) {
     file_.warnings_.push_back("type 42 means Q2_0 or PQ2_0 and no tensor is large enough to tell; read as Q2_0");
   }
   return {};

@@ -16,20 +16,11 @@ struct TypeName {
   bool removed = false;  // from ggml: no file of today holds it
 };
 
-// ggml's and PrismML's ids that quant::formats() may lack.
+// ggml's ids that quant::formats() lacks.
 constexpr TypeName kTypeNames[] = {
-    {3, "Q4_1"},
     {4, "Q4_2", true},
     {5, "Q4_3", true},
-    {6, "Q5_0"},
-    {7, "Q5_1"},
     {9, "Q8_1"},
-    {10, "Q2_K"},
-    {11, "Q3_K"},
-    {12, "Q4_K"},
-    {13, "Q5_K"},
-    {14, "Q6_K"},
-    {15, "Q8_K"},
     {16, "IQ2_XXS"},
     {17, "IQ2_XS"},
     {18, "IQ3_XXS"},
@@ -47,16 +38,11 @@ constexpr TypeName kTypeNames[] = {
     {31, "Q4_0_4_4", true},
     {32, "Q4_0_4_8", true},
     {33, "Q4_0_8_8", true},
-    {34, "TQ1_0"},
-    {35, "TQ2_0"},
     {36, "IQ4_NL_4_4", true},
     {37, "IQ4_NL_4_8", true},
     {38, "IQ4_NL_8_8", true},
     {39, "MXFP4"},
     {40, "NVFP4"},
-    {43, "F8_E4M3"},
-    {44, "F8_E5M2"},
-    {143, "PTQ1_0"},
 };
 
 std::string readable_types() {

@@ -131,19 +131,25 @@ void Writer::State::set(std::string_view key, Bytes value) {
   }
 }
 
-// That our reader will take what is about to be written; and the alignment that the caller chose.
+// That our reader will take what is about to be written, and take it for what it is; and the alignment that the caller
+// chose.
 Result<void> Writer::State::check_keys() {
-  for (const auto &[key, value] : metadata) {
+  for (const auto &[key, bytes] : metadata) {
     if (key.size() > kMostNameBytes || find_invalid_utf8(key) != std::string_view::npos) {
       return fail("{}: metadata key {}: expected at most {} bytes of UTF-8", path, bonsai::quoted(key), kMostNameBytes);
     }
-    if (key != kAlignmentKey) continue;
-    Cursor cursor(value);
-    const auto chosen = read_value(cursor, key);
-    if (!chosen || chosen->type != ValueType::kUint32 || !std::has_single_bit(*chosen->as_uint())) {
-      return fail("{}: {}: expected a uint32 that is a power of two", path, kAlignmentKey);
+    if (key != kAlignmentKey && key != kQuantizationKey) continue;
+    Cursor cursor(bytes);
+    const auto value = read_value(cursor, key);
+    if (key == kAlignmentKey) {
+      if (!value || value->type != ValueType::kUint32 || !std::has_single_bit(*value->as_uint())) {
+        return fail("{}: {}: expected a uint32 that is a power of two", path, key);
+      }
+      alignment = *value->as_uint();
+    } else if (value && value->as_string() == kScaleLastMark) {
+      return fail("{}: {}: found {}, which marks blocks that end with their scale; they are written with it first",
+                  path, key, bonsai::quoted(kScaleLastMark));
     }
-    alignment = *chosen->as_uint();
   }
   return {};
 }

@@ -80,6 +80,15 @@ TEST_F(MappedFileTest, ReleasedPagesStayReadable) {
   EXPECT_EQ(text_of(*file), content);
 }
 
+// The reader of a file may hold a copy of a part, and pass it where the part would go.
+TEST_F(MappedFileTest, ReleasingOtherMemoryChangesNothing) {
+  const auto file = MappedFile::open(write("f", std::string(100000, 'x')));
+  ASSERT_TRUE(file);
+  const std::vector<std::byte> copy(1 << 20, std::byte{'y'});
+  file->release(copy);
+  EXPECT_EQ(copy, std::vector<std::byte>(1 << 20, std::byte{'y'}));
+}
+
 TEST_F(MappedFileTest, RefusesWhatIsNotAReadableFile) {
   const auto message = [](const std::string &path) {
     const auto file = MappedFile::open(path);

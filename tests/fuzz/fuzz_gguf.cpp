@@ -69,6 +69,26 @@ FileBytes type_42_file(uint64_t rows, size_t block_bytes) {
   return file.zeros(bytes).align().zeros(2 * block_bytes);
 }
 
+// One of each type that the reader knows but 42.
+FileBytes every_type_file() {
+  FileBytes file;
+  const auto formats = bonsai::quant::formats();
+  file.header(formats.size() - 1, 0);
+  uint64_t offset = 0;
+  for (const auto &format : formats) {
+    if (format.gguf_type == 42) continue;
+    file.tensor(format.name, {256}, format.gguf_type, offset);
+    offset += (256 / format.block_weights * format.block_bytes + 31) / 32 * 32;
+  }
+  return file.align().zeros(offset);
+}
+
+FileBytes scale_last_file() {
+  FileBytes file;
+  file.header(1, 1).key("general.quantization_version", bonsai::gguf::ValueType::kString).text("TQ2_0_G128");
+  return file.tensor("w", {128, 3}, 42, 0).align().zeros(3 * 34);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -96,5 +116,7 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
           input_of(vocabulary),
           input_of(type_42_file(40, 34)),
           input_of(type_42_file(40, 36)),
-          input_of(type_42_file(1, 36))};
+          input_of(type_42_file(1, 36)),
+          input_of(every_type_file()),
+          input_of(scale_last_file())};
 }

@@ -22,7 +22,9 @@ FileBytes &one_key(FileBytes &file, ValueType type) { return file.header(0, 1).k
 FileBytes &one_array(FileBytes &file, ValueType type, uint64_t n) { return file.header(0, 1).array("k", type, n); }
 
 const char kReadable[] =
-    "expected one of 0 (F32), 1 (F16), 30 (BF16), 8 (Q8_0), 2 (Q4_0), 41 (Q1_0), 142 (PQ2_0), 42 (Q2_0)";
+    "expected one of 0 (F32), 1 (F16), 30 (BF16), 8 (Q8_0), 2 (Q4_0), 41 (Q1_0), 142 (PQ2_0), 42 (Q2_0), 143 (PTQ1_0), "
+    "35 (TQ2_0), 34 (TQ1_0), 43 (F8_E4M3), 44 (F8_E5M2), 3 (Q4_1), 6 (Q5_0), 7 (Q5_1), 10 (Q2_K), 11 (Q3_K), "
+    "12 (Q4_K), 13 (Q5_K), 14 (Q6_K), 15 (Q8_K)";
 
 const std::vector<BadFile> &header_cases() {
   static const std::vector<BadFile> cases = {
@@ -69,10 +71,6 @@ const std::vector<BadFile> &key_cases() {
        "value of 'general.alignment' at byte 49: found 0, expected a power of two"},
       {"AlignmentOdd", [](FileBytes &f) { f.header(0, 1).key("general.alignment", ValueType::kUint32).u32(48); },
        "value of 'general.alignment' at byte 49: found 48, expected a power of two"},
-      {"ScaleLast",
-       [](FileBytes &f) { f.header(0, 1).key("general.quantization_version", ValueType::kString).text("TQ2_0_G128"); },
-       "value of 'general.quantization_version' at byte 60: found the string 'TQ2_0_G128', which marks blocks that end "
-       "with their scale; expected blocks that begin with it"},
   };
   return cases;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -141,7 +142,10 @@ std::string seedling() { return BONSAI_BINARY_DIR "/share/bonsai/seedling-q1_0.g
 std::string backend_file(const std::string &name) { return BONSAI_BINARY_DIR "/lib/bonsai/libbonsai_" + name + ".so"; }
 
 std::string write_file(const std::string &name, const std::string &content) {
-  const std::string path = testing::TempDir() + "bonsai-cli-" + std::to_string(::getpid()) + "-" + name;
+  const std::filesystem::path directory = BONSAI_BINARY_DIR "/tests/cli-files";
+  std::filesystem::create_directories(directory);
+  const testing::TestInfo *test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = directory / (std::string(test->name()) + "-" + name);
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }

@@ -41,7 +41,7 @@ class RunningProgram {
 std::string seedling();
 std::string backend_file(const std::string &name);  // "cpu": the path of its shared object
 
-// A file in the test's temporary directory.
+// A file of the running test's own, in the build folder.
 std::string write_file(const std::string &name, const std::string &content);
 std::string read_file(const std::string &path);
 

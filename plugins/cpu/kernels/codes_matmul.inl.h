@@ -104,12 +104,18 @@ requires(Format::kBits <= 2) void dot_group(const uint8_t *codes, const TokenVie
   dots[0] = shift_right<Format::kBits>(scaled);
 }
 
+// How far ahead codes are asked for; behind the end of a tile lies the next one. Left to the hardware, one-bit weights
+// in memory come at 0.7 times the speed (Zen 3).
+constexpr size_t kPrefetchBytes = 3072;
+
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
   for (uint64_t group = 0; group < tile.groups; ++group) {
+    const uint8_t *codes = tile.codes + group * Format::kVectors * 64;
+    for (int v = 0; v < Format::kVectors; ++v) __builtin_prefetch(codes + 64 * v + kPrefetchBytes);
     I32x16 dots[T];
-    dot_group<Format>(tile.codes + group * Format::kVectors * 64, tokens, group * Format::kGroup, dots);
+    dot_group<Format>(codes, tokens, group * Format::kGroup, dots);
     const F32x16 weight_scale = load_f16(tile.scales + group * kTileRows);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {

@@ -72,7 +72,7 @@ void multiply_float_rows(const MatmulArgs &args, uint32_t token) {
 
 template <class Weights>
 void multiply_floats(const MatmulArgs &args) {
-  constexpr int kTokens = kMaxTokens / 2;
+  constexpr int kTokens = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
   uint32_t token = 0;
   for (; token + kTokens <= args.n; token += kTokens) multiply_float_rows<Weights, kTokens, kTokens>(args, token);
   for (; token < args.n; ++token) multiply_float_rows<Weights, 4, 1>(args, token);

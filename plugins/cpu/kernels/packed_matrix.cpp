@@ -79,13 +79,13 @@ ActivationLayout activation_layout(Format format) {
       return {.group = 128, .code_bits = 2};
     case Format::kQ2_0_G64:
       return {.group = 64, .code_bits = 2};
-    case Format::kF32:
-    case Format::kF16:
-    case Format::kBF16:
+    default:
       break;
   }
   return {};
 }
+
+bool has_kernels(Format format) { return is_repacked(format) || quant::traits(format).block_weights == 1; }
 
 bool is_repacked(Format format) { return activation_layout(format).group != 0; }
 

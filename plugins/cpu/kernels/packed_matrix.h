@@ -41,6 +41,9 @@ struct ActivationLayout {
 
 ActivationLayout activation_layout(quant::Format format);
 
+// Whether the kernels take matrices of this format.
+bool has_kernels(quant::Format format);
+
 // Whether the format is repacked; if not, the kernels read the file's rows.
 bool is_repacked(quant::Format format);
 

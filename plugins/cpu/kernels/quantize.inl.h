@@ -53,7 +53,7 @@ inline void narrow(const RoundedGroup &group, uint32_t n, int8_t *to) {
 // Q4_0's nibbles: columns i and i + 16 share a byte, so runs of four columns alternate between the halves of a block.
 inline void narrow_nibbles(const RoundedGroup &group, uint32_t n, int8_t *to) {
   int8_t codes[kMaxGroup];
-  narrow(group, n, codes);
+  narrow(group, n < kMaxGroup ? n : kMaxGroup, codes);  // no group is longer, but the compiler cannot know
   for (uint32_t i = 0; i < n; i += 32) {
     for (uint32_t v = 0; v < 16; v += 4) {
       memcpy(to + i + 2 * v, codes + i + v, 4);

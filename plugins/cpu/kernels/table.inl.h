@@ -30,6 +30,8 @@ void matmul(const MatmulArgs &args) {
       return multiply_codes<TQ2_0G128Codes>(args);
     case Format::kQ2_0_G64:
       return multiply_codes<Q2_0G64Codes>(args);
+    default:
+      return;  // no weight of another format is taken
   }
 }
 

@@ -29,13 +29,14 @@ struct alignas(64) Bytes64 {
 struct Mask16 {
   bool lane[16];
 };
-// A running sum of dot4; its form is the tier's own.
+// A running sum of dot4; its form is the tier's own. Here two 16-bit sums for each lane, which the compiler can still
+// turn into the machine's vectors.
 struct alignas(64) DotSum {
-  int32_t lane[16];
+  int16_t pair[32];
 };
 
 // How many token rows a matrix kernel takes at once: what fits the tier's registers.
-constexpr int kMaxTokens = 4;
+constexpr int kMaxTokens = 1;
 
 // dot4_signed adds this times the sum of the activation bytes to what it promises; the caller takes it off again.
 constexpr int kSignedDotBias = 0;
@@ -360,22 +361,38 @@ inline DotSum zero_dot_sum() { return DotSum{}; }
 // Adds to each lane the dot product of its four codes (unsigned) and activations (-127..127). Exact as long as the
 // largest code times 254 times the number of calls into one sum is below 2^15.
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
-  for (int i = 0; i < 64; ++i) sum.lane[i / 4] += codes.byte[i] * static_cast<int8_t>(activations.byte[i]);
+  uint16_t code_pairs[32];
+  uint16_t activation_pairs[32];
+  memcpy(code_pairs, codes.byte, sizeof code_pairs);
+  memcpy(activation_pairs, activations.byte, sizeof activation_pairs);
+  for (int i = 0; i < 32; ++i) {
+    const int first = (code_pairs[i] & 0xFF) * static_cast<int8_t>(activation_pairs[i] & 0xFF);
+    const int second = (code_pairs[i] >> 8) * (static_cast<int16_t>(activation_pairs[i]) >> 8);
+    sum.pair[i] = static_cast<int16_t>(sum.pair[i] + first + second);
+  }
   return sum;
 }
 
 // total + 2^kShift * sum
 template <int kShift>
 I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  for (int i = 0; i < 16; ++i) total.lane[i] += sum.lane[i] * (1 << kShift);
+  for (int i = 0; i < 16; ++i) total.lane[i] += (sum.pair[2 * i] + sum.pair[2 * i + 1]) * (1 << kShift);
   return total;
 }
 
 // As dot4 with weights -128..127, straight into 32 bits; adds kSignedDotBias times the sum of the activations as well.
 inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
-  for (int i = 0; i < 64; ++i) {
-    total.lane[i / 4] += static_cast<int8_t>(weights.byte[i]) * static_cast<int8_t>(activations.byte[i]);
+  uint16_t weight_pairs[32];
+  uint16_t activation_pairs[32];
+  memcpy(weight_pairs, weights.byte, sizeof weight_pairs);
+  memcpy(activation_pairs, activations.byte, sizeof activation_pairs);
+  int16_t sums[32];  // at most 2 * 128 * 127
+  for (int i = 0; i < 32; ++i) {
+    const int first = static_cast<int8_t>(weight_pairs[i] & 0xFF) * static_cast<int8_t>(activation_pairs[i] & 0xFF);
+    const int second = (static_cast<int16_t>(weight_pairs[i]) >> 8) * (static_cast<int16_t>(activation_pairs[i]) >> 8);
+    sums[i] = static_cast<int16_t>(first + second);
   }
+  for (int i = 0; i < 16; ++i) total.lane[i] += sums[2 * i] + sums[2 * i + 1];
   return total;
 }
 

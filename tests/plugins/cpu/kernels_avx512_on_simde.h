@@ -6,6 +6,7 @@
 #include <simde/x86/avx512.h>
 //
 #include <immintrin.h>
+#include <string.h>
 
 namespace bonsai::cpu::simde_additions {
 
@@ -47,7 +48,7 @@ __m512i srai_epi32(__m512i a) {
 inline __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
   float lanes[16] = {};
   for (int i = 0; i < 16; ++i) {
-    if (mask >> i & 1) lanes[i] = static_cast<const float *>(from)[i];
+    if (mask >> i & 1) memcpy(lanes + i, static_cast<const char *>(from) + i * sizeof(float), sizeof(float));
   }
   return _mm512_loadu_ps(lanes);
 }
@@ -56,7 +57,7 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
   float lanes[16];
   _mm512_storeu_ps(lanes, a);
   for (int i = 0; i < 16; ++i) {
-    if (mask >> i & 1) static_cast<float *>(to)[i] = lanes[i];
+    if (mask >> i & 1) memcpy(static_cast<char *>(to) + i * sizeof(float), lanes + i, sizeof(float));
   }
 }
 

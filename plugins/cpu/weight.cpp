@@ -20,9 +20,11 @@ const quant::FormatTraits *find_traits(bonsai_dtype dtype) {
   return dtype < quant::formats().size() ? &quant::formats()[dtype] : nullptr;
 }
 
-void check_part(const bonsai_weight_part &part, uint64_t columns, const std::string &name) {
+void check_part(const bonsai_weight_part &part, const bonsai_weight_desc &desc, const std::string &name) {
   const quant::FormatTraits *format = find_traits(part.dtype);
   if (!format) refuse("{}: unknown dtype {}, expected 0 to {}", name, part.dtype, quant::formats().size() - 1);
+  if (desc.uses & ~supported_uses(part.dtype)) refuse("{}: no kernel multiplies with {}", name, format->name);
+  const uint64_t columns = desc.columns;
   if (columns % format->block_weights != 0) {
     reject("{}: {} columns are not whole blocks of {}, which has {}", name, columns, format->name,
            format->block_weights);
@@ -45,13 +47,17 @@ std::string check_description(const bonsai_weight_desc &desc) {
   if (desc.n_parts == 0) reject("{}: n_parts is 0, expected at least 1", name);
   if (desc.columns == 0) reject("{}: columns is 0, expected at least 1", name);
   if (!desc.parts) reject("{}: parts is NULL", name);
-  for (uint32_t i = 0; i < desc.n_parts; ++i) check_part(checked(desc.parts[i], "part"), desc.columns, name);
+  for (uint32_t i = 0; i < desc.n_parts; ++i) check_part(checked(desc.parts[i], "part"), desc, name);
   return name;
 }
 
 }  // namespace
 
-bonsai_weight_use supported_uses(bonsai_dtype dtype) { return find_traits(dtype) ? kUses : 0; }
+// Rows of any format can be decoded, and so looked up.
+bonsai_weight_use supported_uses(bonsai_dtype dtype) {
+  if (!find_traits(dtype)) return 0;
+  return has_kernels(static_cast<quant::Format>(dtype)) ? kUses : bonsai_weight_use{BONSAI_USE_EMBEDDING};
+}
 
 Weight::Weight(Device &device, const bonsai_weight_desc &desc)
     : device_(device), uses_(desc.uses), columns_(desc.columns) {

@@ -55,7 +55,7 @@ struct KernelTable {
   void (*attend)(const AttendArgs &args);
   void (*fold)(const FoldArgs &args);
   void (*finish)(const FinishArgs &args);
-  float (*max_value)(const float *x, size_t n);               // -infinity if all are NaN, which is left out
+  float (*max_value)(const float *x, size_t n);              // -infinity if all are NaN, which is left out
   double (*sum_exp)(const float *x, size_t n, float shift);  // of exp(x[i] - shift), in an order that n decides
 };
 

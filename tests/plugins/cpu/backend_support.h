@@ -1,0 +1,166 @@
+// Drives a CPU backend through its C ABI alone: devices, tiny models on them, sessions and batches that clean up after
+// themselves and turn an unexpected failure into a test failure.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/model/weights.h"
+#include "tests/model/tiny_model.h"
+
+namespace bonsai::test {
+
+inline const std::string kPlugin = BONSAI_CPU_PLUGIN;
+
+// The table of a backend; fails the test and throws if it cannot be loaded.
+const bonsai_backend_api &load_backend(const std::string &path);
+
+// A bonsai_error ready to be filled.
+bonsai_error empty_error();
+
+// Throws std::runtime_error with the message unless `status` is BONSAI_OK.
+void require_ok(bonsai_status status, const bonsai_error &error);
+
+using DeviceOptions = std::vector<std::pair<std::string, std::string>>;
+
+class OpenDevice {
+ public:
+  explicit OpenDevice(const std::string &plugin, const DeviceOptions &options = {});
+  ~OpenDevice();
+  OpenDevice(const OpenDevice &) = delete;
+  OpenDevice &operator=(const OpenDevice &) = delete;
+
+  const bonsai_backend_api &api;
+  bonsai_device *handle = nullptr;
+  bonsai_device_status status() const;
+};
+
+// A tiny model's file, opened and bound.
+struct LoadedModel {
+  explicit LoadedModel(const TinyModel &options);
+  TinyModelFile file;
+  model::Model model;
+};
+
+// Which part of a model a session gets, and how its weights are uploaded.
+struct UploadOptions {
+  uint32_t first_layer = 0;
+  uint32_t layers = 0;  // 0: all
+  bool embedding = true;
+  bool head = true;
+  bool stacked = true;  // Q, K and V, and gate and up, as the parts of one weight
+  bool borrowed = true;
+  uint32_t positions = 256;  // rows of the RoPE tables
+};
+
+// A model's weights on a device and the spec that names them.
+class UploadedModel {
+ public:
+  UploadedModel(OpenDevice &device, const model::Model &model, const UploadOptions &options = {});
+  ~UploadedModel();
+  UploadedModel(const UploadedModel &) = delete;
+  UploadedModel &operator=(const UploadedModel &) = delete;
+
+  OpenDevice &device;
+  const model::Model &model;
+  bonsai_model_spec spec{};
+  std::deque<bonsai_layer_spec> layers;  // spec.layers points at them; tests may break them
+  std::deque<bonsai_weight_slice> slices;
+
+ private:
+  bonsai_weight *upload(const std::vector<const gguf::Tensor *> &tensors, bonsai_weight_use uses, bool borrowed);
+  const bonsai_weight_slice *slice(const bonsai_weight *weight, uint64_t first_row, uint64_t rows);
+  void add_layer(const model::LayerWeights &weights, const UploadOptions &options);
+
+  std::vector<bonsai_weight *> weights_;
+  std::vector<const bonsai_layer_spec *> layer_pointers_;
+  model::RopeTable rope_;
+};
+
+// A small configuration: 16 blocks of 16, up to 64 tokens, 4 sequences, 64 outputs.
+bonsai_session_config small_config();
+
+// A bonsai_batch and the memory behind it.
+struct TestBatch {
+  std::vector<int32_t> tokens;
+  std::vector<float> hidden;
+  std::vector<uint32_t> positions;
+  std::vector<uint32_t> sequences;
+  std::vector<std::vector<uint32_t>> block_table;
+
+  void add(int32_t token, uint32_t position, uint32_t sequence = 0);
+  bonsai_batch view();  // valid until the next change
+
+ private:
+  std::vector<uint32_t> flat_table_;
+};
+
+// The outputs of a batch, with the memory that results go to.
+class TestOutputs {
+ public:
+  explicit TestOutputs(uint32_t vocab, uint32_t hidden) : vocab_(vocab), hidden_(hidden) {}
+  bonsai_output &logits(uint32_t token);
+  bonsai_output &argmax(uint32_t token);
+  bonsai_output &top(uint32_t token, uint32_t k, std::vector<int32_t> ids = {});
+  bonsai_output &hidden_state(uint32_t token);
+
+  struct Result {
+    std::vector<float> logits, top_logits, id_logits, hidden;
+    std::vector<int32_t> top_ids, ids;
+    float log_sum_exp = 0;
+  };
+  const Result &operator[](size_t i) const { return results_[i]; }
+  const bonsai_output *const *data() const { return pointers_.data(); }
+  uint32_t size() const { return static_cast<uint32_t>(pointers_.size()); }
+
+ private:
+  bonsai_output &add(bonsai_output_kind kind, uint32_t token);
+  uint32_t vocab_, hidden_;
+  std::deque<bonsai_output> outputs_;
+  std::deque<Result> results_;
+  std::vector<const bonsai_output *> pointers_;
+};
+
+class OpenSession {
+ public:
+  OpenSession(UploadedModel &model, const bonsai_session_config &config);
+  ~OpenSession();
+  OpenSession(const OpenSession &) = delete;
+  OpenSession &operator=(const OpenSession &) = delete;
+
+  // Submits and waits; throws on failure.
+  void forward(TestBatch &batch, const TestOutputs &outputs);
+  // Runs tokens of one sequence at positions from `start`, over `blocks`; the logits of the last.
+  std::vector<float> logits(const std::vector<int32_t> &tokens, uint32_t start, const std::vector<uint32_t> &blocks);
+
+  UploadedModel &model;
+  const bonsai_backend_api &api;
+  bonsai_session *handle = nullptr;
+};
+
+// The formats whose matrices a backend takes.
+std::vector<quant::Format> matrix_formats(const std::string &plugin);
+
+// That a call, which is given `&error`, fails with this status and this message.
+#define BONSAI_EXPECT_FAILS(call, expected_status, expected_message) \
+  do {                                                               \
+    bonsai_error error = ::bonsai::test::empty_error();              \
+    EXPECT_EQ(call, bonsai_status{expected_status});                 \
+    EXPECT_EQ(error.code, bonsai_status{expected_status});           \
+    EXPECT_STREQ(error.message, expected_message);                   \
+  } while (false)
+
+// `n` tokens below `vocab` that follow no pattern, the same every time.
+std::vector<int32_t> some_tokens(uint32_t n, uint32_t vocab, uint32_t seed = 1);
+
+// Blocks 0..n-1, or those in an order that is not sorted.
+std::vector<uint32_t> blocks_in_order(uint32_t n);
+std::vector<uint32_t> shuffled_blocks(uint32_t n);
+
+}  // namespace bonsai::test

@@ -1,0 +1,189 @@
+// DESIGN §7: the same bytes for any thread count, any batch and prompt chunking a token travels in, and any
+// instruction-set tier.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "tests/plugins/cpu/backend_support.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace bonsai::test {
+namespace {
+
+using quant::Format;
+
+constexpr uint32_t kTokens = 75;         // beyond the first chunk of positions that attention takes
+constexpr uint32_t kFirstCompared = 62;  // logits from here on are compared: both sides of the chunk's end
+
+// One plugin, with one tier forced. An emulated tier is slow: it makes two journeys on two threads.
+struct Tier {
+  std::string plugin, isa, kernel;
+  bool emulated = false;
+};
+
+std::vector<Tier> tiers() {
+  std::vector<Tier> tiers = {{kPlugin, "portable", "portable"}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    tiers.push_back({kPlugin, "avx2", "avx2"});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
+  }
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    tiers.push_back({kPlugin, "avx512", "avx512"});
+  }
+#endif
+  return tiers;
+}
+
+using Bits = std::vector<uint32_t>;
+
+void append_bits(Bits &bits, const std::vector<float> &values) {
+  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+}
+
+// How a prompt travels: in chunks of these sizes (the last repeats), perhaps in batches with another sequence.
+struct Journey {
+  const char *name;
+  std::vector<uint32_t> chunks;
+  bool in_company;
+};
+
+const std::vector<Journey> &journeys() {
+  static const std::vector<Journey> all = {{"token by token", {1}, false},
+                                           {"all at once", {kTokens}, false},
+                                           {"in uneven chunks", {7, 1, 30, 2}, false},
+                                           {"with another sequence", {3, 40, 1}, true}};
+  return all;
+}
+
+// Logits of the compared tokens, after the journey.
+Bits travel(OpenSession &session, const Journey &journey) {
+  const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens), others = some_tokens(200, kTinyTokens, 9);
+  const std::vector<uint32_t> blocks = shuffled_blocks(12);
+  Bits bits;
+  uint32_t done = 0;
+  for (size_t step = 0; done < kTokens; ++step) {
+    const uint32_t chunk = journey.chunks[std::min(step, journey.chunks.size() - 1)];
+    const uint32_t end = std::min(done + chunk, kTokens);
+    TestBatch batch;
+    batch.block_table = {{blocks.begin(), blocks.begin() + 5}, {blocks.begin() + 5, blocks.end()}};
+    TestOutputs outputs(kTinyTokens, session.model.spec.hidden);
+    if (journey.in_company) batch.add(others[step], static_cast<uint32_t>(step), 1);
+    for (uint32_t i = done; i < end; ++i) {
+      if (i >= kFirstCompared) outputs.logits(static_cast<uint32_t>(batch.positions.size()));
+      batch.add(tokens[i], i, 0);
+      if (journey.in_company && i % 3 == 0) outputs.argmax(static_cast<uint32_t>(batch.positions.size() - 1));
+    }
+    session.forward(batch, outputs);
+    for (uint32_t i = 0; i < outputs.size(); ++i) append_bits(bits, outputs[i].logits);
+    done = end;
+  }
+  return bits;
+}
+
+Bits run(const Tier &tier, const std::string &threads, const model::Model &model, const Journey &journey,
+         bonsai_kv_dtype kv_dtype) {
+  OpenDevice device(tier.plugin, {{"cpu.threads", threads}, {"cpu.isa", tier.isa}});
+  EXPECT_EQ(device.status().kernel, tier.kernel);
+  EXPECT_EQ(std::to_string(device.status().threads), threads);
+  UploadedModel uploaded(device, model);
+  bonsai_session_config config = small_config();
+  config.kv_dtype = kv_dtype;
+  OpenSession session(uploaded, config);
+  return travel(session, journey);
+}
+
+// Every tier, thread count and journey against the portable tier on one thread, token by token.
+void expect_same_bytes(const TinyModel &options, bonsai_kv_dtype kv_dtype) {
+  const LoadedModel loaded(options);
+  const Bits expected = run(tiers()[0], "1", loaded.model, journeys()[0], kv_dtype);
+  ASSERT_EQ(expected.size(), (kTokens - kFirstCompared) * kTinyTokens);
+  for (const Tier &tier : tiers()) {
+    for (const char *threads : {"1", "2", "5"}) {
+      for (const Journey &journey : journeys()) {
+        if (tier.emulated && (*threads != '2' || journey.chunks.size() == 1)) continue;
+        EXPECT_TRUE(run(tier, threads, loaded.model, journey, kv_dtype) == expected)
+            << tier.kernel << " on " << threads << " threads, " << journey.name;
+      }
+    }
+  }
+}
+
+class FormatReproducibility : public testing::TestWithParam<Format> {};
+
+TEST_P(FormatReproducibility, BytesDoNotDependOnTierThreadsOrBatch) {
+  expect_same_bytes({.layers = 1, .format = GetParam()}, BONSAI_KV_F16);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFormat, FormatReproducibility, testing::ValuesIn(matrix_formats(kPlugin)),
+                         [](const auto &info) { return std::string(quant::traits(info.param).name); });
+
+TEST(Reproducibility, BytesDoNotDependOnTierThreadsOrBatchWithAQ8Cache) {
+  expect_same_bytes({.layers = 1, .heads = 8, .kv_heads = 1}, BONSAI_KV_Q8_0);
+}
+
+TEST(Reproducibility, BytesDoNotDependOnTierThreadsOrBatchWithAnF32CacheAndOddHeads) {
+  expect_same_bytes({.layers = 1, .heads = 3, .kv_heads = 1, .head_dim = 10, .format = Format::kF32}, BONSAI_KV_F32);
+}
+
+TEST(Reproducibility, BytesDoNotDependOnTheBlockSize) {
+  const LoadedModel loaded({.layers = 1});
+  OpenDevice device(kPlugin);
+  UploadedModel uploaded(device, loaded.model);
+  std::vector<Bits> results;
+  for (const uint32_t block_size : {16u, 32u, 64u, 128u}) {
+    bonsai_session_config config = small_config();
+    config.block_size = block_size;
+    OpenSession session(uploaded, config);
+    results.push_back(travel(session, journeys()[2]));
+  }
+  for (const Bits &result : results) EXPECT_TRUE(result == results[0]);
+}
+
+TEST(Reproducibility, SelectionGivesTheSameBytesOnEveryTier) {
+  const LoadedModel loaded({.layers = 1});
+  std::vector<Bits> results;
+  for (const Tier &tier : tiers()) {
+    OpenDevice device(tier.plugin, {{"cpu.isa", tier.isa}});
+    UploadedModel uploaded(device, loaded.model);
+    OpenSession session(uploaded, small_config());
+    TestBatch batch;
+    batch.block_table = {{0}};
+    batch.add(5, 0);
+    TestOutputs outputs(kTinyTokens, uploaded.spec.hidden);
+    outputs.top(0, 50).temperature = 0.7f;
+    outputs.hidden_state(0);
+    session.forward(batch, outputs);
+    Bits &bits = results.emplace_back(outputs[0].top_ids.begin(), outputs[0].top_ids.end());
+    append_bits(bits, outputs[0].top_logits);
+    append_bits(bits, {outputs[0].log_sum_exp});
+    append_bits(bits, outputs[1].hidden);
+  }
+  for (const Bits &result : results) EXPECT_TRUE(result == results[0]);
+}
+
+#if defined(__x86_64__)
+TEST(Reproducibility, BytesDoNotDependOnTheCallersFloatingPointSettings) {
+  const LoadedModel loaded({.layers = 1, .format = Format::kF32});
+  OpenDevice device(kPlugin, {{"cpu.threads", "2"}});
+  UploadedModel uploaded(device, loaded.model);
+  OpenSession session(uploaded, small_config());
+  const Bits expected = travel(session, journeys()[2]);
+  const unsigned before = _mm_getcsr();
+  const unsigned upward_without_subnormals = (before & ~_MM_ROUND_MASK) | _MM_ROUND_UP | _MM_FLUSH_ZERO_ON | 0x40;
+  _mm_setcsr(upward_without_subnormals);
+  const Bits actual = travel(session, journeys()[2]);
+  const unsigned control_bits = ~0x3Fu;  // the lower six record exceptions
+  EXPECT_EQ(_mm_getcsr() & control_bits, upward_without_subnormals & control_bits) << "the caller's settings are gone";
+  _mm_setcsr(before);
+  EXPECT_TRUE(actual == expected);
+}
+#endif
+
+}  // namespace
+}  // namespace bonsai::test

@@ -15,7 +15,7 @@ constexpr size_t kCacheLine = 64;
 
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// Uninitialised elements, aligned to a cache line, with room to read a whole line at the end.
+// Uninitialised elements in whole cache lines.
 template <class T>
 class Buffer {
  public:

@@ -105,7 +105,6 @@ uint64_t kept_floats(const ModelShape &shape) {
 }  // namespace
 
 ModelShape check_shape(const bonsai_model_spec &spec) {
-  checked(&spec, "model");
   if (spec.features != 0) refuse("model->features has unknown bits {:#x}", spec.features);
   if (spec.reserved != 0) reject("model->reserved is {}, expected 0", spec.reserved);
   check_range(spec.n_layers, kMaxLayers, "n_layers");

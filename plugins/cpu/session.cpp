@@ -16,7 +16,6 @@ constexpr uint32_t kMaxBatch = 1u << 20;
 constexpr uint32_t kMaxBlocks = 1u << 28;
 
 void check_config(const bonsai_session_config &config, const ModelShape &model) {
-  checked(&config, "config");
   const auto known = kv_dtypes();
   if (std::find(known.begin(), known.end(), config.kv_dtype) == known.end()) {
     refuse("config->kv_dtype is {}, expected 0 to 2", config.kv_dtype);
@@ -127,7 +126,7 @@ Session::~Session() { device_.session_bytes -= shape_.bytes(); }
 
 void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out) {
   if (layer >= shape_.model.layers) reject("layer is {}, expected less than {}", layer, shape_.model.layers);
-  checker_.check(checked(&batch, "batch"));
+  checker_.check(batch);
   if (!in && n_states_ != batch.n_tokens) {
     reject("in is NULL and the previous layer_encode left {} states, expected {}", n_states_, batch.n_tokens);
   }
@@ -156,7 +155,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
   if (submitted_ - waited_ == kMaxInFlight)
     reject("two submits are in flight already: wait for ticket {}", waited_ + 1);
-  checker_.check(checked(&batch, "batch"));
+  checker_.check(batch);
   check_tokens(batch);
   const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = batch.n_tokens};
   output_stage_.check(request);

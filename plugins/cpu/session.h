@@ -3,10 +3,8 @@
 
 #include <bonsai/backend.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "plugins/cpu/batch.h"
 #include "plugins/cpu/buffer.h"

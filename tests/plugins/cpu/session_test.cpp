@@ -136,6 +136,22 @@ TEST_F(SessionTest, AMaskThatForbidsEverythingGivesMinusInfinityNotNan) {
   EXPECT_EQ(wanted[1].top_ids[0], 0);
 }
 
+TEST_F(SessionTest, NanIsSelectedLast) {
+  const std::vector<int32_t> sorted = ids_by_logit(plain_logits());
+  const std::vector<float> add = {std::numeric_limits<float>::quiet_NaN()}, repeat = {1};
+  TestOutputs wanted = outputs();
+  for (bonsai_output *output : {&wanted.argmax(0), &wanted.top(0, 2)}) {
+    output->n_adjustments = 1;
+    output->adjust_ids = sorted.data();  // the largest becomes NaN
+    output->adjust_add = add.data();
+    output->adjust_repeat = repeat.data();
+  }
+  run_token(wanted);
+  EXPECT_EQ(wanted[0].top_ids[0], sorted[1]);
+  EXPECT_EQ(wanted[1].top_ids, (std::vector<int32_t>{sorted[1], sorted[2]}));
+  EXPECT_TRUE(std::isnan(wanted[1].log_sum_exp));
+}
+
 TEST_F(SessionTest, MoreOutputsThanFitInOneGroupAreAllAnswered) {
   TestBatch batch;
   batch.block_table = {blocks_in_order(4)};

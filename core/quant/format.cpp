@@ -9,7 +9,7 @@
 #include "core/quant/fp8_blocks.h"
 #include "core/quant/k_blocks.h"
 #include "core/quant/legacy_blocks.h"
-#include "core/quant/low_bit_blocks.h"
+#include "core/quant/one_bit_blocks.h"
 #include "core/quant/ternary_blocks.h"
 
 namespace bonsai::quant {

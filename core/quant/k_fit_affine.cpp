@@ -1,6 +1,4 @@
 // Q2_K (sub-blocks of 16), Q4_K and Q5_K (of 32): value = d scale code - dmin min, with min >= 0.
-#include <limits>
-
 #include "core/quant/k_fit.h"
 #include "core/quant/k_fit_math.h"
 
@@ -8,108 +6,120 @@ namespace bonsai::quant {
 namespace {
 
 constexpr int kSteps = 10;  // spreads tried on either side of the natural one
+constexpr int kRefits = 2;  // of a sub-block's line and codes to one another
 constexpr int kRefinements = 3;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // value = scale code - min.
 struct Line {
   float scale = 0, min = 0;
 };
 
-// The codes of one sub-block for one line, and what they leave.
-template <uint32_t kSub>
-struct SubFit {
-  float codes[kSub];
-  float error = kInfinity;  // squared
+// Of a sub-block's weights x and codes q.
+struct Sums {
+  float x, q, xq, qq;
 };
 
-// A super-block in the search. The error is in normalised weights.
-template <uint32_t kSub>
+// A line, and by how much it lowers the squared error below sum(x x).
+struct LineGain {
+  Line line;
+  float gain = 0;
+};
+
+// A super-block in the search; the codes follow from it. The error is squared, in normalised weights.
+template <uint32_t kSubBlocks>
 struct Candidate {
   Line d = {kInfinity, kInfinity};  // d and dmin as halves hold them; infinite if none can
-  Line lines[kSuperBlock / kSub];   // integers
-  SubFit<kSub> subs[kSuperBlock / kSub];
+  Line lines[kSubBlocks];           // integers
   float error = kInfinity;
 };
+
+// Least squares over n weights, with min >= 0.
+LineGain best_line(const Sums &sums, float n) {
+  const float determinant = n * sums.qq - sums.q * sums.q;
+  if (determinant > 0) {
+    const Line line = {(n * sums.xq - sums.x * sums.q) / determinant,
+                       (sums.q * sums.xq - sums.qq * sums.x) / determinant};
+    if (line.min >= 0) return {line, line.scale * sums.xq - line.min * sums.x};
+  }
+  // Codes all alike, or a line that would need a negative minimum.
+  if (sums.qq == 0) return {};
+  const float scale = sums.xq / sums.qq;
+  return {{scale, 0}, scale * sums.xq};
+}
 
 template <class Packing>
 class Search {
  public:
   static constexpr uint32_t kSub = Packing::kSubWeights;
   static constexpr uint32_t kSubBlocks = kSuperBlock / kSub;
+  using Best = Candidate<kSubBlocks>;
 
   explicit Search(const Normalised &weights) : x_(weights.x), unit_(weights.unit) {}
 
-  Candidate<kSub> run() {
+  Best run() {
     Line largest;
     for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
-      real_lines_[sub] = best_real_line(x_ + sub * kSub);
+      real_lines_[sub] = best_real_line(x_ + sub * kSubLanes);
       largest.scale = std::max(largest.scale, real_lines_[sub].scale);
       largest.min = std::max(largest.min, real_lines_[sub].min);
     }
     try_d({largest.scale / kMostScale, largest.min / kMostScale});
-    for (int i = 0; i < kRefinements; ++i) {
+    for (int i = 0; i < kRefinements && !std::isinf(best_.error); ++i) {
       if (!try_d(best_d())) break;
     }
     return best_;
   }
 
- private:
-  static constexpr float kMostCode = Packing::kMostCode, kMostScale = Packing::kMostScale;
-
-  static SubFit<kSub> fit_sub(const float *x, Line line) {
-    SubFit<kSub> found;
+  // Of four weights at one line, in normalised weights.
+  static Lanes codes(Lanes x, Line line) {
     const float inverse = line.scale != 0 ? 1 / line.scale : 0;
-    float squares[kSub];
-    for (uint32_t i = 0; i < kSub; ++i) {
-      found.codes[i] = code_of((x[i] + line.min) * inverse, 0, kMostCode);
-      const float rest = x[i] - (line.scale * found.codes[i] - line.min);
-      squares[i] = rest * rest;
-    }
-    found.error = sum_of(squares);
-    return found;
+    return codes_of((x + line.min) * inverse, 0, kMostCode);
   }
 
-  // The line of least squared error for given codes.
-  static Line best_line(const float *x, const float *codes) {
-    float xs[kSub], qs[kSub], xq[kSub], qq[kSub];
-    for (uint32_t i = 0; i < kSub; ++i) {
-      xs[i] = x[i];
-      qs[i] = codes[i];
-      xq[i] = x[i] * codes[i];
-      qq[i] = codes[i] * codes[i];
+ private:
+  static constexpr uint32_t kSubLanes = kSub / kLanes;
+  static constexpr float kMostCode = Packing::kMostCode, kMostScale = Packing::kMostScale;
+
+  static Sums sums(const Lanes *x, Line line) {
+    Lanes xs = {}, qs = {}, xq = {}, qq = {};
+    for (uint32_t i = 0; i < kSubLanes; ++i) {
+      const Lanes code = codes(x[i], line);
+      xs += x[i];
+      qs += code;
+      xq += x[i] * code;
+      qq += code * code;
     }
-    const float n = kSub, sum_x = sum_of(xs), sum_q = sum_of(qs), sum_xq = sum_of(xq), sum_qq = sum_of(qq);
-    const float determinant = n * sum_qq - sum_q * sum_q;
-    if (determinant > 0) {
-      const Line line = {(n * sum_xq - sum_x * sum_q) / determinant, (sum_q * sum_xq - sum_qq * sum_x) / determinant};
-      if (line.min >= 0) return line;
+    return {sum_of(xs), sum_of(qs), sum_of(xq), sum_of(qq)};
+  }
+
+  static float error(const Lanes *x, Line line) {
+    Lanes squares = {};
+    for (uint32_t i = 0; i < kSubLanes; ++i) {
+      const Lanes rest = x[i] - (line.scale * codes(x[i], line) - line.min);
+      squares += rest * rest;
     }
-    // Codes all alike, or a line that would need a negative minimum.
-    return {sum_qq > 0 ? sum_xq / sum_qq : 0, 0};
+    return sum_of(squares);
   }
 
   // The natural spread puts the smallest weight, or 0 if that is smaller, at code 0 and the largest at the last code;
   // other spreads trade the error of these two for the rest's.
-  static Line best_real_line(const float *x) {
-    float low = 0, high = x[0];
+  static Line best_real_line(const Lanes *x) {
+    float low = 0, high = x[0][0];
     for (uint32_t i = 0; i < kSub; ++i) {
-      low = std::min(low, x[i]);
-      high = std::max(high, x[i]);
+      low = std::min(low, x[i / kLanes][i % kLanes]);
+      high = std::max(high, x[i / kLanes][i % kLanes]);
     }
     if (high <= low) return {0, -low};
-    Line best = {(high - low) / kMostCode, -low};
-    float least = fit_sub(x, best).error;
+    LineGain best;
+    const auto improve = [&](Line line) {
+      const LineGain found = best_line(sums(x, line), kSub);
+      if (found.line.scale > 0 && found.gain > best.gain) best = found;
+    };
     for (int step = -kSteps; step <= kSteps; ++step) {
-      const float codes = kMostCode + 0.1f * static_cast<float>(step);
-      const Line line = best_line(x, fit_sub(x, {(high - low) / codes, -low}).codes);
-      if (!(line.scale > 0)) continue;
-      const float error = fit_sub(x, line).error;
-      if (!(error < least)) continue;
-      least = error;
-      best = line;
+      improve({(high - low) / (kMostCode + 0.1f * static_cast<float>(step)), -low});
     }
-    return best;
+    for (int i = 0; i < kRefits; ++i) improve(best.line);
+    return best.line;
   }
 
   // Whether d and dmin, as halves hold them, gave a better block than the best so far.
@@ -117,7 +127,7 @@ class Search {
     bool is_better = false;
     for (const float scale : held_by_halves(d.scale, unit_)) {
       for (const float min : held_by_halves(d.min, unit_)) {
-        const Candidate<kSub> candidate = with_d({scale, min});
+        const Best candidate = with_d({scale, min});
         if (!(candidate.error < best_.error)) continue;
         best_ = candidate;
         is_better = true;
@@ -126,52 +136,44 @@ class Search {
     return is_better;
   }
 
-  Candidate<kSub> with_d(Line held) const {
-    Candidate<kSub> candidate;
+  Best with_d(Line held) const {
+    Best candidate;
     const Line d = {held.scale / unit_, held.min / unit_};
     if (!std::isfinite(d.scale) || !std::isfinite(d.min)) return candidate;
     candidate.d = held;
     candidate.error = 0;
-    for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
-      fit_integers(sub, d, candidate);
-      candidate.error += candidate.subs[sub].error;
-    }
+    for (uint32_t sub = 0; sub < kSubBlocks; ++sub) candidate.error += fit_integers(sub, d, candidate.lines[sub]);
     return candidate;
   }
 
-  // The integers near the sub-block's real line that serve it best.
-  void fit_integers(uint32_t sub, Line d, Candidate<kSub> &candidate) const {
+  // The integers near the sub-block's real line that serve it best, and the error that they leave.
+  float fit_integers(uint32_t sub, Line d, Line &line) const {
     const Line real = real_lines_[sub];
     const float near_scale = d.scale != 0 ? code_of(real.scale / d.scale, 0, kMostScale) : 0;
     const float near_min = d.min != 0 ? code_of(real.min / d.min, 0, kMostScale) : 0;
+    float least = kInfinity;
     for (float scale = std::max(near_scale - 1, 0.0f); scale <= std::min(near_scale + 1, kMostScale); ++scale) {
       for (float min = std::max(near_min - 1, 0.0f); min <= std::min(near_min + 1, kMostScale); ++min) {
-        const SubFit<kSub> found = fit_sub(x_ + sub * kSub, {d.scale * scale, d.min * min});
-        if (!(found.error < candidate.subs[sub].error)) continue;
-        candidate.subs[sub] = found;
-        candidate.lines[sub] = {scale, min};
+        const float found = error(x_ + sub * kSubLanes, {d.scale * scale, d.min * min});
+        if (!(found < least)) continue;
+        least = found;
+        line = {scale, min};
       }
     }
+    return least;
   }
 
-  // d and dmin of the best block with its codes, scales and minima held: x = d a - dmin b with a = scale code, b = min.
+  // The best d and dmin for the best block's codes, scales and minima: x = d a - dmin b with a = scale code, b = min.
   Line best_d() const {
     float aa = 0, ab = 0, bb = 0, xa = 0, xb = 0;
     for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
-      const float *codes = best_.subs[sub].codes;
-      float xs[kSub], qs[kSub], xq[kSub], qq[kSub];
-      for (uint32_t i = 0; i < kSub; ++i) {
-        xs[i] = x_[sub * kSub + i];
-        qs[i] = codes[i];
-        xq[i] = xs[i] * qs[i];
-        qq[i] = qs[i] * qs[i];
-      }
       const auto [scale, min] = best_.lines[sub];
-      aa += scale * scale * sum_of(qq);
-      ab += scale * min * sum_of(qs);
+      const Sums found = sums(x_ + sub * kSubLanes, {best_.d.scale / unit_ * scale, best_.d.min / unit_ * min});
+      aa += scale * scale * found.qq;
+      ab += scale * min * found.q;
       bb += min * min * static_cast<float>(kSub);
-      xa += scale * sum_of(xq);
-      xb += min * sum_of(xs);
+      xa += scale * found.xq;
+      xb += min * found.x;
     }
     const float determinant = aa * bb - ab * ab;
     if (determinant > 0) {
@@ -181,29 +183,33 @@ class Search {
     return {aa > 0 ? std::max(xa / aa, 0.0f) : 0, 0};
   }
 
-  const float *x_;
+  const Lanes *x_;
   float unit_;
   Line real_lines_[kSubBlocks];
-  Candidate<kSub> best_;
+  Best best_;
 };
 
 }  // namespace
 
 template <class Packing>
 typename Packing::Block fit(const float *weights) {
-  constexpr uint32_t kSub = Packing::kSubWeights;
+  using Finder = Search<Packing>;
   AffineBlock block;
   const Normalised normalised(weights);
   if (normalised.unit == 0) return block;
-  const auto best = std::isinf(normalised.unit) ? Candidate<kSub>() : Search<Packing>(normalised).run();
+  const auto best = std::isinf(normalised.unit) ? typename Finder::Best() : Finder(normalised).run();
   block.d = best.d.scale;
   block.dmin = best.d.min;
   if (std::isinf(block.d)) return block;
-  for (uint32_t sub = 0; sub < kSuperBlock / kSub; ++sub) {
+  for (uint32_t sub = 0; sub < Finder::kSubBlocks; ++sub) {
     block.scales[sub] = static_cast<uint8_t>(best.lines[sub].scale);
     block.mins[sub] = static_cast<uint8_t>(best.lines[sub].min);
   }
-  for (uint32_t i = 0; i < kSuperBlock; ++i) block.codes[i] = static_cast<uint8_t>(best.subs[i / kSub].codes[i % kSub]);
+  for (uint32_t i = 0; i < kSuperBlock; ++i) {
+    const Line integers = best.lines[i / Finder::kSub];
+    const Line line = {best.d.scale / normalised.unit * integers.scale, best.d.min / normalised.unit * integers.min};
+    block.codes[i] = static_cast<uint8_t>(Finder::codes(normalised.x[i / kLanes], line)[i % kLanes]);
+  }
   return block;
 }
 

@@ -5,45 +5,48 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "core/quant/format.h"
 #include "core/quant/k_packing.h"
 
 namespace bonsai::quant {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Four floats, in whatever registers the machine has: the searches spend their time in min, max and rounding, which
+// compilers do not vectorise by themselves without giving up NaN. Lane by lane the same on every machine.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr uint32_t kLanes = 4;
+
+inline Lanes all(float value) { return Lanes{value, value, value, value}; }
+
+inline float sum_of(Lanes lanes) { return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]); }
+
+// `values` kept in [least, most], to the nearest integer, halves to even, for bounds within 2^22: beyond 1.5 * 2^23
+// neighbouring floats are 1 apart.
+inline Lanes codes_of(Lanes values, float least, float most) {
+  constexpr float kShift = 12582912.0f;
+  values = values < least ? all(least) : values;
+  values = values > most ? all(most) : values;
+  return values + kShift - kShift;
+}
+
+inline float code_of(float value, float least, float most) { return codes_of(all(value), least, most)[0]; }
+
 // A super-block's weights divided by the largest magnitude: squares neither overflow nor vanish.
 struct Normalised {
   float unit = 0;  // the largest magnitude; 0 for a block of zeros, infinity if the block holds one
-  float x[kSuperBlock] = {};
+  Lanes x[kSuperBlock / kLanes] = {};
 
   explicit Normalised(const float *weights) {
     for (uint32_t i = 0; i < kSuperBlock; ++i) unit = std::max(unit, std::fabs(weights[i]));
     if (unit == 0 || std::isinf(unit)) return;
-    for (uint32_t i = 0; i < kSuperBlock; ++i) x[i] = std::isnan(weights[i]) ? 0.0f : weights[i] / unit;
+    for (uint32_t i = 0; i < kSuperBlock; ++i) {
+      x[i / kLanes][i % kLanes] = std::isnan(weights[i]) ? 0.0f : weights[i] / unit;
+    }
   }
 };
-
-// To the nearest integer, halves to even, for |value| < 2^22: beyond 1.5 * 2^23 neighbouring floats are 1 apart. Unlike
-// std::round this is two instructions that every compiler vectorises.
-inline float round_small(float value) {
-  constexpr float kShift = 12582912.0f;
-  return value + kShift - kShift;
-}
-
-inline float code_of(float value, float least, float most) {
-  return round_small(std::min(std::max(value, least), most));
-}
-
-// The sum by halves: a fixed order that needs no reassociation to be vectorised.
-template <uint32_t kLanes>
-float sum_of(float (&lanes)[kLanes]) {
-  for (uint32_t width = kLanes / 2; width > 0; width /= 2) {
-    for (uint32_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
-}
-
-inline float to_half_and_back(float value) { return half_to_float(float_to_half(value)); }
 
 // `d`, in normalised weights, as halves can hold it: the nearest and, among subnormals, where steps are coarse and 0
 // may be the nearest, the next of larger magnitude. Equal twice where there is no choice.

@@ -1,6 +1,4 @@
 // Q3_K and Q6_K: sixteen sub-blocks of 16, value = d scale code.
-#include <limits>
-
 #include "core/quant/k_fit.h"
 #include "core/quant/k_fit_math.h"
 
@@ -9,21 +7,20 @@ namespace {
 
 constexpr uint32_t kSub = 16;
 constexpr uint32_t kSubBlocks = kSuperBlock / kSub;
+constexpr uint32_t kSubLanes = kSub / kLanes;
+constexpr int kSteps = 10;  // spreads tried on either side of the natural one
 constexpr int kRefinements = 3;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The codes of one sub-block for one scale, and what they leave.
-struct SubFit {
-  float codes[kSub];
-  float error = kInfinity;  // squared
-};
-
-// A super-block in the search. The error is in normalised weights.
+// A super-block in the search; the codes follow from it. The error is squared, in normalised weights.
 struct Candidate {
   float d = kInfinity;  // as a half holds it; infinite if none can
   float scales[kSubBlocks] = {};
-  SubFit subs[kSubBlocks];
   float error = kInfinity;
+};
+
+// sum(x q) and sum(q q) of a sub-block: with codes q the best scale is xq / qq, which takes xq^2 / qq off the error.
+struct Sums {
+  float xq, qq;
 };
 
 template <class Packing>
@@ -34,58 +31,63 @@ class Search {
   Candidate run() {
     float largest = 0;
     for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
-      real_scales_[sub] = best_real_scale(x_ + sub * kSub);
+      real_scales_[sub] = best_real_scale(x_ + sub * kSubLanes);
       if (std::fabs(real_scales_[sub]) > std::fabs(largest)) largest = real_scales_[sub];
     }
     try_d(largest / kLeastScale);
     try_d(largest / kMostScale);
-    for (int i = 0; i < kRefinements; ++i) {
+    for (int i = 0; i < kRefinements && !std::isinf(best_.error); ++i) {
       if (!try_d(best_d())) break;
     }
     return best_;
+  }
+
+  // Of four weights at one scale, in normalised weights.
+  static Lanes codes(Lanes x, float scale) {
+    const float inverse = scale != 0 ? 1 / scale : 0;
+    return codes_of(x * inverse, kLeastCode, kMostCode);
   }
 
  private:
   static constexpr float kLeastCode = -Packing::kCodes, kMostCode = Packing::kCodes - 1;
   static constexpr float kLeastScale = -Packing::kScales, kMostScale = Packing::kScales - 1;
 
-  // With codes q the best scale is sum(x q) / sum(q q), and takes sum(x q)^2 / sum(q q) off the squared error. The
-  // weight of largest magnitude is the natural one to get the code that reaches farthest; other spreads trade its error
-  // for the rest's.
-  float best_real_scale(const float *x) {
+  static Sums sums(const Lanes *x, float inverse) {
+    Lanes xq = {}, qq = {};
+    for (uint32_t i = 0; i < kSubLanes; ++i) {
+      const Lanes code = codes_of(x[i] * inverse, kLeastCode, kMostCode);
+      xq += x[i] * code;
+      qq += code * code;
+    }
+    return {sum_of(xq), sum_of(qq)};
+  }
+
+  static float error(const Lanes *x, float scale) {
+    Lanes squares = {};
+    for (uint32_t i = 0; i < kSubLanes; ++i) {
+      const Lanes rest = x[i] - scale * codes(x[i], scale);
+      squares += rest * rest;
+    }
+    return sum_of(squares);
+  }
+
+  // The weight of largest magnitude is the natural one to get the code that reaches farthest; other spreads trade its
+  // error for the rest's.
+  static float best_real_scale(const Lanes *x) {
     float extreme = 0;
     for (uint32_t i = 0; i < kSub; ++i) {
-      if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
+      const float weight = x[i / kLanes][i % kLanes];
+      if (std::fabs(weight) > std::fabs(extreme)) extreme = weight;
     }
     if (extreme == 0) return 0;
     float best_scale = 0, best_gain = 0;
-    for (int step = -10; step <= 10; ++step) {
-      const float inverse = (kLeastCode + 0.1f * static_cast<float>(step)) / extreme;
-      float xq[kSub], qq[kSub];
-      for (uint32_t i = 0; i < kSub; ++i) {
-        const float code = code_of(x[i] * inverse, kLeastCode, kMostCode);
-        xq[i] = x[i] * code;
-        qq[i] = code * code;
-      }
-      const float dot = sum_of(xq), square = sum_of(qq);
-      if (square == 0 || dot * dot <= best_gain * square) continue;
-      best_gain = dot * dot / square;
-      best_scale = dot / square;
+    for (int step = -kSteps; step <= kSteps; ++step) {
+      const auto [xq, qq] = sums(x, (kLeastCode + 0.1f * static_cast<float>(step)) / extreme);
+      if (!(xq * xq > best_gain * qq)) continue;  // nor for a NaN, from weights too small to have an inverse
+      best_gain = xq * xq / qq;
+      best_scale = xq / qq;
     }
     return best_scale;
-  }
-
-  SubFit fit_sub(const float *x, float scale) const {
-    SubFit found;
-    const float inverse = scale != 0 ? 1 / scale : 0;
-    float squares[kSub];
-    for (uint32_t i = 0; i < kSub; ++i) {
-      found.codes[i] = code_of(x[i] * inverse, kLeastCode, kMostCode);
-      const float rest = x[i] - scale * found.codes[i];
-      squares[i] = rest * rest;
-    }
-    found.error = sum_of(squares);
-    return found;
   }
 
   // Whether d, as halves hold it, gave a better block than the best so far.
@@ -100,6 +102,7 @@ class Search {
     return is_better;
   }
 
+  // Each sub-block takes the integer near its real scale that serves it best.
   Candidate with_d(float held) const {
     Candidate candidate;
     const float d = held / unit_;
@@ -108,35 +111,33 @@ class Search {
     candidate.error = 0;
     for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
       const float near = d != 0 ? code_of(real_scales_[sub] / d, kLeastScale, kMostScale) : 0;
-      for (float scale = near - 1; scale <= near + 1; ++scale) {
-        if (scale < kLeastScale || scale > kMostScale) continue;
-        const SubFit found = fit_sub(x_ + sub * kSub, d * scale);
-        if (!(found.error < candidate.subs[sub].error)) continue;
-        candidate.subs[sub] = found;
+      float least = kInfinity;
+      for (float scale = std::max(near - 1, kLeastScale); scale <= std::min(near + 1, kMostScale); ++scale) {
+        const float found = error(x_ + sub * kSubLanes, d * scale);
+        if (!(found < least)) continue;
+        least = found;
         candidate.scales[sub] = scale;
       }
-      candidate.error += candidate.subs[sub].error;
+      candidate.error += least;
     }
     return candidate;
   }
 
-  // Of the best block with its codes and scales held.
+  // The best d for the best block's codes and scales.
   float best_d() const {
-    float dot = 0, square = 0;
+    const float d = best_.d / unit_;
+    float xq = 0, qq = 0;
     for (uint32_t sub = 0; sub < kSubBlocks; ++sub) {
-      float xq[kSub], qq[kSub];
-      for (uint32_t i = 0; i < kSub; ++i) {
-        xq[i] = x_[sub * kSub + i] * best_.subs[sub].codes[i];
-        qq[i] = best_.subs[sub].codes[i] * best_.subs[sub].codes[i];
-      }
       const float scale = best_.scales[sub];
-      dot += scale * sum_of(xq);
-      square += scale * scale * sum_of(qq);
+      if (d * scale == 0) continue;
+      const Sums found = sums(x_ + sub * kSubLanes, 1 / (d * scale));
+      xq += scale * found.xq;
+      qq += scale * scale * found.qq;
     }
-    return square != 0 ? dot / square : 0;
+    return qq != 0 ? xq / qq : 0;
   }
 
-  const float *x_;
+  const Lanes *x_;
   float unit_;
   float real_scales_[kSubBlocks];
   Candidate best_;
@@ -153,7 +154,10 @@ typename Packing::Block fit(const float *weights) {
   block.d = best.d;
   if (std::isinf(best.d)) return block;
   for (uint32_t sub = 0; sub < kSubBlocks; ++sub) block.scales[sub] = static_cast<int8_t>(best.scales[sub]);
-  for (uint32_t i = 0; i < kSuperBlock; ++i) block.codes[i] = static_cast<int8_t>(best.subs[i / kSub].codes[i % kSub]);
+  for (uint32_t i = 0; i < kSuperBlock; ++i) {
+    const float scale = best.d / normalised.unit * best.scales[i / kSub];
+    block.codes[i] = static_cast<int8_t>(Search<Packing>::codes(normalised.x[i / kLanes], scale)[i % kLanes]);
+  }
   return block;
 }
 

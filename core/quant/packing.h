@@ -8,31 +8,34 @@ namespace bonsai::quant {
 
 // Codes of kBits, interleaved by runs: the first kRun codes are the lowest bits of kRun bytes, the next kRun codes the
 // next bits of the same bytes, and so on until these bytes are full. ggml packs so, because one vector load then yields
-// kRun codes of one run with a shift and a mask.
+// kRun codes of one run with a shift and a mask. `n` is a multiple of what kRun bytes hold.
 template <uint32_t kBits, uint32_t kRun>
 struct Interleaved {
   static constexpr uint32_t kRuns = 8 / kBits;  // that share kRun bytes
   static constexpr uint32_t kMask = (1u << kBits) - 1;
 
-  // Ors `n` codes, shifted left by `shift`, into `codes`: the parts of a code may lie in different places.
+  // Ors the codes, shifted left by `shift`, into `codes`: the parts of a code may lie in different places.
   static void unpack(const std::byte *packed, uint8_t *codes, uint32_t n, uint32_t shift = 0) {
-    for (uint32_t i = 0; i < n; ++i) {
-      const auto bits = std::to_integer<uint32_t>(packed[byte_of(i)]) >> shift_of(i);
-      codes[i] = static_cast<uint8_t>(codes[i] | (bits & kMask) << shift);
+    for (; n > 0; n -= kRun * kRuns, packed += kRun) {
+      for (uint32_t run = 0; run < kRuns; ++run, codes += kRun) {
+        for (uint32_t i = 0; i < kRun; ++i) {
+          const auto code = std::to_integer<uint32_t>(packed[i]) >> run * kBits & kMask;
+          codes[i] = static_cast<uint8_t>(codes[i] | code << shift);
+        }
+      }
     }
   }
 
   // The inverse: kBits of each code, from bit `shift` on. Writes n * kBits / 8 bytes.
   static void pack(const uint8_t *codes, std::byte *packed, uint32_t n, uint32_t shift = 0) {
-    for (uint32_t i = 0; i < n * kBits / 8; ++i) packed[i] = std::byte{0};
-    for (uint32_t i = 0; i < n; ++i) {
-      packed[byte_of(i)] |= static_cast<std::byte>(((codes[i] >> shift) & kMask) << shift_of(i));
+    for (; n > 0; n -= kRun * kRuns, packed += kRun, codes += kRun * kRuns) {
+      for (uint32_t i = 0; i < kRun; ++i) {
+        uint32_t bits = 0;
+        for (uint32_t run = 0; run < kRuns; ++run) bits |= (codes[run * kRun + i] >> shift & kMask) << run * kBits;
+        packed[i] = static_cast<std::byte>(bits);
+      }
     }
   }
-
- private:
-  static constexpr uint32_t byte_of(uint32_t i) { return i / (kRun * kRuns) * kRun + i % kRun; }
-  static constexpr uint32_t shift_of(uint32_t i) { return i / kRun % kRuns * kBits; }
 };
 
 // Codes 0, 1 and 2 as digits of a byte in base 3, up to five of them. A byte holds the digits as a fraction, ceil(256 *

@@ -4,12 +4,11 @@
 #include <bit>
 #include <cmath>
 
+#include "core/quant/packing.h"
 #include "core/quant/rounding.h"
 
 namespace bonsai::quant {
 namespace {
-
-using TwoBitCodes = Interleaved<2, 32>;
 
 template <class Codec>
 void decode_ternary(const std::byte *block, float *weights) {
@@ -32,17 +31,44 @@ void encode_ternary(const float *weights, std::byte *block) {
   store_half(block + Codec::kScaleAt, d);
 }
 
+// The three sections of codes in base 3.
+template <uint32_t kGroup>
+struct Sections {
+  using First = Trits<5, kGroup / 8>;
+  using Second = Trits<5, kGroup / 16>;
+  using Third = Trits<4, kGroup / 64>;
+  static constexpr uint32_t kSecondAt = kGroup / 8, kThirdAt = kSecondAt + kGroup / 16;  // bytes
+  static constexpr uint32_t kSecondCode = First::kCodes, kThirdCode = kSecondCode + Second::kCodes;
+  static_assert(kThirdCode + Third::kCodes == kGroup);
+};
+
 }  // namespace
 
-void TQ2_0::unpack(const std::byte *block, uint8_t *codes) { TwoBitCodes::unpack(block, codes, kWeights); }
-void TQ2_0::pack(const uint8_t *codes, std::byte *block) { TwoBitCodes::pack(codes, block, kWeights); }
-void TQ2_0::decode(const std::byte *block, float *weights) { decode_ternary<TQ2_0>(block, weights); }
-void TQ2_0::encode(const float *weights, std::byte *block) { encode_ternary<TQ2_0>(weights, block); }
+template <uint32_t kGroup, uint32_t kRun, bool kScaleFirst>
+void TwoBit<kGroup, kRun, kScaleFirst>::unpack(const std::byte *block, uint8_t *codes) {
+  Interleaved<2, kRun>::unpack(block + kCodesAt, codes, kGroup);
+}
 
-uint64_t TQ2_0::count_code3(const std::byte *block) {
+template <uint32_t kGroup, uint32_t kRun, bool kScaleFirst>
+void TwoBit<kGroup, kRun, kScaleFirst>::pack(const uint8_t *codes, std::byte *block) {
+  Interleaved<2, kRun>::pack(codes, block + kCodesAt, kGroup);
+}
+
+template <uint32_t kGroup, uint32_t kRun, bool kScaleFirst>
+void TwoBit<kGroup, kRun, kScaleFirst>::decode(const std::byte *block, float *weights) {
+  decode_ternary<TwoBit>(block, weights);
+}
+
+template <uint32_t kGroup, uint32_t kRun, bool kScaleFirst>
+void TwoBit<kGroup, kRun, kScaleFirst>::encode(const float *weights, std::byte *block) {
+  encode_ternary<TwoBit>(weights, block);
+}
+
+template <uint32_t kGroup, uint32_t kRun, bool kScaleFirst>
+uint64_t TwoBit<kGroup, kRun, kScaleFirst>::count_code3(const std::byte *block) {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < kScaleAt; i += 8) {
-    const auto codes = load<uint64_t>(block + i);
+  for (uint32_t i = 0; i < kGroup / 4; i += 8) {
+    const auto codes = load<uint64_t>(block + kCodesAt + i);
     count += static_cast<uint64_t>(std::popcount(codes & (codes >> 1) & 0x5555555555555555u));
   }
   return count;
@@ -50,22 +76,18 @@ uint64_t TQ2_0::count_code3(const std::byte *block) {
 
 template <uint32_t kGroup>
 void BaseThree<kGroup>::unpack(const std::byte *block, uint8_t *codes) {
-  using Long = Trits<5, kGroup / 8>;
-  using Short = Trits<5, kGroup / 16>;
-  using Rest = Trits<4, kGroup / 64>;
-  Long::unpack(block, codes);
-  Short::unpack(block + kGroup / 8, codes + Long::kCodes);
-  Rest::unpack(block + kGroup / 16 * 3, codes + Long::kCodes + Short::kCodes);
+  using Parts = Sections<kGroup>;
+  Parts::First::unpack(block, codes);
+  Parts::Second::unpack(block + Parts::kSecondAt, codes + Parts::kSecondCode);
+  Parts::Third::unpack(block + Parts::kThirdAt, codes + Parts::kThirdCode);
 }
 
 template <uint32_t kGroup>
 void BaseThree<kGroup>::pack(const uint8_t *codes, std::byte *block) {
-  using Long = Trits<5, kGroup / 8>;
-  using Short = Trits<5, kGroup / 16>;
-  using Rest = Trits<4, kGroup / 64>;
-  Long::pack(codes, block);
-  Short::pack(codes + Long::kCodes, block + kGroup / 8);
-  Rest::pack(codes + Long::kCodes + Short::kCodes, block + kGroup / 16 * 3);
+  using Parts = Sections<kGroup>;
+  Parts::First::pack(codes, block);
+  Parts::Second::pack(codes + Parts::kSecondCode, block + Parts::kSecondAt);
+  Parts::Third::pack(codes + Parts::kThirdCode, block + Parts::kThirdAt);
 }
 
 template <uint32_t kGroup>
@@ -78,7 +100,10 @@ void BaseThree<kGroup>::encode(const float *weights, std::byte *block) {
   encode_ternary<BaseThree>(weights, block);
 }
 
-template struct BaseThree<256>;
+template struct TwoBit<128, 1, true>;
+template struct TwoBit<64, 1, true>;
+template struct TwoBit<256, 32, false>;
 template struct BaseThree<128>;
+template struct BaseThree<256>;
 
 }  // namespace bonsai::quant

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/quant/transcode.h"
 #include "host/backend/registry.h"
-#include "host/runtime/transcode.h"
 
 namespace bonsai::host {
 
@@ -73,14 +73,9 @@ class Uploader {
     std::vector<std::vector<std::byte>> transcoded;
     std::vector<std::string_view> names;
     for (const gguf::Tensor *tensor : tensors) {
-      const auto format = format_for(*tensor, uses);
-      if (!format) return tl::unexpected(format.error());
-      std::span<const std::byte> data = tensor->data;
-      if (*format != tensor->format) {
-        transcoded.push_back(transcode(data, tensor->format, *format));
-        data = transcoded.back();
-      }
-      parts.push_back({static_cast<bonsai_dtype>(*format), tensor->rows(), data});
+      const auto part = part_for(*tensor, uses, transcoded);
+      if (!part) return tl::unexpected(part.error());
+      parts.push_back(*part);
       names.push_back(tensor->name);
     }
     const std::string name = fmt::format("{}", fmt::join(names, "+"));
@@ -103,14 +98,25 @@ class Uploader {
     return {};
   }
 
-  // The tensor's own format if the device takes it for `uses`, else the first that holds the same values.
-  BackendResult<quant::Format> format_for(const gguf::Tensor &tensor, bonsai_weight_use uses) {
-    std::vector<quant::Format> choices = {tensor.format};
-    for (const quant::Format target : lossless_targets(tensor.format)) choices.push_back(target);
-    for (const quant::Format format : choices) {
-      const auto served = uses_of(format);
-      if (!served) return tl::unexpected(served.error());
-      if ((*served & uses) == uses) return format;
+  // The tensor as it is if the device takes its format for `uses`, else in the first format that the device takes and
+  // that holds the same values; such a copy is added to `transcoded`.
+  BackendResult<Weight::Part> part_for(const gguf::Tensor &tensor, bonsai_weight_use uses,
+                                       std::vector<std::vector<std::byte>> &transcoded) {
+    const auto served = uses_of(tensor.format);
+    if (!served) return tl::unexpected(served.error());
+    if ((*served & uses) == uses) {
+      return Weight::Part{static_cast<bonsai_dtype>(tensor.format), tensor.rows(), tensor.data};
+    }
+    for (const quant::Format format : quant::lossless_targets(tensor.format)) {
+      const auto target_served = uses_of(format);
+      if (!target_served) return tl::unexpected(target_served.error());
+      const quant::FormatTraits &target = quant::traits(format);
+      if ((*target_served & uses) != uses || tensor.columns() % target.block_weights != 0) continue;
+      const size_t n = tensor.rows() * tensor.columns();
+      std::vector<std::byte> copy(quant::row_bytes(target, n));
+      if (!quant::transcode(tensor.format, format, tensor.data.data(), copy.data(), n)) continue;
+      transcoded.push_back(std::move(copy));
+      return Weight::Part{static_cast<bonsai_dtype>(format), tensor.rows(), transcoded.back()};
     }
     return tl::unexpected(
         BackendError{BONSAI_UNSUPPORTED, fmt::format("{}: the backend '{}' does not take {}", tensor.name,

@@ -24,7 +24,7 @@ struct DeviceLayer {
 // Uploaded once, shared by every executor on the device. Model and device must outlive it.
 class DeviceModel {
  public:
-  // A dtype that the device does not take is transcoded if that is lossless (host/runtime/transcode.h); otherwise the
+  // A dtype that the device does not take is transcoded if that is lossless (core/quant/transcode.h); otherwise the
   // error is BONSAI_UNSUPPORTED and names the tensor and the type. Pages of the file that the backend copied are
   // released.
   static BackendResult<std::unique_ptr<DeviceModel>> upload(const model::Model &model, Device &device,

@@ -40,6 +40,7 @@ std::vector<float> decode(const FormatTraits &format, const std::vector<std::byt
 class EveryFormat : public testing::TestWithParam<FormatTraits> {
  protected:
   const FormatTraits &format() const { return GetParam(); }
+  bool block_is_one_bit() const { return format().format == Format::kQ1_0_G128; }
 };
 
 // Formats whose encoder searches for scales: it may find another way to write the same weights.
@@ -104,6 +105,46 @@ TEST_P(EveryFormat, EncodesEveryFloatWithinItsBlocks) {
   std::vector<std::byte> blocks(bytes + 8, std::byte{0xA5});
   format().encode(weights.data(), blocks.data(), weights.size());
   for (size_t i = bytes; i < blocks.size(); ++i) EXPECT_EQ(blocks[i], std::byte{0xA5});
+}
+
+// Weights of very different sizes in a block, next to nothing beside something: still every code is a number.
+TEST_P(EveryFormat, VanishingWeightsStayNearZero) {
+  std::vector<float> weights(kColumns, 0.0f);
+  for (size_t i = 0; i < kColumns; ++i) weights[i] = std::ldexp(i % 3 == 0 ? -1.0f : 1.0f, -static_cast<int>(i % 150));
+  for (size_t i = 64; i < 128; ++i) weights[i] = i % 2 == 0 ? 1e-45f : -1e-45f;
+  const std::vector<float> decoded = decode(format(), encode(format(), weights));
+  for (size_t i = 0; i < kColumns; ++i) {
+    ASSERT_LE(std::fabs(decoded[i]), 1.2f) << i;
+    if (block_is_one_bit()) continue;
+    EXPECT_NEAR(decoded[i], weights[i], 0.51f) << i;
+  }
+}
+
+// Scales are halves (Q8_K: a float), so small ones are coarse and vanish in the end; the error stays below the least
+// of them, or below what the format loses anyway.
+TEST_P(EveryFormat, SmallWeightsAreKeptAsWellAsAHalfCan) {
+  constexpr float kLeastHalf = 0x1p-24f;
+  for (float size = 1e-2f; size > 1e-10f; size /= 3) {
+    std::vector<float> weights = random_weights(7);
+    for (float &weight : weights) weight *= size;
+    const std::vector<float> decoded = decode(format(), encode(format(), weights));
+    for (size_t i = 0; i < kColumns; ++i) {
+      ASSERT_LE(std::fabs(decoded[i] - weights[i]), 1.01f * size + 32 * kLeastHalf) << size;
+    }
+  }
+}
+
+// What is too large for a half scale is told by infinite blocks, not made smaller: `bonsai validate` sees it. FP8
+// saturates as its specification says (fp8_test.cpp), and wide formats have no such bound.
+TEST_P(EveryFormat, ScalesBeyondAHalfAreInfinite) {
+  const bool bounded = format().block_weights > 1 && format().format != Format::kQ8_K;
+  if (!bounded || format().format == Format::kF8_E4M3 || format().format == Format::kF8_E5M2) return;
+  std::vector<float> weights = random_weights(8);
+  for (float &weight : weights) weight *= 1e30f;
+  const uint64_t n_blocks = kColumns / format().block_weights;
+  EXPECT_EQ(format().count_nonfinite(encode(format(), weights).data(), kColumns), n_blocks);
+  for (float &weight : weights) weight *= 6e4f / 1e30f;
+  EXPECT_EQ(format().count_nonfinite(encode(format(), weights).data(), kColumns), 0u);
 }
 
 // Every bit pattern decodes; the counter of non-finite blocks sees exactly the blocks that decode to something else

@@ -1,47 +1,12 @@
 // From tensors to weights: what is stacked, transcoded, looked up by the host, and refused.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
-
-#include "host/runtime/transcode.h"
 #include "tests/host/runtime/rig.h"
 
 namespace bonsai::test {
 namespace {
 
 using quant::Format;
-
-std::vector<float> decode(const std::vector<std::byte> &blocks, Format format) {
-  const quant::FormatTraits &traits = quant::traits(format);
-  std::vector<float> weights(blocks.size() / traits.block_bytes * traits.block_weights);
-  traits.decode(blocks.data(), weights.data(), weights.size());
-  return weights;
-}
-
-// Bytes of any value: every code and every scale, NaNs included, must come through.
-TEST(Transcode, ChangesNoWeight) {
-  std::mt19937 random(1);
-  size_t n_pairs = 0;
-  for (const quant::FormatTraits &from : quant::formats()) {
-    for (const Format to : host::lossless_targets(from.format)) {
-      ++n_pairs;
-      std::vector<std::byte> blocks(size_t{from.block_bytes} * 5000);
-      for (std::byte &byte : blocks) byte = static_cast<std::byte>(random());
-      const auto before = decode(blocks, from.format), after = decode(host::transcode(blocks, from.format, to), to);
-      ASSERT_EQ(before.size(), after.size());
-      EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)), 0) << from.name;
-    }
-  }
-  EXPECT_EQ(n_pairs, 3u);
-}
-
-// Two neighbouring groups of 64 may have different scales: one block of 128 cannot hold them.
-TEST(Transcode, IsNotOfferedWhereItCouldLose) {
-  EXPECT_TRUE(host::lossless_targets(Format::kQ2_0_G64).empty());
-  EXPECT_TRUE(host::lossless_targets(Format::kF32).empty());
-  EXPECT_TRUE(host::lossless_targets(Format::kQ8_0).empty());
-}
 
 class Upload : public testing::Test {
  protected:

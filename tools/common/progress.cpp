@@ -43,10 +43,15 @@ void ProgressBar::update(uint64_t done) {
 }
 
 void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = note_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  struct sigaction note {};
+  note.sa_handler = note_signal;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction current {};
+    sigaction(signal, nullptr, &current);
+    if (current.sa_handler != SIG_IGN)
+      sigaction(signal, &note, nullptr);  // nohup's and a background job's choice stays
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() { return received_signal != 0; }

@@ -9,6 +9,7 @@
 
 #include "core/gguf/writer.h"
 #include "core/text/tokenizer.h"
+#include "tools/common/formats.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
 
@@ -21,24 +22,6 @@ constexpr uint64_t kPieceWeights = 1 << 20;  // converted at a time: 4 MiB of fl
 
 std::string inside(const Request &request, std::string_view file) {
   return (fs::path(request.directory) / file).string();
-}
-
-// llama.cpp's general.file_type, for the formats that it has a number for.
-std::optional<uint32_t> file_type(quant::Format format) {
-  switch (format) {
-    case quant::Format::kF32:
-      return 0;
-    case quant::Format::kF16:
-      return 1;
-    case quant::Format::kQ4_0:
-      return 2;
-    case quant::Format::kQ8_0:
-      return 7;
-    case quant::Format::kBF16:
-      return 32;
-    default:
-      return std::nullopt;
-  }
 }
 
 std::string default_name(const std::string &directory) {
@@ -67,7 +50,7 @@ void write_config(const Request &request, const model::Config &config, gguf::Wri
   writer.set_string("general.architecture", "qwen3");
   writer.set_string("general.name", request.name.empty() ? default_name(request.directory) : request.name);
   writer.set_uint32("general.quantization_version", 2);
-  if (auto type = file_type(request.type->format)) writer.set_uint32("general.file_type", *type);
+  if (auto type = tools::file_type(request.type->format)) writer.set_uint32("general.file_type", *type);
   writer.set_uint32("qwen3.block_count", config.layers);
   writer.set_uint32("qwen3.context_length", config.context);
   writer.set_uint32("qwen3.embedding_length", config.hidden);

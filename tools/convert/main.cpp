@@ -5,6 +5,7 @@
 #include <exception>
 #include <iostream>
 
+#include "tools/common/formats.h"
 #include "tools/common/progress.h"
 #include "tools/convert/convert.h"
 
@@ -15,19 +16,11 @@ namespace {
 
 constexpr int kFailure = 1, kUsage = 2;
 
-std::string type_names() {
-  std::string names;
-  for (const quant::FormatTraits &format : quant::formats()) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", format.name);
-  }
-  return names;
-}
-
 po::options_description describe_options() {
   po::options_description options("Options");
   auto add = options.add_options();
   add("help,h", "this text");
-  add("type", po::value<std::string>()->required(), ("format of every matrix: " + type_names()).c_str());
+  add("type", po::value<std::string>()->required(), ("format of every matrix: " + tools::format_names()).c_str());
   add("name", po::value<std::string>()->default_value(""), "the model's name in the file (default: the directory's)");
   return options;
 }
@@ -77,7 +70,7 @@ int parse_and_run(int argc, char **argv) {
   convert::Request request{given["directory"].as<std::string>(), given["output"].as<std::string>(),
                            given["name"].as<std::string>(), quant::find_format(type)};
   if (!request.type) {
-    std::cerr << "bonsai-convert: --type: expected one of " << type_names() << "; found '" << type << "'\n";
+    std::cerr << "bonsai-convert: --type: expected one of " << tools::format_names() << "; found '" << type << "'\n";
     return kUsage;
   }
   return run(request);

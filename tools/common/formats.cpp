@@ -1,0 +1,53 @@
+#include "tools/common/formats.h"
+
+#include <fmt/format.h>
+
+namespace bonsai::tools {
+
+std::string format_names() {
+  std::string names;
+  for (const quant::FormatTraits &format : quant::formats()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", format.name);
+  }
+  return names;
+}
+
+// Of the K-quants' numbers, those of the variants without larger types mixed in ("S").
+std::optional<uint32_t> file_type(quant::Format format) {
+  switch (format) {
+    case quant::Format::kF32:
+      return 0;
+    case quant::Format::kF16:
+      return 1;
+    case quant::Format::kQ4_0:
+      return 2;
+    case quant::Format::kQ4_1:
+      return 3;
+    case quant::Format::kQ8_0:
+      return 7;
+    case quant::Format::kQ5_0:
+      return 8;
+    case quant::Format::kQ5_1:
+      return 9;
+    case quant::Format::kQ2_K:
+      return 10;
+    case quant::Format::kQ3_K:
+      return 11;
+    case quant::Format::kQ4_K:
+      return 14;
+    case quant::Format::kQ5_K:
+      return 16;
+    case quant::Format::kQ6_K:
+      return 18;
+    case quant::Format::kBF16:
+      return 32;
+    case quant::Format::kTQ1_0:
+      return 36;
+    case quant::Format::kTQ2_0:
+      return 37;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace bonsai::tools

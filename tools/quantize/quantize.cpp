@@ -1,0 +1,141 @@
+#include "tools/quantize/quantize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/gguf/file.h"
+#include "core/gguf/writer.h"
+#include "tools/common/formats.h"
+#include "tools/quantize/plan.h"
+#include "tools/quantize/recode.h"
+
+namespace bonsai::quantize {
+namespace {
+
+constexpr uint64_t kPieceWeights = 1 << 20;  // recoded at a time, and then written: at most 4 MiB
+constexpr std::string_view kSplitCount = "split.count";
+
+bool is_float(quant::Format format) {
+  return format == quant::Format::kF32 || format == quant::Format::kF16 || format == quant::Format::kBF16;
+}
+
+Result<void> check_input(const gguf::File &file) {
+  if (file.tensors().empty()) return fail("{}: has no tensors", file.path());
+  const gguf::Value *count = file.find(kSplitCount);
+  const auto parts = count != nullptr ? count->as_uint() : std::nullopt;
+  if (parts > 1)
+    return fail("{}: {} is {}: one part of a model, expected all in one file", file.path(), kSplitCount, *parts);
+  return {};
+}
+
+// What describes the input as a file, not the model.
+bool describes_the_file(std::string_view key) {
+  return key == "general.file_type" || key.starts_with("split.") || key.starts_with("quantize.");
+}
+
+// The format that most of the matrices' weights have.
+quant::Format prevailing_format(std::span<const PlannedTensor> plan) {
+  std::map<quant::Format, uint64_t> weights;
+  for (const PlannedTensor &tensor : plan) {
+    if (tensor.source->shape.size() > 1) weights[tensor.format->format] += tensor.weights();
+  }
+  const auto most = std::max_element(weights.begin(), weights.end(),
+                                     [](const auto &a, const auto &b) { return a.second < b.second; });
+  return most == weights.end() ? quant::Format::kF32 : most->first;
+}
+
+void write_metadata(const gguf::File &file, std::span<const PlannedTensor> plan, gguf::Writer &writer) {
+  for (const auto &[key, value] : file.metadata()) {
+    if (!describes_the_file(key)) writer.set_value(key, value);
+  }
+  writer.set_uint32("general.quantization_version", 2);
+  if (const auto type = tools::file_type(prevailing_format(plan))) writer.set_uint32("general.file_type", *type);
+}
+
+// Takes the tensors through a Recoder in turn, and keeps what there is to tell about them.
+class Streamer {
+ public:
+  Streamer(const gguf::File &file, bool requantize, gguf::Writer &writer, const Progress &progress, uint64_t total)
+      : file_(file), requantize_(requantize), writer_(writer), progress_(progress), total_(total) {}
+
+  Result<void> stream(const PlannedTensor &tensor) {
+    const quant::FormatTraits &from = quant::traits(tensor.source->format);
+    const bool quantised = !is_float(from.format);
+    Recoder recoder(*tensor.source, *tensor.format, quantised && !requantize_);
+    const uint64_t weights = tensor.weights();
+    for (uint64_t begin = 0; begin < weights; begin += kPieceWeights) {
+      if (!progress_(done_, total_)) return fail("interrupted, nothing was written");
+      const uint64_t count = std::min(kPieceWeights, weights - begin);
+      const auto blocks = recoder.recode(begin, count);
+      if (!blocks) return fail("{}: {}", file_.path(), blocks.error().message);
+      if (const auto written = writer_.write(*blocks); !written) return written;
+      if (file_.mapping() != nullptr) {
+        const size_t from_byte = quant::row_bytes(from, begin);
+        file_.mapping()->release(tensor.source->data.subspan(from_byte, quant::row_bytes(from, count)));
+      }
+      done_ += count;
+    }
+    const ErrorSums &sums = recoder.sums();
+    if (quantised && sums.changed) ++losses_[{from.name, tensor.format->name}];
+    errors_.push_back({std::string(tensor.source->name), &from, tensor.format, sums.relative_rms(), sums.max_absolute});
+    return {};
+  }
+
+  void finish(Report &report) {
+    for (const auto &[formats, tensors] : losses_) {
+      report.notices.push_back(fmt::format("{} {} {} already and lost more as {}", tensors,
+                                           tensors == 1 ? "tensor was" : "tensors were", formats.first,
+                                           formats.second));
+    }
+    report.tensors = std::move(errors_);
+  }
+
+ private:
+  const gguf::File &file_;
+  bool requantize_;
+  gguf::Writer &writer_;
+  const Progress &progress_;
+  uint64_t total_, done_ = 0;
+  // Tensors that were quantised already and changed, by the formats that they had and got.
+  std::map<std::pair<std::string_view, std::string_view>, uint64_t> losses_;
+  std::vector<TensorError> errors_;
+};
+
+}  // namespace
+
+Result<Report> quantize(const Request &request, const Progress &progress) {
+  const auto file = gguf::File::open(request.input);
+  if (!file) return tl::unexpected(file.error());
+  if (const auto checked = check_input(*file); !checked) return tl::unexpected(checked.error());
+  Report report;
+  report.notices = file->warnings();
+  const std::vector<PlannedTensor> plan = plan_tensors(*file, request, report.notices);
+
+  auto writer = gguf::Writer::create(request.output);
+  if (!writer) return tl::unexpected(writer.error());
+  write_metadata(*file, plan, *writer);
+  uint64_t total = 0;
+  for (const PlannedTensor &tensor : plan) {
+    const auto added = writer->add_tensor(tensor.source->name, tensor.source->shape, tensor.format->format);
+    if (!added) return tl::unexpected(added.error());
+    total += tensor.weights();
+  }
+  if (const auto begun = writer->begin_data(); !begun) return tl::unexpected(begun.error());
+
+  Streamer streamer(*file, request.requantize, *writer, progress, total);
+  for (const PlannedTensor &tensor : plan) {
+    if (const auto done = streamer.stream(tensor); !done) return tl::unexpected(done.error());
+  }
+  progress(total, total);
+  if (const auto finished = writer->finish(); !finished) return tl::unexpected(finished.error());
+  streamer.finish(report);
+  return report;
+}
+
+}  // namespace bonsai::quantize

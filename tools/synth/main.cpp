@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include <boost/program_options.hpp>
-#include <cstdio>
+#include <exception>
 #include <iostream>
 
+#include "tools/common/formats.h"
 #include "tools/common/progress.h"
 #include "tools/synth/synthesise.h"
 
@@ -26,26 +27,37 @@ po::options_description describe_options() {
   auto add = options.add_options();
   add("help,h", "this text");
   add("shape", po::value<std::string>()->required(), ("one of " + shape_names()).c_str());
-  add("type", po::value<std::string>()->required(), "format of every matrix: Q1_0_G128, TQ2_0_G128, F16, ...");
+  add("type", po::value<std::string>()->required(), ("format of every matrix: " + tools::format_names()).c_str());
   add("untied", "give the head a matrix of its own (8b has one in any case)");
   add("yarn", po::value<double>(), "stretch the context by this factor with YaRN");
   add("yarn-original", po::value<uint32_t>()->default_value(16384), "the context that --yarn stretches");
   add("vocab-from", po::value<std::string>(), "copy the tokenizer of this GGUF file; else one token for each byte");
   add("seed", po::value<uint64_t>()->default_value(1), "the same seed gives the same file");
-  add("output", po::value<std::string>()->required(), "the file to write");
   return options;
+}
+
+po::variables_map parse(int argc, char **argv, const po::options_description &visible) {
+  po::options_description all;
+  all.add(visible);
+  all.add_options()("output", po::value<std::string>()->required());
+  po::positional_options_description positional;
+  positional.add("output", 1);
+  po::variables_map given;
+  po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
+  if (!given.count("help")) po::notify(given);
+  return given;
 }
 
 Result<synth::Request> read_request(const po::variables_map &given) {
   synth::Request request;
   const auto &shape_name = given["shape"].as<std::string>();
   const synth::Shape *shape = synth::find_shape(shape_name);
-  if (!shape) return fail("--shape: expected one of {}, found '{}'", shape_names(), shape_name);
+  if (!shape) return fail("--shape: expected one of {}; found '{}'", shape_names(), shape_name);
   request.shape = *shape;
   if (given.count("untied")) request.shape.tied = false;
   const auto &type = given["type"].as<std::string>();
   const quant::FormatTraits *format = quant::find_format(type);
-  if (!format) return fail("--type: '{}' is not a format that bonsai-synth knows", type);
+  if (!format) return fail("--type: expected one of {}; found '{}'", tools::format_names(), type);
   request.format = format->format;
   if (given.count("yarn")) {
     request.yarn_factor = given["yarn"].as<double>();
@@ -80,31 +92,31 @@ int run(const synth::Request &request) {
   return tools::interrupted() ? tools::interrupted_exit_code() : kFailure;
 }
 
+int parse_and_run(int argc, char **argv) {
+  const po::options_description options = describe_options();
+  const po::variables_map given = parse(argc, argv, options);
+  if (given.count("help")) {
+    std::cout << "Usage: bonsai-synth --shape SHAPE --type TYPE [options] OUT.gguf\n"
+                 "Writes a Qwen3 model with random weights in a real model's shape.\n\n"
+              << options;
+    return 0;
+  }
+  const auto request = read_request(given);
+  if (request) return run(*request);
+  std::cerr << "bonsai-synth: " << request.error().message << '\n';
+  return kUsage;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
-  const po::options_description options = describe_options();
-  po::positional_options_description positional;
-  positional.add("output", 1);
   try {
-    po::variables_map given;
-    po::store(po::command_line_parser(argc, argv).options(options).positional(positional).run(), given);
-    if (given.count("help")) {
-      std::cout << "Usage: bonsai-synth --shape SHAPE --type TYPE [options] OUT.gguf\n"
-                   "Writes a Qwen3 model with random weights in a real model's shape.\n\n"
-                << options;
-      return 0;
-    }
-    po::notify(given);
-    auto request = read_request(given);
-    if (request) return run(*request);
-    std::cerr << "bonsai-synth: " << request.error().message << '\n';
-    return kUsage;
+    return parse_and_run(argc, argv);
   } catch (const po::error &error) {
     std::cerr << "bonsai-synth: " << error.what() << "; see bonsai-synth --help\n";
     return kUsage;
-  } catch (const std::bad_alloc &) {
-    std::cerr << "bonsai-synth: out of memory\n";
+  } catch (const std::exception &error) {  // out of memory, above all
+    std::cerr << "bonsai-synth: " << error.what() << '\n';
     return kFailure;
   }
 }

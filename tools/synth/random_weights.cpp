@@ -7,8 +7,8 @@
 namespace bonsai::synth {
 namespace {
 
-constexpr size_t kPicks = 4096;
-constexpr size_t kWeightsPerPick = 32;  // at least: single floats are copied in runs
+constexpr size_t kPoolWeights = size_t{1} << 17;  // few enough for the slowest encoder
+constexpr size_t kLeastWeightsPerPick = 32;       // single floats are copied in runs
 
 }  // namespace
 
@@ -22,8 +22,9 @@ uint64_t Random::next() {
 
 float Random::symmetric() { return static_cast<float>(static_cast<int64_t>(next() >> 40) - (1 << 23)) * 0x1p-23f; }
 
-WeightPool::WeightPool(const quant::FormatTraits &format, float standard_deviation, uint64_t seed) : picks_(kPicks) {
-  const size_t pick_weights = std::max<size_t>(format.block_weights, kWeightsPerPick);
+WeightPool::WeightPool(const quant::FormatTraits &format, float standard_deviation, uint64_t seed) {
+  const size_t pick_weights = std::max<size_t>(format.block_weights, kLeastWeightsPerPick);
+  picks_ = kPoolWeights / pick_weights;
   pick_bytes_ = quant::row_bytes(format, pick_weights);
   const float range = standard_deviation * std::sqrt(3.0f);  // a uniform distribution's half width
   Random random(seed);

@@ -22,7 +22,7 @@ class Random {
   uint64_t state_;
 };
 
-// A few thousand encoded blocks of weights drawn uniformly with the given standard deviation. Rows are filled with
+// A hundred thousand encoded weights drawn uniformly with the given standard deviation. Rows are filled with
 // random picks from them, so that every format, however intricate its encoder, fills as fast as it copies.
 class WeightPool {
  public:

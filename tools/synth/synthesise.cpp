@@ -143,7 +143,7 @@ class PoolCache {
     const auto key = std::pair(format, deviation);
     auto found = pools_.find(key);
     if (found == pools_.end()) {
-      found = pools_.try_emplace(key, quant::traits(format), deviation, seed_ + pools_.size()).first;
+      found = pools_.try_emplace(key, quant::traits(format), deviation, Random(seed_ + pools_.size()).next()).first;
     }
     return found->second;
   }
@@ -175,7 +175,7 @@ class TensorFiller {
       if (auto written = writer_.write(buffer_); !written) return written;
       left -= buffer_.size();
       done_ += buffer_.size();
-      if (!progress_(done_, total_)) return fail("interrupted; nothing was written");
+      if (!progress_(done_, total_)) return fail("interrupted, nothing was written");
     }
     return {};
   }

@@ -39,12 +39,14 @@ po::options_description describe_options() {
 po::variables_map parse(int argc, char **argv, const po::options_description &visible) {
   po::options_description all;
   all.add(visible);
-  all.add_options()("input", po::value<std::string>()->required())("output", po::value<std::string>()->required());
+  all.add_options()("input", po::value<std::string>())("output", po::value<std::string>());
   po::positional_options_description positional;
   positional.add("input", 1).add("output", 1);
   po::variables_map given;
   po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
-  if (!given.count("help")) po::notify(given);
+  if (given.count("help")) return given;
+  po::notify(given);
+  if (!given.count("output")) throw po::error("expected the file to read and the file to write");
   return given;
 }
 

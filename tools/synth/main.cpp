@@ -30,7 +30,7 @@ po::options_description describe_options() {
   add("type", po::value<std::string>()->required(), ("format of every matrix: " + tools::format_names()).c_str());
   add("untied", "give the head a matrix of its own (8b has one in any case)");
   add("yarn", po::value<double>(), "stretch the context by this factor with YaRN");
-  add("yarn-original", po::value<uint32_t>()->default_value(16384), "the context that --yarn stretches");
+  add("yarn-original", po::value<int64_t>()->default_value(16384), "the context that --yarn stretches");
   add("vocab-from", po::value<std::string>(), "copy the tokenizer of this GGUF file; else one token for each byte");
   add("seed", po::value<uint64_t>()->default_value(1), "the same seed gives the same file");
   return options;
@@ -39,13 +39,32 @@ po::options_description describe_options() {
 po::variables_map parse(int argc, char **argv, const po::options_description &visible) {
   po::options_description all;
   all.add(visible);
-  all.add_options()("output", po::value<std::string>()->required());
+  all.add_options()("output", po::value<std::string>());
   po::positional_options_description positional;
   positional.add("output", 1);
   po::variables_map given;
   po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
-  if (!given.count("help")) po::notify(given);
+  if (given.count("help")) return given;
+  po::notify(given);
+  if (!given.count("output")) throw po::error("expected the file to write");
   return given;
+}
+
+Result<void> read_yarn(const po::variables_map &given, synth::Request &request) {
+  const po::variable_value &original = given["yarn-original"];
+  if (!given.count("yarn")) {
+    if (!original.defaulted()) return fail("--yarn-original: expected --yarn too");
+    return {};
+  }
+  const auto factor = given["yarn"].as<double>();
+  const auto positions = original.as<int64_t>();
+  if (!(factor > 1 && factor <= 64)) return fail("--yarn: expected a factor above 1 and at most 64, found {}", factor);
+  if (positions < 128 || positions > (1 << 20)) {
+    return fail("--yarn-original: expected 128 to 1048576 positions, found {}", positions);
+  }
+  request.yarn_factor = factor;
+  request.yarn_original = static_cast<uint32_t>(positions);
+  return {};
 }
 
 Result<synth::Request> read_request(const po::variables_map &given) {
@@ -59,16 +78,7 @@ Result<synth::Request> read_request(const po::variables_map &given) {
   const quant::FormatTraits *format = quant::find_format(type);
   if (!format) return fail("--type: expected one of {}; found '{}'", tools::format_names(), type);
   request.format = format->format;
-  if (given.count("yarn")) {
-    request.yarn_factor = given["yarn"].as<double>();
-    request.yarn_original = given["yarn-original"].as<uint32_t>();
-    if (!(request.yarn_factor > 1 && request.yarn_factor <= 64)) {
-      return fail("--yarn: expected a factor above 1 and at most 64, found {}", request.yarn_factor);
-    }
-    if (request.yarn_original < 128 || request.yarn_original > (1u << 20)) {
-      return fail("--yarn-original: expected 128 to 1048576 positions, found {}", request.yarn_original);
-    }
-  }
+  if (const auto stretched = read_yarn(given, request); !stretched) return tl::unexpected(stretched.error());
   if (given.count("vocab-from")) request.vocabulary_file = given["vocab-from"].as<std::string>();
   request.seed = given["seed"].as<uint64_t>();
   request.output = given["output"].as<std::string>();

@@ -1,16 +1,15 @@
 // Promises of bonsai-convert: what the checkpoint says arrives in the file, or nothing does and one line says why.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
 #include "tests/tools/tiny_checkpoint.h"
+#include "tests/tools/tool.h"
 #include "tools/convert/convert.h"
 #include "tools/convert/safetensors.h"
 
@@ -18,24 +17,11 @@ namespace bonsai::convert {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Outcome;
 using test::TemporaryDirectory;
 using test::TinyCheckpoint;
 
-struct Outcome {
-  int exit_code;
-  std::string output, errors;
-};
-
-// Runs the program as a user would.
-Outcome run_program(const TemporaryDirectory &directory, const std::string &arguments) {
-  const std::string out = directory.file("stdout.txt"), err = directory.file("stderr.txt");
-  const std::string command = BONSAI_BINARY_DIR "/bin/bonsai-convert " + arguments + " >" + out + " 2>" + err;
-  const int status = std::system(command.c_str());
-  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, test::read_file(out), test::read_file(err)};
-  fs::remove(out);
-  fs::remove(err);
-  return outcome;
-}
+Outcome run_program(const std::string &arguments) { return test::run_shell("bonsai-convert " + arguments); }
 
 class Convert : public testing::Test {
  protected:
@@ -46,7 +32,7 @@ class Convert : public testing::Test {
   }
 
   Outcome convert_input(const std::string &type = "Q1_0_G128") {
-    return run_program(directory_, input() + " " + output() + " --type " + type);
+    return run_program(input() + " " + output() + " --type " + type);
   }
 
   // The message of a conversion that must fail, less "bonsai-convert: " and the input's path. Nothing may be left.
@@ -58,18 +44,14 @@ class Convert : public testing::Test {
   std::string refusal_of_input(const std::string &type = "Q1_0_G128") {
     const Outcome outcome = convert_input(type);
     EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_EQ(outcome.output, "");
+    EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
     const std::string prefix = "bonsai-convert: " + input();
-    EXPECT_TRUE(outcome.errors.starts_with(prefix)) << outcome.errors;
-    return outcome.errors.substr(prefix.size());
+    EXPECT_TRUE(outcome.err.starts_with(prefix)) << outcome.err;
+    return outcome.err.substr(prefix.size());
   }
 
-  std::vector<std::string> left_behind() const {
-    std::vector<std::string> names;
-    for (const auto &entry : fs::directory_iterator(directory_.path())) names.push_back(entry.path().filename());
-    return names;
-  }
+  std::vector<std::string> left_behind() const { return test::files_in(directory_); }
 
   model::Model load() const {
     auto model = model::load_model(output());
@@ -142,10 +124,9 @@ TEST_F(Convert, TheSeedlingIsLossless) {
 TEST_F(Convert, TheShippedSeedlingIsWhatTheProgramMakes) {
   const std::string checkpoint = BONSAI_SHARED_DATA "/../seedling/out";
   if (!fs::exists(checkpoint)) GTEST_SKIP() << "needs " << checkpoint;
-  const Outcome outcome =
-      run_program(directory_, checkpoint + " " + output() + " --type q1_0 --name 'Bonsai Seedling'");
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_EQ(outcome.errors, "") << "no progress bar where there is no terminal";
+  const Outcome outcome = run_program(checkpoint + " " + output() + " --type q1_0 --name 'Bonsai Seedling'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "") << "no progress bar where there is no terminal";
   EXPECT_TRUE(test::read_file(output()) == test::read_file(BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf"));
 }
 
@@ -153,7 +134,7 @@ TEST_F(Convert, EveryDtypeArrivesUnchanged) {
   for (const char *dtype : {"F32", "F16", "BF16"}) {
     TinyCheckpoint checkpoint(dtype, false);
     const Outcome outcome = convert(checkpoint, "F32");
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const model::Model model = load();
     EXPECT_TRUE(model.warnings.empty()) << model.warnings[0];
     EXPECT_FALSE(model.tied);
@@ -173,7 +154,7 @@ TEST_F(Convert, EveryDtypeArrivesUnchanged) {
 TEST_F(Convert, EveryTypeOfTheTableLoads) {
   for (const quant::FormatTraits &format : quant::formats()) {
     const Outcome outcome = convert(TinyCheckpoint(), std::string(format.name));
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const model::Model model = load();
     const bool fits = 128 % format.block_weights == 0;
     EXPECT_EQ(model.layers[0].attn_q->format, fits ? format.format : quant::Format::kF16) << format.name;
@@ -184,7 +165,7 @@ TEST_F(Convert, EveryTypeOfTheTableLoads) {
 
 TEST_F(Convert, TheConfigurationArrives) {
   const Outcome outcome = convert(TinyCheckpoint());
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const model::Model model = load();
   EXPECT_EQ(model.config.name, "in") << "the directory's name";
   EXPECT_EQ(model.config.layers, 1u);
@@ -270,7 +251,7 @@ TEST_F(Convert, ShardsGiveTheSameBytesAsASingleFile) {
     test::write_file(input() + "/model-" + std::to_string(shard) + ".safetensors", test::safetensors(shards[shard]));
   }
   const Outcome outcome = convert_input();
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(test::read_file(output()) == single);
 }
 
@@ -283,8 +264,8 @@ TEST_F(Convert, RowsThatDoNotDivideFallBackToF16AndSaySo) {
     tensor.bytes.resize(200 * 128 * 2);
   }
   const Outcome outcome = convert(checkpoint);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_EQ(outcome.errors,
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err,
             "bonsai-convert: blk.0.ffn_down.weight: 200 columns do not divide into Q1_0_G128's blocks of 128; written "
             "as F16\n");
   const model::Model model = load();
@@ -387,7 +368,7 @@ TEST_F(Convert, NamesAWeightThatIsNotFinite) {
   const Outcome outcome = convert_input();
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(
-      outcome.errors,
+      outcome.err,
       "bonsai-convert: model.layers.0.mlp.up_proj.weight: row 3, column 5: expected a finite number, found nan\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
 }
@@ -405,34 +386,36 @@ TEST_F(Convert, AnInterruptLeavesNothingBehind) {
 TEST_F(Convert, AnOutputThatCannotBeWrittenIsNamed) {
   TinyCheckpoint().write(input());
   const std::string path = directory_.file("missing/out.gguf");
-  const Outcome outcome = run_program(directory_, input() + " " + path + " --type F16");
+  const Outcome outcome = run_program(input() + " " + path + " --type F16");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_TRUE(outcome.errors.starts_with("bonsai-convert: " + path)) << outcome.errors;
+  EXPECT_TRUE(outcome.err.starts_with("bonsai-convert: " + path)) << outcome.err;
 }
 
 TEST_F(Convert, UsageErrorsExitWithTwo) {
   TinyCheckpoint().write(input());
   Outcome outcome = convert_input("Q9_9");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_TRUE(outcome.errors.starts_with("bonsai-convert: --type: expected one of F32, F16, BF16, ")) << outcome.errors;
-  EXPECT_TRUE(outcome.errors.ends_with("; found 'Q9_9'\n")) << outcome.errors;
+  EXPECT_TRUE(outcome.err.starts_with("bonsai-convert: --type: expected one of F32, F16, BF16, ")) << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with("; found 'Q9_9'\n")) << outcome.err;
   const std::vector<std::string> wrong = {"", input(), input() + " " + output(), "a b c --type F16",
                                           "a b --type F16 --colour blue"};
   for (const std::string &arguments : wrong) {
-    outcome = run_program(directory_, arguments);
+    outcome = run_program(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
-    EXPECT_TRUE(outcome.errors.ends_with("; see bonsai-convert --help\n")) << outcome.errors;
-    EXPECT_EQ(outcome.output, "");
+    EXPECT_TRUE(outcome.err.ends_with("; see bonsai-convert --help\n")) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
   }
+  EXPECT_EQ(run_program(input() + " --type F16").err,
+            "bonsai-convert: expected the checkpoint's directory and the file to write; see bonsai-convert --help\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
 }
 
 TEST_F(Convert, HelpGoesToStdout) {
-  const Outcome outcome = run_program(directory_, "--help");
+  const Outcome outcome = run_program("--help");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_TRUE(outcome.output.starts_with("Usage: bonsai-convert DIR OUT.gguf --type TYPE")) << outcome.output;
-  EXPECT_NE(outcome.output.find("TQ2_0_G128"), std::string::npos) << "lists the types";
-  EXPECT_EQ(outcome.errors, "");
+  EXPECT_TRUE(outcome.out.starts_with("Usage: bonsai-convert DIR OUT.gguf --type TYPE")) << outcome.out;
+  EXPECT_NE(outcome.out.find("TQ2_0_G128"), std::string::npos) << "lists the types";
+  EXPECT_EQ(outcome.err, "");
 }
 
 }  // namespace

@@ -141,6 +141,13 @@ TEST_F(QuantizeBadInput, AFullDiskKeepsTheOldOutputAndLeavesNothingElse) {
   EXPECT_EQ(test::read_file(output()), "the old one");
 }
 
+TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
+  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  const Outcome outcome = quantize("--type F16 --table >/dev/full");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai-quantize: cannot print the table: No space left on device\n");
+}
+
 TEST_F(QuantizeBadInput, ASignalLeavesNothingBehind) {
   gguf::FileBytes header;
   header.header(1, 0).tensor("a.weight", {4096, 1 << 20}, 1, 0).align();

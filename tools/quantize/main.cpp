@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -129,6 +132,10 @@ int run(const quantize::Request &request, std::optional<int> threads, bool table
   }
   for (const std::string &notice : report->notices) std::cerr << "bonsai-quantize: " << notice << '\n';
   if (table) print_table(report->tensors);
+  if (std::fflush(stdout) != 0) {
+    std::cerr << "bonsai-quantize: cannot print the table: " << std::strerror(errno) << '\n';
+    return kFailure;
+  }
   return 0;
 }
 

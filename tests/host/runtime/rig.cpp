@@ -14,12 +14,17 @@ std::filesystem::path plugin(const std::string &name) {
   return std::filesystem::path(BONSAI_BINARY_DIR) / "lib" / "bonsai" / ("libbonsai_" + name + ".so");
 }
 
-Rig::Rig(const TinyModel &description, const std::string &backend, std::vector<host::DeviceOption> options)
-    : file_(description), model_(value_or_throw(model::load_model(file_.path()))) {
+Rig::Rig(const TinyModel &description, const std::string &backend)
+    : Rig(std::make_unique<TinyModelFile>(description), backend) {}
+
+Rig::Rig(std::unique_ptr<TinyModelFile> file, const std::string &backend) : Rig(file->path(), backend) {
+  file_ = std::move(file);
+}
+
+Rig::Rig(const std::string &path, const std::string &backend) : model_(value_or_throw(model::load_model(path))) {
   host::BackendRequest request;
   request.backend = plugin(backend).string();
   request.strict = true;
-  request.options = std::move(options);
   device_ = value_or_throw(host::open_device(request, nullptr));
   uploaded_ = value_or_throw(host::DeviceModel::upload(model_, *device_, nullptr));
 }

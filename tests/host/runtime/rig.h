@@ -30,7 +30,8 @@ auto value_or_throw(R result) {
 // A model file, opened on a device of the plugin `backend`.
 class Rig {
  public:
-  Rig(const TinyModel &description, const std::string &backend, std::vector<host::DeviceOption> options = {});
+  Rig(const TinyModel &description, const std::string &backend);
+  Rig(const std::string &path, const std::string &backend);
 
   const model::Model &model() const { return model_; }
   host::Device &device() { return *device_; }
@@ -44,7 +45,9 @@ class Rig {
   static constexpr uint32_t kBlocksPerSequence = kContext / kBlockSize;
 
  private:
-  TinyModelFile file_;
+  Rig(std::unique_ptr<TinyModelFile> file, const std::string &backend);
+
+  std::unique_ptr<TinyModelFile> file_;  // nullptr: the file is not this object's
   model::Model model_;
   std::unique_ptr<host::Device> device_;
   std::unique_ptr<host::DeviceModel> uploaded_;

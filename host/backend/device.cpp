@@ -130,11 +130,14 @@ Device::~Device() {
 
 const bonsai_backend_api &Device::api() const { return backend_->api(); }
 
-Device::Status Device::status() const {
+BackendResult<Device::Status> Device::status() const {
+  if (api().device_status == nullptr) return Status();
   bonsai_device_status raw{};
   raw.struct_size = sizeof raw;
+  CallError error;
+  const bonsai_status status = api().device_status(handle_, &raw, error.out());
+  if (status != BONSAI_OK) return tl::unexpected(error.failure(backend_->name(), "device_status", status));
   Status result;
-  if (api().device_status == nullptr || api().device_status(handle_, &raw, nullptr) != BONSAI_OK) return result;
   result.threads = raw.threads;
   result.kernel = plugin_text(raw.kernel, kMaxTextBytes);
   result.weight_bytes = raw.weight_bytes;

@@ -57,7 +57,7 @@ class Device {
     std::string kernel;
     uint64_t weight_bytes = 0, borrowed_bytes = 0, session_bytes = 0, memory_total_bytes = 0, memory_free_bytes = 0;
   };
-  Status status() const;  // zeros where the backend does not offer it
+  BackendResult<Status> status() const;  // zeros where the backend does not offer it
 
   BackendResult<bonsai_weight_use> dtype_support(bonsai_dtype dtype) const;
 

@@ -118,6 +118,7 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
           {"backend", backend.name},
           {"kernel", backend.kernel},
           {"threads", backend.threads},
+          {"failed_over", backend.failed_over},
           {"memory",
            {{"weight_bytes", memory.weight_bytes},
             {"mapped_bytes", memory.mapped_bytes},
@@ -136,6 +137,7 @@ void print_summary(const Generation &generation, const Engine &engine) {
   fmt::print(stderr, "backend  {} {}{}{}, {}\n", backend.name, backend.version,
              backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
              backend.threads == 0 ? "" : fmt::format(", {} threads", backend.threads), backend.device);
+  if (!backend.failed_over.empty()) fmt::print(stderr, "         took over: {}\n", backend.failed_over);
   fmt::print(stderr, "memory   weights {} and {} mapped, session {}, peak {}\n", format_bytes(memory.weight_bytes),
              format_bytes(memory.mapped_bytes), format_bytes(memory.session_bytes), format_bytes(peak_memory_bytes()));
   fmt::print(stderr, "seed     {}\n", stats.seed);

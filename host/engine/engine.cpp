@@ -2,7 +2,7 @@
 #include <bonsai/engine.h>
 
 #include <array>
-#include <mutex>
+#include <memory>
 #include <utility>
 
 #include "host/engine/engine_state.h"
@@ -75,24 +75,24 @@ ModelInfo Engine::model() const {
 }
 
 BackendInfo Engine::backend() const {
-  const std::lock_guard lock(state_->device_mutex);
-  const host::Device &device = *state_->device;
-  const host::Device::Status status = device.status();
-  return {.name = device.backend().name(),
-          .version = device.backend().version(),
-          .path = device.backend().path().string(),
-          .device = device.info().name,
+  const std::shared_ptr<host::Placement> placement = state_->placement();
+  const host::Device::Status status = placement->status();
+  return {.name = placement->backend().name(),
+          .version = placement->backend().version(),
+          .path = placement->backend().path().string(),
+          .device = placement->device_name(),
           .kernel = status.kernel,
           .threads = status.threads,
-          .level = device.backend().level()};
+          .level = placement->backend().level(),
+          .failed_over = state_->fail_over_reason()};
 }
 
 MemoryInfo Engine::memory() const {
-  const std::lock_guard lock(state_->device_mutex);
-  const host::Device::Status status = state_->device->status();
+  const std::shared_ptr<host::Placement> placement = state_->placement();
+  const host::Device::Status status = placement->status();
   return {.weight_bytes = status.weight_bytes,
           .mapped_bytes = status.borrowed_bytes,
-          .session_bytes = state_->session_bytes};
+          .session_bytes = placement->session_bytes()};
 }
 
 }  // namespace bonsai

@@ -10,7 +10,6 @@ namespace bonsai::host {
 namespace {
 
 constexpr uint32_t kDefaultContext = 4096;
-constexpr uint32_t kPreferredBlockSize = 32;
 constexpr uint32_t kMaxBatchTokens = 512;
 constexpr uint32_t kMaxOutputs = 32;  // rows of logits that evaluate() asks for at once
 
@@ -28,30 +27,9 @@ uint32_t choose_context(uint32_t requested, uint32_t trained) {
   return requested;
 }
 
-// A device of level 0 names no block sizes: the host keeps its KV cache.
-uint32_t choose_block_size(const DeviceInfo &info) {
-  const auto &sizes = info.block_sizes;
-  const bool takes_preferred = std::find(sizes.begin(), sizes.end(), kPreferredBlockSize) != sizes.end();
-  return sizes.empty() || takes_preferred ? kPreferredBlockSize : sizes.front();
-}
-
-BackendRequest backend_request(const EngineOptions &options) {
-  BackendRequest request;
-  request.backend = options.backend;
-  request.strict = options.backend_strict;
-  for (const auto &[key, value] : options.backend_options) request.options.push_back({key, value});
-  if (options.threads > 0) request.options.push_back({"cpu.threads", std::to_string(options.threads)});
-  return request;
-}
+bool is_cpu(const Placement &placement) { return placement.backend().name() == "cpu"; }
 
 }  // namespace
-
-EngineState::~EngineState() {
-  const std::lock_guard lock(device_mutex);
-  spare_executor.reset();
-  device_model.reset();
-  device.reset();
-}
 
 std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
   auto state = std::make_shared<EngineState>();
@@ -60,7 +38,7 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
   for (const std::string &warning : state->model.warnings) state->log(LogLevel::kWarning, warning);
   state->load_tokenizer();
 
-  ExecutorConfig &config = state->executor_config;
+  ExecutorConfig &config = state->sizes;
   config.context = choose_context(options.context, state->model.config.context);
   config.kv_dtype = static_cast<bonsai_kv_dtype>(options.kv);
   config.max_tokens = std::min(config.context, kMaxBatchTokens);
@@ -86,36 +64,71 @@ void EngineState::load_tokenizer() {
 
 // A backend that opens but cannot take this model is passed over for the CPU, unless the caller is strict.
 void EngineState::open_backend() {
-  const BackendRequest request = backend_request(options);
-  const ChoiceLog choice_log = [log = options.log](bonsai_log_level level, const std::string &line) {
-    if (log) log(static_cast<LogLevel>(level), line);
-  };
-  const std::lock_guard lock(device_mutex);
-  device = value_or_throw(open_device(request, choice_log), ErrorKind::kBackend);
-  const BackendResult<void> started = start_on_device();
-  if (started) return;
-  const std::string reason =
-      fmt::format("backend '{}' cannot run this model: {}", device->backend().name(), started.error().message);
-  if (options.backend_strict || device->backend().name() == "cpu") throw EngineError(ErrorKind::kBackend, reason);
+  auto device = value_or_throw(open_device(backend_request(), choice_log()), ErrorKind::kBackend);
+  const std::string name = device->backend().name();
+  auto started = Placement::create(model, std::move(device), sizes, options.progress);
+  if (started) {
+    placement_ = *std::move(started);
+    return;
+  }
+  const std::string reason = fmt::format("backend '{}' cannot run this model: {}", name, started.error().message);
+  if (options.backend_strict || name == "cpu") throw EngineError(ErrorKind::kBackend, reason);
   log(LogLevel::kWarning, reason + "; falling back to the CPU");
-  device_model.reset();
-  device = value_or_throw(open_cpu(request, choice_log), ErrorKind::kBackend);
-  value_or_throw(start_on_device());
+  placement_ = start_on_cpu(options.progress);
+  fail_over_reason_ = started.error().message;
 }
 
-// Brings the weights over and makes the first executor.
-BackendResult<void> EngineState::start_on_device() {
-  executor_config.block_size = choose_block_size(device->info());
-  executor_config.n_blocks = (executor_config.context + executor_config.block_size - 1) / executor_config.block_size;
-  executor_config.max_blocks_per_sequence = executor_config.n_blocks;
-  auto uploaded = DeviceModel::upload(model, *device, options.progress);
-  if (!uploaded) return tl::unexpected(uploaded.error());
-  device_model = *std::move(uploaded);
-  auto executor = make_executor(*device_model, executor_config);
-  if (!executor) return tl::unexpected(executor.error());
-  spare_executor = *std::move(executor);
-  session_bytes = spare_executor->memory_bytes();
-  return {};
+BackendRequest EngineState::backend_request() const {
+  BackendRequest request;
+  request.backend = options.backend;
+  request.strict = options.backend_strict;
+  for (const auto &[key, value] : options.backend_options) request.options.push_back({key, value});
+  if (options.threads > 0) request.options.push_back({"cpu.threads", std::to_string(options.threads)});
+  return request;
+}
+
+ChoiceLog EngineState::choice_log() const {
+  return [log = options.log](bonsai_log_level level, const std::string &line) {
+    if (log) log(static_cast<LogLevel>(level), line);
+  };
+}
+
+std::shared_ptr<Placement> EngineState::start_on_cpu(const UploadProgress &progress) const {
+  auto device = value_or_throw(open_cpu(backend_request(), choice_log()), ErrorKind::kBackend);
+  return value_or_throw(Placement::create(model, std::move(device), sizes, progress));
+}
+
+std::shared_ptr<Placement> EngineState::placement() const {
+  const std::lock_guard lock(mutex_);
+  return placement_;
+}
+
+std::string EngineState::fail_over_reason() const {
+  const std::lock_guard lock(mutex_);
+  return fail_over_reason_;
+}
+
+// The lock is held while the CPU takes the weights: sessions that fail meanwhile wait for it, others do not need it.
+std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const BackendError &error) {
+  const std::lock_guard lock(mutex_);
+  if (&failed != placement_.get()) return placement_;
+  if (is_cpu(failed)) throw EngineError(ErrorKind::kBackend, error.message);
+  if (options.backend_strict)
+    throw EngineError(ErrorKind::kBackend,
+                      error.message + "; the CPU may not take over from a strictly chosen backend");
+  log(LogLevel::kWarning,
+      fmt::format("backend '{}' failed, going on with the CPU: {}", failed.backend().name(), error.message));
+  std::shared_ptr<Placement> cpu;
+  try {
+    cpu = start_on_cpu({});
+  } catch (const EngineError &cpu_error) {
+    throw EngineError(ErrorKind::kBackend,
+                      fmt::format("{}; the CPU could not take over: {}", error.message, cpu_error.what()));
+  }
+  placement_->retire();
+  placement_ = std::move(cpu);
+  fail_over_reason_ = error.message;
+  return placement_;
 }
 
 const text::Tokenizer &EngineState::require_tokenizer() const {
@@ -125,20 +138,6 @@ const text::Tokenizer &EngineState::require_tokenizer() const {
 
 void EngineState::log(LogLevel level, std::string_view line) const {
   if (options.log) options.log(level, line);
-}
-
-std::unique_ptr<Executor> EngineState::take_executor() {
-  const std::lock_guard lock(device_mutex);
-  if (spare_executor) return std::move(spare_executor);
-  return value_or_throw(make_executor(*device_model, executor_config));
-}
-
-void EngineState::give_back_executor(std::unique_ptr<Executor> executor) {
-  const std::lock_guard lock(device_mutex);
-  if (spare_executor)
-    executor.reset();
-  else
-    spare_executor = std::move(executor);
 }
 
 }  // namespace bonsai::host

@@ -1,4 +1,4 @@
-// What an engine and its sessions share: the file, the tokenizer, the device and the weights on it.
+// What an engine and its sessions share: the file, the tokenizer, and the device where new sessions run.
 #pragma once
 
 #include <bonsai/engine.h>
@@ -11,47 +11,49 @@
 
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
-#include "host/backend/device.h"
 #include "host/backend/registry.h"
-#include "host/runtime/device_model.h"
-#include "host/runtime/executor.h"
+#include "host/engine/placement.h"
 
 namespace bonsai::host {
 
-// Members are destroyed from the last to the first: executors before weights, weights before the device.
 struct EngineState {
   EngineOptions options;
   model::Model model;
   std::optional<text::Tokenizer> tokenizer;  // empty where the file has none: `no_tokenizer` says why
   std::string no_tokenizer;
   std::vector<int32_t> end_tokens;  // ids that end a text
-  ExecutorConfig executor_config;
-
-  std::mutex device_mutex;  // held for every call on the device and on what was made from it
-  std::unique_ptr<Device> device;
-  std::unique_ptr<DeviceModel> device_model;
-  uint64_t session_bytes = 0;                // of one executor: KV cache and scratch
-  std::unique_ptr<Executor> spare_executor;  // made at loading, so that what cannot run fails there; reused afterwards
+  ExecutorConfig sizes;             // of a session, without its blocks: those depend on the device
 
   // Throws EngineError.
   static std::shared_ptr<EngineState> load(const EngineOptions &options);
 
   EngineState() = default;
-  ~EngineState();
   EngineState(const EngineState &) = delete;
   EngineState &operator=(const EngineState &) = delete;
 
-  uint32_t context() const { return executor_config.context; }
+  uint32_t context() const { return sizes.context; }
   const text::Tokenizer &require_tokenizer() const;  // throws where the file has none
   void log(LogLevel level, std::string_view line) const;
 
-  std::unique_ptr<Executor> take_executor();
-  void give_back_executor(std::unique_ptr<Executor> executor);
+  // Where new sessions run, and why it is not the backend that was opened first (empty: it is).
+  std::shared_ptr<Placement> placement() const;
+  std::string fail_over_reason() const;
+
+  // Where a session goes on after `failed`, on which it ran, gave `error`: to the CPU, which the first caller starts
+  // with a warning and which new sessions use from then on. Other sessions stay where they are as long as that serves
+  // them. Throws EngineError where the CPU may not take over, cannot, or is what failed.
+  std::shared_ptr<Placement> fail_over(const Placement &failed, const BackendError &error);
 
  private:
   void load_tokenizer();
   void open_backend();
-  BackendResult<void> start_on_device();
+  BackendRequest backend_request() const;
+  ChoiceLog choice_log() const;
+  std::shared_ptr<Placement> start_on_cpu(const UploadProgress &progress) const;
+
+  mutable std::mutex mutex_;  // for what follows
+  std::shared_ptr<Placement> placement_;
+  std::string fail_over_reason_;
 };
 
 // Throws EngineError unless `result` holds a value.

@@ -1,4 +1,7 @@
 // Session::generate(): sample, show, feed back.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -29,6 +32,7 @@ class Generator {
   Generator(SessionState &session, const GenerateOptions &options, const TextCallback &callback)
       : session_(session),
         engine_(session.engine()),
+        failed_over_before_(!session.failed_over().empty()),
         options_(options),
         callback_(callback),
         sampler_(make_sampler()),
@@ -41,6 +45,7 @@ class Generator {
   Generation run() {
     result_.finish = continue_text();
     if (result_.finish != FinishReason::kStopString && !refused_) show(stops_.push(decoder_.flush()) + stops_.flush());
+    if (!failed_over_before_) result_.stats.failed_over = session_.failed_over();
     return std::move(result_);
   }
 
@@ -76,7 +81,8 @@ class Generator {
     const uint32_t n_before = session_.n_pending();
     const Timer timer(result_.stats.prompt_seconds);
     const bool done = session_.compute(options_.cancel);
-    result_.stats.prompt_tokens = n_before - session_.n_pending();
+    // A prompt that was cancelled in the middle of a fail-over leaves more pending than there was.
+    result_.stats.prompt_tokens = n_before - std::min(n_before, session_.n_pending());
     return done;
   }
 
@@ -102,6 +108,7 @@ class Generator {
 
   SessionState &session_;
   const EngineState &engine_;
+  const bool failed_over_before_;  // a session goes over to the CPU once
   const GenerateOptions &options_;
   const TextCallback &callback_;
   Sampler sampler_;

@@ -3,19 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
 namespace bonsai::host {
 
-SessionState::SessionState(std::shared_ptr<EngineState> engine)
-    : engine_(std::move(engine)), executor_(engine_->take_executor()), block_table_(executor_->config().n_blocks) {
+SessionState::SessionState(std::shared_ptr<EngineState> engine) : engine_(std::move(engine)) {
+  run_on(engine_->placement());
+}
+
+SessionState::~SessionState() { placement_->give_back(std::move(executor_)); }
+
+// Takes an executor of `placement`, and gives back the one at hand. On failure the session stays where it is, or goes
+// over to the CPU if it is nowhere yet.
+void SessionState::run_on(std::shared_ptr<Placement> placement) {
+  auto executor = placement->take_executor();
+  if (!executor && !executor_ && is_device_failure(executor.error().status)) {
+    placement = engine_->fail_over(*placement, executor.error());
+    executor = placement->take_executor();
+  }
+  std::unique_ptr<Executor> taken = value_or_throw(std::move(executor));
+  if (executor_) placement_->give_back(std::move(executor_));
+  placement_ = std::move(placement);
+  executor_ = std::move(taken);
+  n_computed_ = 0;
   // The executor's pool belongs to this sequence alone: its n-th block is the pool's n-th.
+  block_table_.resize(executor_->config().n_blocks);
   std::iota(block_table_.begin(), block_table_.end(), 0u);
 }
 
-SessionState::~SessionState() { engine_->give_back_executor(std::move(executor_)); }
+void SessionState::fail_over(const BackendError &error) {
+  run_on(engine_->fail_over(*placement_, error));
+  failed_over_ = error.message;
+}
 
 void SessionState::append_text(std::string_view text) {
   const text::Tokenizer &tokenizer = engine_->require_tokenizer();
@@ -54,7 +74,7 @@ void SessionState::truncate(uint32_t length) {
 bool SessionState::compute(const std::stop_token &cancel) {
   while (n_pending() > 0) {
     if (cancel.stop_requested()) return false;
-    const uint32_t n = std::min(n_pending(), executor_->config().max_tokens);
+    const uint32_t n = std::min(n_pending(), engine_->sizes.max_tokens);
     if (n < n_pending()) {
       forward(n, {});
       continue;
@@ -68,19 +88,25 @@ bool SessionState::compute(const std::stop_token &cancel) {
 
 void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
   if (n_pending() > 0) compute();
+  const uint32_t start = length();
   append_tokens(tokens);
-  const uint32_t max_rows = executor_->config().max_outputs;
   std::vector<Output> rows;
   for (size_t first = 0; first < tokens.size(); first += rows.size()) {
-    rows.resize(std::min<size_t>(tokens.size() - first, max_rows));
+    rows.resize(std::min<size_t>(tokens.size() - first, engine_->sizes.max_outputs));
     for (size_t i = 0; i < rows.size(); ++i) rows[i].token = static_cast<uint32_t>(i);
-    forward(static_cast<uint32_t>(rows.size()), rows);
+    do {
+      fill_cache(start + static_cast<uint32_t>(first));
+    } while (!forward(static_cast<uint32_t>(rows.size()), rows));
     logits_ = rows.back().logits;  // before the callback, which may throw
     for (size_t i = 0; i < rows.size(); ++i) callback(first + i, rows[i].logits);
   }
 }
 
-void SessionState::forward(uint32_t n, std::span<Output> outputs) {
+void SessionState::fill_cache(uint32_t end) {
+  while (n_computed_ < end) forward(std::min(end - n_computed_, engine_->sizes.max_tokens), {});
+}
+
+bool SessionState::forward(uint32_t n, std::span<Output> outputs) {
   std::vector<uint32_t> positions(n);
   std::iota(positions.begin(), positions.end(), n_computed_);
   const std::vector<uint32_t> sequences(n, 0);
@@ -90,9 +116,14 @@ void SessionState::forward(uint32_t n, std::span<Output> outputs) {
   batch.sequences = sequences;
   batch.block_table = block_table_;
   batch.blocks_per_sequence = static_cast<uint32_t>(block_table_.size());
-  const std::lock_guard lock(engine_->device_mutex);
-  value_or_throw(executor_->forward(batch, outputs));
-  n_computed_ += n;
+  const auto done = placement_->forward(*executor_, batch, outputs);
+  if (done) {
+    n_computed_ += n;
+    return true;
+  }
+  if (!is_device_failure(done.error().status)) throw EngineError(ErrorKind::kBackend, done.error().message);
+  fail_over(done.error());
+  return false;
 }
 
 }  // namespace bonsai::host

@@ -1,4 +1,5 @@
-// One sequence: its tokens, which of them the KV cache holds, and the logits behind the last.
+// One sequence: its tokens, which of them the KV cache holds, and the logits behind the last. Where its device fails,
+// it goes on with the CPU, which computes the cache anew from the tokens.
 #pragma once
 
 #include <bonsai/engine.h>
@@ -7,6 +8,8 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/engine/engine_state.h"
@@ -37,6 +40,9 @@ class SessionState {
   // was done by then stays. Precondition: the session is not empty.
   bool compute(const std::stop_token &cancel = {});
 
+  // Why the sequence left its device for the CPU; empty: it did not.
+  const std::string &failed_over() const { return failed_over_; }
+
   // The logits behind the last token; the caller may change them. Precondition: compute() returned true and nothing was
   // appended or truncated since.
   std::span<float> logits() { return logits_; }
@@ -44,15 +50,24 @@ class SessionState {
   void evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback);
 
  private:
-  // Runs the next `n` tokens, with logits for those that `outputs` name by their place in the batch.
-  void forward(uint32_t n, std::span<Output> outputs);
+  void run_on(std::shared_ptr<Placement> placement);
+  void fail_over(const BackendError &error);
+
+  // Computes tokens [n_computed_, end) without logits.
+  void fill_cache(uint32_t end);
+
+  // Runs the next `n` tokens, with logits for those that `outputs` name by their place in the batch. False if the
+  // device failed and the session went over to the CPU: all its tokens are pending then.
+  bool forward(uint32_t n, std::span<Output> outputs);
 
   std::shared_ptr<EngineState> engine_;
-  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<Placement> placement_;
+  std::unique_ptr<Executor> executor_;  // from placement_
   std::vector<uint32_t> block_table_;
   std::vector<int32_t> tokens_;
   uint32_t n_computed_ = 0;    // tokens whose keys and values are in the cache
   std::vector<float> logits_;  // (vocabulary); of the last token once nothing is pending
+  std::string failed_over_;
 };
 
 // The loop behind Session::generate().

@@ -51,7 +51,9 @@ struct EngineOptions {
   std::string model = {};  // path of a GGUF file
 
   std::string backend = "auto";  // "auto", a name ("cpu"), or the path of a shared object
-  bool backend_strict = false;   // what was asked for, or an error; else the CPU takes over with a warning
+  // What was asked for, or an error. Else the CPU takes over with a warning from a backend that cannot be opened, and
+  // from one that fails later: a session goes on there with its tokens, and its text does not show it.
+  bool backend_strict = false;
   std::vector<std::pair<std::string, std::string>> backend_options = {};  // {"cpu.isa", "avx2"}
   uint32_t threads = 0;                                                   // of the CPU backend; 0: its own choice
 
@@ -61,7 +63,7 @@ struct EngineOptions {
   // Weights brought to the device so far and in all, in bytes; called by the loading thread.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress = {};
   // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from
-  // any thread, as long as the engine or one of its sessions lives.
+  // any thread, as long as the engine or one of its sessions lives; it must not call these.
   std::function<void(LogLevel level, std::string_view line)> log = {};
 };
 
@@ -85,11 +87,12 @@ enum class FinishReason {
 BONSAI_API std::string_view finish_reason_name(FinishReason reason);
 
 struct GenerationStats {
-  uint64_t seed = 0;           // that was used
-  uint32_t prompt_tokens = 0;  // that were computed before the first new one
-  double prompt_seconds = 0;   // time for these
-  uint32_t decode_steps = 0;   // one-token passes: one less than new tokens, as the last is not fed back
-  double decode_seconds = 0;   // time for these and for sampling
+  uint64_t seed = 0;             // that was used
+  uint32_t prompt_tokens = 0;    // that were computed before the first new one
+  double prompt_seconds = 0;     // time for these
+  uint32_t decode_steps = 0;     // one-token passes: one less than new tokens, as the last is not fed back
+  double decode_seconds = 0;     // time for these and for sampling
+  std::string failed_over = {};  // why the backend was left for the CPU meanwhile; empty: it was not
 };
 
 struct Generation {
@@ -114,10 +117,11 @@ struct ModelInfo {
 
 struct BackendInfo {
   std::string name, version, path;
-  std::string device;    // "AMD EPYC 7B13"
-  std::string kernel;    // "avx2", "sm_90a"; empty where the backend does not say
-  uint32_t threads = 0;  // likewise 0
-  int level = 0;         // 0, 1 or 2: how much of the model it runs itself (backend.h)
+  std::string device;            // "AMD EPYC 7B13"
+  std::string kernel;            // "avx2", "sm_90a"; empty where the backend does not say
+  uint32_t threads = 0;          // likewise 0
+  int level = 0;                 // 0, 1 or 2: how much of the model it runs itself (backend.h)
+  std::string failed_over = {};  // why this is the CPU and not the backend that was opened first; else empty
 };
 
 struct MemoryInfo {
@@ -171,7 +175,7 @@ class BONSAI_API Session {
   std::unique_ptr<host::SessionState> state_;
 };
 
-// A model on a device. Every method may be called from any thread.
+// A model on a device: on the CPU, once another backend has failed. Every method may be called from any thread.
 class BONSAI_API Engine {
  public:
   // Maps and checks the file, opens a backend and brings the weights to it.
@@ -193,7 +197,7 @@ class BONSAI_API Engine {
   std::string detokenize(std::span<const int32_t> tokens) const;
 
   ModelInfo model() const;
-  BackendInfo backend() const;
+  BackendInfo backend() const;  // where new sessions run
   MemoryInfo memory() const;
 
  private:

@@ -1,0 +1,93 @@
+#include "host/engine/placement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace bonsai::host {
+namespace {
+
+constexpr uint32_t kPreferredBlockSize = 32;
+
+// A device of level 0 names no block sizes: the host keeps its KV cache.
+uint32_t choose_block_size(const DeviceInfo &info) {
+  const auto &sizes = info.block_sizes;
+  const bool takes_preferred = std::find(sizes.begin(), sizes.end(), kPreferredBlockSize) != sizes.end();
+  return sizes.empty() || takes_preferred ? kPreferredBlockSize : sizes.front();
+}
+
+}  // namespace
+
+bool is_device_failure(bonsai_status status) {
+  return status == BONSAI_OUT_OF_MEMORY || status == BONSAI_DEVICE_LOST || status == BONSAI_INTERNAL;
+}
+
+Placement::Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes)
+    : executor_config_(sizes), device_(std::move(device)) {
+  executor_config_.block_size = choose_block_size(device_->info());
+  executor_config_.n_blocks = (sizes.context + executor_config_.block_size - 1) / executor_config_.block_size;
+  executor_config_.max_blocks_per_sequence = executor_config_.n_blocks;
+}
+
+// The last owner is gone, so no other thread is in here.
+Placement::~Placement() = default;
+
+BackendResult<std::shared_ptr<Placement>> Placement::create(const model::Model &model, std::unique_ptr<Device> device,
+                                                            const ExecutorConfig &sizes,
+                                                            const UploadProgress &progress) {
+  std::shared_ptr<Placement> placement(new Placement(std::move(device), sizes));
+  auto started = placement->start(model, progress);
+  if (!started) return tl::unexpected(std::move(started.error()));
+  return placement;
+}
+
+BackendResult<void> Placement::start(const model::Model &model, const UploadProgress &progress) {
+  auto uploaded = DeviceModel::upload(model, *device_, progress);
+  if (!uploaded) return tl::unexpected(std::move(uploaded.error()));
+  device_model_ = *std::move(uploaded);
+  auto executor = make_executor(*device_model_, executor_config_);
+  if (!executor) return tl::unexpected(std::move(executor.error()));
+  spare_executor_ = *std::move(executor);
+  session_bytes_ = spare_executor_->memory_bytes();
+  return {};
+}
+
+// One call on the device, which returns a BackendResult; on a lost device, the error that said so.
+template <class Call>
+auto Placement::on_device(Call call) -> decltype(call()) {
+  const std::lock_guard lock(mutex_);
+  if (lost_) return tl::unexpected(*lost_);
+  auto result = call();
+  if (!result && result.error().status == BONSAI_DEVICE_LOST) lost_ = result.error();
+  return result;
+}
+
+Device::Status Placement::status() {
+  return on_device([&] { return device_->status(); }).value_or(Device::Status());
+}
+
+BackendResult<std::unique_ptr<Executor>> Placement::take_executor() {
+  return on_device([&]() -> BackendResult<std::unique_ptr<Executor>> {
+    if (spare_executor_) return std::move(spare_executor_);
+    return make_executor(*device_model_, executor_config_);
+  });
+}
+
+void Placement::give_back(std::unique_ptr<Executor> executor) {
+  const std::lock_guard lock(mutex_);
+  if (retired_ || spare_executor_)
+    executor.reset();
+  else
+    spare_executor_ = std::move(executor);
+}
+
+BackendResult<void> Placement::forward(Executor &executor, const Batch &batch, std::span<Output> outputs) {
+  return on_device([&] { return executor.forward(batch, outputs); });
+}
+
+void Placement::retire() {
+  const std::lock_guard lock(mutex_);
+  retired_ = true;
+  spare_executor_.reset();
+}
+
+}  // namespace bonsai::host

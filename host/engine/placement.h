@@ -1,0 +1,64 @@
+// The model on one device: its weights there, and the executors of the sessions that run there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "host/backend/device.h"
+#include "host/runtime/device_model.h"
+#include "host/runtime/executor.h"
+
+namespace bonsai::host {
+
+// Whether a failure is the device's or its backend's, so that the CPU may do better; the others are the caller's.
+bool is_device_failure(bonsai_status status);
+
+// Shared by the engine and every session that runs on the device, and gone with the last of them. All functions may be
+// called from any thread: one at a time reaches the device, and none does once it is lost. The model outlives this.
+class Placement {
+ public:
+  // Brings the weights to `device` and makes a first executor, so that what cannot run fails here. `sizes` without its
+  // blocks, which depend on the device.
+  static BackendResult<std::shared_ptr<Placement>> create(const model::Model &model, std::unique_ptr<Device> device,
+                                                          const ExecutorConfig &sizes, const UploadProgress &progress);
+  ~Placement();
+  Placement(const Placement &) = delete;
+  Placement &operator=(const Placement &) = delete;
+
+  const Backend &backend() const { return device_->backend(); }
+  const std::string &device_name() const { return device_->info().name; }
+  const ExecutorConfig &executor_config() const { return executor_config_; }
+  uint64_t session_bytes() const { return session_bytes_; }  // of one executor: KV cache and scratch
+  Device::Status status();                                   // zeros where the device does not say
+
+  // One executor for each session; whoever takes it gives it back.
+  BackendResult<std::unique_ptr<Executor>> take_executor();
+  void give_back(std::unique_ptr<Executor> executor);
+  BackendResult<void> forward(Executor &executor, const Batch &batch, std::span<Output> outputs);
+
+  // No new session will come: nothing is kept in reserve from here on.
+  void retire();
+
+ private:
+  Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes);
+  BackendResult<void> start(const model::Model &model, const UploadProgress &progress);
+  template <class Call>
+  auto on_device(Call call) -> decltype(call());
+
+  ExecutorConfig executor_config_;
+  uint64_t session_bytes_ = 0;
+
+  std::mutex mutex_;                  // held for every call on the device and on what was made from it
+  std::optional<BackendError> lost_;  // BONSAI_DEVICE_LOST as it was first reported: from then on, only frees are legal
+  bool retired_ = false;
+  // Destroyed from the last to the first: executors before weights, weights before the device.
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceModel> device_model_;
+  std::unique_ptr<Executor> spare_executor_;  // of a session that ended, or from the start
+};
+
+}  // namespace bonsai::host

@@ -1,0 +1,383 @@
+// A backend that fails costs time and nothing else: the CPU goes on where it stopped, byte for byte, and nothing of the
+// failed device is left behind. The backends that fail are built in tests/host/failing_backend.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "tests/host/engine/seedling.h"
+
+namespace bonsai {
+namespace {
+
+constexpr uint32_t kTokens = 12;
+
+// What an engine logged: its warnings, and the failing backend's account of its handles.
+class Journal {
+ public:
+  void add(LogLevel level, std::string_view line) {
+    const std::lock_guard lock(mutex_);
+    if (level == LogLevel::kWarning) warnings_.emplace_back(line);
+    if (line.ends_with(": opened")) ++n_opened_;
+    if (line.find(": closed after ") == line.npos) return;
+    ++n_closed_;
+    n_calls_ = std::stoul(std::string(line.substr(line.find("after ") + 6)));
+    if (!line.ends_with("; left behind: 0 weights, 0 sessions; rules broken: 0")) broken_ += line;
+  }
+
+  const std::vector<std::string> &warnings() const { return warnings_; }
+  size_t n_calls() const { return n_calls_; }  // of the device that was closed last
+  void expect_nothing_left() const {
+    EXPECT_EQ(n_opened_, n_closed_);
+    EXPECT_EQ(broken_, "");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> warnings_;
+  std::string broken_;
+  size_t n_opened_ = 0, n_closed_ = 0, n_calls_ = 0;
+};
+
+struct Failure {
+  size_t at = 0;  // 0: none
+  std::string status = "internal";
+  std::string function = "all";
+  std::string backend = "failing";
+};
+
+EngineOptions failing_options(const Failure &failure, Journal &journal) {
+  EngineOptions options = seedling_options();
+  options.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_" + failure.backend + ".so";
+  options.backend_options = {
+      {"fail.at", std::to_string(failure.at)}, {"fail.status", failure.status}, {"fail.function", failure.function}};
+  options.threads = 1;
+  options.context = 64;
+  options.log = [&journal](LogLevel level, std::string_view line) { journal.add(level, line); };
+  return options;
+}
+
+// Sampled with a fixed seed: a sampler that started anew in the middle would show.
+GenerateOptions sampled(uint32_t max_tokens = kTokens) {
+  GenerateOptions options;
+  options.max_tokens = max_tokens;
+  options.sampling.seed = 11;
+  return options;
+}
+
+struct Story {
+  std::string text, streamed;
+  GenerationStats stats;
+  BackendInfo backend;
+};
+
+Story tell(const EngineOptions &options) {
+  const Engine engine = Engine::load(options);
+  std::string streamed;
+  const Generation generation = engine.generate("Once upon a time", sampled(), [&](std::string_view text) {
+    streamed += text;
+    return true;
+  });
+  return {generation.text, streamed, generation.stats, engine.backend()};
+}
+
+const Story &undisturbed() {
+  static const Story story = [] {
+    EngineOptions options = seedling_options();
+    options.backend = "cpu";
+    return tell(options);
+  }();
+  return story;
+}
+
+void expect_undisturbed(const Story &story) {
+  EXPECT_EQ(story.text, undisturbed().text);
+  EXPECT_EQ(story.streamed, undisturbed().text);
+  EXPECT_EQ(story.stats.prompt_tokens, 5u);
+  EXPECT_EQ(story.stats.decode_steps, kTokens - 1);
+}
+
+struct BackendAndStatus {
+  const char *backend, *status;
+};
+
+class FailOver : public testing::TestWithParam<BackendAndStatus> {};
+
+// Loading, uploading, making the session, the prompt, each step: until a run has no call left that could fail.
+TEST_P(FailOver, AtAnyCallTheTextIsThatOfTheUndisturbedRun) {
+  size_t n_failed = 0;
+  for (bool failed = true; failed; n_failed += failed) {
+    const size_t at = n_failed + 1;
+    SCOPED_TRACE("failure at call " + std::to_string(at));
+    Journal journal;
+    const Story story =
+        tell(failing_options({.at = at, .status = GetParam().status, .backend = GetParam().backend}, journal));
+    failed = story.backend.name == "cpu";
+    expect_undisturbed(story);
+    journal.expect_nothing_left();
+    ASSERT_EQ(journal.warnings().size(), failed ? 1u : 0u);
+    for (const std::string &warning : journal.warnings())
+      EXPECT_NE(warning.find("injected into "), warning.npos) << warning;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(n_failed, 2 * kTokens);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStatus, FailOver,
+                         testing::Values(BackendAndStatus{"failing", "oom"}, BackendAndStatus{"failing", "lost"},
+                                         BackendAndStatus{"failing", "internal"}),
+                         [](const auto &info) { return std::string(info.param.status); });
+INSTANTIATE_TEST_SUITE_P(LayerByLayer, FailOver, testing::Values(BackendAndStatus{"failing_layers", "lost"}),
+                         [](const auto &info) { return std::string(info.param.status); });
+
+TEST(FailOverTells, WhatHappened) {
+  Journal journal;
+  const EngineOptions options = failing_options({.at = 6, .status = "lost", .function = "forward_wait"}, journal);
+  const std::string reason = "failing: injected into forward_wait (device lost)";
+  const Engine engine = Engine::load(options);
+  EXPECT_EQ(engine.backend().name, "failing");
+  EXPECT_EQ(engine.backend().failed_over, "");
+  EXPECT_EQ(engine.generate("Once", sampled(3)).stats.failed_over, "");
+  Session session = engine.new_session();
+  session.append("Once");
+  EXPECT_EQ(session.generate(sampled(5)).stats.failed_over, reason);
+  EXPECT_EQ(session.generate(sampled(5)).stats.failed_over, "");  // it had happened before
+  EXPECT_EQ(engine.backend().name, "cpu");
+  EXPECT_EQ(engine.backend().failed_over, reason);
+  EXPECT_GT(engine.memory().session_bytes, 0u);
+  ASSERT_EQ(journal.warnings().size(), 1u);
+  EXPECT_EQ(journal.warnings()[0], "backend 'failing' failed, going on with the CPU: " + reason);
+}
+
+// The device is gone as soon as the last session that it had has moved, though the engine lives on.
+TEST(FailOverFrees, TheDeviceThatNoSessionNeeds) {
+  Journal journal;
+  const Engine engine = Engine::load(failing_options({.at = 2, .function = "forward_wait"}, journal));
+  Session session = engine.new_session();
+  session.append("Once");
+  session.generate(sampled(5));
+  journal.expect_nothing_left();
+  EXPECT_EQ(engine.new_session().length(), 0u);
+}
+
+// A session that does not fit moves alone: the others keep the device, which still serves them.
+TEST(FailOverMoves, OnlyTheSessionThatFailed) {
+  Journal journal;
+  {
+    const Engine engine =
+        Engine::load(failing_options({.at = 2, .status = "oom", .function = "session_create"}, journal));
+    Session first = engine.new_session();  // the session that loading made
+    Session second = engine.new_session();
+    EXPECT_EQ(engine.backend().name, "cpu");
+    for (Session *session : {&first, &second}) {
+      session->append("Once upon a time");
+      const Generation generation = session->generate(sampled());
+      EXPECT_EQ(generation.text, undisturbed().text);
+      EXPECT_EQ(generation.stats.failed_over, "");
+    }
+  }
+  journal.expect_nothing_left();
+  EXPECT_EQ(journal.warnings().size(), 1u);
+  EXPECT_GT(journal.n_calls(), 1u);
+}
+
+// A lost device is not called again, on behalf of whichever session.
+TEST(FailOverMoves, EverySessionOfALostDevice) {
+  Journal journal;
+  {
+    const Engine engine =
+        Engine::load(failing_options({.at = 4, .status = "lost", .function = "forward_submit"}, journal));
+    Session first = engine.new_session(), second = engine.new_session();
+    first.append("Once upon a time");
+    second.append("Once upon a time");
+    const std::string begun = second.generate(sampled(2)).text;
+    EXPECT_EQ(first.generate(sampled()).text, undisturbed().text);
+    EXPECT_EQ(engine.backend().name, "cpu");
+    EXPECT_NE(second.generate(sampled(2)).stats.failed_over, "");
+    second.truncate(5);
+    EXPECT_EQ(second.generate(sampled()).text, undisturbed().text);
+    EXPECT_EQ(undisturbed().text.rfind(begun, 0), 0u);
+  }
+  journal.expect_nothing_left();
+  EXPECT_EQ(journal.warnings().size(), 1u);
+}
+
+TEST(FailOverMoves, SessionsThatGenerateAtOnce) {
+  undisturbed();
+  for (const char *status : {"oom", "lost", "internal"}) {
+    for (size_t at = 1; at < 40; at += 6) {
+      SCOPED_TRACE(std::string(status) + " at forward_wait " + std::to_string(at));
+      Journal journal;
+      std::string texts[3];
+      {
+        const Engine engine =
+            Engine::load(failing_options({.at = at, .status = status, .function = "forward_wait"}, journal));
+        std::vector<std::jthread> threads;
+        for (std::string &text : texts) {
+          threads.emplace_back([&] { text = engine.generate("Once upon a time", sampled()).text; });
+        }
+      }
+      for (const std::string &text : texts) EXPECT_EQ(text, undisturbed().text);
+      journal.expect_nothing_left();
+      EXPECT_EQ(journal.warnings().size(), at <= 3 * kTokens ? 1u : 0u);
+    }
+  }
+}
+
+// A prompt of more than one batch is computed anew in pieces, and so are rows of logits.
+TEST(FailOverRebuilds, ALongPrompt) {
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 520; ++i) prompt.push_back((i * 7919 + 13) % 4000);
+  const auto tell_on = [&](EngineOptions options) {
+    options.context = 530;
+    Session session = Engine::load(options).new_session();
+    session.append_tokens(prompt);
+    return session.generate(greedy(4)).tokens;
+  };
+  const std::vector<int32_t> expected = tell_on(seedling_options());
+  for (const size_t at : {2, 4}) {
+    Journal journal;
+    EXPECT_EQ(tell_on(failing_options({.at = at, .function = "forward_wait"}, journal)), expected);
+    EXPECT_EQ(journal.warnings().size(), 1u);
+  }
+}
+
+TEST(FailOverRebuilds, TheRowsOfAnEvaluation) {
+  const std::vector<int32_t> tokens(50, 258);  // two batches of rows
+  const auto evaluate_on = [&](const EngineOptions &options) {
+    Session session = Engine::load(options).new_session();
+    session.append("Once upon a time");
+    std::vector<float> rows;
+    session.evaluate(tokens, [&](size_t index, std::span<const float> logits) {
+      EXPECT_EQ(index * logits.size(), rows.size());
+      rows.insert(rows.end(), logits.begin(), logits.end());
+    });
+    return rows;
+  };
+  const std::vector<float> expected = evaluate_on(seedling_options());
+  for (const size_t at : {1, 2, 3}) {
+    Journal journal;
+    EXPECT_EQ(evaluate_on(failing_options({.at = at, .function = "forward_wait"}, journal)), expected);
+    EXPECT_EQ(journal.warnings().size(), 1u);
+  }
+}
+
+// A backend whose arithmetic is another: what it wrote stays, and what follows is what the CPU says to that.
+TEST(FailOverRebuilds, AfterABackendOfOtherArithmetic) {
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.context = 64;
+  const Engine cpu = Engine::load(on_cpu);
+  Journal undisturbed_journal;
+  tell(failing_options({.function = "gemv", .backend = "failing_gemv"}, undisturbed_journal));
+  const size_t n_calls = undisturbed_journal.n_calls();
+  for (const size_t at : {size_t{1}, n_calls / 2, n_calls}) {
+    SCOPED_TRACE("failure at gemv " + std::to_string(at));
+    Journal journal;
+    {
+      const Engine engine =
+          Engine::load(failing_options({.at = at, .function = "gemv", .backend = "failing_gemv"}, journal));
+      Session session = engine.new_session();
+      session.append("Once upon a time");
+      EXPECT_NE(session.generate(greedy(kTokens)).stats.failed_over, "");
+      Session judge = cpu.new_session();
+      judge.append_tokens(session.tokens());
+      EXPECT_EQ(session.logits(), judge.logits());
+    }
+    journal.expect_nothing_left();
+  }
+}
+
+// Cancelled while the CPU takes over, a session keeps what it has and goes on later.
+TEST(FailOverCancelled, TheSessionGoesOnLater) {
+  Journal journal;
+  {
+    EngineOptions options = failing_options({.at = 5, .status = "lost", .function = "forward_wait"}, journal);
+    std::stop_source stop;
+    options.log = [&](LogLevel level, std::string_view line) {
+      journal.add(level, line);
+      if (level == LogLevel::kWarning) stop.request_stop();
+    };
+    Session session = Engine::load(options).new_session();
+    session.append("Once upon a time");
+    GenerateOptions cancelled = greedy(kTokens);
+    cancelled.cancel = stop.get_token();
+    const Generation first = session.generate(cancelled);
+    EXPECT_EQ(first.finish, FinishReason::kCancelled);
+    EXPECT_EQ(first.tokens.size(), 4u);
+    EXPECT_NE(first.stats.failed_over, "");
+    const Generation nothing = session.generate(cancelled);
+    EXPECT_EQ(nothing.finish, FinishReason::kCancelled);
+    EXPECT_EQ(nothing.stats.prompt_tokens, 0u);
+    const Generation rest = session.generate(greedy(kTokens - 4));
+    EXPECT_EQ(rest.stats.prompt_tokens, 9u);
+    EXPECT_EQ(golden_greedy().text.rfind("Once upon a time" + first.text + rest.text, 0), 0u);
+  }
+  journal.expect_nothing_left();
+}
+
+TEST(FailOverRefused, WhereTheBackendIsAskedForStrictly) {
+  for (const char *function : {"device_open", "weight_upload", "session_create", "forward_submit", "forward_wait"}) {
+    SCOPED_TRACE(function);
+    Journal journal;
+    EngineOptions options = failing_options({.at = 1, .status = "lost", .function = function}, journal);
+    options.backend_strict = true;
+    const Thrown thrown = thrown_by([&] { tell(options); });
+    EXPECT_EQ(thrown.kind, ErrorKind::kBackend);
+    EXPECT_NE(thrown.message.find("failing: injected into " + std::string(function) + " (device lost)"),
+              std::string::npos)
+        << thrown.message;
+    journal.expect_nothing_left();
+    EXPECT_EQ(journal.warnings().size(), 0u);
+  }
+}
+
+TEST(FailOverRefused, AgainAndAgainAndTheLostDeviceIsLeftAlone) {
+  Journal journal;
+  {
+    EngineOptions options = failing_options({.at = 3, .status = "lost", .function = "forward_wait"}, journal);
+    options.backend_strict = true;
+    const Engine engine = Engine::load(options);
+    Session session = engine.new_session();
+    session.append("Once upon a time");
+    std::string streamed;
+    const auto generate = [&] {
+      session.generate(greedy(kTokens), [&](std::string_view text) {
+        streamed += text;
+        return true;
+      });
+    };
+    const std::string expected =
+        "failing: injected into forward_wait (device lost); the CPU may not take over from a strictly chosen backend";
+    EXPECT_EQ(thrown_by(generate).message, expected);
+    EXPECT_EQ(thrown_by(generate).message, expected);
+    EXPECT_EQ(session.length(), 7u);  // what was said stays
+    EXPECT_EQ(golden_greedy().text.rfind("Once upon a time" + streamed, 0), 0u);
+    EXPECT_EQ(thrown_by([&] { engine.new_session(); }).message, expected);
+    EXPECT_EQ(engine.backend().name, "failing");
+  }
+  journal.expect_nothing_left();
+}
+
+TEST(FailOverRefused, WhereTheCpuFailsToo) {
+  Journal journal;
+  {
+    EngineOptions options = failing_options({.at = 3, .function = "forward_wait"}, journal);
+    options.backend_options.emplace_back("cpu.isa", "abacus");  // the failing backend is not sent this
+    Session session = Engine::load(options).new_session();
+    session.append("Once upon a time");
+    const Thrown thrown = thrown_by([&] { session.generate(greedy(kTokens)); });
+    EXPECT_EQ(thrown.kind, ErrorKind::kBackend);
+    EXPECT_EQ(
+        thrown.message.rfind("failing: injected into forward_wait (internal error); the CPU could not take over: ", 0),
+        0u)
+        << thrown.message;
+    EXPECT_NE(thrown.message.find("abacus"), std::string::npos) << thrown.message;
+    // The device was not lost: it may serve the session again.
+    EXPECT_EQ(session.generate(greedy(kTokens - 3)).stats.failed_over, "");
+  }
+  journal.expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace bonsai

@@ -1,0 +1,315 @@
+// A backend that computes as the CPU does, for it passes every call on to that plugin, and that fails on demand:
+//   fail.at=N           the Nth call on a device fails, device_open being the first (0, the default: none)
+//   fail.status=S       with this status: oom, lost or internal (the default)
+//   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
+// It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
+// and when it closes "closed after N calls; left behind: W weights, S sessions; rules broken: R".
+#include <bonsai/backend.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct FailurePlan {
+  uint64_t at = 0;
+  bonsai_status status = BONSAI_INTERNAL;
+  std::string function = "all";
+};
+
+struct bonsai_device {
+  bonsai_device *cpu = nullptr;
+  bonsai_log_fn log = nullptr;
+  void *log_context = nullptr;
+  FailurePlan plan;
+  uint64_t n_calls = 0;  // that count
+  bool lost = false;
+  std::set<const bonsai_weight *> weights;    // the CPU's own handles
+  std::set<const bonsai_session *> sessions;  // ours
+  std::atomic<bool> busy = false;
+  std::atomic<uint32_t> n_rules_broken = 0;
+};
+
+struct bonsai_session {
+  bonsai_device *device = nullptr;
+  bonsai_session *cpu = nullptr;
+};
+
+namespace {
+
+const bonsai_backend_api *load_cpu() {
+  void *plugin = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_NODELETE);
+  void *entry = plugin ? dlsym(plugin, BONSAI_BACKEND_ENTRY_NAME) : nullptr;
+  return entry ? reinterpret_cast<bonsai_backend_entry_fn>(entry)(BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR) : nullptr;
+}
+
+// nullptr if the plugin does not load: the entry function asks first.
+const bonsai_backend_api *cpu_table() {
+  static const bonsai_backend_api *const table = load_cpu();
+  return table;
+}
+
+const bonsai_backend_api &cpu() { return *cpu_table(); }
+
+bonsai_status failure(bonsai_error *error, bonsai_status status, const std::string &message) {
+  if (error) {
+    error->code = status;
+    std::snprintf(error->message, sizeof error->message, "%s", message.c_str());
+  }
+  return status;
+}
+
+void say(const bonsai_device &device, const std::string &line) {
+  if (device.log) device.log(device.log_context, BONSAI_LOG_DEBUG, (BACKEND_NAME ": " + line).c_str());
+}
+
+// Calls on one device come one at a time.
+class Turn {
+ public:
+  explicit Turn(bonsai_device &device) : device_(device) {
+    if (device_.busy.exchange(true)) ++device_.n_rules_broken;
+  }
+  ~Turn() { device_.busy = false; }
+  Turn(const Turn &) = delete;
+  Turn &operator=(const Turn &) = delete;
+
+ private:
+  bonsai_device &device_;
+};
+
+// Whether it is this call's turn to fail.
+bool fails(bonsai_device &device, std::string_view function) {
+  if (device.plan.function != "all" && device.plan.function != function) return false;
+  return ++device.n_calls == device.plan.at;
+}
+
+// One call that has a status: passed on, but where the plan says otherwise or the device is lost.
+template <class Call>
+bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error *error, Call call) {
+  const Turn turn(*device);
+  if (device->lost) {
+    ++device->n_rules_broken;
+    return failure(error, BONSAI_DEVICE_LOST, std::string(function) + " was called after the device was lost");
+  }
+  if (fails(*device, function)) {
+    device->lost = device->plan.status == BONSAI_DEVICE_LOST;
+    return failure(error, device->plan.status, std::string("injected into ") + function);
+  }
+  return call();
+}
+
+bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().device_count(count, error); }
+
+constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
+constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
+                                        "oom, lost or internal (default: internal)"};
+constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
+                                          "calls that count (default: all)"};
+constexpr bonsai_option_info kThreads = {sizeof(bonsai_option_info), "cpu.threads", "as the CPU backend's"};
+constexpr const bonsai_option_info *kOptions[] = {&kAt, &kStatus, &kFunction, &kThreads};
+
+bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
+  const bonsai_status status = cpu().device_info(index, info, error);
+  if (status != BONSAI_OK) return status;
+  info->name = "a device that fails";
+  info->options = kOptions;
+  info->n_options = std::size(kOptions);
+  return BONSAI_OK;
+}
+
+bonsai_status parse_status(std::string_view text) {
+  if (text == "oom") return BONSAI_OUT_OF_MEMORY;
+  return text == "lost" ? BONSAI_DEVICE_LOST : BONSAI_INTERNAL;
+}
+
+bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
+                          bonsai_error *error) {
+  auto made = std::make_unique<bonsai_device>();
+  std::vector<const bonsai_option *> for_cpu;
+  for (uint32_t i = 0; i < config->n_options; ++i) {
+    const bonsai_option &option = *config->options[i];
+    const std::string_view key = option.key;
+    if (key == kAt.key)
+      made->plan.at = std::strtoull(option.value, nullptr, 10);
+    else if (key == kStatus.key)
+      made->plan.status = parse_status(option.value);
+    else if (key == kFunction.key)
+      made->plan.function = option.value;
+    else
+      for_cpu.push_back(&option);
+  }
+  if (fails(*made, "device_open")) return failure(error, made->plan.status, "injected into device_open");
+  made->log = config->log;
+  made->log_context = config->log_context;
+  bonsai_device_config cpu_config = *config;
+  cpu_config.n_options = static_cast<uint32_t>(for_cpu.size());
+  cpu_config.options = for_cpu.data();
+  const bonsai_status status = cpu().device_open(index, &cpu_config, &made->cpu, error);
+  if (status != BONSAI_OK) return status;
+  say(*made, "opened");
+  *device = made.release();
+  return BONSAI_OK;
+}
+
+void device_close(bonsai_device *device) {
+  const std::unique_ptr<bonsai_device> closed(device);
+  if (!closed) return;
+  cpu().device_close(closed->cpu);
+  say(*closed, "closed after " + std::to_string(closed->n_calls) + " calls; left behind: " +
+                   std::to_string(closed->weights.size()) + " weights, " + std::to_string(closed->sessions.size()) +
+                   " sessions; rules broken: " + std::to_string(closed->n_rules_broken));
+}
+
+bonsai_status dtype_support(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error) {
+  return pass_on(device, "dtype_support", error, [&] { return cpu().dtype_support(device->cpu, dtype, uses, error); });
+}
+
+bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
+                            bonsai_weight_result *result, bonsai_error *error) {
+  return pass_on(device, "weight_upload", error, [&] {
+    const bonsai_status status = cpu().weight_upload(device->cpu, desc, weight, result, error);
+    if (status == BONSAI_OK) device->weights.insert(*weight);
+    return status;
+  });
+}
+
+// Sessions go before the weights that they use, and each weight once.
+void weight_free(bonsai_device *device, bonsai_weight *weight) {
+  const Turn turn(*device);
+  if (weight == nullptr) return;
+  if (!device->sessions.empty() || device->weights.erase(weight) == 0) {
+    ++device->n_rules_broken;
+    return;
+  }
+  cpu().weight_free(device->cpu, weight);
+}
+
+bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
+  return pass_on(device, "gemv", error, [&] { return cpu().gemv(device->cpu, args, error); });
+}
+
+bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
+                             bonsai_session_memory *memory, bonsai_error *error) {
+  return pass_on(device, "session_memory", error,
+                 [&] { return cpu().session_memory(device->cpu, model, config, memory, error); });
+}
+
+bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
+                             bonsai_session **session, bonsai_error *error) {
+  return pass_on(device, "session_create", error, [&] {
+    auto made = std::make_unique<bonsai_session>();
+    made->device = device;
+    const bonsai_status status = cpu().session_create(device->cpu, model, config, &made->cpu, error);
+    if (status != BONSAI_OK) return status;
+    device->sessions.insert(made.get());
+    *session = made.release();
+    return status;
+  });
+}
+
+// A session that was destroyed before is not in its device's account; ASan sees the read of it.
+void session_destroy(bonsai_session *session) {
+  const std::unique_ptr<bonsai_session> destroyed(session);
+  if (!destroyed) return;
+  const Turn turn(*destroyed->device);
+  if (destroyed->device->sessions.erase(session) == 0) ++destroyed->device->n_rules_broken;
+  cpu().session_destroy(destroyed->cpu);
+}
+
+bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
+                           float *out, bonsai_error *error) {
+  return pass_on(session->device, "layer_encode", error,
+                 [&] { return cpu().layer_encode(session->cpu, layer, batch, in, out, error); });
+}
+
+bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows, const bonsai_output *const *outputs,
+                      uint32_t n_outputs, bonsai_error *error) {
+  return pass_on(session->device, "lm_head", error,
+                 [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); });
+}
+
+bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch, const bonsai_output *const *outputs,
+                             uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
+  return pass_on(session->device, "forward_submit", error,
+                 [&] { return cpu().forward_submit(session->cpu, batch, outputs, n_outputs, ticket, error); });
+}
+
+// A wait that fails ends its ticket all the same.
+bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_error *error) {
+  const bonsai_status status = cpu().forward_wait(session->cpu, ticket, error);
+  return pass_on(session->device, "forward_wait", error, [&] { return status; });
+}
+
+bonsai_status kv_copy(bonsai_session *session, const uint32_t *sources, const uint32_t *destinations, uint32_t n,
+                      bonsai_error *error) {
+  return pass_on(session->device, "kv_copy", error,
+                 [&] { return cpu().kv_copy(session->cpu, sources, destinations, n, error); });
+}
+
+bonsai_status kv_export(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
+                        void *data, uint64_t bytes, bonsai_error *error) {
+  return pass_on(session->device, "kv_export", error,
+                 [&] { return cpu().kv_export(session->cpu, blocks, n_blocks, n_tokens, data, bytes, error); });
+}
+
+bonsai_status kv_import(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
+                        const void *data, uint64_t bytes, bonsai_error *error) {
+  return pass_on(session->device, "kv_import", error,
+                 [&] { return cpu().kv_import(session->cpu, blocks, n_blocks, n_tokens, data, bytes, error); });
+}
+
+bonsai_status device_status(bonsai_device *device, bonsai_device_status *status, bonsai_error *error) {
+  return pass_on(device, "device_status", error, [&] { return cpu().device_status(device->cpu, status, error); });
+}
+
+bonsai_status synchronize(bonsai_device *device, bonsai_error *error) {
+  return pass_on(device, "synchronize", error, [&] { return cpu().synchronize(device->cpu, error); });
+}
+
+// NULL where BACKEND_LEVEL, which the build sets, lies below the level that offers the function.
+template <class Function>
+constexpr Function *offered_from(int level, Function *function) {
+  return BACKEND_LEVEL >= level ? function : nullptr;
+}
+
+constexpr bonsai_backend_api kTable = {
+    .struct_size = sizeof(bonsai_backend_api),
+    .abi_major = BONSAI_ABI_MAJOR,
+    .abi_minor = BONSAI_ABI_MINOR,
+    .priority = 0,
+    .name = BACKEND_NAME,
+    .version = "1.0.0",
+    .description = "The CPU backend, failing on demand",
+    .device_count = device_count,
+    .device_info = device_info,
+    .device_open = device_open,
+    .device_close = device_close,
+    .dtype_support = dtype_support,
+    .weight_upload = weight_upload,
+    .weight_free = weight_free,
+    .gemv = gemv,
+    .session_memory = offered_from(1, session_memory),
+    .session_create = offered_from(1, session_create),
+    .session_destroy = offered_from(1, session_destroy),
+    .layer_encode = offered_from(1, layer_encode),
+    .lm_head = offered_from(1, lm_head),
+    .forward_submit = offered_from(2, forward_submit),
+    .forward_wait = offered_from(2, forward_wait),
+    .kv_copy = offered_from(1, kv_copy),
+    .kv_export = offered_from(1, kv_export),
+    .kv_import = offered_from(1, kv_import),
+    .device_status = device_status,
+    .synchronize = synchronize,
+};
+
+}  // namespace
+
+extern "C" const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t) {
+  return host_major == BONSAI_ABI_MAJOR && cpu_table() != nullptr ? &kTable : nullptr;
+}

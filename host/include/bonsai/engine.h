@@ -153,7 +153,7 @@ class BONSAI_API Session {
 
   // Continues the sequence until something ends it. What was generated stays at the end of the session (but for the
   // token that ended the text), so that append() and generate() may follow. Errors: an empty or full session, options
-  // out of range, a backend that fails.
+  // out of range, a backend that fails where the CPU cannot or may not take over.
   Generation generate(const GenerateOptions &options = {}, const TextCallback &callback = {});
 
   // The logits (vocabulary) that follow the last token.

@@ -1,0 +1,83 @@
+#include "tools/plugin-check/context.h"
+
+#include <algorithm>
+
+namespace bonsai::check {
+
+bonsai_error empty_error() {
+  bonsai_error error{};
+  error.struct_size = sizeof error;
+  return error;
+}
+
+void expect_ok(const char *call, bonsai_status status, const bonsai_error &error) {
+  expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status,
+         std::string_view(error.message, strnlen(error.message, sizeof error.message)));
+}
+
+bool is_float(quant::Format format) {
+  return format == quant::Format::kF32 || format == quant::Format::kF16 || format == quant::Format::kBF16;
+}
+
+double error_bound(quant::Format format) { return is_float(format) ? kFloatBound : kQuantizedBound; }
+
+Context::Context(const Plugin &plugin) : plugin_(plugin), backend_(value_of(host::Backend::load(plugin.path))) {
+  device_ = open_another();
+}
+
+std::unique_ptr<host::Device> Context::open_another() const {
+  return value_of(host::Device::open(backend_, plugin_.device, plugin_.options, {}));
+}
+
+bonsai_weight_use Context::uses(quant::Format format) const {
+  return value_of(device_->dtype_support(static_cast<bonsai_dtype>(format)));
+}
+
+quant::Format Context::plainest_format() const {
+  for (const quant::Format format : {quant::Format::kF32, quant::Format::kF16, quant::Format::kBF16}) {
+    if (multiplies(format)) return format;
+  }
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    if (multiplies(traits.format)) return traits.format;
+  }
+  throw Failed("dtype_support claims no dtype for matrices, expected at least one");
+}
+
+bool Context::stores(bonsai_kv_dtype dtype) const {
+  const auto &offered = info().kv_dtypes;
+  return std::find(offered.begin(), offered.end(), dtype) != offered.end();
+}
+
+bonsai_kv_dtype Context::plainest_kv() const {
+  for (const bonsai_kv_dtype dtype : {BONSAI_KV_F32, BONSAI_KV_F16, BONSAI_KV_Q8_0}) {
+    if (stores(dtype)) return dtype;
+  }
+  throw Failed("device_info lists no KV dtype, although sessions are offered");
+}
+
+void Context::need(Path path) const {
+  skip_unless(api().session_create != nullptr, "the backend offers level 0 only: it has no sessions");
+  if (path == Path::kForward) {
+    skip_unless(api().forward_submit != nullptr, "the backend offers level 1 only: it has no forward passes");
+  }
+}
+
+Path Context::best_path() const {
+  need_sessions();
+  return api().forward_submit ? Path::kForward : Path::kLayers;
+}
+
+const char *kv_name(bonsai_kv_dtype dtype) {
+  switch (dtype) {
+    case BONSAI_KV_F16:
+      return "f16";
+    case BONSAI_KV_Q8_0:
+      return "q8_0";
+    case BONSAI_KV_F32:
+      return "f32";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace bonsai::check

@@ -1,0 +1,205 @@
+#include "tools/plugin-check/kv_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tools/plugin-check/stage.h"
+
+namespace bonsai::check {
+namespace {
+
+// Runs tokens[begin, end) at their positions, in batches of `chunk`, and compares all their logits.
+struct Span {
+  uint32_t begin, end, chunk;
+};
+
+void run_span(Stage &stage, const std::vector<int32_t> &tokens, Span span, const std::vector<uint32_t> &blocks,
+              Comparison &comparison, const std::string &what) {
+  const Logits expected = stage.judge(std::span(tokens).first(span.end));
+  for (uint32_t at = span.begin; at < span.end; at += span.chunk) {
+    const uint32_t n = std::min(span.chunk, span.end - at);
+    comparison.add_rows(what, stage.session.logits(std::span(tokens).subspan(at, n), at, blocks), expected, at);
+  }
+}
+
+std::vector<int32_t> with_other_tail(const Stage &stage, std::vector<int32_t> tokens, uint32_t from, uint64_t seed) {
+  const std::vector<int32_t> others = stage.tokens(static_cast<uint32_t>(tokens.size()), seed);
+  std::copy(others.begin() + from, others.end(), tokens.begin() + from);
+  return tokens;
+}
+
+// -------- Rollback
+
+void check_rollback(Context &context) {
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const std::vector<int32_t> tokens = stage.tokens(70, 1), wrong = with_other_tail(stage, tokens, 25, 2);
+  const std::vector<uint32_t> blocks = stage.take_blocks(70);
+  Comparison comparison(stage.bound);
+  run_span(stage, tokens, {0, 40, 40}, blocks, comparison, "before the rollback");
+  run_span(stage, wrong, {25, 60, 20}, blocks, comparison, "rejected tokens");
+  run_span(stage, tokens, {25, 30, 1}, blocks, comparison, "token by token after the rollback");
+  run_span(stage, tokens, {30, 70, 13}, blocks, comparison, "in batches after the rollback");
+  comparison.finish("positions that are written again");
+}
+
+// -------- Copies
+
+void check_copy(Context &context) {
+  context.need_sessions();
+  skip_unless(context.api().kv_copy != nullptr, "kv_copy is not offered");
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const uint32_t shared = 3 * stage.session.config.block_size - 5, all = shared + 20;
+  const std::vector<int32_t> tokens = stage.tokens(all, 1), others = with_other_tail(stage, tokens, shared, 2),
+                             thirds = with_other_tail(stage, tokens, shared, 3);
+  const std::vector<uint32_t> first = stage.take_blocks(all), second = stage.take_blocks(all),
+                              third = stage.take_blocks(all);
+  Comparison comparison(stage.bound);
+  run_span(stage, tokens, {0, shared, 64}, first, comparison, "the original");
+
+  // To the second sequence, and in the same call from there to the third: copies happen in order.
+  std::vector<uint32_t> sources(first.begin(), first.begin() + 3), destinations(second.begin(), second.begin() + 3);
+  sources.insert(sources.end(), second.begin(), second.begin() + 3);
+  destinations.insert(destinations.end(), third.begin(), third.begin() + 3);
+  bonsai_error error = empty_error();
+  expect_ok("kv_copy", context.api().kv_copy(stage.session.handle, sources.data(), destinations.data(), 6, &error),
+            error);
+  run_span(stage, others, {shared, all, 7}, second, comparison, "the copy");
+  run_span(stage, tokens, {shared, all, 20}, first, comparison, "the original after it was copied");
+  run_span(stage, thirds, {shared, all, 20}, third, comparison, "the copy of the copy");
+  comparison.finish("copied blocks");
+}
+
+// -------- Export and import
+
+const quant::FormatTraits &format_of(bonsai_kv_dtype dtype) {
+  if (dtype == BONSAI_KV_F32) return quant::traits(quant::Format::kF32);
+  return quant::traits(dtype == BONSAI_KV_F16 ? quant::Format::kF16 : quant::Format::kQ8_0);
+}
+
+uint64_t bytes_of_a_row(const Stage &stage) {  // K or V of one token and layer
+  return quant::row_bytes(format_of(stage.kv), size_t{stage.config().kv_heads} * stage.config().head_dim);
+}
+
+std::vector<std::byte> export_kv(Stage &stage, const std::vector<uint32_t> &blocks, uint32_t n_tokens) {
+  constexpr std::byte kMark{0xA5};
+  const uint64_t bytes = 2ull * stage.config().layers * n_tokens * bytes_of_a_row(stage);
+  std::vector<std::byte> data(bytes + 8, kMark);
+  bonsai_error error = empty_error();
+  expect_ok("kv_export",
+            stage.session.api.kv_export(stage.session.handle, blocks.data(), static_cast<uint32_t>(blocks.size()),
+                                        n_tokens, data.data(), bytes, &error),
+            error);
+  const bool kept = std::all_of(data.end() - 8, data.end(), [&](std::byte byte) { return byte == kMark; });
+  expect(kept, "kv_export of {} tokens writes beyond its {} bytes", n_tokens, bytes);
+  data.resize(bytes);
+  return data;
+}
+
+void import_kv(Stage &stage, const std::vector<uint32_t> &blocks, uint32_t n_tokens,
+               const std::vector<std::byte> &data) {
+  bonsai_error error = empty_error();
+  expect_ok("kv_import",
+            stage.session.api.kv_import(stage.session.handle, blocks.data(), static_cast<uint32_t>(blocks.size()),
+                                        n_tokens, data.data(), data.size(), &error),
+            error);
+}
+
+void skip_unless_moved(Context &context) {
+  context.need_sessions();
+  skip_unless(context.api().kv_export && context.api().kv_import, "kv_export and kv_import are not both offered");
+}
+
+// From one session to another, whose blocks have the last size that the backend lists.
+void check_move(Context &context, bonsai_kv_dtype kv) {
+  const ModelShape shape = narrow_shape(context.plainest_format());
+  Stage from(context, shape, {.kv = kv});
+  Stage to(context, shape, {.kv = kv, .block_size = context.info().block_sizes.back()});
+  const uint32_t moved = 45, all = 70;
+  const std::vector<int32_t> tokens = from.tokens(all);
+  const std::vector<uint32_t> source = from.take_blocks(all), destination = to.take_blocks(all);
+  Comparison comparison(from.bound);
+  run_span(from, tokens, {0, all, 50}, source, comparison, "before the export");
+  const std::vector<std::byte> data = export_kv(from, source, moved);
+  import_kv(to, destination, moved, data);
+  expect(export_kv(to, destination, moved) == data, "kv {}: what was imported is exported with other bytes",
+         kv_name(kv));
+  run_span(to, tokens, {moved, all, 9}, destination, comparison, "after the import");
+  comparison.finish(fmt::format("kv {}, moved to another session", kv_name(kv)));
+}
+
+void check_moves(Context &context) {
+  skip_unless_moved(context);
+  for (const bonsai_kv_dtype kv : context.info().kv_dtypes) check_move(context, kv);
+}
+
+// -------- The canonical layout
+
+std::vector<double> rms_norm(std::span<const double> x, std::span<const float> weight, double eps) {
+  double squares = 0;
+  for (const double value : x) squares += value * value;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + eps);
+  std::vector<double> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) y[i] = weight[i] * x[i] * scale;
+  return y;
+}
+
+// K and V of the first layer, without rotation: what position 0 stores.
+struct KeyValue {
+  std::vector<double> key, value;
+};
+
+KeyValue first_layer(const model::Model &model, int32_t token) {
+  const model::LayerWeights &layer = model.layers[0];
+  const std::vector<float> row = decoded_row(*model.token_embd, static_cast<uint64_t>(token));
+  const double eps = model.config.rms_eps;
+  const std::vector<double> h = rms_norm(std::vector<double>(row.begin(), row.end()), layer.attn_norm, eps);
+  KeyValue result = {reference::Matrix(*layer.attn_k, false).multiply(h),
+                     reference::Matrix(*layer.attn_v, false).multiply(h)};
+  const size_t head_dim = model.config.head_dim;
+  for (size_t at = 0; at < result.key.size(); at += head_dim) {
+    const std::vector<double> head = rms_norm(std::span(result.key).subspan(at, head_dim), layer.k_norm, eps);
+    std::copy(head.begin(), head.end(), result.key.begin() + static_cast<ptrdiff_t>(at));
+  }
+  return result;
+}
+
+// Layer by layer K, then V, each (n_tokens, n_kv_heads, head_dim).
+void check_layout(Context &context) {
+  skip_unless_moved(context);
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const uint32_t n_tokens = 37;
+  const std::vector<int32_t> tokens = stage.tokens(n_tokens);
+  const std::vector<uint32_t> blocks = stage.take_blocks(n_tokens);
+  stage.session.logits(tokens, 0, blocks);
+  const std::vector<std::byte> data = export_kv(stage, blocks, n_tokens), prefix = export_kv(stage, blocks, 5);
+  const uint64_t row = bytes_of_a_row(stage), planes = 2ull * stage.config().layers;
+  for (uint64_t plane = 0; plane < planes; ++plane) {
+    expect(std::memcmp(&data[plane * n_tokens * row], &prefix[plane * 5 * row], 5 * row) == 0,
+           "the {} of layer {} differ between exports of {} and of 5 tokens", plane % 2 ? "values" : "keys", plane / 2,
+           n_tokens);
+  }
+  const size_t width = size_t{stage.config().kv_heads} * stage.config().head_dim;
+  const auto decoded = [&](uint64_t plane, uint32_t position) {
+    std::vector<float> values(width);
+    format_of(stage.kv).decode(&data[(plane * n_tokens + position) * row], values.data(), width);
+    return values;
+  };
+  Comparison comparison(std::max(stage.bound, stage.kv == BONSAI_KV_F16 ? 1e-3 : 0.0));
+  comparison.add("the first key", decoded(0, 0), first_layer(stage.random.model(), tokens[0]).key);
+  for (uint32_t i = 0; i < n_tokens; ++i) {
+    comparison.add(fmt::format("value {}", i), decoded(1, i), first_layer(stage.random.model(), tokens[i]).value);
+  }
+  comparison.finish("the first layer's exported keys and values");
+}
+
+}  // namespace
+
+void add_kv_checks(std::vector<Check> &checks) {
+  checks.push_back({"kv.rollback", "a position that is written again is replaced", check_rollback});
+  checks.push_back({"kv.copy", "copied blocks continue as the original, and alone", check_copy});
+  checks.push_back({"kv.move", "an exported cache continues in another session", check_moves});
+  checks.push_back({"kv.layout", "exports are in the canonical layout", check_layout});
+}
+
+}  // namespace bonsai::check

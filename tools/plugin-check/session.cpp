@@ -1,0 +1,93 @@
+#include "tools/plugin-check/session.h"
+
+#include <algorithm>
+
+#include "tools/plugin-check/random_model.h"
+
+namespace bonsai::check {
+
+bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype) {
+  expect(!context.info().block_sizes.empty(), "device_info lists no block size, although sessions are offered");
+  bonsai_session_config config{};
+  config.struct_size = sizeof config;
+  config.kv_dtype = kv_dtype;
+  config.block_size = context.info().block_sizes[0];
+  config.max_tokens = 512;
+  config.max_sequences = 8;
+  config.max_blocks_per_sequence = (1024 + config.block_size - 1) / config.block_size;
+  config.n_blocks = 3 * config.max_blocks_per_sequence + config.max_sequences;
+  config.max_outputs = 512;
+  config.max_k = 64;
+  return config;
+}
+
+Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path)
+    : model(model), config(config), api(model.device.api()), path_(path) {
+  bonsai_error error = empty_error();
+  expect_ok("session_create", api.session_create(model.device.handle(), &model.spec, &config, &handle, &error), error);
+}
+
+Session::~Session() { api.session_destroy(handle); }
+
+void Session::run(Batch &batch, const Outputs &outputs) {
+  bonsai_batch view = batch.view();
+  if (path_ == Path::kForward && model.spec.embedding) return run_forward(view, outputs);
+  const std::vector<float> states = batch.hidden.empty() ? embed(model.model, batch.tokens) : batch.hidden;
+  if (path_ == Path::kLayers) return run_layers(view, states, outputs);
+  view.tokens = nullptr;
+  view.hidden = states.data();
+  run_forward(view, outputs);
+}
+
+void Session::run_forward(const bonsai_batch &batch, const Outputs &outputs) {
+  uint64_t ticket = 0;
+  bonsai_error error = empty_error();
+  expect_ok("forward_submit", api.forward_submit(handle, &batch, outputs.data(), outputs.size(), &ticket, &error),
+            error);
+  expect_ok("forward_wait", api.forward_wait(handle, ticket, &error), error);
+}
+
+// The state goes in at the first layer and stays on the device, but for a journey to the host and back in the middle.
+void Session::run_layers(const bonsai_batch &batch, const std::vector<float> &states, const Outputs &outputs) {
+  std::vector<float> carried = states;
+  const uint32_t n_layers = model.spec.n_layers;
+  bool on_host = true;
+  for (uint32_t layer = 0; layer < n_layers; ++layer) {
+    const bool to_host = layer + 1 == n_layers / 2;
+    bonsai_error error = empty_error();
+    expect_ok("layer_encode",
+              api.layer_encode(handle, layer, &batch, on_host ? carried.data() : nullptr,
+                               to_host ? carried.data() : nullptr, &error),
+              error);
+    on_host = to_host;
+  }
+  if (outputs.size() == 0) return;
+  bonsai_error error = empty_error();
+  expect_ok("lm_head", api.lm_head(handle, nullptr, batch.n_tokens, outputs.data(), outputs.size(), &error), error);
+}
+
+std::vector<std::vector<float>> Session::logits(std::span<const int32_t> tokens, uint32_t start,
+                                                const std::vector<uint32_t> &blocks) {
+  Batch batch;
+  batch.block_table = {blocks};
+  Outputs outputs(model.spec.vocab, model.spec.hidden);
+  for (uint32_t i = 0; i < tokens.size(); ++i) {
+    batch.add(tokens[i], start + i);
+    outputs.logits(i);
+  }
+  run(batch, outputs);
+  std::vector<std::vector<float>> rows;
+  for (uint32_t i = 0; i < outputs.size(); ++i) rows.push_back(outputs[i].logits);
+  return rows;
+}
+
+std::vector<float> embed(const model::Model &model, std::span<const int32_t> tokens) {
+  std::vector<float> states;
+  for (const int32_t token : tokens) {
+    const std::vector<float> row = decoded_row(*model.token_embd, static_cast<uint64_t>(token));
+    states.insert(states.end(), row.begin(), row.end());
+  }
+  return states;
+}
+
+}  // namespace bonsai::check

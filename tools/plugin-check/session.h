@@ -1,0 +1,50 @@
+// A session over an uploaded model, whose batches run as whole forward passes or layer by layer.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tools/plugin-check/batch.h"
+#include "tools/plugin-check/context.h"
+#include "tools/plugin-check/uploaded_model.h"
+
+namespace bonsai::check {
+
+// For batches of up to 512 tokens and as many outputs, 8 sequences of up to 1,024 positions, in the block size that the
+// backend prefers.
+bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype);
+
+class Session {
+ public:
+  // The model must outlive it. Throws Failed when the session cannot be made.
+  Session(UploadedModel &model, const bonsai_session_config &config, Path path);
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  // Runs a batch of tokens by the session's path and waits for it. Where the session has no embedding, or runs layer by
+  // layer, the tokens' rows are decoded here. Throws Failed on failure.
+  void run(Batch &batch, const Outputs &outputs);
+  // The logits of every token of one sequence at positions from `start`, over `blocks`, in one batch.
+  std::vector<std::vector<float>> logits(std::span<const int32_t> tokens, uint32_t start,
+                                         const std::vector<uint32_t> &blocks);
+
+  UploadedModel &model;
+  const bonsai_session_config config;
+  const bonsai_backend_api &api;
+  bonsai_session *handle = nullptr;
+
+ private:
+  void run_forward(const bonsai_batch &batch, const Outputs &outputs);
+  void run_layers(const bonsai_batch &batch, const std::vector<float> &states, const Outputs &outputs);
+
+  const Path path_;
+};
+
+// The rows of the model's embedding for these tokens, (n_tokens, hidden).
+std::vector<float> embed(const model::Model &model, std::span<const int32_t> tokens);
+
+}  // namespace bonsai::check

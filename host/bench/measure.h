@@ -1,0 +1,63 @@
+// Times prompts and decoding through the engine, as `bonsai run` uses it.
+#pragma once
+
+#include <bonsai/engine.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "host/sampling/sampler.h"
+
+namespace bonsai::bench {
+
+// What is run: all but `depth` at least 1, and the engine's context holds prompt_tokens, and depth + decode_tokens.
+struct Plan {
+  uint32_t prompt_tokens = 128;
+  uint32_t decode_tokens = 32;
+  uint32_t depth = 0;  // tokens in the cache before the first decoded one
+  uint32_t repetitions = 3;
+};
+
+// Over the repetitions: their mean, and how far one is from it (the sample standard deviation; 0 with only one).
+struct Rate {
+  double tokens_per_second = 0;
+  double stddev = 0;
+};
+Rate rate_of(uint32_t n_tokens, std::span<const double> seconds);
+
+// One repetition.
+struct Timing {
+  double seconds = 0;
+  double sampling_seconds = 0;  // of these: choosing tokens
+};
+
+// All functions throw EngineError.
+class Runner {
+ public:
+  explicit Runner(const Engine &engine);
+
+  // A prompt of n tokens on an empty cache, up to the logits behind its last.
+  Timing prefill(uint32_t n_tokens);
+
+  // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand.
+  Timing decode(uint32_t depth, uint32_t n_tokens);
+
+ private:
+  void go_to(uint32_t depth);
+  int32_t sample(std::vector<float> &logits);
+
+  Session session_;
+  host::Sampler sampler_;
+  std::vector<int32_t> text_;  // (context) what prompts are cut from
+};
+
+struct Rates {
+  Rate prefill, decode;
+};
+
+// Every repetition, after an untimed one. `progress` gets the passes done and in all.
+Rates measure(Runner &runner, const Plan &plan, const std::function<void(uint64_t, uint64_t)> &progress);
+
+}  // namespace bonsai::bench

@@ -1,0 +1,144 @@
+// `bonsai bench` on the seedling. Nothing here asserts a time: the memory is measured over so little that it costs
+// none.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace bonsai::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<std::string> keys(const ordered_json &json) {
+  std::vector<std::string> names;
+  for (const auto &[key, value] : json.items()) names.push_back(key);
+  return names;
+}
+using Keys = std::vector<std::string>;
+
+// A measurement of a moment.
+Outcome run_bench(const std::vector<std::string> &more) {
+  std::vector<std::string> arguments = {"bench",     "-m",  seedling(),       "-p",   "8", "-n", "4", "-r", "2",
+                                        "--backend", "cpu", "--stream-bytes", "65536"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_program(arguments);
+}
+
+TEST(Bench, JsonHasExactlyTheKeysOfTheContract) {
+  const Outcome outcome = run_bench({"--json", "-t", "2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out);
+  EXPECT_EQ(keys(result), (Keys{"prefill", "decode", "stream_bandwidth", "backend", "kernel", "threads"}));
+  EXPECT_EQ(keys(result["prefill"]), (Keys{"tokens_per_second", "stddev"}));
+  EXPECT_EQ(keys(result["decode"]),
+            (Keys{"tokens_per_second", "stddev", "bytes_per_token", "bandwidth", "bandwidth_share"}));
+  EXPECT_EQ(result["backend"], "cpu");
+  EXPECT_EQ(result["threads"], 2);
+  EXPECT_FALSE(result["kernel"].get<std::string>().empty());
+}
+
+TEST(Bench, TheNumbersFollowFromEachOther) {
+  const Outcome outcome = run_bench({"--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out), decode = result["decode"];
+  EXPECT_GT(result["prefill"]["tokens_per_second"], 0.0);
+  EXPECT_GE(result["prefill"]["stddev"], 0.0);
+  EXPECT_GT(decode["tokens_per_second"], 0.0);
+  EXPECT_GT(result["stream_bandwidth"], 0.0);
+  const double bandwidth = decode["bytes_per_token"].get<double>() * decode["tokens_per_second"].get<double>();
+  EXPECT_DOUBLE_EQ(decode["bandwidth"].get<double>(), bandwidth);
+  EXPECT_DOUBLE_EQ(decode["bandwidth_share"].get<double>(), bandwidth / result["stream_bandwidth"].get<double>());
+}
+
+// The deeper, the more keys and values: in F16 2 bytes, in Q8_0 34 for 32, of each of a position's elements.
+TEST(Bench, BytesPerTokenGrowWithDepthAndTheCachesType) {
+  const auto bytes = [](const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = {"--json", "-n", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_program([&] {
+      std::vector<std::string> all = {"bench", "-m", seedling(), "-p", "1", "-r", "1", "--stream-bytes", "4096"};
+      all.insert(all.end(), arguments.begin(), arguments.end());
+      return all;
+    }());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return ordered_json::parse(outcome.out)["decode"]["bytes_per_token"].get<uint64_t>();
+  };
+  const uint64_t shallow = bytes({}), deep = bytes({"-d", "64"}), deep_q8 = bytes({"-d", "64", "--kv", "q8_0"});
+  const uint64_t position = (deep - shallow) / 64;
+  EXPECT_EQ(deep, shallow + 64 * position);
+  EXPECT_EQ(deep_q8, deep - 65 * position + 65 * (position / 64 * 34));
+}
+
+TEST(Bench, OneRepetitionDoesNotDeviate) {
+  const Outcome outcome =
+      run_program({"bench", "-m", seedling(), "-p", "2", "-n", "2", "-r", "1", "--stream-bytes", "4096", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out);
+  EXPECT_EQ(result["prefill"]["stddev"], 0.0);
+  EXPECT_EQ(result["decode"]["stddev"], 0.0);
+}
+
+TEST(Bench, PeopleGetATableOnStdout) {
+  const Outcome outcome = run_bench({"-d", "16", "-t", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char *part : {"model      ", "seedling-q1_0.gguf", "\nbackend    cpu ", ", kernel ", ", 1 thread, ",
+                           "\nprefill    ", "tokens/s, 8 tokens\n", "\ndecode     ", "tokens/s, 4 tokens behind 16\n",
+                           "\nper token  ", " of weights, ", " of keys and values\n", "\nbandwidth  ",
+                           " % of streaming\n", "\nstreaming  ", " GB/s with 1 thread over 64.0 KiB\n"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
+TEST(Bench, TheTemplateBackendIsMeasuredTheSameWay) {
+  const Outcome outcome = run_program({"bench", "-m", seedling(), "-p", "2", "-n", "2", "-r", "1", "--stream-bytes",
+                                       "4096", "--backend", backend_file("template"), "--backend-strict", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(ordered_json::parse(outcome.out)["backend"], "template");
+}
+
+TEST(BenchRefuses, AContextThatDoesNotHoldTheMeasurement) {
+  const Outcome outcome = run_program({"bench", "-m", seedling(), "-d", "100", "-n", "29", "-c", "128"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "bonsai bench: --context: 128 tokens do not hold the 129 of this measurement (see 'bonsai bench --help')\n");
+}
+
+TEST(BenchRefuses, MoreTokensThanTheModelKnows) {
+  const Outcome outcome = run_program({"bench", "-m", seedling(), "-d", "1000", "-n", "100"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai bench: context of 1100 tokens: the model knows no more than 1024\n");
+}
+
+TEST(BenchRefuses, BadNumbers) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"-p", "0"}, "--prompt: expected a whole number from 1 to 1073741824, found '0'"},
+      {{"-n", "0"}, "--predict: expected a whole number from 1 to 1073741824, found '0'"},
+      {{"-d", "-1"}, "--depth: expected a whole number from 0 to 1073741824, found '-1'"},
+      {{"-r", "0"}, "--repetitions: expected a whole number from 1 to 1073741824, found '0'"},
+      {{"-r", "many"}, "--repetitions: expected a whole number from 1 to 1073741824, found 'many'"},
+      {{"-t", "0"}, "--threads: expected a whole number from 1 to 4294967295, found '0'"},
+      {{"--kv", "f8"}, "--kv: expected f16, q8_0 or f32, found 'f8'"},
+      {{"--backend-opt", "cpu"}, "--backend-opt: expected KEY=VALUE, found 'cpu'"},
+      {{"--stream-bytes", "1"}, "--stream-bytes: expected a whole number from 4096 to 1099511627776, found '1'"},
+  };
+  for (const auto &[mistake, message] : cases) {
+    std::vector<std::string> arguments = {"bench", "-m", seedling()};
+    arguments.insert(arguments.end(), mistake.begin(), mistake.end());
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << message;
+    EXPECT_EQ(outcome.out, "") << message;
+    EXPECT_EQ(outcome.err, "bonsai bench: " + message + " (see 'bonsai bench --help')\n");
+  }
+}
+
+TEST(BenchRefuses, AMissingFile) {
+  const Outcome outcome = run_program({"bench", "-m", "nowhere.gguf"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai bench: nowhere.gguf: cannot open: No such file or directory\n");
+}
+
+}  // namespace
+}  // namespace bonsai::cli

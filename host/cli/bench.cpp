@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/bench/measure.h"
+#include "host/bench/roofline.h"
 #include "host/bench/stream.h"
 #include "host/bench/work.h"
 #include "host/cli/command.h"
@@ -37,6 +38,7 @@ Options bench_options() {
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
   options.value("repetitions,r", "N", "times that each is measured (3)");
+  options.value("report", "FILE.svg", "draw operations and bytes per second against what the memory allows");
   options.value("stream-bytes", "N", "measure the memory over N bytes instead; what a cache holds is read faster");
   return options;
 }
@@ -109,7 +111,7 @@ struct Findings {
   bench::Plan plan;
   Setting setting;
   bench::Rates rates;
-  bench::Work decode;                           // of one repetition
+  bench::Work prefill, decode;                  // of one repetition
   uint64_t weight_bytes = 0;                    // of one token
   bench::StreamSpeed stream, stream_all_cores;  // equal where the backend uses all cores, or does not say
 
@@ -143,6 +145,7 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   }
   const model::Model model = read_shape(options.model);
   findings.weight_bytes = bench::weight_bytes_per_token(model);
+  findings.prefill = bench::prefill_work(model, options.kv, plan.prompt_tokens);
   findings.decode = bench::decode_work(model, options.kv, plan.depth, plan.decode_tokens);
 
   const uint64_t bytes = bytes_to_stream(arguments, terminal);
@@ -180,15 +183,16 @@ std::string to_text(const bench::StreamSpeed &stream) {
                      thread_count(static_cast<uint32_t>(stream.threads)), format_bytes(stream.bytes));
 }
 
+// "cpu 0.1.0, kernel avx2, 2 threads, AMD EPYC 7B13".
 std::string to_text(const Setting &setting) {
-  return fmt::format("model      {}\nbackend    {} {}{}{}, {}\n", setting.model, setting.backend, setting.version,
+  return fmt::format("{} {}{}{}, {}", setting.backend, setting.version,
                      setting.kernel.empty() ? "" : ", kernel " + setting.kernel,
                      setting.threads == 0 ? "" : ", " + thread_count(setting.threads), setting.device);
 }
 
 std::string to_text(const Findings &findings) {
   const bench::Plan &plan = findings.plan;
-  std::string text = to_text(findings.setting);
+  std::string text = fmt::format("model      {}\nbackend    {}\n", findings.setting.model, to_text(findings.setting));
   text += fmt::format("prefill    {}, {} tokens\n", to_text(findings.rates.prefill), plan.prompt_tokens);
   text += fmt::format("decode     {}, {} tokens behind {}\n", to_text(findings.rates.decode), plan.decode_tokens,
                       plan.depth);
@@ -203,6 +207,34 @@ std::string to_text(const Findings &findings) {
   return text;
 }
 
+bench::Roofline::Point to_point(std::string label, const bench::Work &work, uint32_t n_tokens,
+                                const bench::Rate &rate) {
+  const auto operations = static_cast<double>(work.operations);
+  return {.label = fmt::format("{}, {:.1f} tokens/s", label, rate.tokens_per_second),
+          .operations_per_byte = operations / static_cast<double>(work.bytes),
+          .operations_per_second = operations / n_tokens * rate.tokens_per_second};
+}
+
+bench::Roofline to_roofline(const Findings &findings) {
+  const bench::Plan &plan = findings.plan;
+  bench::Roofline roofline;
+  roofline.title = findings.setting.model;
+  roofline.subtitle = to_text(findings.setting);
+  roofline.roofs.push_back({to_text(findings.stream), findings.stream.bytes_per_second});
+  if (findings.stream.threads != findings.stream_all_cores.threads)
+    roofline.roofs.push_back({to_text(findings.stream_all_cores), findings.stream_all_cores.bytes_per_second});
+  roofline.points.push_back(to_point(fmt::format("decoding behind {} tokens", plan.depth), findings.decode,
+                                     plan.decode_tokens, findings.rates.decode));
+  roofline.points.push_back(to_point(fmt::format("prompt of {} tokens", plan.prompt_tokens), findings.prefill,
+                                     plan.prompt_tokens, findings.rates.prefill));
+  return roofline;
+}
+
+void write_report(const std::string &path, const Findings &findings) {
+  const auto written = bench::write_whole_file(path, bench::to_svg(to_roofline(findings)));
+  if (!written) throw Failure(written.error().message);
+}
+
 }  // namespace
 
 int bench_command(const std::vector<std::string> &command_line, Terminal &terminal) {
@@ -213,6 +245,7 @@ int bench_command(const std::vector<std::string> &command_line, Terminal &termin
     terminal.out.write_json(to_json(findings));
   else
     terminal.out.write(to_text(findings));
+  if (const auto path = arguments->text("report")) write_report(*path, findings);
   return kSuccess;
 }
 

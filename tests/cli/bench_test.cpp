@@ -98,6 +98,27 @@ TEST(Bench, TheTemplateBackendIsMeasuredTheSameWay) {
   EXPECT_EQ(ordered_json::parse(outcome.out)["backend"], "template");
 }
 
+TEST(Bench, TheReportIsAPictureOfTheRun) {
+  const std::string path = write_file("report.svg", "an older report");
+  const Outcome outcome = run_bench({"-t", "1", "--report", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\ndecode     "), std::string::npos) << "the table comes all the same";
+  const std::string svg = read_file(path);
+  EXPECT_EQ(svg.rfind("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ", 0), 0u) << svg;
+  EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
+  for (const char *label :
+       {"seedling-q1_0.gguf", ">cpu ", ", kernel ", ", 1 thread, ", ">operations per byte<", ">operations per second<",
+        " GB/s with 1 thread over 64.0 KiB<", ">decoding behind 0 tokens, ", ">prompt of 8 tokens, "})
+    EXPECT_NE(svg.find(label), std::string::npos) << label << " in " << svg;
+}
+
+TEST(BenchRefuses, AReportThatCannotBeWritten) {
+  const Outcome outcome = run_bench({"--report", "/nowhere/report.svg"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai bench: /nowhere/report.svg: cannot write: No such file or directory\n");
+  EXPECT_NE(outcome.out.find("\ndecode     "), std::string::npos) << "what was measured is not lost";
+}
+
 TEST(BenchRefuses, AContextThatDoesNotHoldTheMeasurement) {
   const Outcome outcome = run_program({"bench", "-m", seedling(), "-d", "100", "-n", "29", "-c", "128"});
   EXPECT_EQ(outcome.exit_code, 2);

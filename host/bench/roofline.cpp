@@ -1,0 +1,194 @@
+#include "host/bench/roofline.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "core/base/utf8.h"
+
+namespace bonsai::bench {
+namespace {
+
+constexpr double kWidth = 900, kHeight = 600;
+constexpr double kLeft = 110, kRight = 870, kTop = 90, kBottom = 530;  // of the plot
+constexpr double kFontSize = 14;
+
+// "1 G", "100 M", "0.1": a power of ten with the SI prefix that leaves 1 to 3 digits.
+std::string power_of_ten(int exponent) {
+  constexpr std::array<std::string_view, 7> kPrefixes = {"", " k", " M", " G", " T", " P", " E"};
+  if (exponent < 0) return fmt::format("{:.{}f}", std::pow(10, exponent), -exponent);
+  const auto prefix = std::min<size_t>(static_cast<size_t>(exponent) / 3, kPrefixes.size() - 1);
+  return fmt::format("{:.0f}{}", std::pow(10, exponent - 3 * static_cast<int>(prefix)), kPrefixes[prefix]);
+}
+
+// Names come from files and backends: what means something to XML is escaped, control characters and text that is not
+// UTF-8 become '?'.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : find_invalid_utf8(text) == std::string_view::npos ? text : "?") {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '&')
+      result += "&amp;";
+    else if (c == '"')
+      result += "&quot;";
+    else
+      result += byte < 0x20 || byte == 0x7F ? '?' : c;
+  }
+  return result;
+}
+
+// Whole decades of one quantity, along `from` to `to` on the paper.
+struct Axis {
+  int first, last;  // exponents of ten
+  double from, to;
+
+  double at(double value) const { return from + (to - from) * (std::log10(value) - first) / (last - first); }
+  double at_exponent(int exponent) const { return from + (to - from) * (exponent - first) / (last - first); }
+  double least() const { return std::pow(10, first); }
+  double most() const { return std::pow(10, last); }
+};
+
+// Half a decade of room on both sides, and two decades at least.
+Axis make_axis(double least, double most, double from, double to) {
+  Axis axis{static_cast<int>(std::floor(std::log10(least) - 0.5)), static_cast<int>(std::ceil(std::log10(most) + 0.5)),
+            from, to};
+  axis.last = std::max(axis.last, axis.first + 2);
+  return axis;
+}
+
+class Picture {
+ public:
+  explicit Picture(const Roofline &roofline) : roofline_(roofline) {
+    const auto &points = roofline.points;
+    const auto [left, right] = std::minmax_element(points.begin(), points.end(), [](const auto &a, const auto &b) {
+      return a.operations_per_byte < b.operations_per_byte;
+    });
+    x_ = make_axis(left->operations_per_byte, right->operations_per_byte, kLeft, kRight);
+    double least = points.front().operations_per_second, most = least;
+    for (const Roofline::Point &point : points) {
+      double highest = point.operations_per_second;
+      for (const Roofline::Roof &roof : roofline.roofs)
+        highest = std::max(highest, roof.bytes_per_second * point.operations_per_byte);
+      least = std::min(least, point.operations_per_second);
+      most = std::max(most, highest);
+    }
+    y_ = make_axis(least, most, kBottom, kTop);
+  }
+
+  std::string draw() {
+    add(R"(<?xml version="1.0" encoding="UTF-8"?>)");
+    add(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
+        R"(font-family="sans-serif" font-size="{2}">)",
+        kWidth, kHeight, kFontSize);
+    add("<title>{}</title>", escaped(roofline_.title));
+    add(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
+    text(kLeft, 36, "start", roofline_.title, R"( font-size="20" font-weight="bold")");
+    text(kLeft, 62, "start", roofline_.subtitle, R"( fill="#555555")");
+    draw_grid();
+    for (size_t i = 0; i < roofline_.roofs.size(); ++i) draw_roof(roofline_.roofs[i], i);
+    for (size_t i = 0; i < roofline_.points.size(); ++i) draw_point(roofline_.points[i], i);
+    add("</svg>");
+    return std::move(svg_);
+  }
+
+ private:
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args &&...args) {
+    fmt::format_to(std::back_inserter(svg_), format, std::forward<Args>(args)...);
+    svg_ += '\n';
+  }
+
+  void text(double x, double y, std::string_view anchor, std::string_view words, std::string_view attributes = "") {
+    add(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>)", x, y, anchor, attributes, escaped(words));
+  }
+
+  void line(double x1, double y1, double x2, double y2, std::string_view attributes) {
+    add(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" {}/>)", x1, y1, x2, y2, attributes);
+  }
+
+  void draw_grid() {
+    constexpr std::string_view kGrid = R"(stroke="#dddddd")";
+    for (int exponent = x_.first; exponent <= x_.last; ++exponent) {
+      const double x = x_.at_exponent(exponent);
+      line(x, kTop, x, kBottom, kGrid);
+      text(x, kBottom + 22, "middle", power_of_ten(exponent));
+    }
+    for (int exponent = y_.first; exponent <= y_.last; ++exponent) {
+      const double y = y_.at_exponent(exponent);
+      line(kLeft, y, kRight, y, kGrid);
+      text(kLeft - 8, y + 5, "end", power_of_ten(exponent));
+    }
+    add(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="#333333"/>)", kLeft, kTop, kRight - kLeft,
+        kBottom - kTop);
+    text((kLeft + kRight) / 2, kBottom + 52, "middle", "operations per byte");
+    const double middle = (kTop + kBottom) / 2;
+    text(34, middle, "middle", "operations per second", fmt::format(R"svg( transform="rotate(-90 34 {})")svg", middle));
+  }
+
+  // From where it enters the plot, on the left or from below, to where it leaves, on the right or above.
+  void draw_roof(const Roofline::Roof &roof, size_t index) {
+    const double begin = std::max(x_.least(), y_.least() / roof.bytes_per_second);
+    const double end = std::min(x_.most(), y_.most() / roof.bytes_per_second);
+    if (begin >= end) return;
+    const double x1 = x_.at(begin), y1 = y_.at(begin * roof.bytes_per_second);
+    const double x2 = x_.at(end), y2 = y_.at(end * roof.bytes_per_second);
+    line(x1, y1, x2, y2,
+         index == 0 ? R"(stroke="#1f5fa8" stroke-width="2.5")" : R"(stroke="#1f5fa8" stroke-dasharray="6 4")");
+    const double x = x1 + 0.3 * (x2 - x1), y = y1 + 0.3 * (y2 - y1);
+    const double degrees = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
+    const double offset = index == 0 ? -8 : 18;  // above the first, beneath the others
+    add(R"svg(<g transform="translate({:.1f} {:.1f}) rotate({:.1f})">)svg", x, y, degrees);
+    text(0, offset, "start", roof.label, R"( fill="#1f5fa8")");
+    add("</g>");
+  }
+
+  // The label is beside the point, on the side that has more room.
+  void draw_point(const Roofline::Point &point, size_t index) {
+    constexpr std::array<std::string_view, 4> kColors = {"#c0392b", "#1e8449", "#7d3c98", "#b9770e"};
+    const std::string_view color = kColors[index % kColors.size()];
+    const double x = x_.at(point.operations_per_byte), y = y_.at(point.operations_per_second);
+    add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="{}"/>)", x, y, color);
+    const bool to_the_right = x < (kLeft + kRight) / 2;
+    text(to_the_right ? x + 12 : x - 12, y + 20, to_the_right ? "start" : "end", point.label,
+         fmt::format(R"( fill="{}")", color));
+  }
+
+  const Roofline &roofline_;
+  Axis x_{}, y_{};
+  std::string svg_;
+};
+
+}  // namespace
+
+std::string to_svg(const Roofline &roofline) { return Picture(roofline).draw(); }
+
+Result<void> write_whole_file(const std::string &path, std::string_view content) {
+  const std::string part = fmt::format("{}.part-{}", path, ::getpid());
+  std::error_code failed;
+  {
+    std::ofstream file(part, std::ios::binary);
+    file << content;
+    file.close();
+    if (!file) failed.assign(errno != 0 ? errno : EIO, std::generic_category());
+  }
+  if (!failed) std::filesystem::rename(part, path, failed);
+  if (!failed) return {};
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  return fail("{}: cannot write: {}", path, failed.message());
+}
+
+}  // namespace bonsai::bench

@@ -1,0 +1,39 @@
+// A roofline picture (Williams, Waterman and Patterson, 2009): what a machine allows at each number of operations per
+// byte, and where the measured work lies beneath it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace bonsai::bench {
+
+struct Roofline {
+  std::string title;     // what was measured
+  std::string subtitle;  // on what
+
+  // A sloped line: performance that this many bytes per second allow.
+  struct Roof {
+    std::string label;
+    double bytes_per_second;
+  };
+  std::vector<Roof> roofs;
+
+  struct Point {
+    std::string label;
+    double operations_per_byte;
+    double operations_per_second;
+  };
+  std::vector<Point> points;
+};
+
+// The picture as one SVG document that needs nothing else: both axes logarithmic, over whole decades that hold every
+// point. Precondition: all numbers are finite and greater than 0; at least one roof and one point.
+std::string to_svg(const Roofline &roofline);
+
+// Writes PATH.part-PID and renames it, so that a reader sees all of it or nothing. Errors name the path and the cause.
+Result<void> write_whole_file(const std::string &path, std::string_view content);
+
+}  // namespace bonsai::bench

@@ -1,0 +1,119 @@
+// The roofline picture as a file: well-formed, complete, and with everything where the axes say it is.
+#include "host/bench/roofline.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+namespace bonsai::bench {
+namespace {
+
+using Tree = boost::property_tree::ptree;
+
+Roofline example() {
+  return {.title = "A model",
+          .subtitle = "cpu, kernel avx2, 2 threads",
+          .roofs = {{"20 GB/s", 20e9}, {"50 GB/s", 50e9}},
+          .points = {{"decode", 10, 1e11}, {"prefill", 1000, 2e11}}};
+}
+
+Tree parse(const std::string &svg) {
+  std::istringstream stream(svg);
+  Tree tree;
+  boost::property_tree::read_xml(stream, tree);  // throws where the text is no XML
+  return tree.get_child("svg");
+}
+
+// Every text of the picture, with where it begins, ends or has its middle.
+std::map<std::string, std::pair<double, double>> texts(const Tree &tree) {
+  std::map<std::string, std::pair<double, double>> found;
+  for (const auto &[name, node] : tree) {
+    if (name == "text")
+      found[node.data()] = {node.get<double>("<xmlattr>.x"), node.get<double>("<xmlattr>.y")};
+    else
+      found.merge(texts(node));
+  }
+  return found;
+}
+
+TEST(Roofline, NamesTitleAxesRoofsPointsAndDecades) {
+  const auto found = texts(parse(to_svg(example())));
+  for (const char *label : {"A model", "cpu, kernel avx2, 2 threads", "operations per byte", "operations per second",
+                            "20 GB/s", "50 GB/s", "decode", "prefill", "1", "10", "1 k", "10 G", "1 T"})
+    EXPECT_TRUE(found.count(label)) << label;
+}
+
+// 10 operations per byte lie on the grid line of that name, and 10^11 a second likewise.
+TEST(Roofline, APointLiesWhereTheAxesSay) {
+  const Tree tree = parse(to_svg(example()));
+  const auto found = texts(tree);
+  const Tree &decode = tree.get_child("circle.<xmlattr>");
+  EXPECT_NEAR(decode.get<double>("cx"), found.at("10").first, 0.1);
+  EXPECT_NEAR(decode.get<double>("cy"), found.at("100 G").second - 5, 0.1);  // a label stands 5 beneath its line
+}
+
+TEST(Roofline, NamesCannotBreakTheDocument) {
+  Roofline roofline = example();
+  roofline.title = "<b> & \"c\" 'd' \x01 \xC3\xA9";
+  roofline.subtitle = "\xFF broken";
+  const auto found = texts(parse(to_svg(roofline)));
+  EXPECT_TRUE(found.count("<b> & \"c\" 'd' ? \xC3\xA9"));
+  EXPECT_TRUE(found.count("?"));
+}
+
+TEST(Roofline, AnyMagnitudeStaysInsideThePicture) {
+  for (const double scale : {1e-3, 1.0, 1e6}) {
+    Roofline roofline = example();
+    for (auto &roof : roofline.roofs) roof.bytes_per_second *= scale;
+    for (auto &point : roofline.points) point.operations_per_second *= scale;
+    roofline.points.push_back({"alone", 0.02 * scale, 3 * scale});
+    const Tree tree = parse(to_svg(roofline));
+    for (const auto &[name, node] : tree) {
+      if (name != "circle" && name != "line") continue;
+      for (const auto &[key, value] : node.get_child("<xmlattr>")) {
+        const bool is_x = key == "cx" || key == "x1" || key == "x2", is_y = key == "cy" || key == "y1" || key == "y2";
+        if (is_x || is_y) {
+          EXPECT_GE(value.get_value<double>(), is_x ? 110 : 90) << key;
+          EXPECT_LE(value.get_value<double>(), is_x ? 870 : 530) << key;
+        }
+      }
+    }
+  }
+}
+
+std::string temporary(const std::string &name) { return testing::TempDir() + "bonsai-roofline-" + name; }
+
+TEST(WriteWholeFile, ReplacesWhatWasThereAndLeavesNothingElse) {
+  const std::string directory = temporary("directory");
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  for (const char *content : {"longer than the second", "second"}) {
+    const auto written = write_whole_file(directory + "/a.svg", content);
+    ASSERT_TRUE(written) << written.error().message;
+    std::ifstream file(directory + "/a.svg");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
+  std::filesystem::remove_all(directory);
+}
+
+TEST(WriteWholeFile, SaysWhyItCannot) {
+  const auto nowhere = write_whole_file("/nowhere/a.svg", "x");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().message, "/nowhere/a.svg: cannot write: No such file or directory");
+  const std::string directory = temporary("is-a-directory");
+  std::filesystem::create_directory(directory);
+  const auto taken = write_whole_file(directory, "x");
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().message, directory + ": cannot write: Is a directory");
+  std::filesystem::remove(directory);
+}
+
+}  // namespace
+}  // namespace bonsai::bench

@@ -1,10 +1,8 @@
 /*
- * The smallest useful Bonsai backend: one device, one thread, level 0. Copy this file and put your kernels in its
- * place.
+ * The smallest useful Bonsai backend: one device, one thread, level 0. Copy it, and put your kernels in its place.
  *
  * It keeps what the ABI asks of every backend: a struct's size is checked before a field is read, a failure is a status
- * and a line that says what was wrong, nothing is printed, nothing aborts and nothing is global. From these eight
- * functions the host composes whole models: it computes norms, RoPE and attention itself.
+ * and a line of text, nothing is printed, aborts or is global. The host makes whole models of these eight functions.
  */
 #include <bonsai/backend.h>
 #include <math.h>
@@ -12,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef unsigned long long ull; /* what %llu prints */
 
 /* Fills `error`, which may be NULL, and returns `code`. */
 static bonsai_status failure(bonsai_error *error, bonsai_status code, const char *format, ...) {
@@ -26,6 +22,13 @@ static bonsai_status failure(bonsai_error *error, bonsai_status code, const char
   }
   return code;
 }
+
+static bonsai_status invalid(bonsai_error *error, const char *what) {
+  return failure(error, BONSAI_INVALID_ARGUMENT, "%s", what);
+}
+
+/* Every struct begins with its size. NULL and what is shorter than in version 0.9 is refused. */
+static int lacks(const void *given, size_t size) { return !given || *(const uint32_t *)given < size; }
 
 /* ---- Formats: how one row of each dtype is multiplied ---- */
 
@@ -80,23 +83,22 @@ struct bonsai_device {
 };
 
 static bonsai_status device_count(uint32_t *count, bonsai_error *error) {
-  (void)error; /* with no device: 0 here, the reason in `error`, and BONSAI_OK */
-  return *count = 1, BONSAI_OK;
+  if (!count) return invalid(error, "count is NULL");
+  return *count = 1, BONSAI_OK; /* with no device: 0 here, the reason in `error`, and BONSAI_OK */
 }
 
 static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
-  const uint32_t size = info->struct_size;
-  if (index != 0) return failure(error, BONSAI_INVALID_ARGUMENT, "device %u: expected 0", index);
-  if (size < sizeof *info) return failure(error, BONSAI_INVALID_ARGUMENT, "info has %u bytes", size);
-  *info = (bonsai_device_info){.struct_size = size, .name = "template, one thread"};
+  if (index != 0 || lacks(info, sizeof *info)) return invalid(error, "expected device 0 and a complete info");
+  *info = (bonsai_device_info){.struct_size = info->struct_size, .name = "template, one thread"};
   return BONSAI_OK;
 }
 
 static bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                                  bonsai_error *error) {
-  if (index != 0) return failure(error, BONSAI_INVALID_ARGUMENT, "device %u: expected 0", index);
-  if (config->struct_size < sizeof *config) return failure(error, BONSAI_INVALID_ARGUMENT, "config is too short");
-  if (config->n_options > 0) return failure(error, BONSAI_UNSUPPORTED, "option '%s'", config->options[0]->key);
+  if (index != 0 || !device || lacks(config, sizeof *config)) return invalid(error, "expected device 0 and a config");
+  const bonsai_option *option = config->n_options && config->options ? config->options[0] : NULL;
+  if (config->n_options && (lacks(option, sizeof *option) || !option->key)) return invalid(error, "a NULL option");
+  if (option) return failure(error, BONSAI_UNSUPPORTED, "unknown option '%s'", option->key);
   *device = calloc(1, sizeof **device);
   return *device ? BONSAI_OK : failure(error, BONSAI_OUT_OF_MEMORY, "host memory for a device");
 }
@@ -105,7 +107,7 @@ static void device_close(bonsai_device *device) { free(device); }
 
 static bonsai_status dtype_support(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses,
                                    bonsai_error *error) {
-  (void)device, (void)error;
+  if (!device || !uses) return invalid(error, "device or uses is NULL");
   return *uses = find_format(dtype) ? BONSAI_USE_MATRIX : 0, BONSAI_OK;
 }
 
@@ -128,25 +130,24 @@ static void weight_free(bonsai_device *device, bonsai_weight *weight) {
 }
 
 static bonsai_status copy_part(struct part *to, const bonsai_weight_part *from, uint64_t columns, bonsai_error *error) {
-  if (from->struct_size < sizeof *from) return failure(error, BONSAI_INVALID_ARGUMENT, "a part is too short");
+  if (lacks(from, sizeof *from) || !from->data || !from->rows) return invalid(error, "a part is NULL, short or empty");
   const struct format *format = find_format(from->dtype);
   if (!format) return failure(error, BONSAI_UNSUPPORTED, "dtype %u: expected F32 or Q1_0_G128", from->dtype);
   const uint64_t row_bytes = columns / format->block_weights * format->block_bytes;
-  if (columns % format->block_weights || from->data_bytes == 0 || from->data_bytes != from->rows * row_bytes) {
-    return failure(error, BONSAI_INVALID_ARGUMENT, "%llu bytes are not %llu rows of %llu weights",
-                   (ull)from->data_bytes, (ull)from->rows, (ull)columns);
-  }
+  if (columns % format->block_weights || from->data_bytes % row_bytes || from->data_bytes / row_bytes != from->rows)
+    return invalid(error, "data_bytes are not rows of whole blocks");
   *to = (struct part){format, from->rows, row_bytes, malloc(from->data_bytes)};
-  if (!to->data) return failure(error, BONSAI_OUT_OF_MEMORY, "host memory: %llu bytes", (ull)from->data_bytes);
+  if (!to->data) return failure(error, BONSAI_OUT_OF_MEMORY, "host memory: %.0f bytes", (double)from->data_bytes);
   memcpy(to->data, from->data, from->data_bytes);
   return BONSAI_OK;
 }
 
 static bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
                                    bonsai_weight_result *result, bonsai_error *error) {
-  if (desc->struct_size < sizeof *desc) return failure(error, BONSAI_INVALID_ARGUMENT, "the weight is too short");
-  if (desc->uses != BONSAI_USE_MATRIX) return failure(error, BONSAI_UNSUPPORTED, "uses %u", desc->uses);
-  if (desc->flags > BONSAI_WEIGHT_BORROWED) return failure(error, BONSAI_UNSUPPORTED, "flags %u", desc->flags);
+  if (!device || !weight || lacks(desc, sizeof *desc) || !desc->parts) return invalid(error, "an argument is NULL");
+  if (!desc->uses || !desc->n_parts || !desc->columns) return invalid(error, "a weight without uses, parts or columns");
+  if (desc->uses != BONSAI_USE_MATRIX || desc->flags > BONSAI_WEIGHT_BORROWED)
+    return failure(error, BONSAI_UNSUPPORTED, "uses %u, flags %u", desc->uses, desc->flags);
   bonsai_weight *made = calloc(1, sizeof *made + desc->n_parts * sizeof made->parts[0]);
   if (!made) return failure(error, BONSAI_OUT_OF_MEMORY, "host memory: a weight of %u parts", desc->n_parts);
   uint64_t bytes = sizeof *made;
@@ -164,12 +165,11 @@ static bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_de
 /* ---- y[i] = W x[i]: what a backend exists for ---- */
 
 static bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
-  (void)device;
-  if (args->struct_size < sizeof *args) return failure(error, BONSAI_INVALID_ARGUMENT, "the arguments are too short");
+  if (!device || lacks(args, sizeof *args) || !args->weight || !args->x || !args->y || !args->n)
+    return invalid(error, "expected a device, a weight, x, y and at least one vector");
   const bonsai_weight *w = args->weight;
-  if (args->first_row > w->rows || args->rows > w->rows - args->first_row) {
-    return failure(error, BONSAI_INVALID_ARGUMENT, "rows beyond the weight's %llu", (ull)w->rows);
-  }
+  if (args->first_row > w->rows || args->rows > w->rows - args->first_row)
+    return invalid(error, "first_row and rows reach beyond the weight's rows");
   const struct part *part = w->parts;
   uint64_t part_row = args->first_row; /* the wanted row, counted within its part */
   for (uint64_t row = 0; row < args->rows; ++row, ++part_row) {

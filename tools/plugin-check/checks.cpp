@@ -1,18 +1,28 @@
+#include "tools/plugin-check/argument_checks.h"
 #include "tools/plugin-check/check.h"
 #include "tools/plugin-check/context.h"
+#include "tools/plugin-check/determinism_checks.h"
 #include "tools/plugin-check/forward_checks.h"
 #include "tools/plugin-check/gemv_checks.h"
 #include "tools/plugin-check/kv_checks.h"
+#include "tools/plugin-check/layer_checks.h"
+#include "tools/plugin-check/lifetime_checks.h"
 #include "tools/plugin-check/output_checks.h"
+#include "tools/plugin-check/session_argument_checks.h"
 
 namespace bonsai::check {
 
 std::vector<Check> all_checks() {
   std::vector<Check> checks;
+  add_argument_checks(checks);
   add_gemv_checks(checks);
+  add_session_argument_checks(checks);
+  add_layer_checks(checks);
   add_forward_checks(checks);
   add_kv_checks(checks);
   add_output_checks(checks);
+  add_determinism_checks(checks);
+  add_lifetime_checks(checks);
   return checks;
 }
 

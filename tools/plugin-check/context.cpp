@@ -1,6 +1,8 @@
 #include "tools/plugin-check/context.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 namespace bonsai::check {
 
@@ -13,6 +15,15 @@ bonsai_error empty_error() {
 void expect_ok(const char *call, bonsai_status status, const bonsai_error &error) {
   expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status,
          std::string_view(error.message, strnlen(error.message, sizeof error.message)));
+}
+
+bonsai_device_status status_of(const host::Device &device) {
+  bonsai_device_status status{};
+  status.struct_size = sizeof status;
+  if (!device.api().device_status) return status;
+  bonsai_error error = empty_error();
+  expect_ok("device_status", device.api().device_status(device.handle(), &status, &error), error);
+  return status;
 }
 
 bool is_float(quant::Format format) {

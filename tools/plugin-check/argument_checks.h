@@ -1,0 +1,12 @@
+// Bad calls to devices and weights: the documented status, a readable message, and nothing changed.
+#pragma once
+
+#include <vector>
+
+#include "tools/plugin-check/check.h"
+
+namespace bonsai::check {
+
+void add_argument_checks(std::vector<Check> &checks);
+
+}  // namespace bonsai::check

@@ -1,0 +1,163 @@
+#include "tools/plugin-check/lifetime_checks.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <future>
+#include <memory>
+
+#include "tools/plugin-check/matrix.h"
+#include "tools/plugin-check/stage.h"
+
+namespace bonsai::check {
+namespace {
+
+constexpr int kLives = 50;
+constexpr int kWarmUp = 10;  // pools and caches may fill until here
+constexpr int64_t kAllowedGrowth = 4 << 20;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kMemoryIsRecycled = false;  // AddressSanitizer keeps what was freed for a while
+#else
+constexpr bool kMemoryIsRecycled = true;
+#endif
+
+// What the process occupies now; 0 where the system does not say.
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+void expect_empty(const host::Device &device) {
+  const bonsai_device_status status = status_of(device);
+  expect(status.weight_bytes == 0 && status.borrowed_bytes == 0 && status.session_bytes == 0,
+         "everything is freed, but device_status says {} bytes of weights, {} borrowed and {} of sessions",
+         status.weight_bytes, status.borrowed_bytes, status.session_bytes);
+}
+
+// Opens a device, uploads, multiplies, runs a session if there are any, and ends all of it.
+void live(Context &context, const RandomModel &random, const Matrix &matrix) {
+  const std::unique_ptr<host::Device> device = context.open_another();
+  {
+    const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
+    const host::Weight weight =
+        value_of(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+    if (context.api().session_create) {
+      UploadedModel uploaded(*device, random.model(), {.embedding = false});
+      Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
+      session.logits(random_tokens(8, random.config().vocab, 1), 0, {3});
+    }
+  }
+  expect_empty(*device);
+}
+
+void check_leaks(Context &context) {
+  const RandomModel random(narrow_shape(context.plainest_format()));
+  Random numbers(1);
+  const Matrix matrix = make_matrix(context.plainest_format(), 512, 512, Pattern::kRandom, numbers);
+  int64_t before = 0;
+  for (int life = 0; life < kLives; ++life) {
+    if (life == kWarmUp) before = resident_bytes();
+    live(context, random, matrix);
+  }
+  const int64_t growth = resident_bytes() - before;
+  expect(!kMemoryIsRecycled || growth <= kAllowedGrowth,
+         "the process grew by {} bytes while a device was opened, used and closed {} times, expected at most {}",
+         growth, kLives - kWarmUp, kAllowedGrowth);
+}
+
+// -------- Declared memory
+
+// What session_memory says beforehand is what device_status says that the session took: never more, hardly less.
+void check_session_memory(Context &context) {
+  context.need_sessions();
+  skip_unless(context.api().device_status != nullptr, "device_status is not offered");
+  const RandomModel random(narrow_shape(context.plainest_format()));
+  UploadedModel uploaded(context.device(), random.model(), {.embedding = false});
+  for (const bonsai_kv_dtype kv : context.info().kv_dtypes) {
+    const bonsai_session_config config = usual_config(context, kv);
+    bonsai_session_memory memory{};
+    memory.struct_size = sizeof memory;
+    bonsai_error error = empty_error();
+    expect_ok("session_memory",
+              context.api().session_memory(context.device().handle(), &uploaded.spec, &config, &memory, &error), error);
+    const uint64_t before = status_of(context.device()).session_bytes;
+    const Session session(uploaded, config, Path::kLayers);
+    const uint64_t taken = status_of(context.device()).session_bytes - before;
+    expect(taken <= memory.device_bytes, "kv {}: the session took {} bytes, but session_memory said {}", kv_name(kv),
+           taken, memory.device_bytes);
+    expect(memory.device_bytes <= taken + taken / 4 + (1 << 20),
+           "kv {}: session_memory said {} bytes, but the session took {}", kv_name(kv), memory.device_bytes, taken);
+  }
+}
+
+// -------- Threads
+
+template <class Work>
+auto on_another_thread(Work work) {
+  return std::async(std::launch::async, std::move(work)).get();
+}
+
+void compare_prompt(Stage &stage, uint64_t seed) {
+  const std::vector<int32_t> tokens = stage.tokens(20, seed);
+  Comparison comparison(stage.bound);
+  stage.recycle_blocks();
+  comparison.add_rows("a prompt", stage.session.logits(tokens, 0, stage.take_blocks(20)), stage.judge(tokens));
+  comparison.finish("a prompt");
+}
+
+// The host serialises calls on one device, but each may come from another thread.
+void check_changing_threads(Context &context) {
+  context.need_sessions();
+  const auto stage =
+      on_another_thread([&] { return std::make_unique<Stage>(context, narrow_shape(context.plainest_format())); });
+  for (uint64_t seed = 1; seed <= 3; ++seed) on_another_thread([&] { compare_prompt(*stage, seed); });
+}
+
+void multiply_often(Context &context, uint64_t seed) {
+  const std::unique_ptr<host::Device> device = context.open_another();
+  Random random(seed);
+  const Matrix matrix = make_matrix(context.plainest_format(), 65, 512, Pattern::kRandom, random);
+  const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
+  for (int i = 0; i < 20; ++i) {
+    const host::Weight weight =
+        value_of(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+    const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
+    std::vector<float> y(matrix.rows);
+    const bonsai_gemv_args args = {.struct_size = sizeof args,
+                                   .n = 1,
+                                   .weight = weight.handle(),
+                                   .first_row = 0,
+                                   .rows = matrix.rows,
+                                   .x = x.data(),
+                                   .y = y.data()};
+    bonsai_error error = empty_error();
+    expect_ok("gemv", device->api().gemv(device->handle(), &args, &error), error);
+    ProductError sum;
+    sum.add(matrix, 0, x, y);
+    expect(sum.total() <= error_bound(matrix.format), "two devices at once: a product's relative error is {:.2e}",
+           sum.total());
+  }
+}
+
+// Calls on different devices may run at once.
+void check_two_devices(Context &context) {
+  auto one = std::async(std::launch::async, [&] { multiply_often(context, 1); });
+  auto other = std::async(std::launch::async, [&] { multiply_often(context, 2); });
+  one.get();
+  other.get();
+}
+
+}  // namespace
+
+void add_lifetime_checks(std::vector<Check> &checks) {
+  checks.push_back(
+      {"lifetime.leaks", "what is opened, uploaded and created can be ended without a trace", check_leaks});
+  checks.push_back({"lifetime.session-memory", "session_memory says what session_create takes", check_session_memory});
+  checks.push_back({"threads.changing", "each call may come from another thread", check_changing_threads});
+  checks.push_back({"threads.two-devices", "calls on different devices may run at once", check_two_devices});
+}
+
+}  // namespace bonsai::check

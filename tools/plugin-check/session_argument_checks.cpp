@@ -1,0 +1,425 @@
+#include "tools/plugin-check/session_argument_checks.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tools/plugin-check/refusal.h"
+#include "tools/plugin-check/stage.h"
+
+namespace bonsai::check {
+namespace {
+
+// -------- Models and configurations
+
+struct Creation {
+  UploadedModel &model;
+  bonsai_session_config config;
+
+  bonsai_model_spec &spec() { return model.spec; }
+  bonsai_layer_spec &layer() { return model.layers[0]; }
+  // The slice that the first layer's Q names, to be broken.
+  bonsai_weight_slice &q() { return model.slices[0]; }
+};
+
+constexpr Mistake<Creation> kCreations[] = {
+    {"an unknown feature", Expected::kUnsupported, [](Creation &c) { c.spec().features = 1u << 31; }},
+    {"no layers", Expected::kInvalid, [](Creation &c) { c.spec().n_layers = 0; }},
+    {"layers that are NULL", Expected::kInvalid, [](Creation &c) { c.spec().layers = nullptr; }},
+    {"KV heads that do not divide the heads", Expected::kInvalid, [](Creation &c) { c.spec().n_kv_heads = 3; }},
+    {"no KV heads", Expected::kInvalid, [](Creation &c) { c.spec().n_kv_heads = 0; }},
+    {"an odd head dimension", Expected::kEither, [](Creation &c) { --c.spec().head_dim; }},
+    {"an odd rope dimension", Expected::kInvalid, [](Creation &c) { --c.spec().rope_dim; }},
+    {"a rope dimension beyond the head's", Expected::kInvalid, [](Creation &c) { c.spec().rope_dim += 2; }},
+    {"no cosines", Expected::kInvalid, [](Creation &c) { c.spec().rope_cos = nullptr; }},
+    {"no sines", Expected::kInvalid, [](Creation &c) { c.spec().rope_sin = nullptr; }},
+    {"another width than the weights'", Expected::kInvalid, [](Creation &c) { c.spec().hidden *= 2; }},
+    {"a head without an output norm", Expected::kInvalid, [](Creation &c) { c.spec().output_norm = nullptr; }},
+    {"an output norm without a head", Expected::kInvalid, [](Creation &c) { c.spec().head = nullptr; }},
+    {"another vocabulary than the head's", Expected::kInvalid, [](Creation &c) { --c.spec().vocab; }},
+    {"a short model", Expected::kInvalid, [](Creation &c) { c.spec().struct_size = 16; }},
+    {"an unknown kind of layer", Expected::kUnsupported, [](Creation &c) { c.layer().kind = 77; }},
+    {"a short layer", Expected::kInvalid, [](Creation &c) { c.layer().struct_size = 16; }},
+    {"no attention norm", Expected::kInvalid, [](Creation &c) { c.layer().attn_norm = nullptr; }},
+    {"no feed-forward norm", Expected::kInvalid, [](Creation &c) { c.layer().ffn_norm = nullptr; }},
+    {"no Q", Expected::kInvalid, [](Creation &c) { c.layer().q = nullptr; }},
+    {"no down projection", Expected::kInvalid, [](Creation &c) { c.layer().down = nullptr; }},
+    {"K in the place of Q", Expected::kInvalid, [](Creation &c) { c.layer().q = c.layer().k; }},
+    {"a slice without a weight", Expected::kInvalid, [](Creation &c) { c.q().weight = nullptr; }},
+    {"a slice beyond its weight", Expected::kInvalid, [](Creation &c) { c.q().first_row = 1000000; }},
+    {"a short slice", Expected::kInvalid, [](Creation &c) { c.q().struct_size = 8; }},
+    {"an unknown KV dtype", Expected::kUnsupported, [](Creation &c) { c.config.kv_dtype = 77; }},
+    {"a block size that is not listed", Expected::kEither, [](Creation &c) { c.config.block_size = 7; }},
+    {"no blocks", Expected::kInvalid, [](Creation &c) { c.config.n_blocks = 0; }},
+    {"no tokens", Expected::kInvalid, [](Creation &c) { c.config.max_tokens = 0; }},
+    {"no sequences", Expected::kInvalid, [](Creation &c) { c.config.max_sequences = 0; }},
+    {"a k beyond the device's", Expected::kEither, [](Creation &c) { c.config.max_k = 1u << 30; }},
+    {"a short configuration", Expected::kInvalid, [](Creation &c) { c.config.struct_size = 16; }},
+};
+
+bonsai_session *no_session() { return reinterpret_cast<bonsai_session *>(uintptr_t{0x5AA5}); }
+
+void check_created_from_nothing(Context &context, UploadedModel &uploaded) {
+  const bonsai_backend_api &api = context.api();
+  bonsai_device *const device = context.device().handle();
+  const bonsai_session_config config = usual_config(context, context.plainest_kv());
+  bonsai_session *session = no_session();
+  const Untouched untouched(session);
+  expect_refused("session_create on no device", Expected::kInvalid, [&](bonsai_error *error) {
+    return api.session_create(nullptr, &uploaded.spec, &config, &session, error);
+  });
+  expect_refused("session_create without a model", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.session_create(device, nullptr, &config, &session, error); });
+  expect_refused("session_create without a configuration", Expected::kInvalid, [&](bonsai_error *error) {
+    return api.session_create(device, &uploaded.spec, nullptr, &session, error);
+  });
+  untouched.expect_kept("session_create");
+  expect_refused("session_create into NULL", Expected::kInvalid, [&](bonsai_error *error) {
+    return api.session_create(device, &uploaded.spec, &config, nullptr, error);
+  });
+  expect_refused("session_memory into NULL", Expected::kInvalid, [&](bonsai_error *error) {
+    return api.session_memory(device, &uploaded.spec, &config, nullptr, error);
+  });
+  api.session_destroy(nullptr);
+}
+
+void check_creations(Context &context) {
+  context.need_sessions();
+  const RandomModel random(narrow_shape(context.plainest_format()));
+  UploadedModel uploaded(context.device(), random.model(), {.embedding = false});
+  const bonsai_model_spec spec = uploaded.spec;
+  const bonsai_layer_spec layer = uploaded.layers[0];
+  const bonsai_weight_slice q = uploaded.slices[0];
+  bonsai_session *session = no_session();
+  const Untouched untouched(session);
+  for (const auto &mistake : kCreations) {
+    Creation creation = {uploaded, usual_config(context, context.plainest_kv())};
+    mistake.make(creation);
+    const std::string what = std::string("session_create with ") + mistake.what;
+    expect_refused(what, mistake.expected, [&](bonsai_error *error) {
+      return context.api().session_create(context.device().handle(), &uploaded.spec, &creation.config, &session, error);
+    });
+    untouched.expect_kept(what);
+    uploaded.spec = spec;
+    uploaded.layers[0] = layer;
+    uploaded.slices[0] = q;
+  }
+  check_created_from_nothing(context, uploaded);
+  const uint64_t bytes = status_of(context.device()).session_bytes;
+  expect(bytes == 0, "device_status says {} bytes of sessions, but every session was refused", bytes);
+}
+
+// -------- Batches and outputs
+
+struct Request {
+  Batch batch;
+  bonsai_batch view{};
+  bonsai_output output{};
+  const bonsai_output *outputs = &output;
+  uint32_t n_outputs = 1;
+
+  std::vector<float> logits;
+  std::vector<int32_t> top_ids = {-1, -1};
+  std::vector<float> top_logits = {0, 0};
+  float log_sum_exp = 0;
+  std::vector<int32_t> ids = {0};
+  std::vector<float> ones = {1};
+
+  Request(Stage &stage, const std::vector<uint32_t> &blocks) : logits(stage.config().vocab) {
+    batch.block_table = {blocks, {blocks.back()}};
+    batch.add(1, 0);
+    batch.add(2, 1);
+    view = batch.view();
+    output.struct_size = sizeof output;
+    output.kind = BONSAI_OUTPUT_LOGITS;
+    output.logits = logits.data();
+    output.top_ids = top_ids.data();
+    output.top_logits = top_logits.data();
+    output.log_sum_exp = &log_sum_exp;
+    output.id_logits = top_logits.data();
+  }
+  Request(const Request &) = delete;
+  Request &operator=(const Request &) = delete;
+
+  void select(bonsai_output_kind kind, uint32_t k) {
+    output.kind = kind;
+    output.k = k;
+  }
+  void adjust(int32_t id, float repeat) {
+    ids[0] = id;
+    ones[0] = repeat;
+    output.n_adjustments = 1;
+    output.adjust_ids = ids.data();
+    output.adjust_add = output.adjust_repeat = ones.data();
+  }
+};
+
+constexpr Mistake<Request> kBatches[] = {
+    {"no tokens", Expected::kInvalid, [](Request &r) { r.view.n_tokens = 0; }},
+    {"more tokens than the session's", Expected::kInvalid, [](Request &r) { r.view.n_tokens = 513; }},
+    {"no positions", Expected::kInvalid, [](Request &r) { r.view.positions = nullptr; }},
+    {"no sequences", Expected::kInvalid, [](Request &r) { r.view.sequences = nullptr; }},
+    {"no block table", Expected::kInvalid, [](Request &r) { r.view.block_table = nullptr; }},
+    {"more sequences than the session's", Expected::kInvalid, [](Request &r) { r.view.n_sequences = 9; }},
+    {"a wider block table than the session's", Expected::kInvalid,
+     [](Request &r) { r.view.blocks_per_sequence = 1000000; }},
+    {"a sequence that does not exist", Expected::kInvalid, [](Request &r) { r.batch.sequences[1] = 2; }},
+    {"a position beyond the block table", Expected::kInvalid, [](Request &r) { r.batch.positions[1] = 900; }},
+    {"a position beyond the RoPE tables", Expected::kInvalid, [](Request &r) { r.batch.positions[1] = 1u << 30; }},
+    {"a block beyond the pool", Expected::kInvalid,
+     [](Request &r) {
+       r.batch.block_table[0][0] = 1000000;
+       r.view = r.batch.view();
+     }},
+    {"a short batch", Expected::kInvalid, [](Request &r) { r.view.struct_size = 16; }},
+};
+
+constexpr Mistake<Request> kTokens[] = {
+    {"no token ids", Expected::kInvalid, [](Request &r) { r.view.tokens = nullptr; }},
+    {"a token beyond the vocabulary", Expected::kInvalid, [](Request &r) { r.batch.tokens[1] = 1000000; }},
+    {"a token of a submit that never was", Expected::kEither,
+     [](Request &r) { r.batch.tokens[1] = BONSAI_TOKEN_FROM_OUTPUT(0); }},
+    {"the most negative token", Expected::kEither,
+     [](Request &r) { r.batch.tokens[1] = std::numeric_limits<int32_t>::min(); }},
+};
+
+constexpr Mistake<Request> kOutputs[] = {
+    {"outputs that are NULL", Expected::kInvalid, [](Request &r) { r.n_outputs = 2, r.outputs = nullptr; }},
+    {"a short output", Expected::kInvalid, [](Request &r) { r.output.struct_size = 16; }},
+    {"an unknown kind of output", Expected::kUnsupported, [](Request &r) { r.output.kind = 77; }},
+    {"an output of a token that is not there", Expected::kInvalid, [](Request &r) { r.output.token = 2; }},
+    {"logits into NULL", Expected::kInvalid, [](Request &r) { r.output.logits = nullptr; }},
+    {"a hidden state into NULL", Expected::kInvalid, [](Request &r) { r.output.kind = BONSAI_OUTPUT_HIDDEN; }},
+    {"an argmax into NULL", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_ARGMAX, 0);
+       r.output.top_ids = nullptr;
+     }},
+    {"a top-k of 0", Expected::kInvalid, [](Request &r) { r.select(BONSAI_OUTPUT_TOP_K, 0); }},
+    {"a top-k beyond the session's", Expected::kInvalid, [](Request &r) { r.select(BONSAI_OUTPUT_TOP_K, 65); }},
+    {"a top-k into NULL", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.output.top_logits = nullptr;
+     }},
+    {"asked-for ids that are NULL", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.output.n_ids = 1;
+     }},
+    {"an asked-for id beyond the vocabulary", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.ids[0] = 1000000;
+       r.output.n_ids = 1;
+       r.output.ids = r.ids.data();
+     }},
+};
+
+constexpr Mistake<Request> kAdjustments[] = {
+    {"an adjusted id beyond the vocabulary", Expected::kInvalid, [](Request &r) { r.adjust(1000000, 1); }},
+    {"a negative adjusted id", Expected::kInvalid, [](Request &r) { r.adjust(-1, 1); }},
+    {"a repetition factor of 0", Expected::kInvalid, [](Request &r) { r.adjust(1, 0); }},
+    {"adjustments that are NULL", Expected::kInvalid, [](Request &r) { r.output.n_adjustments = 1; }},
+    {"a negative temperature", Expected::kInvalid, [](Request &r) { r.output.temperature = -1; }},
+    {"a temperature that is no number", Expected::kInvalid,
+     [](Request &r) { r.output.temperature = std::numeric_limits<float>::quiet_NaN(); }},
+};
+
+// The call that takes whole requests at this stage's level.
+const char *call_name(const Stage &stage) { return stage.path == Path::kForward ? "forward_submit" : "layer_encode"; }
+
+class Requests {
+ public:
+  explicit Requests(Stage &stage) : stage_(stage), blocks_(stage.take_blocks(40)) {}
+
+  template <size_t n>
+  void expect_refused_batches(const Mistake<Request> (&mistakes)[n]) {
+    for (const auto &mistake : mistakes) {
+      Request request(stage_, blocks_);
+      mistake.make(request);
+      const std::string what = std::string(call_name(stage_)) + " with " + mistake.what;
+      if (stage_.path == Path::kForward) {
+        expect_refused_submit(what, mistake.expected, request);
+      } else {
+        const std::vector<float> in(2 * stage_.config().hidden, 0.5f);
+        expect_refused(what, mistake.expected, [&](bonsai_error *error) {
+          return stage_.session.api.layer_encode(stage_.session.handle, 0, &request.view, in.data(), nullptr, error);
+        });
+      }
+    }
+  }
+
+  // By forward_submit where it is offered, and by lm_head.
+  template <size_t n>
+  void expect_refused_outputs(const Mistake<Request> (&mistakes)[n]) {
+    const std::vector<float> in(2 * stage_.config().hidden, 0.5f);
+    for (const auto &mistake : mistakes) {
+      Request request(stage_, blocks_);
+      mistake.make(request);
+      const bonsai_output *const *outputs = request.n_outputs == 1 ? &request.outputs : nullptr;
+      expect_refused(std::string("lm_head with ") + mistake.what, mistake.expected, [&](bonsai_error *error) {
+        return stage_.session.api.lm_head(stage_.session.handle, in.data(), 2, outputs, request.n_outputs, error);
+      });
+      if (stage_.path != Path::kForward) continue;
+      expect_refused_submit(std::string("forward_submit with ") + mistake.what, mistake.expected, request);
+    }
+  }
+
+ private:
+  void expect_refused_submit(const std::string &what, Expected expected, Request &request) {
+    const std::vector<float> hidden(2 * stage_.config().hidden, 0.5f);
+    if (!stage_.uploaded.spec.embedding) {
+      request.view.tokens = nullptr;
+      request.view.hidden = hidden.data();
+    }
+    const bonsai_output *const *outputs = request.n_outputs == 1 ? &request.outputs : nullptr;
+    uint64_t ticket = 77;
+    const Untouched untouched(ticket);
+    expect_refused(what, expected, [&](bonsai_error *error) {
+      return stage_.session.api.forward_submit(stage_.session.handle, &request.view, outputs, request.n_outputs,
+                                               &ticket, error);
+    });
+    untouched.expect_kept(what);
+    for (const float logit : request.logits) expect(logit == 0, "{}: logits were written although it failed", what);
+  }
+
+  Stage &stage_;
+  std::vector<uint32_t> blocks_;
+};
+
+void check_null_sessions(Stage &stage) {
+  const bonsai_backend_api &api = stage.session.api;
+  bonsai_session *const session = stage.session.handle;
+  const std::vector<float> in(stage.config().hidden, 0.5f);
+  Batch batch;
+  batch.block_table = {{0}};
+  batch.add(1, 0);
+  const bonsai_batch view = batch.view();
+  const auto layer = [&](bonsai_session *given, uint32_t index, const bonsai_batch *given_batch,
+                         const float *given_in) {
+    return [&api, given, index, given_batch, given_in](bonsai_error *error) {
+      return api.layer_encode(given, index, given_batch, given_in, nullptr, error);
+    };
+  };
+  expect_refused("layer_encode on no session", Expected::kInvalid, layer(nullptr, 0, &view, in.data()));
+  expect_refused("layer_encode of no batch", Expected::kInvalid, layer(session, 0, nullptr, in.data()));
+  expect_refused("layer_encode of a layer too many", Expected::kInvalid,
+                 layer(session, stage.config().layers, &view, in.data()));
+  expect_refused("layer_encode without a state", Expected::kInvalid, layer(session, 0, &view, nullptr));
+  Outputs outputs = stage.outputs();
+  outputs.logits(0);
+  expect_refused("lm_head on no session", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.lm_head(nullptr, in.data(), 1, outputs.data(), 1, error); });
+  expect_refused("lm_head without a state", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.lm_head(session, nullptr, 1, outputs.data(), 1, error); });
+  if (stage.path != Path::kForward) return;
+  uint64_t ticket = 0;
+  expect_refused("forward_submit on no session", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.forward_submit(nullptr, &view, nullptr, 0, &ticket, error); });
+  expect_refused("forward_submit of no batch", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.forward_submit(session, nullptr, nullptr, 0, &ticket, error); });
+  expect_refused("forward_submit without a ticket", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.forward_submit(session, &view, nullptr, 0, nullptr, error); });
+  expect_refused("forward_wait for no submit", Expected::kInvalid,
+                 [&](bonsai_error *error) { return api.forward_wait(session, 12345, error); });
+}
+
+void check_requests(Context &context) {
+  context.need_sessions();
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  check_null_sessions(stage);
+  Requests requests(stage);
+  requests.expect_refused_batches(kBatches);
+  if (stage.uploaded.spec.embedding) requests.expect_refused_batches(kTokens);
+  requests.expect_refused_outputs(kOutputs);
+  if (context.has(BONSAI_FEATURE_ADJUST)) requests.expect_refused_outputs(kAdjustments);
+}
+
+// After refused batches the cache is what it was.
+void check_unharmed(Context &context) {
+  context.need_sessions();
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const std::vector<int32_t> tokens = stage.tokens(30);
+  const std::vector<uint32_t> blocks = stage.take_blocks(30);
+  const Logits expected = stage.judge(tokens);
+  stage.session.logits(std::span(tokens).first(20), 0, blocks);
+  Batch bad;
+  bad.block_table = {blocks};
+  bad.add(5, 3);
+  bad.add(6, 4, 1);  // no such sequence
+  const bonsai_batch view = bad.view();
+  const std::vector<float> in(2 * stage.config().hidden, 0.5f);
+  bonsai_status status = stage.session.api.layer_encode(stage.session.handle, 0, &view, in.data(), nullptr, nullptr);
+  expect(status == BONSAI_INVALID_ARGUMENT, "layer_encode with a sequence that does not exist: status {}", status);
+  if (stage.path == Path::kForward && stage.uploaded.spec.embedding) {
+    uint64_t ticket = 0;
+    status = stage.session.api.forward_submit(stage.session.handle, &view, nullptr, 0, &ticket, nullptr);
+    expect(status == BONSAI_INVALID_ARGUMENT, "forward_submit with a sequence that does not exist: status {}", status);
+  }
+  Comparison comparison(stage.bound);
+  comparison.add_rows("after a refused batch", stage.session.logits(std::span(tokens).subspan(20), 20, blocks),
+                      expected, 20);
+  comparison.finish("after a refused batch");
+}
+
+// -------- KV blocks
+
+void check_kv_calls(Context &context) {
+  context.need_sessions();
+  const bonsai_backend_api &api = context.api();
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  bonsai_session *const session = stage.session.handle;
+  const uint32_t good = 0, beyond = stage.session.config.n_blocks;
+  if (api.kv_copy) {
+    const auto copy = [&](bonsai_session *given, const uint32_t *from, const uint32_t *to) {
+      return [&api, given, from, to](bonsai_error *error) { return api.kv_copy(given, from, to, 1, error); };
+    };
+    expect_refused("kv_copy on no session", Expected::kInvalid, copy(nullptr, &good, &good));
+    expect_refused("kv_copy from NULL", Expected::kInvalid, copy(session, nullptr, &good));
+    expect_refused("kv_copy to NULL", Expected::kInvalid, copy(session, &good, nullptr));
+    expect_refused("kv_copy from beyond the pool", Expected::kInvalid, copy(session, &beyond, &good));
+    expect_refused("kv_copy to beyond the pool", Expected::kInvalid, copy(session, &good, &beyond));
+  }
+  if (!api.kv_export || !api.kv_import) return;
+  std::vector<std::byte> data(1 << 20);
+  const uint32_t tokens = stage.session.config.block_size;
+  const uint64_t floats = 2ull * stage.config().layers * tokens * stage.config().kv_heads * stage.config().head_dim;
+  const uint64_t bytes = stage.kv == BONSAI_KV_F32   ? floats * 4
+                         : stage.kv == BONSAI_KV_F16 ? floats * 2
+                                                     : floats / 32 * 34;
+  struct Range {
+    const char *what;
+    const uint32_t *blocks;
+    uint32_t n_tokens;
+    void *data;
+    uint64_t bytes;
+  };
+  const Range ranges[] = {{"blocks that are NULL", nullptr, tokens, data.data(), bytes},
+                          {"a block beyond the pool", &beyond, tokens, data.data(), bytes},
+                          {"more tokens than blocks", &good, tokens + 1, data.data(), bytes / tokens * (tokens + 1)},
+                          {"a byte too few", &good, tokens, data.data(), bytes - 1},
+                          {"a byte too many", &good, tokens, data.data(), bytes + 1},
+                          {"data that is NULL", &good, tokens, nullptr, bytes}};
+  for (const Range &range : ranges) {
+    expect_refused(std::string("kv_export with ") + range.what, Expected::kInvalid, [&](bonsai_error *error) {
+      return api.kv_export(session, range.blocks, 1, range.n_tokens, range.data, range.bytes, error);
+    });
+    expect_refused(std::string("kv_import with ") + range.what, Expected::kInvalid, [&](bonsai_error *error) {
+      return api.kv_import(session, range.blocks, 1, range.n_tokens, range.data, range.bytes, error);
+    });
+  }
+  const bool untouched = std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  expect(untouched, "kv_export wrote although it failed");
+}
+
+}  // namespace
+
+void add_session_argument_checks(std::vector<Check> &checks) {
+  checks.push_back(
+      {"arguments.sessions", "bad models and configurations are refused and change nothing", check_creations});
+  checks.push_back({"arguments.batches", "bad batches and outputs are refused and change nothing", check_requests});
+  checks.push_back({"arguments.unharmed", "a refused batch leaves the KV cache as it was", check_unharmed});
+  checks.push_back({"arguments.kv", "bad copies, exports and imports are refused and change nothing", check_kv_calls});
+}
+
+}  // namespace bonsai::check

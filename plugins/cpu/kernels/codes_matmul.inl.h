@@ -8,26 +8,53 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// A format: weight = (kMultiplier * code - kOffset) * scale, codes unsigned but for 8 bits.
-template <int kBitsValue, int kGroupValue, int kMultiplierShiftValue, int kOffsetValue>
+constexpr int log2_of(int power) { return __builtin_ctz(static_cast<unsigned>(power)); }
+
+// What the kernels derive from a layout.
+template <CodeLayout kLayoutValue>
 struct Codes {
-  static constexpr int kBits = kBitsValue;
-  static constexpr int kGroup = kGroupValue;
-  static constexpr int kMultiplierShift = kMultiplierShiftValue;
-  static constexpr int kOffset = kOffsetValue;
+  static constexpr CodeLayout kLayout = kLayoutValue;
+  static constexpr int kBits = kLayout.bits;
+  static constexpr int kHighBits = kLayout.high_bits;
+  static constexpr int kGroup = kLayout.activations.group;
+  static constexpr int kSubBlocks = kLayout.sub_blocks;
+  static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
+  static constexpr int kOffset = kBits == 8 ? kSignedDotBias : kLayout.offset;
   static constexpr int kSteps = 8 / kBits;              // runs of 4 columns in a vector of codes
-  static constexpr int kVectors = kGroup * kBits / 32;  // vectors of codes in a group
+  static constexpr int kVectors = kLayout.low_words();  // vectors of codes in a group, or of their lower parts
+  static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
+  static constexpr int kGroupBytes = kIntegersBytes + 64 * kLayout.words();
+
+  // Vectors of codes whose products are summed up in one go: what a DotSum can hold (see dot4), within a sub-block, and
+  // with half a vector of high bits.
+  static constexpr int run_vectors() {
+    if (kHighBits > 0) return 4 / kHighBits / kSteps;
+    if (kSubBlocks > 0) return kVectors / kSubBlocks;
+    return kVectors < 8 ? kVectors : 8;
+  }
+  static constexpr int kRunVectors = run_vectors();
+  static constexpr int kRuns = kVectors / kRunVectors;
+  static constexpr int kRunColumns = 4 * kSteps * kRunVectors;
+  static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kRuns / kSubBlocks : 0;  // in two sub-blocks
+  static constexpr int kMostCode = (1 << (kBits + kHighBits)) - 1;
+  static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
+  static_assert(!kMinima || kLayout.offset == 0);
+
+  // Sub-blocks' sums are int32 to the end of a super-block: 256 products of a scale (-128..127), an unsigned code (up
+  // to 63, Q6_K's) and an activation code (127) are at most 2^28; their minima (63) and 256 activation codes 2^21, and
+  // Q6_K's scales times its offset of 32 and these 2^27.
+
+  // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
+  // models come in have every power of two; for the others that would take the compiler too long.
+  static constexpr bool kEveryNumber = kGroup < 256 && kHighBits == 0 && !kMinima;
+  static constexpr int kTokens = kEveryNumber || kMaxTokens < 4 ? kMaxTokens : 4;
+  static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
 };
-using Q8_0Codes = Codes<8, 32, 0, kSignedDotBias>;
-using Q4_0Codes = Codes<4, 32, 0, 8>;
-using Q1_0G128Codes = Codes<1, 128, 1, 1>;
-using TQ2_0G128Codes = Codes<2, 128, 0, 1>;
-using Q2_0G64Codes = Codes<2, 64, 0, 1>;
 
 // One part of the work: a tile, and T consecutive rows of quantised activations.
 struct TileView {
-  const uint16_t *scales;  // (groups, 16)
-  const uint8_t *codes;    // (groups, vectors, 64)
+  const uint8_t *scales;       // (groups, scales, 16)
+  const uint8_t *group_bytes;  // (groups, kGroupBytes): integers and codes
   uint64_t groups;
 };
 
@@ -35,38 +62,70 @@ template <int T>
 struct TokenView {
   const int8_t *codes[T];
   const float *scales[T];
-  const int32_t *sums[T];
+  const int16_t *sums[T];
 };
 
-// Several tokens: each step's codes are shifted into place once and used T times.
+// always_inline below: otherwise GCC keeps the sums, which are arrays, in memory.
+
+// The upper parts of a run's codes, the first step's where they belong: above the lower parts. A vector of them serves
+// two runs, with four bits of each byte each.
+template <class Format>
+[[gnu::always_inline]] inline Bytes64 high_bits_of_run(const uint8_t *vector, bool second) {
+  if constexpr (Format::kHighBits == 0) {
+    return splat_byte(0);
+  } else {
+    const Bytes64 both = load_bytes(vector);
+    return second ? shift_right_bytes<4 - Format::kBits>(both) : shift_left_bytes<Format::kBits>(both);
+  }
+}
+
+// A run of codes times several tokens: each step's codes are shifted into place once and used T times.
 template <class Format, int T>
-void dot_group(const uint8_t *codes, const TokenView<T> &tokens, size_t column, I32x16 (&dots)[T]) {
+[[gnu::always_inline]] inline void dot_run(const uint8_t *codes, Bytes64 high, const TokenView<T> &tokens,
+                                           size_t column, DotSum (&sums)[T]) {
   const Bytes64 mask = splat_byte((1 << Format::kBits) - 1);
-  DotSum sums[T];
+  const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
   for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
 #pragma GCC unroll 8
-  for (int v = 0; v < Format::kVectors; ++v) {
+  for (int v = 0; v < Format::kRunVectors; ++v) {
     Bytes64 bytes = load_bytes(codes + 64 * v);
 #pragma GCC unroll 8
     for (int step = 0; step < Format::kSteps; ++step) {
-      const Bytes64 step_codes = bit_and(bytes, mask);
+      Bytes64 step_codes = bit_and(bytes, mask);
       bytes = shift_right_bytes<Format::kBits>(bytes);
+      if constexpr (Format::kHighBits > 0) {
+        step_codes = bit_or(step_codes, bit_and(high, high_mask));
+        high = shift_right_bytes<Format::kHighBits>(high);
+      }
       const size_t at = column + 4 * (v * Format::kSteps + step);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], step_codes, splat_4_bytes(tokens.codes[t] + at));
     }
   }
-  for (int t = 0; t < T; ++t) dots[t] = add_dot_sum<0>(splat_i32(0), sums[t]);
+}
+
+template <class Format, int T>
+[[gnu::always_inline]] inline void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
+                                             I32x16 (&dots)[T]) {
+  for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
+#pragma GCC unroll 2
+  for (int run = 0; run < Format::kRuns; ++run) {
+    const uint8_t *high = group + 64 * (Format::kVectors + run / 2);
+    DotSum sums[T];
+    dot_run<Format>(group + 64 * run * Format::kRunVectors, high_bits_of_run<Format>(high, run % 2 != 0), tokens,
+                    column + run * Format::kRunColumns, sums);
+    for (int t = 0; t < T; ++t) dots[t] = add_dot_sum<0>(dots[t], sums[t]);
+  }
 }
 
 // Codes of 8 bits are the step.
 template <class Format, int T>
-requires(Format::kBits == 8) void dot_group(const uint8_t *codes, const TokenView<T> &tokens, size_t column,
+requires(Format::kBits == 8) void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
                                             I32x16 (&dots)[T]) {
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kVectors; ++v) {
-    const Bytes64 weights = load_bytes(codes + 64 * v);
+    const Bytes64 weights = load_bytes(group + 64 * v);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       dots[t] = dot4_signed(dots[t], weights, splat_4_bytes(tokens.codes[t] + column + 4 * v));
@@ -77,8 +136,9 @@ requires(Format::kBits == 8) void dot_group(const uint8_t *codes, const TokenVie
 // One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,
 // which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
 template <class Format>
-requires(Format::kBits <= 2) void dot_group(const uint8_t *codes, const TokenView<1> &token, size_t column,
-                                            I32x16 (&dots)[1]) {
+requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
+         Format::kSubBlocks == 0) void dot_group(const uint8_t *group, const TokenView<1> &token, size_t column,
+                                                 I32x16 (&dots)[1]) {
   constexpr int kVectorsAtOnce = 4;
   static_assert(Format::kVectors % kVectorsAtOnce == 0);
   const Bytes64 even = splat_byte((1 << Format::kBits) - 1);
@@ -90,7 +150,7 @@ requires(Format::kBits <= 2) void dot_group(const uint8_t *codes, const TokenVie
     DotSum odd_sum = zero_dot_sum();
 #pragma GCC unroll 4
     for (int v = first; v < first + kVectorsAtOnce; ++v) {
-      Bytes64 bytes = load_bytes(codes + 64 * v);
+      Bytes64 bytes = load_bytes(group + 64 * v);
 #pragma GCC unroll 4
       for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
         even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
@@ -108,20 +168,137 @@ requires(Format::kBits <= 2) void dot_group(const uint8_t *codes, const TokenVie
 // in memory come at 0.7 times the speed (Zen 3).
 constexpr size_t kPrefetchBytes = 3072;
 
+inline void prefetch(const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i + kPrefetchBytes);
+}
+
+// -------- Integers of sub-blocks
+
+// The scales of two sub-blocks, those of a row next to each other.
+template <class Format>
+I16x32 pair_scales(const uint8_t *group, int pair) {
+  const I16x32 bytes = load_i8_pairs(group + 2 * kTileRows * pair);
+  return Format::kLayout.minimum == Minimum::kSharingBytes ? nibbles<0>(bytes) : bytes;
+}
+
+// Their minima.
+template <class Format>
+I16x32 pair_minima(const uint8_t *group, int pair) {
+  if constexpr (Format::kLayout.minimum == Minimum::kSharingBytes) {
+    return nibbles<4>(load_i8_pairs(group + 2 * kTileRows * pair));
+  } else {
+    return load_i8_pairs(group + 2 * kTileRows * (Format::kSubBlocks / 2 + pair));
+  }
+}
+
+// Sub-blocks are taken in pairs; each one's sum is multiplied by its scale.
+template <class Format, int T>
+requires(Format::kSubBlocks > 0) void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
+                                                I32x16 (&dots)[T]) {
+  constexpr int kRunsOfPair = Format::kRunsOfPair;
+  constexpr int kPairs = Format::kSubBlocks / 2;
+  const uint8_t *low = group + Format::kIntegersBytes;
+  const uint8_t *high = low + 64 * Format::kVectors;
+  for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
+#pragma GCC unroll 1
+  for (int pair = 0; pair < kPairs; ++pair) {
+    prefetch(group + pair * (Format::kGroupBytes / kPairs), Format::kGroupBytes / kPairs);
+    const I16x32 scales = pair_scales<Format>(group, pair);
+#pragma GCC unroll 4
+    for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
+      const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
+      DotSum sums[T];
+      dot_run<Format>(low, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale);
+    }
+    high += 32 * kRunsOfPair;
+  }
+}
+
+// Two integers of each row, times the sums of the activations of two sub-blocks.
+template <class Format, int T>
+[[gnu::always_inline]] inline void dot_pair_sums(I16x32 integers, int pair, const TokenView<T> &tokens,
+                                                 size_t first_sum, I32x16 (&sums)[T]) {
+  constexpr int kSums = kSuperBlockActivations.group / Format::kSubBlocks / kSuperBlockActivations.sum_columns;
+  static_assert(kSums == 1 || kSums == 2);
+  for (int t = 0; t < T; ++t) {
+    const int16_t *x = tokens.sums[t] + first_sum + 2 * kSums * pair;
+    if constexpr (kSums == 1) {
+      sums[t] = dot2(sums[t], integers, splat_pair(x));
+    } else {
+      sums[t] = dot2(sums[t], repeat_even(integers), splat_pair(x));
+      sums[t] = dot2(sums[t], repeat_odd(integers), splat_pair(x + 2));
+    }
+  }
+}
+
+// The sums over sub-blocks of their minimum, or of their scale if the format has none, times the sum of the
+// activations.
+template <class Format, int T>
+void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens, size_t first_sum, I32x16 (&sums)[T]) {
+  for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
+#pragma GCC unroll 1
+  for (int pair = 0; pair < Format::kSubBlocks / 2; ++pair) {
+    dot_pair_sums<Format>(Format::kMinima ? pair_minima<Format>(group, pair) : pair_scales<Format>(group, pair), pair,
+                          tokens, first_sum, sums);
+  }
+}
+
+// -------- A tile
+
+template <class Format>
+F32x16 load_scale(const uint8_t *scales, uint64_t group, int scale) {
+  constexpr CodeLayout kLayout = Format::kLayout;
+  const uint8_t *from = scales + (group * kLayout.scales() + scale) * kTileRows * kLayout.scale_bytes();
+  if constexpr (kLayout.float_scale) {
+    return load(reinterpret_cast<const float *>(from));
+  } else {
+    return load_f16(reinterpret_cast<const uint16_t *>(from));
+  }
+}
+
+// The integers beside a group's dot products: what the offset takes from them or, of formats with minima, which have no
+// offset, what the minimum's scale multiplies.
+template <class Format, int T>
+void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_t index, I32x16 (&corrections)[T]) {
+  if constexpr (Format::kSubBlocks == 0) {
+    constexpr int kFactor = Format::kMinima ? 1 : Format::kOffset;
+    for (int t = 0; t < T; ++t) corrections[t] = splat_i32(kFactor * tokens.sums[t][index]);
+  } else {
+    constexpr int kSums = kSuperBlockActivations.group / kSuperBlockActivations.sum_columns;
+    dot_sub_block_sums<Format>(group, tokens, index * kSums, corrections);
+    for (int t = 0; t < T; ++t) {
+      if constexpr (Format::kMinima) {
+        corrections[t] = sub(splat_i32(0), corrections[t]);
+      } else {
+        corrections[t] = shift_left<log2_of(Format::kOffset)>(corrections[t]);
+      }
+    }
+  }
+}
+
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
-  for (uint64_t group = 0; group < tile.groups; ++group) {
-    const uint8_t *codes = tile.codes + group * Format::kVectors * 64;
-    for (int v = 0; v < Format::kVectors; ++v) __builtin_prefetch(codes + 64 * v + kPrefetchBytes);
+  for (uint64_t index = 0; index < tile.groups; ++index) {
+    const uint8_t *group = tile.group_bytes + index * Format::kGroupBytes;
+    if constexpr (Format::kSubBlocks == 0) prefetch(group, Format::kGroupBytes);
     I32x16 dots[T];
-    dot_group<Format>(codes, tokens, group * Format::kGroup, dots);
-    const F32x16 weight_scale = load_f16(tile.scales + group * kTileRows);
+    dot_group<Format>(group, tokens, index * Format::kGroup, dots);
+    I32x16 corrections[T];
+    group_corrections<Format>(group, tokens, index, corrections);
+    const F32x16 weight_scale = load_scale<Format>(tile.scales, index, 0);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
-      const I32x16 offset = splat_i32(Format::kOffset * tokens.sums[t][group]);
-      const F32x16 isum = to_f32(sub(shift_left<Format::kMultiplierShift>(dots[t]), offset));
-      y[t] = fma(isum, mul(weight_scale, splat(tokens.scales[t][group])), y[t]);
+      const F32x16 activation_scale = splat(tokens.scales[t][index]);
+      I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
+      if constexpr (!Format::kMinima) isum = sub(isum, corrections[t]);
+      y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
+      if constexpr (Format::kMinima) {
+        const F32x16 minimum_scale = load_scale<Format>(tile.scales, index, 1);
+        y[t] = fma(to_f32(corrections[t]), mul(minimum_scale, activation_scale), y[t]);
+      }
     }
   }
   for (int t = 0; t < T; ++t) y[t] = canonical_nan(y[t]);
@@ -140,13 +317,13 @@ struct CodesWork {
   const MatmulArgs &args;
   uint64_t columns;
   uint64_t groups;
-  size_t scales_bytes;
+  size_t scales_bytes;  // of a tile
   size_t tile_bytes;
   size_t token_bytes;
 
   TileView tile(uint64_t index) const {
-    const std::byte *data = args.matrix->data + index * tile_bytes;
-    return {reinterpret_cast<const uint16_t *>(data), reinterpret_cast<const uint8_t *>(data) + scales_bytes, groups};
+    const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data) + index * tile_bytes;
+    return {.scales = data, .group_bytes = data + scales_bytes, .groups = groups};
   }
 
   template <int T>
@@ -156,7 +333,7 @@ struct CodesWork {
       const std::byte *row = args.quantized_rows + (first + t) * token_bytes;
       view.codes[t] = reinterpret_cast<const int8_t *>(row);
       view.scales[t] = reinterpret_cast<const float *>(row + columns);
-      view.sums[t] = reinterpret_cast<const int32_t *>(row + columns) + groups;
+      view.sums[t] = reinterpret_cast<const int16_t *>(row + columns + groups * sizeof(float));
     }
     return view;
   }
@@ -178,30 +355,32 @@ void multiply_tokens(const CodesWork &work, uint64_t tile, uint32_t token, uint3
     }
   }
   if constexpr (T > 1) {
-    if (token < last) multiply_tokens<Format, T / 2>(work, tile, token, last);
+    if (token < last) multiply_tokens<Format, T / Format::kTokenStep>(work, tile, token, last);
   }
 }
 
 // Tokens whose codes fit in half of a usual second-level cache; the other half is for the tile.
 constexpr size_t kTokenBlockBytes = 192 * 1024;
 
-template <class Format>
+template <CodeLayout kLayout>
 void multiply_codes(const MatmulArgs &args) {
+  using Format = Codes<kLayout>;
   const uint64_t columns = args.matrix->columns;
   const uint64_t groups = columns / Format::kGroup;
-  const size_t scales_bytes = (groups * kTileRows * sizeof(uint16_t) + 63) / 64 * 64;
+  constexpr size_t kScalesBytes = kLayout.scales() * kTileRows * kLayout.scale_bytes();
+  const size_t scales_bytes = (groups * kScalesBytes + 63) / 64 * 64;
   const CodesWork work = {.args = args,
                           .columns = columns,
                           .groups = groups,
                           .scales_bytes = scales_bytes,
-                          .tile_bytes = scales_bytes + groups * Format::kVectors * 64,
-                          .token_bytes = quantized_row_bytes({Format::kGroup, Format::kBits}, columns)};
+                          .tile_bytes = scales_bytes + groups * Format::kGroupBytes,
+                          .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;
   const uint32_t block = fitting > 0 ? fitting : kMaxTokens;
   for (uint32_t first = 0; first < args.n; first += block) {
     const uint32_t last = args.n - first < block ? args.n : first + block;
     for (uint64_t tile = args.first_row / kTileRows; tile * kTileRows < args.last_row; ++tile) {
-      multiply_tokens<Format, kMaxTokens>(work, tile, first, last);
+      multiply_tokens<Format, Format::kTokens>(work, tile, first, last);
     }
   }
 }

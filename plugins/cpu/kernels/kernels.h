@@ -16,7 +16,7 @@ namespace bonsai::cpu {
 
 // n rows of activations to int8. In each group: scale = amax / 127, code = x * (127 / amax) rounded to nearest even,
 // so |code| <= 127. amax below 2^-118: codes and scale 0 (127 / amax would overflow). A NaN or an infinity in the
-// group: codes 0 and scale NaN, so that every output becomes NaN and the host can refuse it.
+// group: codes 0 and scale NaN, so that every output becomes NaN and the host can refuse it. The sums are exact.
 struct QuantizeArgs {
   const float *x;   // (n, columns)
   size_t x_stride;  // elements from row to row
@@ -29,8 +29,18 @@ struct QuantizeArgs {
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
 // the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
 //
-// Repacked formats: for each group in order, y = fma((float)isum, d_w * s_x, y), isum the exact integer dot product.
+// Repacked formats, with d, m or dmin of a block as floats, s the scale of the activations' group and a their codes:
+// for each group in order
+//   y = fma((float)isum, d * s, y)      isum = Σ factor * q * a; q a weight's integer, without its offset; factor 1, or
+//                                       the scale of the sub-block (Q2_K to Q6_K)
+// and after each, if the format has minima,
+//   y = fma((float)msum, m * s, y)      Q4_1, Q5_1: msum = Σ a
+//   y = fma((float)msum, dmin * s, y)   Q2_K, Q4_K, Q5_K: msum = -Σ minimum of the sub-block * a
+// with isum and msum exact in 32 bits (codes_matmul.inl.h has the bounds), their conversion rounded to nearest even and
+// each product and fma rounded once. The groups are the format's blocks.
+//
 // Float formats: lane l of 16 sums w * x over columns l, l + 16, ... by fma in order; then the tree of reduce_add.
+// FP8's w is code times scale, which a float holds exactly.
 //
 // Ranges that start and end on a multiple of kTileRows waste nothing.
 struct MatmulArgs {

@@ -1,14 +1,18 @@
 // Weights in the order in which the matrix kernels read them, and the shape of the activations that go with them.
 //
 // Formats with integer codes are repacked: lane = row. A tile is 16 rows; its groups (the format's blocks) follow each
-// other, first all scales, then all codes:
-//   scales  (groups, 16) binary16, as in the file; the whole padded to 64 bytes
-//   codes   (groups, vectors, 16) 32-bit words: word v of each row's codes, as the file holds them
-// Such a 64-byte vector holds 32 / bits columns of 16 rows, and byte j of a word 8 / bits of them: the kernel takes 4
-// columns at a time, one from each byte, by shifting and masking. Which columns those are is the format's own bit
-// order; quantisation puts the activations into that order, so that packing moves whole words. A tile starts on a
-// 64-byte boundary. Rows that are missing in the last tile have scale 0. The packed size is the file's, but for the
-// padding.
+// other, first all scales, then for each group its integers and codes. code_layout.h says what a row's block holds:
+//   scales    (groups, scales, 16) binary16, Q8_K: float; the whole padded to 64 bytes
+//   integers  (integers / 2, 16, 2) bytes: of each row, those of two sub-blocks next to each other
+//   codes     (words, 16) 32-bit words: the same word of each row's block
+// A 64-byte vector of words holds 32 / bits columns of 16 rows, and byte j of a word 8 / bits of them: the kernel takes
+// 4 columns at a time, one from each byte, by shifting and masking. Which columns those are is the format's
+// ActivationOrder: where the file's bit order will do, quantisation puts the activations into that order, so that
+// packing moves whole words. A tile starts on a 64-byte boundary. Rows that are missing in the last tile have scale 0.
+//
+// The packed size is the file's, but for the padding and for formats whose codes or integers do not lie in whole words
+// and bytes in the file; in bytes a block:
+//   TQ1_0_G128 28 -> 34   TQ1_0 54 -> 66   Q3_K 110 -> 114   Q4_K 144 -> 148   Q5_K 176 -> 180   Q8_K 292 -> 260
 //
 // Float formats stay row-major as they come, and may be read where the caller has them.
 #pragma once
@@ -18,6 +22,7 @@
 #include <span>
 
 #include "core/quant/format.h"
+#include "plugins/cpu/kernels/code_layout.h"
 
 namespace bonsai::cpu {
 
@@ -32,13 +37,7 @@ struct PackedMatrix {
   const std::byte *data = nullptr;  // packed tiles, aligned to kPackedAlignment; float formats: rows, any alignment
 };
 
-// How a format takes its activations. Two formats whose layouts are equal share quantised activations.
-struct ActivationLayout {
-  uint32_t group = 0;      // columns that share a scale; 0: activations stay float
-  uint32_t code_bits = 0;  // bits of a weight's code, which decide the order of the activation codes; 0: float
-  bool operator==(const ActivationLayout &) const = default;
-};
-
+// How a format takes its activations.
 ActivationLayout activation_layout(quant::Format format);
 
 // Whether the kernels take matrices of this format.
@@ -69,7 +68,8 @@ void pack_tiles(const PackArgs &args);
 void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> values);
 
 // Bytes of one row of quantised activations: `columns` codes in the kernel's order, then a float scale for each group,
-// then the int32 sum of codes for each group; the whole padded to 64 bytes. `columns` is a multiple of layout.group.
+// then the int16 sum of each layout.sum_columns codes; the whole padded to 64 bytes. `columns` is a multiple of
+// layout.group.
 size_t quantized_row_bytes(ActivationLayout layout, uint64_t columns);
 
 }  // namespace bonsai::cpu

@@ -7,7 +7,7 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-constexpr uint32_t kMaxGroup = 128;
+constexpr uint32_t kMaxGroup = 256;
 constexpr int32_t kInfinityBits = 0x7F800000;
 constexpr int32_t kSmallestAmaxBits = 0x04800000;  // 2^-118
 
@@ -15,12 +15,12 @@ constexpr int32_t kSmallestAmaxBits = 0x04800000;  // 2^-118
 struct QuantizedRowView {
   int8_t *codes;
   float *scales;
-  int32_t *sums;
+  int16_t *sums;
 
   QuantizedRowView(std::byte *row, uint64_t columns, uint32_t group) {
     codes = reinterpret_cast<int8_t *>(row);
     scales = reinterpret_cast<float *>(row + columns);
-    sums = reinterpret_cast<int32_t *>(row + columns) + columns / group;
+    sums = reinterpret_cast<int16_t *>(row + columns + columns / group * sizeof(float));
   }
 };
 
@@ -62,15 +62,15 @@ inline void narrow_nibbles(const RoundedGroup &group, uint32_t n, int8_t *to) {
   }
 }
 
-inline void narrow_to_order(uint32_t code_bits, const RoundedGroup &codes, uint32_t n, int8_t *to) {
-  switch (code_bits) {
-    case 1:
+inline void narrow_to_order(ActivationOrder order, const RoundedGroup &codes, uint32_t n, int8_t *to) {
+  switch (order) {
+    case ActivationOrder::kStride8:
       return narrow_strided<8>(codes, n, to);
-    case 2:
+    case ActivationOrder::kStride4:
       return narrow_strided<4>(codes, n, to);
-    case 4:
+    case ActivationOrder::kNibbles:
       return narrow_nibbles(codes, n, to);
-    default:
+    case ActivationOrder::kNatural:
       return narrow(codes, n, to);
   }
 }
@@ -83,11 +83,12 @@ inline int32_t amax_bits(const float *x, uint32_t n) {
   return reduce_max(largest);
 }
 
-inline void quantize_group(const float *x, ActivationLayout layout, int8_t *codes, float *scale, int32_t *sum) {
+// One group. `sums` takes group / sum_columns elements: at most 256 codes of 127, which 16 bits hold.
+inline void quantize_group(const float *x, ActivationLayout layout, int8_t *codes, float *scale, int16_t *sums) {
   const int32_t bits = amax_bits(x, layout.group);
   if (bits < kSmallestAmaxBits || bits >= kInfinityBits) {
     *scale = bits < kSmallestAmaxBits ? 0.0f : __builtin_nanf("");
-    *sum = 0;
+    memset(sums, 0, layout.group / layout.sum_columns * sizeof *sums);
     memset(codes, 0, layout.group);
     return;
   }
@@ -95,16 +96,18 @@ inline void quantize_group(const float *x, ActivationLayout layout, int8_t *code
   memcpy(&amax, &bits, sizeof amax);
   const F32x16 inverse = splat(127.0f / amax);
   RoundedGroup rounded;
-  I32x16 total = splat_i32(0);
-  for (uint32_t i = 0; i < layout.group; i += 16) {
-    const I32x16 code = to_i32(mul(load(x + i), inverse));
-    total = add(total, code);
-    store_i32(rounded.codes + i, code);
+  for (uint32_t i = 0; i < layout.group; i += layout.sum_columns, ++sums) {
+    I32x16 total = splat_i32(0);
+    for (uint32_t j = i; j < i + layout.sum_columns; j += 16) {
+      const I32x16 code = to_i32(mul(load(x + j), inverse));
+      total = add(total, code);
+      store_i32(rounded.codes + j, code);
+    }
+    *sums = static_cast<int16_t>(reduce_add(total));
   }
   store_i32(rounded.codes + layout.group, splat_i32(0));
   *scale = amax / 127.0f;
-  *sum = reduce_add(total);
-  narrow_to_order(layout.code_bits, rounded, layout.group, codes);
+  narrow_to_order(layout.order, rounded, layout.group, codes);
 }
 
 void quantize(const QuantizeArgs &args) {
@@ -115,7 +118,8 @@ void quantize(const QuantizeArgs &args) {
     const QuantizedRowView row(args.rows + i * row_bytes, args.columns, layout.group);
     for (uint64_t group = 0; group < args.columns / layout.group; ++group) {
       const uint64_t column = group * layout.group;
-      quantize_group(x + column, layout, row.codes + column, row.scales + group, row.sums + group);
+      quantize_group(x + column, layout, row.codes + column, row.scales + group,
+                     row.sums + column / layout.sum_columns);
     }
   }
 }

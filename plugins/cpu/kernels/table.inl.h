@@ -20,16 +20,42 @@ void matmul(const MatmulArgs &args) {
       return multiply_floats<F16Weights>(args);
     case Format::kBF16:
       return multiply_floats<BF16Weights>(args);
+    case Format::kF8_E4M3:
+      return multiply_floats<E4M3Weights>(args);
+    case Format::kF8_E5M2:
+      return multiply_floats<E5M2Weights>(args);
     case Format::kQ8_0:
-      return multiply_codes<Q8_0Codes>(args);
+      return multiply_codes<kQ8_0Layout>(args);
     case Format::kQ4_0:
-      return multiply_codes<Q4_0Codes>(args);
+      return multiply_codes<kQ4_0Layout>(args);
+    case Format::kQ4_1:
+      return multiply_codes<kQ4_1Layout>(args);
+    case Format::kQ5_0:
+      return multiply_codes<kQ5_0Layout>(args);
+    case Format::kQ5_1:
+      return multiply_codes<kQ5_1Layout>(args);
     case Format::kQ1_0_G128:
-      return multiply_codes<Q1_0G128Codes>(args);
+      return multiply_codes<kQ1_0G128Layout>(args);
     case Format::kTQ2_0_G128:
-      return multiply_codes<TQ2_0G128Codes>(args);
+    case Format::kTQ1_0_G128:
+      return multiply_codes<kTernaryG128Layout>(args);
     case Format::kQ2_0_G64:
-      return multiply_codes<Q2_0G64Codes>(args);
+      return multiply_codes<kQ2_0G64Layout>(args);
+    case Format::kTQ2_0:
+    case Format::kTQ1_0:
+      return multiply_codes<kTernary256Layout>(args);
+    case Format::kQ2_K:
+      return multiply_codes<kQ2_KLayout>(args);
+    case Format::kQ3_K:
+      return multiply_codes<kQ3_KLayout>(args);
+    case Format::kQ4_K:
+      return multiply_codes<kQ4_KLayout>(args);
+    case Format::kQ5_K:
+      return multiply_codes<kQ5_KLayout>(args);
+    case Format::kQ6_K:
+      return multiply_codes<kQ6_KLayout>(args);
+    case Format::kQ8_K:
+      return multiply_codes<kQ8_KLayout>(args);
     default:
       return;  // no weight of another format is taken
   }

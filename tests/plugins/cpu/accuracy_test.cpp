@@ -28,7 +28,18 @@ double relative_error(std::span<const float> values, std::span<const double> exp
   return std::sqrt(difference / norm);
 }
 
-bool takes_floats(Format format) { return format == Format::kF32 || format == Format::kF16 || format == Format::kBF16; }
+bool takes_floats(Format format) {
+  switch (format) {
+    case Format::kF32:
+    case Format::kF16:
+    case Format::kBF16:
+    case Format::kF8_E4M3:
+    case Format::kF8_E5M2:
+      return true;
+    default:
+      return false;
+  }
+}
 
 KvType reference_kv(bonsai_kv_dtype dtype) {
   if (dtype == BONSAI_KV_F32) return KvType::kF32;
@@ -53,8 +64,10 @@ class FormatAccuracy : public testing::TestWithParam<Format> {};
 
 TEST_P(FormatAccuracy, ForwardAgreesWithTheJudge) {
   const double bound = takes_floats(GetParam()) ? kFloatBound : kQuantizedBound;
-  EXPECT_LE(forward_error({.format = GetParam()}), bound);
-  EXPECT_LE(forward_error({.tied = false, .format = GetParam()}), bound);
+  TinyModel options = tiny_model_of(GetParam());
+  EXPECT_LE(forward_error(options), bound);
+  options.tied = false;
+  EXPECT_LE(forward_error(options), bound);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFormat, FormatAccuracy, testing::ValuesIn(matrix_formats(kPlugin)),
@@ -66,6 +79,14 @@ TEST(Accuracy, FormatsMixInOneModelAndOneStackedWeight) {
                                          {"attn_v", Format::kF16},
                                          {"ffn_up", Format::kQ4_0},
                                          {"token_embd", Format::kQ2_0_G64}}};
+  EXPECT_LE(forward_error(options), kQuantizedBound);
+}
+
+TEST(Accuracy, SuperBlocksMixWithOtherFormatsInOneStackedWeight) {
+  TinyModel options = tiny_model_of(Format::kQ4_K);
+  options.formats = {{"attn_k", Format::kTQ1_0},         {"attn_v", Format::kQ6_K},    {"attn_output", Format::kQ5_1},
+                     {"ffn_gate", Format::kQ8_K},        {"ffn_up", Format::kF8_E4M3}, {"ffn_down", Format::kQ3_K},
+                     {"token_embd", Format::kTQ1_0_G128}};
   EXPECT_LE(forward_error(options), kQuantizedBound);
 }
 

@@ -299,6 +299,15 @@ std::vector<quant::Format> matrix_formats(const std::string &plugin) {
   return formats;
 }
 
+TinyModel tiny_model_of(quant::Format format) {
+  TinyModel options = {.format = format};
+  if (quant::traits(format).block_weights > options.hidden) {
+    options.hidden = 256;
+    options.head_dim = options.hidden / options.heads;
+  }
+  return options;
+}
+
 std::vector<int32_t> some_tokens(uint32_t n, uint32_t vocab, uint32_t seed) {
   std::vector<int32_t> tokens(n);
   uint32_t state = seed * 2654435761u + 12345;

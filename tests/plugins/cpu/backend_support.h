@@ -147,6 +147,9 @@ class OpenSession {
 // The formats whose matrices a backend takes.
 std::vector<quant::Format> matrix_formats(const std::string &plugin);
 
+// A tiny model of one format, with rows of whole blocks.
+TinyModel tiny_model_of(quant::Format format);
+
 // That a call, which is given `&error`, fails with this status and this message.
 #define BONSAI_EXPECT_FAILS(call, expected_status, expected_message) \
   do {                                                               \

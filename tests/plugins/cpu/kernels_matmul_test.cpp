@@ -21,9 +21,10 @@ class Matmul : public ::testing::TestWithParam<Case> {
   const uint32_t block_ = quant::traits(format_).block_weights;
   std::mt19937 random_{7};
 
-  // The pinned result; float formats: the portable tier's, which MatchesFloat64 holds to the truth.
-  std::vector<float> expected(const Matrix &matrix, const PackedMatrix &packed, std::span<const float> x) {
-    if (!is_repacked(format_)) return run_matmul(portable_kernels(), packed, {0, matrix.rows()}, x);
+  // The most columns up to `most` that are whole blocks.
+  uint64_t columns_up_to(uint64_t most) const { return most / block_ * block_; }
+
+  std::vector<float> expected(const Matrix &matrix, std::span<const float> x) {
     std::vector<float> y;
     for (size_t first = 0; first < x.size(); first += matrix.columns()) {
       for (uint64_t row = 0; row < matrix.rows(); ++row) {
@@ -36,13 +37,14 @@ class Matmul : public ::testing::TestWithParam<Case> {
 
   void expect_pinned(Matrix &matrix, std::span<const float> x) {
     const PackedMatrix packed = matrix.pack();
-    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, matrix.rows()}, x), expected(matrix, packed, x)));
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, matrix.rows()}, x), expected(matrix, x)));
   }
 };
 
 class CodesMatmul : public Matmul {};  // repacked formats
 class FloatMatmul : public Matmul {};
 class HalfMatmul : public Matmul {};  // F16 and BF16
+class F8Matmul : public Matmul {};
 
 TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
   for (const uint64_t rows : {1, 15, 16, 37}) {
@@ -57,11 +59,11 @@ TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
 }
 
 TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
-  Matrix matrix(format_, 21, is_repacked(format_) ? 3 * block_ : 83);
+  Matrix matrix(format_, 21, is_repacked(format_) ? 3 * block_ : columns_up_to(83));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(33 * matrix.columns(), random_);
-  const std::vector<float> wanted = expected(matrix, packed, x);
+  const std::vector<float> wanted = expected(matrix, x);
   for (const uint32_t n : kBatches) {
     // The last n vectors, so that one vector takes different places.
     const std::span<const float> some = std::span(x).last(n * matrix.columns());
@@ -71,7 +73,7 @@ TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
 }
 
 TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
-  Matrix matrix(format_, 50, is_repacked(format_) ? 2 * block_ : 70);
+  Matrix matrix(format_, 50, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(5 * matrix.columns(), random_);
@@ -92,7 +94,8 @@ TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
     for (uint64_t row = 0; row < matrix.rows(); ++row) {
       for (uint64_t i = 0; i < matrix.blocks(); ++i) {
         std::memset(matrix.block(row, i), codes, matrix.traits().block_bytes);
-        set_scale(matrix.block(row, i), 0x3C00);
+        set_d(format_, matrix.block(row, i), 0x3C00);
+        set_minimum(format_, matrix.block(row, i), 0x3C00);
       }
     }
     std::vector<float> x(9 * matrix.columns(), 127.0f);
@@ -108,12 +111,16 @@ TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
   const uint16_t kScales[] = {0x0001, 0x83FF, 0x0400, 0x0000, 0x8000, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0xFD01};
   Matrix matrix(format_, std::size(kScales), 3 * block_);
   fill_random(matrix, random_);
-  for (uint64_t row = 0; row < matrix.rows(); ++row) set_scale(matrix.block(row, 1), kScales[row]);
-  expect_pinned(matrix, random_vectors(2 * matrix.columns(), random_));
+  const std::vector<float> x = random_vectors(2 * matrix.columns(), random_);
+  for (uint64_t row = 0; row < matrix.rows(); ++row) set_d(format_, matrix.block(row, 1), kScales[row]);
+  expect_pinned(matrix, x);
+  fill_random(matrix, random_);
+  for (uint64_t row = 0; row < matrix.rows(); ++row) set_minimum(format_, matrix.block(row, 1), kScales[row]);
+  expect_pinned(matrix, x);
 }
 
 TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
-  Matrix matrix(format_, 17, is_repacked(format_) ? 3 * block_ : 40);
+  Matrix matrix(format_, 17, is_repacked(format_) ? 3 * block_ : columns_up_to(40));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -134,7 +141,7 @@ TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
 }
 
 TEST_P(Matmul, MatchesFloat64) {
-  Matrix matrix(format_, 40, is_repacked(format_) ? 4 * block_ : 531);
+  Matrix matrix(format_, 40, is_repacked(format_) ? 4 * block_ : columns_up_to(531));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
@@ -162,7 +169,7 @@ TEST_P(FloatMatmul, HandlesTailsOfColumns) {
 
 TEST_P(HalfMatmul, ReadsEverySixteenBitFloat) {
   Matrix matrix(format_, 65536, 1);
-  for (uint32_t bits = 0; bits < 65536; ++bits) set_scale(matrix.block(bits, 0), static_cast<uint16_t>(bits));
+  for (uint32_t bits = 0; bits < 65536; ++bits) store_half(matrix.block(bits, 0), static_cast<uint16_t>(bits));
   const PackedMatrix packed = matrix.pack();
   const float one = 1.0f;
   const std::vector<float> y = run_matmul(kernels_, packed, {0, 65536}, std::span(&one, 1));
@@ -171,6 +178,21 @@ TEST_P(HalfMatmul, ReadsEverySixteenBitFloat) {
     matrix.traits().decode(matrix.row(bits), &value, 1);
     // Compared as numbers: a sum that starts at 0 has no -0.
     ASSERT_TRUE(y[bits] == value || (std::isnan(y[bits]) && std::isnan(value))) << "bits " << bits;
+  }
+}
+
+TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
+  Matrix matrix(format_, 256, block_);
+  const std::vector<float> ones(block_, 1.0f);
+  for (const uint16_t scale : {0x3C00, 0x0001, 0x83FF, 0x7BFF, 0x0000, 0x7C00, 0x7E00}) {
+    for (uint32_t code = 0; code < 256; ++code) {
+      std::byte *block = matrix.block(code, 0);
+      std::memset(block, 0, block_);
+      block[code % block_] = static_cast<std::byte>(code);
+      store_half(block + block_, scale);
+    }
+    SCOPED_TRACE(testing::Message() << "scale " << scale);
+    expect_pinned(matrix, ones);
   }
 }
 
@@ -191,6 +213,7 @@ std::vector<Format> code_formats() {
 std::vector<Format> float_formats() {
   return formats_that([](const auto &traits) { return traits.block_weights == 1; });
 }
+std::vector<Format> f8_formats() { return {Format::kF8_E4M3, Format::kF8_E5M2}; }
 std::vector<Format> half_formats() {
   return formats_that([](const auto &traits) { return traits.block_bytes == 2; });
 }
@@ -203,6 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Matmul, every_tier(all_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, CodesMatmul, every_tier(code_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, FloatMatmul, every_tier(float_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, HalfMatmul, every_tier(half_formats()), case_name);
+INSTANTIATE_TEST_SUITE_P(Tiers, F8Matmul, every_tier(f8_formats()), case_name);
 
 class Packing : public ::testing::TestWithParam<Format> {
  protected:
@@ -238,9 +262,30 @@ TEST_P(Repacking, GivesTheSameBytesInPieces) {
   EXPECT_EQ(std::memcmp(pieces.get(), whole.data, bytes), 0);
 }
 
-TEST_P(Packing, TakesTheSpaceOfTheFile) {
-  const size_t file = 4096 * quant::row_bytes(quant::traits(GetParam()), 4096);
-  EXPECT_EQ(packed_bytes(GetParam(), 4096, 4096), file);
+// What packed_matrix.h says.
+size_t expected_packed_block_bytes(const quant::FormatTraits &traits) {
+  switch (traits.format) {
+    case Format::kTQ1_0_G128:
+      return 34;
+    case Format::kTQ1_0:
+      return 66;
+    case Format::kQ3_K:
+      return 114;
+    case Format::kQ4_K:
+      return 148;
+    case Format::kQ5_K:
+      return 180;
+    case Format::kQ8_K:
+      return 260;
+    default:
+      return traits.block_bytes;
+  }
+}
+
+TEST_P(Packing, TakesTheSpaceThatItSays) {
+  const quant::FormatTraits &traits = quant::traits(GetParam());
+  const size_t blocks = 4096 * 4096 / traits.block_weights;
+  EXPECT_EQ(packed_bytes(GetParam(), 4096, 4096), blocks * expected_packed_block_bytes(traits));
 }
 
 std::string format_name(const ::testing::TestParamInfo<Format> &info) {

@@ -4,7 +4,7 @@
 namespace bonsai::cpu {
 namespace {
 
-constexpr ActivationLayout kNaturalOrder = {.group = 32, .code_bits = 8};
+constexpr ActivationLayout kNaturalOrder = {.group = 32, .sum_columns = 32};
 
 class Quantize : public ::testing::TestWithParam<const KernelTable *> {
  protected:
@@ -12,7 +12,7 @@ class Quantize : public ::testing::TestWithParam<const KernelTable *> {
   struct Row {
     std::vector<int> codes;
     float scale;
-    int32_t sum;
+    int16_t sum;
   };
 
   Row quantize(std::vector<float> x) {
@@ -83,6 +83,26 @@ TEST_P(Quantize, MarksNaNAndInfinity) {
       EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), 0x7FC00000u);
     }
   }
+}
+
+TEST_P(Quantize, SumsUpSixteenColumnsOfASuperBlock) {
+  const ActivationLayout layout = activation_layout(quant::Format::kQ4_K);
+  ASSERT_EQ(layout.sum_columns, 16u);
+  std::vector<float> x(512, 0.0f);
+  std::fill_n(x.begin(), 16, -127.0f);
+  std::fill_n(x.begin() + 16, 16, 1.0f);
+  std::fill_n(x.begin() + 240, 16, 127.0f);
+  x[511] = 2.0f;
+  const auto row = aligned_bytes(quantized_row_bytes(layout, x.size()));
+  GetParam()->quantize({x.data(), x.size(), 1, x.size(), layout, row.get()});
+  int16_t sums[32];
+  std::memcpy(sums, row.get() + x.size() + 2 * sizeof(float), sizeof sums);
+  std::vector<int> wanted(32, 0);
+  wanted[0] = -16 * 127;
+  wanted[1] = 16;
+  wanted[15] = 16 * 127;
+  wanted[31] = 127;
+  EXPECT_EQ(std::vector<int>(sums, sums + 32), wanted);
 }
 
 TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {

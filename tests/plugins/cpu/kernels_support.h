@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -87,7 +88,62 @@ class Matrix {
   std::unique_ptr<std::byte[], Free> packed_;
 };
 
-inline void set_scale(std::byte *block, uint16_t half) { std::memcpy(block, &half, sizeof half); }
+// Where a block of integer codes has its scales: offsets in bytes.
+struct ScalePlaces {
+  size_t d = 0;
+  std::optional<size_t> minimum = {};  // m or dmin, a half
+  bool d_is_float = false;
+};
+
+inline ScalePlaces scale_places(Format format) {
+  switch (format) {
+    case Format::kTQ1_0_G128:
+      return {.d = 26};
+    case Format::kTQ1_0:
+      return {.d = 52};
+    case Format::kTQ2_0:
+      return {.d = 64};
+    case Format::kQ4_1:
+    case Format::kQ5_1:
+    case Format::kQ4_K:
+    case Format::kQ5_K:
+      return {.d = 0, .minimum = 2};
+    case Format::kQ2_K:
+      return {.d = 80, .minimum = 82};
+    case Format::kQ3_K:
+      return {.d = 108};
+    case Format::kQ6_K:
+      return {.d = 208};
+    case Format::kQ8_K:
+      return {.d = 0, .d_is_float = true};
+    default:
+      return {};
+  }
+}
+
+inline void store_half(std::byte *to, uint16_t half) { std::memcpy(to, &half, sizeof half); }
+
+// d from the bits of a half.
+inline void set_d(Format format, std::byte *block, uint16_t half) {
+  const ScalePlaces places = scale_places(format);
+  if (!places.d_is_float) return store_half(block + places.d, half);
+  const float d = quant::half_to_float(half);
+  std::memcpy(block + places.d, &d, sizeof d);
+}
+
+// m or dmin, if the format has one.
+inline void set_minimum(Format format, std::byte *block, uint16_t half) {
+  if (const auto at = scale_places(format).minimum) store_half(block + *at, half);
+}
+
+inline float get_d(Format format, const std::byte *block) {
+  const ScalePlaces places = scale_places(format);
+  float d;
+  std::memcpy(&d, block + places.d, sizeof d);
+  uint16_t half;
+  std::memcpy(&half, block + places.d, sizeof half);
+  return places.d_is_float ? d : quant::half_to_float(half);
+}
 
 // Random codes of every value, random scales; floats from a normal distribution.
 inline void fill_random(Matrix &matrix, std::mt19937 &random) {
@@ -98,10 +154,12 @@ inline void fill_random(Matrix &matrix, std::mt19937 &random) {
       std::byte *block = matrix.block(row, i);
       if (is_repacked(traits.format)) {
         for (uint32_t byte = 0; byte < traits.block_bytes; ++byte) block[byte] = static_cast<std::byte>(random());
-        set_scale(block, quant::float_to_half(normal(random)));
+        set_d(traits.format, block, quant::float_to_half(normal(random)));
+        set_minimum(traits.format, block, quant::float_to_half(normal(random)));
       } else {
-        const float value = normal(random);
-        traits.encode(&value, block, 1);
+        std::vector<float> values(traits.block_weights);
+        for (float &value : values) value = normal(random);
+        traits.encode(values.data(), block, values.size());
       }
     }
   }
@@ -137,22 +195,51 @@ inline QuantizedGroup expected_group(std::span<const float> x) {
   return group;
 }
 
-// One element of y = W x for a repacked format.
-inline float expected_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+// sum of a weight's integer times the activation's, with the weights that the block has for these d and minimum.
+inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *block, uint16_t d, uint16_t minimum,
+                           const QuantizedGroup &group) {
+  std::vector<std::byte> changed(block, block + traits.block_bytes);
+  set_d(traits.format, changed.data(), d);
+  set_minimum(traits.format, changed.data(), minimum);
+  std::vector<float> weights(traits.block_weights);
+  traits.decode(changed.data(), weights.data(), weights.size());
+  int64_t sum = 0;
+  for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<int64_t>(weights[i]) * group.codes[i];
+  return sum;
+}
+
+// One element of y = W x for a repacked format, by kernels.h.
+inline float expected_codes_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+  constexpr uint16_t kZero = 0, kOne = 0x3C00;
   float y = 0;
   for (size_t first = 0; first < x.size(); first += traits.block_weights, row += traits.block_bytes) {
     const QuantizedGroup group = expected_group(x.subspan(first, traits.block_weights));
-    uint16_t half;
-    std::memcpy(&half, row, sizeof half);
-    std::vector<std::byte> unscaled(row, row + traits.block_bytes);
-    set_scale(unscaled.data(), 0x3C00);  // 1.0: the block then decodes to its integers
-    std::vector<float> weights(traits.block_weights);
-    traits.decode(unscaled.data(), weights.data(), weights.size());
-    int64_t isum = 0;
-    for (size_t i = 0; i < weights.size(); ++i) isum += static_cast<int64_t>(weights[i]) * group.codes[i];
-    y = std::fma(static_cast<float>(isum), quant::half_to_float(half) * group.scale, y);
+    const int64_t isum = integer_dot(traits, row, kOne, kZero, group);
+    y = std::fma(static_cast<float>(isum), get_d(traits.format, row) * group.scale, y);
+    if (const auto at = scale_places(traits.format).minimum) {
+      uint16_t minimum;
+      std::memcpy(&minimum, row + *at, sizeof minimum);
+      const int64_t msum = integer_dot(traits, row, kZero, kOne, group);
+      y = std::fma(static_cast<float>(msum), quant::half_to_float(minimum) * group.scale, y);
+    }
   }
   return y;
+}
+
+// The same for a float format: 16 lanes and a tree.
+inline float expected_float_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+  std::vector<float> weights(x.size());
+  traits.decode(row, weights.data(), weights.size());
+  float lanes[16] = {};
+  for (size_t i = 0; i < x.size(); ++i) lanes[i % 16] = std::fma(weights[i], x[i], lanes[i % 16]);
+  for (size_t half = 8; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+inline float expected_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+  return is_repacked(traits.format) ? expected_codes_dot(traits, row, x) : expected_float_dot(traits, row, x);
 }
 
 // Bits, with every NaN alike: what the kernels promise.

@@ -26,6 +26,9 @@ struct Mask16 {
 struct DotSum {
   __m256i low, high;
 };
+struct I16x32 {
+  __m256i low, high;
+};
 
 constexpr int kMaxTokens = 4;
 constexpr int kSignedDotBias = 0;
@@ -173,6 +176,31 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
   return load_bf16(values);
 }
 
+inline F32x16 splat_f16(const void *from) {
+  int16_t half;
+  memcpy(&half, from, sizeof half);
+  const __m256 v = _mm256_cvtph_ps(_mm_set1_epi16(half));
+  return {v, v};
+}
+
+// The bits of binary16 that 16 codes in FP8 stand for: E4M3's over 256.
+inline __m256i e4m3_halves(const uint8_t *from) {
+  const __m256i magnitude_bits = _mm256_set1_epi16(0x3F80);
+  const __m256i sign_twice = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(from)), 7);
+  const __m256i halves = _mm256_and_si256(sign_twice, _mm256_set1_epi16(static_cast<int16_t>(0xBF80)));
+  const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(halves, magnitude_bits), magnitude_bits);
+  return _mm256_or_si256(halves, is_nan);
+}
+
+inline __m256i e5m2_halves(const uint8_t *from) { return _mm256_slli_epi16(_mm256_cvtepu8_epi16(load_128(from)), 8); }
+
+inline F32x16 from_halves(__m256i halves) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
+
+inline F32x16 load_e4m3(const uint8_t *from) { return from_halves(e4m3_halves(from)); }
+inline F32x16 load_e5m2(const uint8_t *from) { return from_halves(e5m2_halves(from)); }
+
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 
 inline float reduce_add(F32x16 v) {
@@ -212,6 +240,13 @@ Bytes64 shift_right_bytes(Bytes64 v) {
   return {_mm256_srli_epi16(v.low, kBits), _mm256_srli_epi16(v.high, kBits)};
 }
 
+inline Bytes64 bit_or(Bytes64 a, Bytes64 b) { return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)}; }
+
+template <int kBits>
+Bytes64 shift_left_bytes(Bytes64 v) {
+  return {_mm256_slli_epi16(v.low, kBits), _mm256_slli_epi16(v.high, kBits)};
+}
+
 inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
@@ -235,6 +270,45 @@ inline __m256i dot4_signed(__m256i total, __m256i weights, __m256i activations) 
 inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
   return {dot4_signed(total.low, weights.low, activations.low),
           dot4_signed(total.high, weights.high, activations.high)};
+}
+
+inline I16x32 load_i8_pairs(const void *from) {
+  return {_mm256_cvtepi8_epi16(load_128(from)), _mm256_cvtepi8_epi16(load_128(static_cast<const char *>(from) + 16))};
+}
+
+inline I16x32 splat_pair(const int16_t *from) {
+  int32_t pair;
+  memcpy(&pair, from, sizeof pair);
+  const __m256i v = _mm256_set1_epi32(pair);
+  return {v, v};
+}
+
+template <int kShift>
+I16x32 nibbles(I16x32 v) {
+  const __m256i mask = _mm256_set1_epi16(15);
+  return {_mm256_and_si256(_mm256_srli_epi16(v.low, kShift), mask),
+          _mm256_and_si256(_mm256_srli_epi16(v.high, kShift), mask)};
+}
+
+inline I16x32 repeat_even(I16x32 v) {
+  const __m256i places = _mm256_set_epi32(0x0D0C0D0C, 0x09080908, 0x05040504, 0x01000100,  //
+                                          0x0D0C0D0C, 0x09080908, 0x05040504, 0x01000100);
+  return {_mm256_shuffle_epi8(v.low, places), _mm256_shuffle_epi8(v.high, places)};
+}
+
+inline I16x32 repeat_odd(I16x32 v) {
+  const __m256i places = _mm256_set_epi32(0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302,  //
+                                          0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302);
+  return {_mm256_shuffle_epi8(v.low, places), _mm256_shuffle_epi8(v.high, places)};
+}
+
+inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
+  return {_mm256_add_epi32(total.low, _mm256_madd_epi16(a.low, b.low)),
+          _mm256_add_epi32(total.high, _mm256_madd_epi16(a.high, b.high))};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
+  return dot2(total, {sum.low, sum.high}, scale);
 }
 
 }  // namespace

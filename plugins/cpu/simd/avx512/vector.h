@@ -25,6 +25,9 @@ struct Mask16 {
 struct DotSum {
   __m512i v;
 };
+struct I16x32 {
+  __m512i v;
+};
 
 constexpr int kMaxTokens = 8;
 
@@ -120,6 +123,28 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
   return load_bf16(values);
 }
 
+inline F32x16 splat_f16(const void *from) {
+  int16_t half;
+  memcpy(&half, from, sizeof half);
+  return {_mm512_cvtph_ps(_mm256_set1_epi16(half))};
+}
+
+inline __m128i load_128(const void *from) { return _mm_loadu_si128(static_cast<const __m128i *>(from)); }
+
+// The bits of binary16 that 16 codes in FP8 stand for: E4M3's over 256.
+inline __m256i e4m3_halves(const uint8_t *from) {
+  const __m256i magnitude_bits = _mm256_set1_epi16(0x3F80);
+  const __m256i sign_twice = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(from)), 7);
+  const __m256i halves = _mm256_and_si256(sign_twice, _mm256_set1_epi16(static_cast<int16_t>(0xBF80)));
+  const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(halves, magnitude_bits), magnitude_bits);
+  return _mm256_or_si256(halves, is_nan);
+}
+
+inline __m256i e5m2_halves(const uint8_t *from) { return _mm256_slli_epi16(_mm256_cvtepu8_epi16(load_128(from)), 8); }
+
+inline F32x16 load_e4m3(const uint8_t *from) { return {_mm512_cvtph_ps(e4m3_halves(from))}; }
+inline F32x16 load_e5m2(const uint8_t *from) { return {_mm512_cvtph_ps(e5m2_halves(from))}; }
+
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
 
 inline __m256 upper_half(__m512 a) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)); }
@@ -159,6 +184,13 @@ Bytes64 shift_right_bytes(Bytes64 a) {
   return {_mm512_srli_epi16(a.v, kBits)};
 }
 
+inline Bytes64 bit_or(Bytes64 a, Bytes64 b) { return {_mm512_or_si512(a.v, b.v)}; }
+
+template <int kBits>
+Bytes64 shift_left_bytes(Bytes64 a) {
+  return {_mm512_slli_epi16(a.v, kBits)};
+}
+
 inline DotSum zero_dot_sum() { return {_mm512_setzero_si512()}; }
 
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
@@ -173,6 +205,35 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
 inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
   const __m512i unsigned_weights = _mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)));
   return {_mm512_dpbusd_epi32(total.v, unsigned_weights, activations.v)};
+}
+
+inline I16x32 load_i8_pairs(const void *from) { return {_mm512_cvtepi8_epi16(load_256(from))}; }
+
+inline I16x32 splat_pair(const int16_t *from) {
+  int32_t pair;
+  memcpy(&pair, from, sizeof pair);
+  return {_mm512_set1_epi32(pair)};
+}
+
+template <int kShift>
+I16x32 nibbles(I16x32 a) {
+  return {_mm512_and_si512(_mm512_srli_epi16(a.v, kShift), _mm512_set1_epi16(15))};
+}
+
+inline I16x32 repeat_even(I16x32 a) {
+  return {_mm512_shuffle_epi8(a.v, _mm512_set4_epi32(0x0D0C0D0C, 0x09080908, 0x05040504, 0x01000100))};
+}
+
+inline I16x32 repeat_odd(I16x32 a) {
+  return {_mm512_shuffle_epi8(a.v, _mm512_set4_epi32(0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302))};
+}
+
+inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
+  return {_mm512_add_epi32(total.v, _mm512_madd_epi16(a.v, b.v))};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
+  return {_mm512_add_epi32(total.v, _mm512_mullo_epi32(sum.v, _mm512_srai_epi32(scale.v, 16)))};
 }
 
 }  // namespace

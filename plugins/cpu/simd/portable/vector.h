@@ -35,6 +35,11 @@ struct alignas(64) DotSum {
   int16_t pair[32];
 };
 
+// 16 pairs of 16-bit integers, one pair for each lane.
+struct alignas(64) I16x32 {
+  int16_t pair[32];
+};
+
 // How many token rows a matrix kernel takes at once: what fits the tier's registers.
 constexpr int kMaxTokens = 1;
 
@@ -305,6 +310,29 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
 
 inline F32x16 load_bf16(const uint16_t *from) { return load_bf16_partial(from, 16); }
 
+inline F32x16 splat_f16(const void *from) {
+  uint16_t half;
+  memcpy(&half, from, sizeof half);
+  return splat(load_f16_partial(&half, 1).lane[0]);
+}
+
+// FP8 (bias 7, no infinity, NaN 0x7F and 0xFF) over 256: the bits of a binary16, whose bias is 8 more.
+inline F32x16 load_e4m3(const uint8_t *from) {
+  uint16_t halves[16];
+  for (int i = 0; i < 16; ++i) {
+    const bool nan = (from[i] & 0x7F) == 0x7F;
+    halves[i] = static_cast<uint16_t>(nan ? 0xFFFF : (from[i] & 0x80) << 8 | (from[i] & 0x7F) << 7);
+  }
+  return load_f16(halves);
+}
+
+// FP8 with the bias of binary16: its upper half.
+inline F32x16 load_e5m2(const uint8_t *from) {
+  uint16_t halves[16];
+  for (int i = 0; i < 16; ++i) halves[i] = static_cast<uint16_t>(from[i] << 8);
+  return load_f16(halves);
+}
+
 // Every NaN becomes the one with bits 0x7FC00000; the rest is unchanged.
 inline F32x16 canonical_nan(F32x16 v) {
   const int32_t bits = 0x7FC00000;
@@ -349,10 +377,22 @@ inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
   return a;
 }
 
+inline Bytes64 bit_or(Bytes64 a, Bytes64 b) {
+  for (int i = 0; i < 64; ++i) a.byte[i] |= b.byte[i];
+  return a;
+}
+
 // Shifts right by kBits; the upper kBits bits of each byte are then unspecified.
 template <int kBits>
 Bytes64 shift_right_bytes(Bytes64 v) {
   for (uint8_t &byte : v.byte) byte = static_cast<uint8_t>(byte >> kBits);
+  return v;
+}
+
+// Shifts left by kBits; the lower kBits bits of each byte are then unspecified.
+template <int kBits>
+Bytes64 shift_left_bytes(Bytes64 v) {
+  for (uint8_t &byte : v.byte) byte = static_cast<uint8_t>(byte << kBits);
   return v;
 }
 
@@ -393,6 +433,58 @@ inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
     sums[i] = static_cast<int16_t>(first + second);
   }
   for (int i = 0; i < 16; ++i) total.lane[i] += sums[2 * i] + sums[2 * i + 1];
+  return total;
+}
+
+// -------- Pairs of small integers
+
+// 32 signed bytes.
+inline I16x32 load_i8_pairs(const void *from) {
+  int8_t bytes[32];
+  memcpy(bytes, from, sizeof bytes);
+  I16x32 v;
+  for (int i = 0; i < 32; ++i) v.pair[i] = bytes[i];
+  return v;
+}
+
+// The pair at `from` in every lane.
+inline I16x32 splat_pair(const int16_t *from) {
+  I16x32 v;
+  for (int lane = 0; lane < 16; ++lane) memcpy(v.pair + 2 * lane, from, 2 * sizeof(int16_t));
+  return v;
+}
+
+// The four bits of each integer from bit kShift on, as an integer from 0 to 15.
+template <int kShift>
+I16x32 nibbles(I16x32 v) {
+  for (int16_t &integer : v.pair) integer = static_cast<int16_t>(integer >> kShift & 15);
+  return v;
+}
+
+// The first integer of each pair in both places; the second one.
+inline I16x32 repeat_even(I16x32 v) {
+  for (int i = 0; i < 32; i += 2) v.pair[i + 1] = v.pair[i];
+  return v;
+}
+
+inline I16x32 repeat_odd(I16x32 v) {
+  for (int i = 0; i < 32; i += 2) v.pair[i] = v.pair[i + 1];
+  return v;
+}
+
+// Adds to each lane the dot product of its two pairs.
+inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
+  for (int i = 0; i < 16; ++i) {
+    total.lane[i] += a.pair[2 * i] * b.pair[2 * i] + a.pair[2 * i + 1] * b.pair[2 * i + 1];
+  }
+  return total;
+}
+
+// total + scale * sum; both integers of a pair of `scale` are the lane's scale.
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
+  for (int i = 0; i < 16; ++i) {
+    total.lane[i] += sum.pair[2 * i] * scale.pair[2 * i] + sum.pair[2 * i + 1] * scale.pair[2 * i + 1];
+  }
   return total;
 }
 

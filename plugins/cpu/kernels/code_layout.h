@@ -1,0 +1,98 @@
+// The formats with integer codes as the kernels hold them: what packing, quantisation and the matrix kernels have to
+// agree on. Formats with equal layouts share a kernel; formats with equal activations share quantised vectors.
+#pragma once
+
+#include <cstdint>
+
+#include "core/quant/format.h"
+
+namespace bonsai::cpu {
+
+// The order of the activation codes within a group: the kernels take 4 columns at a time, one from each byte of a word
+// of weights, and find the activations of these 4 next to each other.
+enum class ActivationOrder : uint32_t {
+  kNatural,  // 0 1 2 3, 4 5 6 7, ...
+  kNibbles,  // Q4_0's: columns i and i + 16 of 32 share a byte: 0 1 2 3, 16 17 18 19, 4 5 6 7, ...
+  kStride4,  // four consecutive columns share a byte: 0 4 8 12, 1 5 9 13, ...
+  kStride8,  // eight do: 0 8 16 24, 1 9 17 25, ...
+};
+
+// How a format takes its activations.
+struct ActivationLayout {
+  uint32_t group = 0;  // columns that share a scale; 0: activations stay float
+  ActivationOrder order = ActivationOrder::kNatural;
+  uint32_t sum_columns = 0;  // consecutive columns whose codes are summed up: the group, or 16
+  bool operator==(const ActivationLayout &) const = default;
+};
+
+// What is added to a block's scaled codes.
+enum class Minimum : uint32_t {
+  kNone,
+  kOfBlock,       // m
+  kOfSubBlocks,   // -dmin times an integer of each sub-block
+  kSharingBytes,  // the same; the integers are the upper nibbles of bytes whose lower ones are the scales
+};
+
+// A block's weights are d * factor * ((code << multiplier_shift) - offset), plus what `minimum` says; the factor is 1,
+// or an integer of the sub-block. Codes of 8 bits are signed, others unsigned.
+struct CodeLayout {
+  ActivationLayout activations;  // their group is the block
+  uint32_t bits = 0;             // of a code, or of its lower part
+  uint32_t high_bits = 0;        // of its upper part, which lies in words of its own
+  uint32_t multiplier_shift = 0;
+  int32_t offset = 0;
+  uint32_t sub_blocks = 0;  // 0: the block has no integer scales
+  Minimum minimum = Minimum::kNone;
+  bool float_scale = false;  // d is a float instead of a half
+  bool operator==(const CodeLayout &) const = default;
+
+  // Parts of one row's block, in this order: scales (d, then m or dmin), integers of sub-blocks (scales, then minima),
+  // words of codes (the lower parts, then the upper ones).
+  constexpr uint32_t scale_bytes() const { return float_scale ? 4 : 2; }
+  constexpr uint32_t scales() const { return minimum == Minimum::kNone ? 1 : 2; }
+  constexpr uint32_t integers() const { return minimum == Minimum::kOfSubBlocks ? 2 * sub_blocks : sub_blocks; }
+  constexpr uint32_t low_words() const { return activations.group * bits / 32; }
+  constexpr uint32_t high_words() const { return activations.group * high_bits / 32; }
+  constexpr uint32_t words() const { return low_words() + high_words(); }
+  constexpr uint32_t block_bytes() const { return scales() * scale_bytes() + integers() + words() * 4; }
+};
+
+inline constexpr ActivationLayout kSuperBlockActivations = {.group = 256, .sum_columns = 16};
+inline constexpr ActivationLayout kNibbleActivations = {32, ActivationOrder::kNibbles, 32};
+
+inline constexpr CodeLayout kQ8_0Layout = {.activations = {.group = 32, .sum_columns = 32}, .bits = 8};
+inline constexpr CodeLayout kQ4_0Layout = {.activations = kNibbleActivations, .bits = 4, .offset = 8};
+inline constexpr CodeLayout kQ4_1Layout = {.activations = kNibbleActivations, .bits = 4, .minimum = Minimum::kOfBlock};
+inline constexpr CodeLayout kQ5_0Layout = {.activations = kNibbleActivations, .bits = 4, .high_bits = 1, .offset = 16};
+inline constexpr CodeLayout kQ5_1Layout = {
+    .activations = kNibbleActivations, .bits = 4, .high_bits = 1, .minimum = Minimum::kOfBlock};
+
+inline constexpr CodeLayout kQ1_0G128Layout = {
+    .activations = {128, ActivationOrder::kStride8, 128}, .bits = 1, .multiplier_shift = 1, .offset = 1};
+inline constexpr CodeLayout kTernaryG128Layout = {
+    .activations = {128, ActivationOrder::kStride4, 128}, .bits = 2, .offset = 1};
+inline constexpr CodeLayout kQ2_0G64Layout = {
+    .activations = {64, ActivationOrder::kStride4, 64}, .bits = 2, .offset = 1};
+inline constexpr CodeLayout kTernary256Layout = {
+    .activations = {.group = 256, .sum_columns = 256}, .bits = 2, .offset = 1};
+
+inline constexpr CodeLayout kQ2_KLayout = {
+    .activations = kSuperBlockActivations, .bits = 2, .sub_blocks = 16, .minimum = Minimum::kSharingBytes};
+inline constexpr CodeLayout kQ3_KLayout = {
+    .activations = kSuperBlockActivations, .bits = 2, .high_bits = 1, .offset = 4, .sub_blocks = 16};
+inline constexpr CodeLayout kQ4_KLayout = {
+    .activations = kSuperBlockActivations, .bits = 4, .sub_blocks = 8, .minimum = Minimum::kOfSubBlocks};
+inline constexpr CodeLayout kQ5_KLayout = {.activations = kSuperBlockActivations,
+                                           .bits = 4,
+                                           .high_bits = 1,
+                                           .sub_blocks = 8,
+                                           .minimum = Minimum::kOfSubBlocks};
+inline constexpr CodeLayout kQ6_KLayout = {
+    .activations = kSuperBlockActivations, .bits = 4, .high_bits = 2, .offset = 32, .sub_blocks = 16};
+inline constexpr CodeLayout kQ8_KLayout = {
+    .activations = {.group = 256, .sum_columns = 256}, .bits = 8, .float_scale = true};
+
+// The layout of a format; with group 0 if it is not repacked.
+CodeLayout code_layout(quant::Format format);
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,278 @@
+#include "plugins/cpu/kernels/packed_blocks.h"
+
+#include <cassert>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/quant/codec.h"
+#include "core/quant/k_packing.h"
+#include "core/quant/ternary_blocks.h"
+#include "plugins/cpu/kernels/code_layout.h"
+
+namespace bonsai::cpu {
+namespace {
+
+using quant::Format;
+using quant::load;
+using quant::store;
+
+constexpr size_t kHalfBytes = 2;
+
+// The same bits in each of a word's four bytes.
+constexpr uint32_t in_each_byte(uint32_t bits) { return bits * 0x01010101u; }
+
+// kBits of each code, from bit `shift` on, to words: four codes to the lowest bits of four bytes, the next four to the
+// next bits, until the word is full.
+template <uint32_t kBits>
+void pack_words(const uint8_t *codes, uint32_t n, uint32_t shift, std::byte *words) {
+  constexpr uint32_t kMask = in_each_byte((1u << kBits) - 1);
+  for (uint32_t i = 0; i < n; words += 4) {
+    uint32_t word = 0;
+    for (uint32_t at = 0; at < 8; at += kBits, i += 4) {
+      uint32_t four;
+      std::memcpy(&four, codes + i, sizeof four);
+      word |= (four >> shift & kMask) << at;
+    }
+    store(words, word);
+  }
+}
+
+// The inverse: ors the bits into the codes.
+template <uint32_t kBits>
+void unpack_words(const std::byte *words, uint32_t n, uint32_t shift, uint8_t *codes) {
+  constexpr uint32_t kMask = in_each_byte((1u << kBits) - 1);
+  for (uint32_t i = 0; i < n; words += 4) {
+    const auto word = load<uint32_t>(words);
+    for (uint32_t at = 0; at < 8; at += kBits, i += 4) {
+      uint32_t four;
+      std::memcpy(&four, codes + i, sizeof four);
+      four |= (word >> at & kMask) << shift;
+      std::memcpy(codes + i, &four, sizeof four);
+    }
+  }
+}
+
+// -------- Formats whose blocks stay as they are
+
+template <Format kFormat>
+void decode_as_file(const std::byte *packed, float *weights) {
+  const quant::FormatTraits &traits = quant::traits(kFormat);
+  traits.decode(packed, weights, traits.block_weights);
+}
+
+template <Format kFormat>
+constexpr BlockForm as_in_file() {
+  return {.from_file = nullptr, .decode = decode_as_file<kFormat>};
+}
+
+// -------- Ternary formats: 2-bit codes behind d
+
+// In base 3 in the file: becomes TQ2_0_G128's block.
+void unpack_trits_128(const std::byte *file, std::byte *packed) {
+  uint8_t codes[128] = {};
+  quant::TQ1_0_G128::unpack(file, codes);
+  quant::TQ2_0_G128::pack(codes, packed);
+  std::memcpy(packed, file + quant::TQ1_0_G128::kScaleAt, kHalfBytes);
+}
+
+template <class Codec>
+void pack_ternary_256(const std::byte *file, std::byte *packed) {
+  uint8_t codes[256] = {};
+  Codec::unpack(file, codes);
+  std::memcpy(packed, file + Codec::kScaleAt, kHalfBytes);
+  pack_words<2>(codes, 256, 0, packed + kHalfBytes);
+}
+
+void decode_ternary_256(const std::byte *packed, float *weights) {
+  uint8_t codes[256] = {};
+  unpack_words<2>(packed + kHalfBytes, 256, 0, codes);
+  std::byte file[quant::TQ2_0::kBytes];
+  quant::TQ2_0::pack(codes, file);
+  std::memcpy(file + quant::TQ2_0::kScaleAt, packed, kHalfBytes);
+  quant::TQ2_0::decode(file, weights);
+}
+
+// -------- Q5_0 and Q5_1: the fifth bits go behind the nibbles, in the order in which the kernel takes the nibbles
+
+// Moves each bit of a word to the place whose number has the bits kHigh and kLow of its own exchanged.
+template <uint32_t kHigh, uint32_t kLow>
+uint32_t exchange(uint32_t word) {
+  constexpr uint32_t kDistance = (1u << kHigh) - (1u << kLow);
+  constexpr uint32_t kLower = [] {  // places with kLow set and kHigh not: the lower ones of each pair
+    uint32_t places = 0;
+    for (uint32_t i = 0; i < 32; ++i) places |= (i >> kLow & ~(i >> kHigh) & 1) << i;
+    return places;
+  }();
+  const uint32_t differ = (word >> kDistance ^ word) & kLower;
+  return word ^ differ ^ differ << kDistance;
+}
+
+// Column 16 k + 4 v + j has its nibble in byte j of word v, and the kernel takes it in step 2 v + k: its fifth bit goes
+// to place 8 j + 2 v + k. In bits of these numbers: k v v j j becomes j j v v k.
+uint32_t to_step_order(uint32_t bits) { return exchange<2, 1>(exchange<3, 1>(exchange<4, 1>(exchange<4, 0>(bits)))); }
+uint32_t to_column_order(uint32_t bits) { return exchange<4, 0>(exchange<4, 1>(exchange<3, 1>(exchange<2, 1>(bits)))); }
+
+constexpr uint32_t kFifthBitsBytes = 4, kNibblesBytes = 16;
+
+template <uint32_t kScalesBytes>
+void pack_five_bits(const std::byte *file, std::byte *packed) {
+  std::memcpy(packed, file, kScalesBytes);
+  std::memcpy(packed + kScalesBytes, file + kScalesBytes + kFifthBitsBytes, kNibblesBytes);
+  store(packed + kScalesBytes + kNibblesBytes, to_step_order(load<uint32_t>(file + kScalesBytes)));
+}
+
+template <Format kFormat, uint32_t kScalesBytes>
+void decode_five_bits(const std::byte *packed, float *weights) {
+  std::byte file[kScalesBytes + kFifthBitsBytes + kNibblesBytes];
+  std::memcpy(file, packed, kScalesBytes);
+  store(file + kScalesBytes, to_column_order(load<uint32_t>(packed + kScalesBytes + kNibblesBytes)));
+  std::memcpy(file + kScalesBytes + kFifthBitsBytes, packed + kScalesBytes, kNibblesBytes);
+  decode_as_file<kFormat>(file, weights);
+}
+
+// -------- Super-blocks: the integers of sub-blocks a byte each, codes in order
+
+// The packed block's parts as bytes; unlike AffineBlock and SymmetricBlock, codes count from 0.
+template <CodeLayout kLayout>
+struct SuperBlock {
+  static constexpr uint32_t kIntegersAt = kLayout.scales() * kHalfBytes;
+  static constexpr uint32_t kCodesAt = kIntegersAt + kLayout.integers();
+  static constexpr uint32_t kHighAt = kCodesAt + kLayout.low_words() * 4;
+
+  static void pack_codes(const uint8_t *codes, std::byte *packed) {
+    pack_words<kLayout.bits>(codes, quant::kSuperBlock, 0, packed + kCodesAt);
+    if constexpr (kLayout.high_bits > 0) {
+      pack_words<kLayout.high_bits>(codes, quant::kSuperBlock, kLayout.bits, packed + kHighAt);
+    }
+  }
+
+  static void unpack_codes(const std::byte *packed, uint8_t *codes) {
+    unpack_words<kLayout.bits>(packed + kCodesAt, quant::kSuperBlock, 0, codes);
+    if constexpr (kLayout.high_bits > 0) {
+      unpack_words<kLayout.high_bits>(packed + kHighAt, quant::kSuperBlock, kLayout.bits, codes);
+    }
+  }
+};
+
+template <uint32_t kBits, CodeLayout kLayout>
+void pack_affine(const std::byte *file, std::byte *packed) {
+  using Parts = SuperBlock<kLayout>;
+  const quant::AffineBlock block = quant::KPacking<kBits>::unpack(file);
+  quant::store_half(packed, block.d);
+  quant::store_half(packed + kHalfBytes, block.dmin);
+  for (uint32_t i = 0; i < kLayout.sub_blocks; ++i) {
+    if constexpr (kLayout.minimum == Minimum::kSharingBytes) {
+      store(packed + Parts::kIntegersAt + i, static_cast<uint8_t>(block.scales[i] | block.mins[i] << 4));
+    } else {
+      store(packed + Parts::kIntegersAt + i, block.scales[i]);
+      store(packed + Parts::kIntegersAt + kLayout.sub_blocks + i, block.mins[i]);
+    }
+  }
+  Parts::pack_codes(block.codes, packed);
+}
+
+template <Format kFormat, uint32_t kBits, CodeLayout kLayout>
+void decode_affine(const std::byte *packed, float *weights) {
+  using Parts = SuperBlock<kLayout>;
+  quant::AffineBlock block;
+  block.d = quant::load_half(packed);
+  block.dmin = quant::load_half(packed + kHalfBytes);
+  for (uint32_t i = 0; i < kLayout.sub_blocks; ++i) {
+    const auto scale = load<uint8_t>(packed + Parts::kIntegersAt + i);
+    if constexpr (kLayout.minimum == Minimum::kSharingBytes) {
+      block.scales[i] = scale & 15;
+      block.mins[i] = scale >> 4;
+    } else {
+      block.scales[i] = scale;
+      block.mins[i] = load<uint8_t>(packed + Parts::kIntegersAt + kLayout.sub_blocks + i);
+    }
+  }
+  Parts::unpack_codes(packed, block.codes);
+  std::byte file[kMaxBlockBytes];
+  quant::KPacking<kBits>::pack(block, file);
+  decode_as_file<kFormat>(file, weights);
+}
+
+template <uint32_t kBits, CodeLayout kLayout>
+void pack_symmetric(const std::byte *file, std::byte *packed) {
+  using Parts = SuperBlock<kLayout>;
+  const quant::SymmetricBlock block = quant::KPacking<kBits>::unpack(file);
+  quant::store_half(packed, block.d);
+  std::memcpy(packed + Parts::kIntegersAt, block.scales, kLayout.sub_blocks);
+  uint8_t codes[quant::kSuperBlock];
+  for (uint32_t i = 0; i < quant::kSuperBlock; ++i) codes[i] = static_cast<uint8_t>(block.codes[i] + kLayout.offset);
+  Parts::pack_codes(codes, packed);
+}
+
+template <Format kFormat, uint32_t kBits, CodeLayout kLayout>
+void decode_symmetric(const std::byte *packed, float *weights) {
+  using Parts = SuperBlock<kLayout>;
+  quant::SymmetricBlock block;
+  block.d = quant::load_half(packed);
+  std::memcpy(block.scales, packed + Parts::kIntegersAt, kLayout.sub_blocks);
+  uint8_t codes[quant::kSuperBlock] = {};
+  Parts::unpack_codes(packed, codes);
+  for (uint32_t i = 0; i < quant::kSuperBlock; ++i) block.codes[i] = static_cast<int8_t>(codes[i] - kLayout.offset);
+  std::byte file[kMaxBlockBytes];
+  quant::KPacking<kBits>::pack(block, file);
+  decode_as_file<kFormat>(file, weights);
+}
+
+template <Format kFormat, uint32_t kBits, CodeLayout kLayout>
+constexpr BlockForm super_block() {
+  if constexpr (std::is_same_v<typename quant::KPacking<kBits>::Block, quant::AffineBlock>) {
+    return {.from_file = pack_affine<kBits, kLayout>, .decode = decode_affine<kFormat, kBits, kLayout>};
+  } else {
+    return {.from_file = pack_symmetric<kBits, kLayout>, .decode = decode_symmetric<kFormat, kBits, kLayout>};
+  }
+}
+
+// Q8_K's block is packed but for the sums at its end, which no value depends on.
+void pack_eight_bits(const std::byte *file, std::byte *packed) { std::memcpy(packed, file, kQ8_KLayout.block_bytes()); }
+
+}  // namespace
+
+BlockForm block_form(Format format) {
+  switch (format) {
+    case Format::kQ8_0:
+      return as_in_file<Format::kQ8_0>();
+    case Format::kQ4_0:
+      return as_in_file<Format::kQ4_0>();
+    case Format::kQ4_1:
+      return as_in_file<Format::kQ4_1>();
+    case Format::kQ5_0:
+      return {.from_file = pack_five_bits<2>, .decode = decode_five_bits<Format::kQ5_0, 2>};
+    case Format::kQ5_1:
+      return {.from_file = pack_five_bits<4>, .decode = decode_five_bits<Format::kQ5_1, 4>};
+    case Format::kQ1_0_G128:
+      return as_in_file<Format::kQ1_0_G128>();
+    case Format::kTQ2_0_G128:
+      return as_in_file<Format::kTQ2_0_G128>();
+    case Format::kQ2_0_G64:
+      return as_in_file<Format::kQ2_0_G64>();
+    case Format::kTQ1_0_G128:
+      return {.from_file = unpack_trits_128, .decode = decode_as_file<Format::kTQ2_0_G128>};
+    case Format::kTQ2_0:
+      return {.from_file = pack_ternary_256<quant::TQ2_0>, .decode = decode_ternary_256};
+    case Format::kTQ1_0:
+      return {.from_file = pack_ternary_256<quant::TQ1_0>, .decode = decode_ternary_256};
+    case Format::kQ2_K:
+      return super_block<Format::kQ2_K, 2, kQ2_KLayout>();
+    case Format::kQ3_K:
+      return super_block<Format::kQ3_K, 3, kQ3_KLayout>();
+    case Format::kQ4_K:
+      return super_block<Format::kQ4_K, 4, kQ4_KLayout>();
+    case Format::kQ5_K:
+      return super_block<Format::kQ5_K, 5, kQ5_KLayout>();
+    case Format::kQ6_K:
+      return super_block<Format::kQ6_K, 6, kQ6_KLayout>();
+    case Format::kQ8_K:
+      return {.from_file = pack_eight_bits, .decode = decode_as_file<Format::kQ8_K>};
+    default:
+      assert(false && "the format is not repacked");
+      return {};
+  }
+}
+
+}  // namespace bonsai::cpu

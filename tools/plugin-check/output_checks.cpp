@@ -15,7 +15,8 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // How far float32 results that are computed twice may be apart; logits here are near 1.
 constexpr double kNearly = 1e-4;
 bool nearly(double a, double b) {
-  return a == b || std::abs(a - b) <= kNearly * std::max({1.0, std::abs(a), std::abs(b)});
+  const bool finite = std::isfinite(a) && std::isfinite(b);
+  return a == b || (finite && std::abs(a - b) <= kNearly * std::max({1.0, std::abs(a), std::abs(b)}));
 }
 
 // A vocabulary that has room for the largest k, and is no multiple of anything.

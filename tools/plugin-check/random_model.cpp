@@ -55,14 +55,15 @@ RandomModel::RandomModel(const ModelShape &shape) : next_seed_(shape.seed << 32)
   }
 }
 
-// Variance 1 / columns, so that activations stay near 1.
+// Variance 1 / columns, so that activations stay near 1; the embedding's is 1, so that what it puts into the residual
+// stream is of the size of what the layers add.
 const gguf::Tensor *RandomModel::matrix(const ModelShape &shape, const std::string &part, uint64_t rows,
                                         uint64_t columns) {
   const auto named = shape.formats.find(part);
   const quant::FormatTraits &traits = quant::traits(named == shape.formats.end() ? shape.format : named->second);
   Random random(next_seed_++);
   std::vector<float> weights(rows * columns);
-  const double spread = 1 / std::sqrt(static_cast<double>(columns));
+  const double spread = part == "token_embd" ? 1 : 1 / std::sqrt(static_cast<double>(columns));
   for (float &weight : weights) weight = static_cast<float>(spread * random.normal());
   if (shape.edit) shape.edit(part, weights);
   std::vector<std::byte> &bytes = bytes_.emplace_back(quant::row_bytes(traits, weights.size()));

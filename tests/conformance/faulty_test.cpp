@@ -1,0 +1,98 @@
+// The conformance suite can fail: a backend with one fault at a time does not pass, and the check that is there for the
+// fault says so.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+
+#include "tools/plugin-check/check.h"
+
+namespace bonsai::check {
+namespace {
+
+struct Fault {
+  const char *name;
+  const char *check;    // that finds it
+  const char *finding;  // part of what it says
+};
+
+void PrintTo(const Fault &fault, std::ostream *out) { *out << fault.name; }
+
+constexpr Fault kFaults[] = {
+    {"claims what does not exist", "dtypes", "no such dtype exists"},
+    {"does not claim Q8_0", "dtypes", "Q8_0 is not claimed for use 1, but weight_upload takes it"},
+    {"forgets the last row", "gemv.F32", "relative error"},
+    {"forgets the last vector", "gemv.Q4_0", "relative error"},
+    {"writes beyond y", "gemv.F32", "writes outside y"},
+    {"keeps memory that is not its own", "gemv.memory", "relative error"},
+    {"adds more in company", "gemv.deterministic", "other bytes than alone"},
+    {"takes no vectors for some", "arguments.weights", "gemv with no vectors: status 0"},
+    {"does not terminate messages", "arguments.weights", "the message is not terminated"},
+    {"says nothing", "arguments.weights", "the message is empty"},
+    {"says it in two lines", "arguments.weights", "more than one line"},
+    {"writes outputs when it fails", "arguments.weights", "an output was written although the call failed"},
+    {"does not free weights", "lifetime.leaks", "everything is freed, but device_status says"},
+    {"leaks when it is opened", "lifetime.leaks", "the process grew by"},
+    {"takes more memory than it says", "lifetime.session-memory", "but session_memory said"},
+    {"rotates too far", "layer.biases", "relative error"},
+    {"rotates too far", "forward.batches", "relative error"},
+    {"runs the last layer twice", "layers.batches", "relative error"},
+    {"has one wrong logit", "forward.F32", "relative error"},
+    {"has one wrong logit", "outputs.head", "relative error"},
+    {"attends to one position too many", "forward.batches", "relative error"},
+    {"does not see its own batch", "forward.batches", "relative error"},
+    {"mixes neighbours up", "deterministic", "other bytes"},
+    {"ignores rollback", "kv.rollback", "position 45: relative error"},
+    {"copies one block only", "kv.copy", "the copy"},
+    {"imports nothing", "kv.move", "kv "},
+    {"exports values before keys", "kv.layout", "the first key"},
+    {"takes ties by the highest id", "outputs.ties", "expected 0, the lowest id"},
+    {"does not sort the top", "outputs.selection", "after id"},
+    {"misses one of the top", "outputs.selection", "occurs twice"},
+    {"forgets the log-sum-exp", "outputs.selection", "log-sum-exp is 0"},
+    {"ignores the temperature", "outputs.adjust", "temperature 0.05: the adjusted logit"},
+    {"ignores the mask", "outputs.adjust", "a mask: the adjusted logit"},
+    {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},
+};
+
+Finding run_named(const std::string &name, const std::string &fault) {
+  const std::vector<Check> checks = all_checks();
+  const auto named = std::find_if(checks.begin(), checks.end(), [&](const Check &check) { return check.name == name; });
+  if (named == checks.end()) throw std::runtime_error("no check is named " + name);
+  return run(*named, {.path = BONSAI_FAULTY_PLUGIN, .device = 0, .options = {{"fault", fault}}});
+}
+
+class FaultyBackend : public testing::TestWithParam<Fault> {};
+
+TEST_P(FaultyBackend, IsFound) {
+  const Finding finding = run_named(GetParam().check, GetParam().name);
+  EXPECT_TRUE(finding.verdict == Verdict::kFailed) << GetParam().check << " does not notice; " << finding.why;
+  EXPECT_NE(finding.why.find(GetParam().finding), std::string::npos) << finding.why;
+}
+
+TEST_P(FaultyBackend, PassesTheCheckWithoutTheFault) {
+  const Finding finding = run_named(GetParam().check, "none");
+  EXPECT_TRUE(finding.verdict == Verdict::kPassed) << finding.why;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultyBackend, testing::ValuesIn(kFaults));
+
+TEST(Suite, NamesEveryCheckOnce) {
+  std::vector<std::string> names;
+  for (const Check &check : all_checks()) names.push_back(check.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(Suite, FailsEveryCheckOfAPluginThatDoesNotLoad) {
+  for (const Check &check : all_checks()) {
+    const Finding finding = run(check, {.path = "/nowhere/libbonsai_none.so", .device = 0, .options = {}});
+    EXPECT_TRUE(finding.verdict == Verdict::kFailed) << check.name;
+    EXPECT_EQ(finding.why, "no such file") << check.name;
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::check

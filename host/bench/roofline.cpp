@@ -69,6 +69,12 @@ Axis make_axis(double least, double most, double from, double to) {
   return axis;
 }
 
+// Labels of the highest go above, all others below: they do not meet.
+template <class T>
+bool is_highest(const std::vector<T> &all, double T::*height, const T &one) {
+  return std::all_of(all.begin(), all.end(), [&](const T &other) { return other.*height <= one.*height; });
+}
+
 class Picture {
  public:
   explicit Picture(const Roofline &roofline) : roofline_(roofline) {
@@ -79,12 +85,11 @@ class Picture {
     x_ = make_axis(left->operations_per_byte, right->operations_per_byte, kLeft, kRight);
     double least = points.front().operations_per_second, most = least;
     for (const Roofline::Point &point : points) {
-      double highest = point.operations_per_second;
-      for (const Roofline::Roof &roof : roofline.roofs)
-        highest = std::max(highest, roof.bytes_per_second * point.operations_per_byte);
       least = std::min(least, point.operations_per_second);
-      most = std::max(most, highest);
+      most = std::max(most, point.operations_per_second);
     }
+    for (const Roofline::Roof &roof : roofline.roofs)
+      most = std::max(most, roof.bytes_per_second * left->operations_per_byte);
     y_ = make_axis(least, most, kBottom, kTop);
   }
 
@@ -147,22 +152,23 @@ class Picture {
     const double x2 = x_.at(end), y2 = y_.at(end * roof.bytes_per_second);
     line(x1, y1, x2, y2,
          index == 0 ? R"(stroke="#1f5fa8" stroke-width="2.5")" : R"(stroke="#1f5fa8" stroke-dasharray="6 4")");
-    const double x = x1 + 0.3 * (x2 - x1), y = y1 + 0.3 * (y2 - y1);
+    const double x = x1 + 0.97 * (x2 - x1), y = y1 + 0.97 * (y2 - y1);
     const double degrees = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
-    const double offset = index == 0 ? -8 : 18;  // above the first, beneath the others
     add(R"svg(<g transform="translate({:.1f} {:.1f}) rotate({:.1f})">)svg", x, y, degrees);
-    text(0, offset, "start", roof.label, R"( fill="#1f5fa8")");
+    text(0, is_highest(roofline_.roofs, &Roofline::Roof::bytes_per_second, roof) ? -8 : 18, "end", roof.label,
+         R"( fill="#1f5fa8")");
     add("</g>");
   }
 
-  // The label is beside the point, on the side that has more room.
+  // The label is beside the point, on the side that has more room; below it, but for the highest point's.
   void draw_point(const Roofline::Point &point, size_t index) {
     constexpr std::array<std::string_view, 4> kColors = {"#c0392b", "#1e8449", "#7d3c98", "#b9770e"};
     const std::string_view color = kColors[index % kColors.size()];
     const double x = x_.at(point.operations_per_byte), y = y_.at(point.operations_per_second);
     add(R"(<circle cx="{:.1f}" cy="{:.1f}" r="6" fill="{}"/>)", x, y, color);
     const bool to_the_right = x < (kLeft + kRight) / 2;
-    text(to_the_right ? x + 12 : x - 12, y + 20, to_the_right ? "start" : "end", point.label,
+    const bool above = is_highest(roofline_.points, &Roofline::Point::operations_per_second, point);
+    text(to_the_right ? x + 12 : x - 12, above ? y - 12 : y + 20, to_the_right ? "start" : "end", point.label,
          fmt::format(R"( fill="{}")", color));
   }
 

@@ -18,15 +18,17 @@ constexpr size_t kMaxLogBytes = 4096;
 constexpr uint32_t kMaxOptions = 256;
 constexpr uint32_t kMaxKvDtypes = 16;
 constexpr uint32_t kMaxBlockSizes = 64;
+constexpr uint32_t kMaxPhases = 256;
 
 tl::unexpected<BackendError> broken(const Backend &backend, const std::string &what) {
   return tl::unexpected(BackendError{BONSAI_INTERNAL, fmt::format("{}: {}", backend.name(), what)});
 }
 
 // Why an array that a backend describes cannot be read; empty if it can.
-std::string array_fault(const char *field, const void *array, uint32_t count, uint32_t most) {
-  if (count > most) return fmt::format("device_info reports {} {}, at most {} make sense", count, field, most);
-  if (count > 0 && array == nullptr) return fmt::format("device_info reports {} {} and no array", count, field);
+std::string array_fault(const char *field, const void *array, uint32_t count, uint32_t most,
+                        const char *function = "device_info") {
+  if (count > most) return fmt::format("{} reports {} {}, at most {} make sense", function, count, field, most);
+  if (count > 0 && array == nullptr) return fmt::format("{} reports {} {} and no array", function, count, field);
   return {};
 }
 
@@ -146,6 +148,26 @@ BackendResult<Device::Status> Device::status() const {
   result.memory_total_bytes = raw.memory_total_bytes;
   result.memory_free_bytes = raw.memory_free_bytes;
   return result;
+}
+
+BackendResult<std::optional<std::vector<Device::Phase>>> Device::profile(bonsai_profile_action action) const {
+  if (api().profile == nullptr) return std::nullopt;
+  bonsai_profile raw{};
+  raw.struct_size = sizeof raw;
+  CallError error;
+  const bonsai_status status = api().profile(handle_, action, &raw, error.out());
+  if (status != BONSAI_OK) return tl::unexpected(error.failure(backend_->name(), "profile", status));
+  const std::string fault = array_fault("phases", raw.phases, raw.n_phases, kMaxPhases, "profile");
+  if (!fault.empty()) return broken(*backend_, fault);
+  std::vector<Phase> phases;
+  for (uint32_t i = 0; i < raw.n_phases; ++i) {
+    const bonsai_profile_phase *phase = raw.phases[i];
+    if (phase == nullptr || !BONSAI_HAS_FIELD(phase, bonsai_profile_phase, bytes)) {
+      return broken(*backend_, fmt::format("profile's phase {} is missing or too short", i));
+    }
+    phases.push_back({plugin_text(phase->name, kMaxTextBytes), phase->seconds, phase->calls, phase->bytes});
+  }
+  return phases;
 }
 
 BackendResult<bonsai_weight_use> Device::dtype_support(bonsai_dtype dtype) const {

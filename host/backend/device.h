@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,6 +59,16 @@ class Device {
     uint64_t weight_bytes = 0, borrowed_bytes = 0, session_bytes = 0, memory_total_bytes = 0, memory_free_bytes = 0;
   };
   BackendResult<Status> status() const;  // zeros where the backend does not offer it
+
+  // One kind of the device's work since its profile was started; bonsai_profile_phase says what the fields are.
+  struct Phase {
+    std::string name;
+    double seconds = 0;
+    uint64_t calls = 0;
+    uint64_t bytes = 0;
+  };
+  // What the device measured up to now, before `action`; nullopt where the backend does not offer it.
+  BackendResult<std::optional<std::vector<Phase>>> profile(bonsai_profile_action action) const;
 
   BackendResult<bonsai_weight_use> dtype_support(bonsai_dtype dtype) const;
 

@@ -95,4 +95,16 @@ MemoryInfo Engine::memory() const {
           .session_bytes = placement->session_bytes()};
 }
 
+bool Engine::start_profile() const {
+  return host::value_or_throw(state_->placement()->profile(BONSAI_PROFILE_START)).has_value();
+}
+
+std::vector<ProfilePhase> Engine::stop_profile() const {
+  const auto phases = host::value_or_throw(state_->placement()->profile(BONSAI_PROFILE_STOP));
+  std::vector<ProfilePhase> result;
+  for (const host::Device::Phase &phase : phases.value_or(std::vector<host::Device::Phase>()))
+    result.push_back({.name = phase.name, .seconds = phase.seconds, .calls = phase.calls, .bytes = phase.bytes});
+  return result;
+}
+
 }  // namespace bonsai

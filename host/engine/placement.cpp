@@ -65,6 +65,10 @@ Device::Status Placement::status() {
   return on_device([&] { return device_->status(); }).value_or(Device::Status());
 }
 
+BackendResult<std::optional<std::vector<Device::Phase>>> Placement::profile(bonsai_profile_action action) {
+  return on_device([&] { return device_->profile(action); });
+}
+
 BackendResult<std::unique_ptr<Executor>> Placement::take_executor() {
   return on_device([&]() -> BackendResult<std::unique_ptr<Executor>> {
     if (spare_executor_) return std::move(spare_executor_);

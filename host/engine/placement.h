@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "host/backend/device.h"
 #include "host/runtime/device_model.h"
@@ -34,6 +35,7 @@ class Placement {
   const ExecutorConfig &executor_config() const { return executor_config_; }
   uint64_t session_bytes() const { return session_bytes_; }  // of one executor: KV cache and scratch
   Device::Status status();                                   // zeros where the device does not say
+  BackendResult<std::optional<std::vector<Device::Phase>>> profile(bonsai_profile_action action);
 
   // One executor for each session; whoever takes it gives it back.
   BackendResult<std::unique_ptr<Executor>> take_executor();

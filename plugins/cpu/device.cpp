@@ -80,6 +80,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
   if (args.first_row > weight.rows() || args.rows > weight.rows() - args.first_row) {
     reject("rows {} to {} reach beyond the weight's {}", args.first_row, args.first_row + args.rows, weight.rows());
   }
+  const Profile::Span span(profile_, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
   for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
@@ -91,6 +92,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
               .y = args.y + i * args.rows,
               .y_stride = args.rows,
               .activations = gemv_activations_.data()});
+    if (profile_.is_on()) profile_.add_bytes(Phase::kGemv, bytes_of_rows(gemv_rows_));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/options.h"
+#include "plugins/cpu/profile.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
@@ -22,6 +23,7 @@ class Device {
 
   Threads &threads() { return threads_; }
   const KernelTable &kernels() const { return *kernels_; }
+  Profile &profile() { return profile_; }
 
   // y = W x for n vectors. Checks its arguments; throws BONSAI_INVALID_ARGUMENT.
   void gemv(const bonsai_gemv_args &args);
@@ -35,6 +37,7 @@ class Device {
  private:
   const KernelTable *kernels_;
   Threads threads_;
+  Profile profile_;
   Buffer<std::byte> gemv_activations_;
   std::vector<MatrixRows> gemv_rows_;
 };

@@ -158,6 +158,14 @@ bonsai_status synchronize(bonsai_device *device, bonsai_error *error) {
   return guarded(error, [&] { object(device); });
 }
 
+bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsai_profile *profile,
+                      bonsai_error *error) {
+  return guarded(error, [&] {
+    if (profile) checked(profile, "profile");
+    object(device).profile().apply(action, profile);
+  });
+}
+
 constexpr bonsai_backend_api kTable = {
     .struct_size = sizeof(bonsai_backend_api),
     .abi_major = BONSAI_ABI_MAJOR,
@@ -186,6 +194,7 @@ constexpr bonsai_backend_api kTable = {
     .kv_import = kv_import,
     .device_status = device_status,
     .synchronize = synchronize,
+    .profile = profile,
 };
 
 }  // namespace

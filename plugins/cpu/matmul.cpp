@@ -83,6 +83,15 @@ uint64_t activation_bytes(uint64_t columns) {
   return round_up(columns + (columns / kSmallestGroup + 1) * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
 }
 
+uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
+  uint64_t bytes = 0;
+  for (const MatrixRows &part : rows) {
+    bytes +=
+        (part.last_row - part.first_row) * quant::row_bytes(quant::traits(part.matrix->format), part.matrix->columns);
+  }
+  return bytes;
+}
+
 void multiply(Threads &threads, const KernelTable &kernels, const Product &product) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
     const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);

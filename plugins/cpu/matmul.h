@@ -31,6 +31,9 @@ struct Product {
 // What one quantised vector takes at most, in any format's layout.
 uint64_t activation_bytes(uint64_t columns);
 
+// What the weights of these rows occupy in the file's format.
+uint64_t bytes_of_rows(std::span<const MatrixRows> rows);
+
 // y[i][rows.output + r] = W[r] x[i]. Matrices that take the same activations share their quantisation.
 void multiply(Threads &threads, const KernelTable &kernels, const Product &product);
 

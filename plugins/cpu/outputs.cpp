@@ -113,6 +113,12 @@ void OutputStage::check_adjustments(const bonsai_output &output) const {
   }
 }
 
+uint64_t OutputStage::passes(const Request &request) {
+  const auto has_logits = [](const bonsai_output *output) { return output->kind != BONSAI_OUTPUT_HIDDEN; };
+  const auto rows = std::count_if(request.outputs, request.outputs + request.n, has_logits);
+  return (static_cast<uint64_t>(rows) + kRows - 1) / kRows;
+}
+
 void OutputStage::run(Threads &threads, const KernelTable &kernels, const Request &request,
                       const Inputs &inputs) const {
   const Model &model = *inputs.model;

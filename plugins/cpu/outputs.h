@@ -38,6 +38,9 @@ class OutputStage {
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED with the first thing that is wrong.
   void check(const Request &request) const;
 
+  // How often a request's rows of logits make run() read the head.
+  static uint64_t passes(const Request &request);
+
   struct Inputs {
     const Model *model;
     const float *x;          // (n_rows, hidden), before the output norm

@@ -145,11 +145,16 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
   }
   const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = n_rows};
   output_stage_.check(request);
+  run_head(request, in ? in : activations_.x.data(), nullptr);
+}
+
+// Output norm, head and selection over rows of x; `selected` as OutputStage::Inputs has it.
+void Session::run_head(const OutputStage::Request &request, const float *x, int32_t *selected) {
+  Profile &profile = device_.profile();
+  const Profile::Span span(profile, Phase::kHead);
   output_stage_.run(device_.threads(), device_.kernels(), request,
-                    {.model = &model_,
-                     .x = in ? in : activations_.x.data(),
-                     .activations = activations_.quantized.data(),
-                     .selected = nullptr});
+                    {.model = &model_, .x = x, .activations = activations_.quantized.data(), .selected = selected});
+  if (profile.is_on()) profile.add_bytes(Phase::kHead, OutputStage::passes(request) * bytes_of_rows(model_.head()));
 }
 
 uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
@@ -164,11 +169,7 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
   load_inputs(batch);
   attention_.plan(batch);
   for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
-  output_stage_.run(device_.threads(), device_.kernels(), request,
-                    {.model = &model_,
-                     .x = activations_.x.data(),
-                     .activations = activations_.quantized.data(),
-                     .selected = selected_.data()});
+  if (n_outputs > 0) run_head(request, activations_.x.data(), selected_.data());
   n_selected_ = n_outputs;
   return ++submitted_;
 }
@@ -202,6 +203,7 @@ void Session::check_tokens(const bonsai_batch &batch) const {
 }
 
 void Session::load_inputs(const bonsai_batch &batch) {
+  const Profile::Span span(device_.profile(), Phase::kEmbedding);
   const uint64_t hidden = shape_.model.hidden;
   float *x = activations_.x.data();
   if (!shape_.model.has_embedding) {

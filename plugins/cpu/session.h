@@ -78,10 +78,16 @@ class Session {
   void run_layer(uint32_t index, const bonsai_batch &batch);
   void attention_half(const Layer &layer, uint32_t index, const bonsai_batch &batch);
   void ffn_half(const Layer &layer, uint32_t n_tokens);
+  void project(Phase phase, const Product &product);
   void norm_rows(const float *weight, uint32_t n_tokens);
+  void prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch);
   void prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, uint32_t token);
   void normalize_and_rotate(float *head, const float *norm, uint32_t position) const;
+  void attend(uint32_t index, const bonsai_batch &batch);
+  uint64_t attended_bytes(const bonsai_batch &batch) const;
+  void swiglu_rows(uint32_t n_tokens);
   void add_to_residual(const float *bias, uint32_t n_tokens);
+  void run_head(const OutputStage::Request &request, const float *x, int32_t *selected);
   void check_tokens(const bonsai_batch &batch) const;
   void load_inputs(const bonsai_batch &batch);
   int32_t resolve_token(int32_t token) const;

@@ -13,73 +13,87 @@ void Session::run_layer(uint32_t index, const bonsai_batch &batch) {
 
 // x += Wo attention(rope(norm(Wq h)), rope(norm(Wk h)), Wv h), h = rms_norm(x, attn_norm)
 void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_batch &batch) {
-  Threads &threads = device_.threads();
-  const KernelTable &kernels = device_.kernels();
   const ModelShape &model = shape_.model;
   Activations &a = activations_;
   norm_rows(layer.attn_norm, batch.n_tokens);
-  multiply(threads, kernels,
-           {.rows = layer.qkv,
-            .columns = model.hidden,
-            .n = batch.n_tokens,
-            .x = a.h.data(),
-            .y = a.qkv.data(),
-            .y_stride = model.qkv_rows(),
-            .activations = a.quantized.data()});
-  threads.each_range(batch.n_tokens, rows_worth_a_thread(model.qkv_rows()), [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) prepare_heads(layer, index, batch, static_cast<uint32_t>(i));
-  });
-  attention_.run(threads, kernels,
-                 {.cache = &cache_,
-                  .layer = index,
-                  .softmax_scale = model_.softmax_scale(),
-                  .queries = a.queries.data(),
-                  .y = a.attended.data()});
-  multiply(threads, kernels,
-           {.rows = layer.o,
-            .columns = model.q_rows(),
-            .n = batch.n_tokens,
-            .x = a.attended.data(),
-            .y = a.h.data(),
-            .y_stride = model.hidden,
-            .activations = a.quantized.data()});
+  project(Phase::kQkv, {.rows = layer.qkv,
+                        .columns = model.hidden,
+                        .n = batch.n_tokens,
+                        .x = a.h.data(),
+                        .y = a.qkv.data(),
+                        .y_stride = model.qkv_rows(),
+                        .activations = a.quantized.data()});
+  prepare_tokens(layer, index, batch);
+  attend(index, batch);
+  project(Phase::kO, {.rows = layer.o,
+                      .columns = model.q_rows(),
+                      .n = batch.n_tokens,
+                      .x = a.attended.data(),
+                      .y = a.h.data(),
+                      .y_stride = model.hidden,
+                      .activations = a.quantized.data()});
   add_to_residual(layer.o_bias, batch.n_tokens);
 }
 
 // x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
 void Session::ffn_half(const Layer &layer, uint32_t n_tokens) {
-  Threads &threads = device_.threads();
-  const KernelTable &kernels = device_.kernels();
   const uint64_t hidden = shape_.model.hidden, ffn = shape_.model.ffn;
   Activations &a = activations_;
   norm_rows(layer.ffn_norm, n_tokens);
-  multiply(threads, kernels,
-           {.rows = layer.gate_up,
-            .columns = hidden,
-            .n = n_tokens,
-            .x = a.h.data(),
-            .y = a.gate_up.data(),
-            .y_stride = 2 * ffn,
-            .activations = a.quantized.data()});
-  threads.each_range(n_tokens, rows_worth_a_thread(ffn), [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) {
-      const float *gate = a.gate_up.data() + i * 2 * ffn;
-      kernels.swiglu({.gate = gate, .up = gate + ffn, .n = ffn, .y = a.ffn.data() + i * ffn});
-    }
-  });
-  multiply(threads, kernels,
-           {.rows = layer.down,
-            .columns = ffn,
-            .n = n_tokens,
-            .x = a.ffn.data(),
-            .y = a.h.data(),
-            .y_stride = hidden,
-            .activations = a.quantized.data()});
+  project(Phase::kGateUp, {.rows = layer.gate_up,
+                           .columns = hidden,
+                           .n = n_tokens,
+                           .x = a.h.data(),
+                           .y = a.gate_up.data(),
+                           .y_stride = 2 * ffn,
+                           .activations = a.quantized.data()});
+  swiglu_rows(n_tokens);
+  project(Phase::kDown, {.rows = layer.down,
+                         .columns = ffn,
+                         .n = n_tokens,
+                         .x = a.ffn.data(),
+                         .y = a.h.data(),
+                         .y_stride = hidden,
+                         .activations = a.quantized.data()});
   add_to_residual(nullptr, n_tokens);
+}
+
+void Session::project(Phase phase, const Product &product) {
+  Profile &profile = device_.profile();
+  const Profile::Span span(profile, phase);
+  multiply(device_.threads(), device_.kernels(), product);
+  if (profile.is_on()) profile.add_bytes(phase, bytes_of_rows(product.rows));
+}
+
+void Session::attend(uint32_t index, const bonsai_batch &batch) {
+  Profile &profile = device_.profile();
+  const Profile::Span span(profile, Phase::kAttention);
+  attention_.run(device_.threads(), device_.kernels(),
+                 {.cache = &cache_,
+                  .layer = index,
+                  .softmax_scale = model_.softmax_scale(),
+                  .queries = activations_.queries.data(),
+                  .y = activations_.attended.data()});
+  if (profile.is_on()) profile.add_bytes(Phase::kAttention, attended_bytes(batch));
+}
+
+// Keys and values of one layer that the batch's sequences attend to, each position once for a run of tokens.
+uint64_t Session::attended_bytes(const bonsai_batch &batch) const {
+  uint64_t positions = 0;
+  for (uint32_t i = 0; i < batch.n_tokens;) {
+    const uint32_t sequence = batch.sequences[i];
+    uint64_t longest = 0;
+    for (; i < batch.n_tokens && batch.sequences[i] == sequence; ++i) {
+      longest = std::max<uint64_t>(longest, batch.positions[i] + uint64_t{1});
+    }
+    positions += longest;
+  }
+  return positions * 2 * shape_.model.kv_heads * KvCache::head_bytes(shape_.kv);
 }
 
 // h = rms_norm(x, weight)
 void Session::norm_rows(const float *weight, uint32_t n_tokens) {
+  const Profile::Span span(device_.profile(), Phase::kNorm);
   const uint64_t hidden = shape_.model.hidden;
   device_.threads().each_range(n_tokens, rows_worth_a_thread(hidden), [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {
@@ -89,6 +103,26 @@ void Session::norm_rows(const float *weight, uint32_t n_tokens) {
                                   .eps = model_.rms_eps(),
                                   .y = activations_.h.data() + i * hidden});
     }
+  });
+}
+
+// ffn = silu(gate) * up
+void Session::swiglu_rows(uint32_t n_tokens) {
+  const Profile::Span span(device_.profile(), Phase::kSwiglu);
+  const uint64_t ffn = shape_.model.ffn;
+  device_.threads().each_range(n_tokens, rows_worth_a_thread(ffn), [&](size_t begin, size_t end, int) {
+    for (size_t i = begin; i < end; ++i) {
+      const float *gate = activations_.gate_up.data() + i * 2 * ffn;
+      device_.kernels().swiglu({.gate = gate, .up = gate + ffn, .n = ffn, .y = activations_.ffn.data() + i * ffn});
+    }
+  });
+}
+
+void Session::prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch) {
+  const Profile::Span span(device_.profile(), Phase::kRope);
+  const size_t grain = rows_worth_a_thread(shape_.model.qkv_rows());
+  device_.threads().each_range(batch.n_tokens, grain, [&](size_t begin, size_t end, int) {
+    for (size_t i = begin; i < end; ++i) prepare_heads(layer, index, batch, static_cast<uint32_t>(i));
   });
 }
 
@@ -133,6 +167,7 @@ void Session::normalize_and_rotate(float *head, const float *norm, uint32_t posi
 
 // x += h + bias
 void Session::add_to_residual(const float *bias, uint32_t n_tokens) {
+  const Profile::Span span(device_.profile(), Phase::kResidual);
   const uint64_t hidden = shape_.model.hidden;
   device_.threads().each_range(n_tokens, rows_worth_a_thread(hidden), [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {

@@ -397,6 +397,34 @@ typedef struct bonsai_output {
 } bonsai_output;
 
 /* ------------------------------------------------------------------------------------------------------------------ */
+/* Profile                                                                                                              */
+
+/* One kind of work, and what it has cost. Phases do not overlap: calls take at least as long as their phases in sum. */
+typedef struct bonsai_profile_phase {
+  uint32_t struct_size;
+  uint32_t reserved;  /* 0 */
+  const char *name;   /* where they apply: "embedding", "norm", "qkv", "rope" (storing K and V included), "attention",
+                         "o", "gate_up", "swiglu", "down", "residual", "head" (norm and selection included), "gemv" */
+  double seconds;
+  uint64_t calls;     /* times that it ran */
+  uint64_t bytes;     /* of weights, keys and values that it had to read at least; 0: not counted */
+} bonsai_profile_phase;
+
+typedef uint32_t bonsai_profile_action;
+enum {
+  BONSAI_PROFILE_READ = 0,  /* changes nothing */
+  BONSAI_PROFILE_START = 1, /* forgets what was measured, and measures from here on */
+  BONSAI_PROFILE_STOP = 2   /* measures no more; what was measured stays */
+};
+
+/* Filled by profile. Phases and names belong to the device and live until its next call of profile, or device_close. */
+typedef struct bonsai_profile {
+  uint32_t struct_size;
+  uint32_t n_phases;
+  const bonsai_profile_phase *const *phases; /* (n_phases) those that ran, in the order of a forward pass */
+} bonsai_profile;
+
+/* ------------------------------------------------------------------------------------------------------------------ */
 /* The table                                                                                                            */
 
 /* Returned by bonsai_backend_entry; constant, lives as long as the backend is loaded. */
@@ -501,6 +529,12 @@ typedef struct bonsai_backend_api {
 
   /* Blocks until everything that was submitted on the device has run, and returns a sticky error if there is one. [device] */
   bonsai_status (*synchronize)(bonsai_device *device, bonsai_error *error);
+
+  /* Measures where the device's calls spend their time. Nothing is measured before BONSAI_PROFILE_START. `profile`, whose
+   * struct_size the caller sets, receives what was measured up to this call and before the action; NULL: not wanted. Waits
+   * for what was submitted before. [device] */
+  bonsai_status (*profile)(bonsai_device *device, bonsai_profile_action action, bonsai_profile *profile,
+                           bonsai_error *error);
 } bonsai_backend_api;
 
 /* The one exported function. `host_major` and `host_minor` are the host's ABI version. Returns NULL when the backend cannot

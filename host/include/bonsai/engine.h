@@ -130,6 +130,14 @@ struct MemoryInfo {
   uint64_t session_bytes = 0;  // KV cache and scratch of one session
 };
 
+// One kind of work that a backend does, and what it cost while it was measured.
+struct ProfilePhase {
+  std::string name;  // "attention", "qkv"; backend.h lists the usual ones
+  double seconds = 0;
+  uint64_t calls = 0;  // times that it was done
+  uint64_t bytes = 0;  // of weights, keys and values that it had to read; 0: not counted
+};
+
 namespace host {
 struct EngineState;
 class SessionState;
@@ -199,6 +207,12 @@ class BONSAI_API Engine {
   ModelInfo model() const;
   BackendInfo backend() const;  // where new sessions run
   MemoryInfo memory() const;
+
+  // From now on the backend measures where its time goes, for all sessions that run where new ones would; what was
+  // measured before is forgotten. False: it does not offer that.
+  bool start_profile() const;
+  // Ends that. Phases do not overlap, and are in the order of a forward pass.
+  std::vector<ProfilePhase> stop_profile() const;
 
  private:
   explicit Engine(std::shared_ptr<host::EngineState> state);

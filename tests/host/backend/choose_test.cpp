@@ -247,6 +247,43 @@ INSTANTIATE_TEST_SUITE_P(
                     Hostile{"null_options", "device_info reports 2 options and no array"}),
     [](const auto &info) { return info.param.fake; });
 
+TEST_F(Choose, AProfileIsCopiedAsText) {
+  first.add("profile");
+  const auto device = open("profile");
+  ASSERT_TRUE(device) << device.error().message;
+  const auto phases = (*device)->profile(BONSAI_PROFILE_READ);
+  ASSERT_TRUE(phases) << phases.error().message;
+  ASSERT_TRUE(phases->has_value());
+  ASSERT_EQ((*phases)->size(), 1u);
+  EXPECT_EQ((*phases)->front().name, "a b");
+  EXPECT_EQ((*phases)->front().seconds, 0.5);
+  EXPECT_EQ((*phases)->front().calls, 3u);
+}
+
+TEST_F(Choose, ADeviceWithoutProfileSaysSo) {
+  first.add("good");
+  const auto device = open("good");
+  ASSERT_TRUE(device) << device.error().message;
+  const auto phases = (*device)->profile(BONSAI_PROFILE_START);
+  ASSERT_TRUE(phases) << phases.error().message;
+  EXPECT_FALSE(phases->has_value());
+}
+
+TEST_F(Choose, AProfileThatMakesNoSenseIsNotRead) {
+  const std::vector<std::pair<std::string, std::string>> fakes = {
+      {"garbage_phases", "profile reports 4294967295 phases, at most 256 make sense"},
+      {"null_phases", "profile reports 1 phases and no array"},
+      {"short_phase", "profile's phase 1 is missing or too short"}};
+  for (const auto &[fake, message] : fakes) {
+    first.add(fake);
+    const auto device = open(fake);
+    ASSERT_TRUE(device) << device.error().message;
+    const auto phases = (*device)->profile(BONSAI_PROFILE_READ);
+    ASSERT_FALSE(phases) << fake;
+    EXPECT_EQ(phases.error().message, fake + ": " + message);
+  }
+}
+
 TEST_F(Choose, DeviceInfoIsCopiedAsText) {
   first.add("good");
   const auto device = open("good");

@@ -174,6 +174,20 @@ static bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bons
 }
 #endif
 
+#ifdef FAKE_N_PHASES
+static const bonsai_profile_phase phase = {.struct_size = sizeof phase, .name = "a\nb", .seconds = 0.5, .calls = 3};
+static const bonsai_profile_phase short_phase = {.struct_size = offsetof(bonsai_profile_phase, bytes), .name = "c"};
+static const bonsai_profile_phase *const phases[] = {&phase, &short_phase};
+
+static bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsai_profile *profile,
+                             bonsai_error *error) {
+  (void)device, (void)action, (void)error;
+  profile->n_phases = FAKE_N_PHASES;
+  profile->phases = FAKE_PHASES;
+  return BONSAI_OK;
+}
+#endif
+
 #ifndef FAKE_NO_ENTRY
 /* A table of some later minor version, and what lies behind the table of an earlier one. */
 static const struct {
@@ -207,6 +221,9 @@ static const struct {
 #endif
 #ifdef FAKE_WAIT
                    .forward_wait = forward_wait,
+#endif
+#ifdef FAKE_N_PHASES
+                   .profile = profile,
 #endif
                    .gemv = FAKE_GEMV}};
 

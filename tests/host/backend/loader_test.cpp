@@ -52,6 +52,14 @@ TEST(Loader, AnOlderMinorsShorterTableLacksWhatItDoesNotCover) {
   EXPECT_EQ((*backend)->api().forward_wait, nullptr);
 }
 
+// A backend from before `profile` was appended, all of version 0.9 as it was.
+TEST(Loader, ATableFromBeforeProfileIsWholeWithoutIt) {
+  const auto backend = Backend::load(FakeDirectory::built("without_profile"));
+  ASSERT_TRUE(backend) << backend.error().message;
+  EXPECT_EQ((*backend)->level(), 2);
+  EXPECT_EQ((*backend)->api().profile, nullptr);
+}
+
 TEST(Loader, AFieldThatTheSizeCutsIsNotRead) {
   const auto backend = Backend::load(FakeDirectory::built("odd_size"));
   ASSERT_TRUE(backend) << backend.error().message;

@@ -272,6 +272,11 @@ bonsai_status synchronize(bonsai_device *device, bonsai_error *error) {
   return pass_on(device, "synchronize", error, [&] { return cpu().synchronize(device->cpu, error); });
 }
 
+bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsai_profile *profile,
+                      bonsai_error *error) {
+  return pass_on(device, "profile", error, [&] { return cpu().profile(device->cpu, action, profile, error); });
+}
+
 // NULL where BACKEND_LEVEL, which the build sets, lies below the level that offers the function.
 template <class Function>
 constexpr Function *offered_from(int level, Function *function) {
@@ -306,6 +311,7 @@ constexpr bonsai_backend_api kTable = {
     .kv_import = offered_from(1, kv_import),
     .device_status = device_status,
     .synchronize = synchronize,
+    .profile = profile,
 };
 
 }  // namespace

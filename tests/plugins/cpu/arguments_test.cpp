@@ -59,6 +59,26 @@ TEST(DeviceArguments, IndexAndStructsAreChecked) {
   BONSAI_EXPECT_FAILS(api.synchronize(nullptr, &error), BONSAI_INVALID_ARGUMENT, "device is NULL");
 }
 
+TEST(DeviceArguments, ActionAndStructOfAProfileAreChecked) {
+  const bonsai_backend_api &api = load_backend(kPlugin);
+  BONSAI_EXPECT_FAILS(api.profile(nullptr, BONSAI_PROFILE_READ, nullptr, &error), BONSAI_INVALID_ARGUMENT,
+                      "device is NULL");
+  bonsai_device_config config{};
+  config.struct_size = sizeof config;
+  bonsai_device *device = nullptr;
+  ASSERT_EQ(api.device_open(0, &config, &device, nullptr), BONSAI_OK);
+  BONSAI_EXPECT_FAILS(api.profile(device, 3, nullptr, &error), BONSAI_UNSUPPORTED, "action is 3, expected 0 to 2");
+  bonsai_profile profile{};
+  profile.struct_size = 8;
+  BONSAI_EXPECT_FAILS(api.profile(device, BONSAI_PROFILE_READ, &profile, &error), BONSAI_INVALID_ARGUMENT,
+                      "profile: struct_size is 8, expected at least 16");
+  profile.struct_size = sizeof profile;
+  EXPECT_EQ(api.profile(device, BONSAI_PROFILE_START, nullptr, nullptr), BONSAI_OK);
+  EXPECT_EQ(api.profile(device, BONSAI_PROFILE_STOP, &profile, nullptr), BONSAI_OK);
+  EXPECT_EQ(profile.n_phases, 0u);
+  api.device_close(device);
+}
+
 TEST(DeviceArguments, InfoSaysWhatTheBackendOffers) {
   const bonsai_backend_api &api = load_backend(kPlugin);
   EXPECT_STREQ(api.name, "cpu");

@@ -42,7 +42,8 @@ Rate rate_of(uint32_t n_tokens, std::span<const double> seconds) {
 }
 
 Runner::Runner(const Engine &engine)
-    : session_(engine.new_session()),
+    : engine_(engine),
+      session_(engine.new_session()),
       sampler_(make_sampler(engine.model().vocabulary)),
       text_(make_text(engine.model().context, engine.model().vocabulary)) {}
 
@@ -56,7 +57,28 @@ Timing Runner::prefill(uint32_t n_tokens) {
 
 Timing Runner::decode(uint32_t depth, uint32_t n_tokens) {
   go_to(depth);
-  Timing timing;
+  return decode_from_here(n_tokens);
+}
+
+Profile Runner::profile_prefill(uint32_t n_tokens) {
+  return profile([&] { return prefill(n_tokens); });
+}
+
+Profile Runner::profile_decode(uint32_t depth, uint32_t n_tokens) {
+  go_to(depth);
+  return profile([&] { return decode_from_here(n_tokens); });
+}
+
+template <class Run>
+Profile Runner::profile(const Run &run) {
+  const bool offered = engine_.start_profile();
+  const Timing timing = run();
+  if (!offered) return make_profile(timing, std::nullopt);
+  return make_profile(timing, engine_.stop_profile());
+}
+
+Timing Runner::decode_from_here(uint32_t n_tokens) {
+  Timing timing{.samples = n_tokens};
   int32_t token = text_.front();
   const auto start = Clock::now();
   for (uint32_t i = 0; i < n_tokens; ++i) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "host/bench/profile.h"
 #include "host/sampling/sampler.h"
 
 namespace bonsai::bench {
@@ -27,16 +28,10 @@ struct Rate {
 };
 Rate rate_of(uint32_t n_tokens, std::span<const double> seconds);
 
-// One repetition.
-struct Timing {
-  double seconds = 0;
-  double sampling_seconds = 0;  // of these: choosing tokens
-};
-
 // All functions throw EngineError.
 class Runner {
  public:
-  explicit Runner(const Engine &engine);
+  explicit Runner(const Engine &engine);  // which outlives it
 
   // A prompt of n tokens on an empty cache, up to the logits behind its last.
   Timing prefill(uint32_t n_tokens);
@@ -44,9 +39,18 @@ class Runner {
   // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand.
   Timing decode(uint32_t depth, uint32_t n_tokens);
 
+  // The same, with the backend's profile on.
+  Profile profile_prefill(uint32_t n_tokens);
+  Profile profile_decode(uint32_t depth, uint32_t n_tokens);
+
  private:
   void go_to(uint32_t depth);
+  Timing decode_from_here(uint32_t n_tokens);
+  template <class Run>
+  Profile profile(const Run &run);
   int32_t sample(std::vector<float> &logits);
+
+  const Engine &engine_;
 
   Session session_;
   host::Sampler sampler_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -32,13 +33,15 @@ Options bench_options() {
       "passes over 1 GiB, or over 4 times the last-level cache if that is more.\n"
       "JSON: {\"prefill\": {\"tokens_per_second\", \"stddev\"}, \"decode\": {\"tokens_per_second\", \"stddev\",\n"
       "\"bytes_per_token\", \"bandwidth\", \"bandwidth_share\"}, \"stream_bandwidth\", \"backend\", \"kernel\",\n"
-      "\"threads\"}; bandwidths in bytes per second.");
+      "\"threads\"}; bandwidths in bytes per second. --profile adds \"profile\": {\"prefill\", \"decode\": each\n"
+      "{\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
   add_engine_options(options);
   options.value("prompt,p", "N", "tokens of the prompt (128)");
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
   options.value("repetitions,r", "N", "times that each is measured (3)");
   options.value("report", "FILE.svg", "draw operations and bytes per second against what the memory allows");
+  options.flag("profile", "show where the time goes, in one more repetition: the backend's phases and the host's");
   options.value("stream-bytes", "N", "measure the memory over N bytes instead; what a cache holds is read faster");
   return options;
 }
@@ -111,6 +114,10 @@ struct Findings {
   bench::Plan plan;
   Setting setting;
   bench::Rates rates;
+  struct Profiles {
+    bench::Profile prefill, decode;
+  };
+  std::optional<Profiles> profiles;             // if asked for
   bench::Work prefill, decode;                  // of one repetition
   uint64_t weight_bytes = 0;                    // of one token
   bench::StreamSpeed stream, stream_all_cores;  // equal where the backend uses all cores, or does not say
@@ -120,10 +127,15 @@ struct Findings {
   double bandwidth_share() const { return bandwidth() / stream.bytes_per_second; }
 };
 
-bench::Rates run(const Engine &engine, const bench::Plan &plan) {
+void run(const Engine &engine, bool with_profiles, Findings &findings) {
+  const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine);
   ProgressBar bar("measuring");
-  return bench::measure(runner, plan, [&](uint64_t done, uint64_t total) { bar.update(done, total); });
+  findings.rates = bench::measure(runner, plan, [&](uint64_t done, uint64_t total) { bar.update(done, total); });
+  if (with_profiles) {
+    findings.profiles = {.prefill = runner.profile_prefill(plan.prompt_tokens),
+                         .decode = runner.profile_decode(plan.depth, plan.decode_tokens)};
+  }
 }
 
 // The file once more, without its weights: a mapping costs nothing.
@@ -140,7 +152,7 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   const EngineOptions options = read_engine_options(arguments, plan, terminal);
   {
     const Engine engine = load_engine(options);
-    findings.rates = run(engine, plan);
+    run(engine, arguments.flag("profile"), findings);
     findings.setting = describe(engine, options.model);
   }
   const model::Model model = read_shape(options.model);
@@ -159,17 +171,29 @@ Json to_json(const bench::Rate &rate) {
   return {{"tokens_per_second", rate.tokens_per_second}, {"stddev", rate.stddev}};
 }
 
+Json to_json(const bench::Profile &profile) {
+  Json phases = Json::array();
+  for (const ProfilePhase &phase : profile.phases)
+    phases.push_back(
+        {{"name", phase.name}, {"seconds", phase.seconds}, {"calls", phase.calls}, {"bytes", phase.bytes}});
+  return {{"seconds", profile.seconds}, {"phases", phases}};
+}
+
 Json to_json(const Findings &findings) {
   Json decode = to_json(findings.rates.decode);
   decode["bytes_per_token"] = findings.bytes_per_token();
   decode["bandwidth"] = findings.bandwidth();
   decode["bandwidth_share"] = findings.bandwidth_share();
-  return {{"prefill", to_json(findings.rates.prefill)},
-          {"decode", decode},
-          {"stream_bandwidth", findings.stream.bytes_per_second},
-          {"backend", findings.setting.backend},
-          {"kernel", findings.setting.kernel},
-          {"threads", findings.setting.threads}};
+  Json json = {{"prefill", to_json(findings.rates.prefill)},
+               {"decode", decode},
+               {"stream_bandwidth", findings.stream.bytes_per_second},
+               {"backend", findings.setting.backend},
+               {"kernel", findings.setting.kernel},
+               {"threads", findings.setting.threads}};
+  if (findings.profiles)
+    json["profile"] = {{"prefill", to_json(findings.profiles->prefill)},
+                       {"decode", to_json(findings.profiles->decode)}};
+  return json;
 }
 
 std::string to_text(const bench::Rate &rate) {
@@ -190,6 +214,18 @@ std::string to_text(const Setting &setting) {
                      setting.threads == 0 ? "" : ", " + thread_count(setting.threads), setting.device);
 }
 
+std::string to_text(const bench::Profile &profile) {
+  std::string text = fmt::format("{:>10.3f} ms   share    calls  read at\n", 1e3 * profile.seconds);
+  for (const ProfilePhase &phase : profile.phases) {
+    text += fmt::format("  {:<9}{:>10.3f} ms  {:>4.1f} %", phase.name, 1e3 * phase.seconds,
+                        100 * phase.seconds / profile.seconds);
+    if (phase.calls > 0) text += fmt::format("  {:>7}", phase.calls);
+    if (phase.bytes > 0) text += fmt::format("  {:.2f} GB/s", static_cast<double>(phase.bytes) / phase.seconds / 1e9);
+    text += '\n';
+  }
+  return text;
+}
+
 std::string to_text(const Findings &findings) {
   const bench::Plan &plan = findings.plan;
   std::string text = fmt::format("model      {}\nbackend    {}\n", findings.setting.model, to_text(findings.setting));
@@ -204,6 +240,10 @@ std::string to_text(const Findings &findings) {
   text += fmt::format("streaming  {}\n", to_text(findings.stream));
   if (findings.stream.threads != findings.stream_all_cores.threads)
     text += fmt::format("           {}\n", to_text(findings.stream_all_cores));
+  if (findings.profiles) {
+    text += fmt::format("\nprefill    {}", to_text(findings.profiles->prefill));
+    text += fmt::format("\ndecode     {}", to_text(findings.profiles->decode));
+  }
   return text;
 }
 

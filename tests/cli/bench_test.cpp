@@ -112,6 +112,31 @@ TEST(Bench, TheReportIsAPictureOfTheRun) {
     EXPECT_NE(svg.find(label), std::string::npos) << label << " in " << svg;
 }
 
+TEST(Bench, AProfileAddsItsPhasesToTheJson) {
+  const Outcome outcome = run_bench({"--json", "--profile"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out);
+  EXPECT_EQ(keys(result), (Keys{"prefill", "decode", "stream_bandwidth", "backend", "kernel", "threads", "profile"}));
+  EXPECT_EQ(keys(result["profile"]), (Keys{"prefill", "decode"}));
+  for (const auto &profile : result["profile"]) {
+    EXPECT_EQ(keys(profile), (Keys{"seconds", "phases"}));
+    double seconds = 0;
+    for (const auto &phase : profile["phases"]) {
+      EXPECT_EQ(keys(phase), (Keys{"name", "seconds", "calls", "bytes"}));
+      seconds += phase["seconds"].get<double>();
+    }
+    EXPECT_LE(seconds, profile["seconds"].get<double>() * (1 + 1e-9));
+  }
+}
+
+TEST(Bench, AProfileIsTwoMoreTablesForPeople) {
+  const Outcome outcome = run_bench({"--profile"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char *part : {"\n\nprefill   ", "\n\ndecode    ", "\n  attention ", "\n  qkv ", "\n  o ", "\n  gate_up ",
+                           "\n  down ", "\n  norm ", "\n  rope ", "\n  head ", "\n  sampling ", "\n  host ", " GB/s\n"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
 TEST(BenchRefuses, AReportThatCannotBeWritten) {
   const Outcome outcome = run_bench({"--report", "/nowhere/report.svg"});
   EXPECT_EQ(outcome.exit_code, 1);

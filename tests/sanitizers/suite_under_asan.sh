@@ -4,5 +4,4 @@ set -euo pipefail
 cd "$1"
 cmake --preset asan
 cmake --build --preset asan -j "$(nproc)"
-# oneTBB and the plugins keep what they loaded until the process ends: reachable memory, which is no leak.
 ctest --test-dir build-asan --output-on-failure -j "$(nproc)" -LE '^(slow|gpu|packaging)$'

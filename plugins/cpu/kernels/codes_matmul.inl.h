@@ -17,13 +17,15 @@ struct Codes {
   static constexpr int kBits = kLayout.bits;
   static constexpr int kHighBits = kLayout.high_bits;
   static constexpr int kGroup = kLayout.activations.group;
+  static constexpr int kGroups = kLayout.groups;
   static constexpr int kSubBlocks = kLayout.sub_blocks;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
   static constexpr int kOffset = kBits == 8 ? kSignedDotBias : kLayout.offset;
-  static constexpr int kSteps = 8 / kBits;              // runs of 4 columns in a vector of codes
-  static constexpr int kVectors = kLayout.low_words();  // vectors of codes in a group, or of their lower parts
+  static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
+  static constexpr int kVectors = kLayout.low_words() / kGroups;  // of codes in a group, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
-  static constexpr int kGroupBytes = kIntegersBytes + 64 * kLayout.words();
+  static constexpr int kBlockBytes = kIntegersBytes + 64 * kLayout.words();
+  static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
 
   // Vectors of codes whose products are summed up in one go: what a DotSum can hold (see dot4), within a sub-block, and
   // with half a vector of high bits.
@@ -46,16 +48,16 @@ struct Codes {
 
   // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
   // models come in have every power of two; for the others that would take the compiler too long.
-  static constexpr bool kEveryNumber = kGroup < 256 && kHighBits == 0 && !kMinima;
+  static constexpr bool kEveryNumber = kLayout.columns() < 256 && kHighBits == 0 && !kMinima;
   static constexpr int kTokens = kEveryNumber || kMaxTokens < 4 ? kMaxTokens : 4;
   static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
 };
 
 // One part of the work: a tile, and T consecutive rows of quantised activations.
 struct TileView {
-  const uint8_t *scales;       // (groups, scales, 16)
-  const uint8_t *group_bytes;  // (groups, kGroupBytes): integers and codes
-  uint64_t groups;
+  const uint8_t *scales;       // (blocks, scales, 16)
+  const uint8_t *block_bytes;  // (blocks, kBlockBytes): integers and codes
+  uint64_t blocks;
 };
 
 template <int T>
@@ -139,7 +141,7 @@ template <class Format>
 requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
          Format::kSubBlocks == 0) void dot_group(const uint8_t *group, const TokenView<1> &token, size_t column,
                                                  I32x16 (&dots)[1]) {
-  constexpr int kVectorsAtOnce = 4;
+  constexpr int kVectorsAtOnce = Format::kVectors < 4 ? Format::kVectors : 4;
   static_assert(Format::kVectors % kVectorsAtOnce == 0);
   const Bytes64 even = splat_byte((1 << Format::kBits) - 1);
   const Bytes64 odd = splat_byte(((1 << Format::kBits) - 1) << Format::kBits);
@@ -202,7 +204,7 @@ requires(Format::kSubBlocks > 0) void dot_group(const uint8_t *group, const Toke
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair) {
-    prefetch(group + pair * (Format::kGroupBytes / kPairs), Format::kGroupBytes / kPairs);
+    prefetch(group + pair * (Format::kBlockBytes / kPairs), Format::kBlockBytes / kPairs);
     const I16x32 scales = pair_scales<Format>(group, pair);
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
@@ -278,27 +280,37 @@ void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_
   }
 }
 
+// Adds a group's products to y.
+template <class Format, int T>
+void multiply_group(const TileView &tile, uint64_t block, const uint8_t *bytes, const TokenView<T> &tokens,
+                    uint64_t group, F32x16 (&y)[T]) {
+  I32x16 dots[T];
+  dot_group<Format>(bytes, tokens, group * Format::kGroup, dots);
+  I32x16 corrections[T];
+  group_corrections<Format>(bytes, tokens, group, corrections);
+  const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    const F32x16 activation_scale = splat(tokens.scales[t][group]);
+    I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
+    if constexpr (!Format::kMinima) isum = sub(isum, corrections[t]);
+    y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
+    if constexpr (Format::kMinima) {
+      const F32x16 minimum_scale = load_scale<Format>(tile.scales, block, 1);
+      y[t] = fma(to_f32(corrections[t]), mul(minimum_scale, activation_scale), y[t]);
+    }
+  }
+}
+
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
-  for (uint64_t index = 0; index < tile.groups; ++index) {
-    const uint8_t *group = tile.group_bytes + index * Format::kGroupBytes;
-    if constexpr (Format::kSubBlocks == 0) prefetch(group, Format::kGroupBytes);
-    I32x16 dots[T];
-    dot_group<Format>(group, tokens, index * Format::kGroup, dots);
-    I32x16 corrections[T];
-    group_corrections<Format>(group, tokens, index, corrections);
-    const F32x16 weight_scale = load_scale<Format>(tile.scales, index, 0);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) {
-      const F32x16 activation_scale = splat(tokens.scales[t][index]);
-      I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
-      if constexpr (!Format::kMinima) isum = sub(isum, corrections[t]);
-      y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
-      if constexpr (Format::kMinima) {
-        const F32x16 minimum_scale = load_scale<Format>(tile.scales, index, 1);
-        y[t] = fma(to_f32(corrections[t]), mul(minimum_scale, activation_scale), y[t]);
-      }
+  for (uint64_t block = 0; block < tile.blocks; ++block) {
+    const uint8_t *bytes = tile.block_bytes + block * Format::kBlockBytes;
+    if constexpr (Format::kSubBlocks == 0) prefetch(bytes, Format::kBlockBytes);
+#pragma GCC unroll 4
+    for (int i = 0; i < Format::kGroups; ++i) {
+      multiply_group<Format>(tile, block, bytes + 64 * i * Format::kVectors, tokens, block * Format::kGroups + i, y);
     }
   }
   for (int t = 0; t < T; ++t) y[t] = canonical_nan(y[t]);
@@ -316,6 +328,7 @@ inline void store_lanes(float *to, F32x16 y, uint64_t first, uint64_t last) {
 struct CodesWork {
   const MatmulArgs &args;
   uint64_t columns;
+  uint64_t blocks;
   uint64_t groups;
   size_t scales_bytes;  // of a tile
   size_t tile_bytes;
@@ -323,7 +336,7 @@ struct CodesWork {
 
   TileView tile(uint64_t index) const {
     const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data) + index * tile_bytes;
-    return {.scales = data, .group_bytes = data + scales_bytes, .groups = groups};
+    return {.scales = data, .block_bytes = data + scales_bytes, .blocks = blocks};
   }
 
   template <int T>
@@ -366,14 +379,15 @@ template <CodeLayout kLayout>
 void multiply_codes(const MatmulArgs &args) {
   using Format = Codes<kLayout>;
   const uint64_t columns = args.matrix->columns;
-  const uint64_t groups = columns / Format::kGroup;
+  const uint64_t groups = columns / Format::kGroup, blocks = groups / Format::kGroups;
   constexpr size_t kScalesBytes = kLayout.scales() * kTileRows * kLayout.scale_bytes();
-  const size_t scales_bytes = (groups * kScalesBytes + 63) / 64 * 64;
+  const size_t scales_bytes = (blocks * kScalesBytes + 63) / 64 * 64;
   const CodesWork work = {.args = args,
                           .columns = columns,
+                          .blocks = blocks,
                           .groups = groups,
                           .scales_bytes = scales_bytes,
-                          .tile_bytes = scales_bytes + groups * Format::kGroupBytes,
+                          .tile_bytes = scales_bytes + blocks * Format::kBlockBytes,
                           .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;
   const uint32_t block = fitting > 0 ? fitting : kMaxTokens;

@@ -75,7 +75,7 @@ struct TileShape {
 
   TileShape(Format format, uint64_t columns)
       : layout(code_layout(format)), file_block_bytes(quant::traits(format).block_bytes) {
-    groups = columns / layout.activations.group;
+    groups = columns / layout.columns();
     scales_bytes = align_up(used_scales_bytes());
     integer_pairs = layout.integers() / 2;
     group_bytes = kTileRows * (integer_pairs * kIntegersBytes + layout.words() * kWordBytes);
@@ -193,7 +193,7 @@ void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> value
   std::byte block[kMaxBlockBytes];
   for (size_t group = 0; group < shape.groups; ++group) {
     gather_block(shape, tile, group, row % kTileRows, block);
-    form.decode(block, values.data() + group * shape.layout.activations.group);
+    form.decode(block, values.data() + group * shape.layout.columns());
   }
 }
 

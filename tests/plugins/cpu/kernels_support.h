@@ -195,16 +195,20 @@ inline QuantizedGroup expected_group(std::span<const float> x) {
   return group;
 }
 
-// sum of a weight's integer times the activation's, with the weights that the block has for these d and minimum.
-inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *block, uint16_t d, uint16_t minimum,
-                           const QuantizedGroup &group) {
+// Columns of activations that share a scale: K-quants' super-blocks, else 32.
+inline size_t activation_group(Format format) { return format >= Format::kQ2_K && format <= Format::kQ8_K ? 256 : 32; }
+
+// sum of a weight's integer times the activation's, over a group that begins at the block's weight `first`, with the
+// weights that the block has for these d and minimum.
+inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *block, size_t first, uint16_t d,
+                           uint16_t minimum, const QuantizedGroup &group) {
   std::vector<std::byte> changed(block, block + traits.block_bytes);
   set_d(traits.format, changed.data(), d);
   set_minimum(traits.format, changed.data(), minimum);
   std::vector<float> weights(traits.block_weights);
   traits.decode(changed.data(), weights.data(), weights.size());
   int64_t sum = 0;
-  for (size_t i = 0; i < weights.size(); ++i) sum += static_cast<int64_t>(weights[i]) * group.codes[i];
+  for (size_t i = 0; i < group.codes.size(); ++i) sum += static_cast<int64_t>(weights[first + i]) * group.codes[i];
   return sum;
 }
 
@@ -212,14 +216,17 @@ inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *b
 inline float expected_codes_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
   constexpr uint16_t kZero = 0, kOne = 0x3C00;
   float y = 0;
-  for (size_t first = 0; first < x.size(); first += traits.block_weights, row += traits.block_bytes) {
-    const QuantizedGroup group = expected_group(x.subspan(first, traits.block_weights));
-    const int64_t isum = integer_dot(traits, row, kOne, kZero, group);
-    y = std::fma(static_cast<float>(isum), get_d(traits.format, row) * group.scale, y);
+  const size_t columns = activation_group(traits.format);
+  for (size_t first = 0; first < x.size(); first += columns) {
+    const QuantizedGroup group = expected_group(x.subspan(first, columns));
+    const std::byte *block = row + first / traits.block_weights * traits.block_bytes;
+    const size_t in_block = first % traits.block_weights;
+    const int64_t isum = integer_dot(traits, block, in_block, kOne, kZero, group);
+    y = std::fma(static_cast<float>(isum), get_d(traits.format, block) * group.scale, y);
     if (const auto at = scale_places(traits.format).minimum) {
       uint16_t minimum;
-      std::memcpy(&minimum, row + *at, sizeof minimum);
-      const int64_t msum = integer_dot(traits, row, kZero, kOne, group);
+      std::memcpy(&minimum, block + *at, sizeof minimum);
+      const int64_t msum = integer_dot(traits, block, in_block, kZero, kOne, group);
       y = std::fma(static_cast<float>(msum), quant::half_to_float(minimum) * group.scale, y);
     }
   }

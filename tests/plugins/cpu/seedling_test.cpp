@@ -124,9 +124,7 @@ TEST_F(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
     }
   }
   EXPECT_LE(total_divergence / predictions, 1e-3);
-  // DESIGN asks for 99 % and lets the divergence rule where the bounds differ, as here: with activations in groups of
-  // 128 they agree in 98.7 %, all other predictions being close calls.
-  EXPECT_GE(agreements, predictions * 0.985);
+  EXPECT_GE(agreements, predictions * 0.99);
   RecordProperty("mean_divergence", std::to_string(total_divergence / predictions));
   RecordProperty("agreements", static_cast<int>(agreements));
 }

@@ -105,6 +105,12 @@ bonsai_status synchronize(bonsai_device *device, bonsai_error *error) {
   return cpu().synchronize(inner(device), error);
 }
 
+bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsai_profile *profile,
+                      bonsai_error *error) {
+  if (has_fault(device, "measures without being asked") && action == BONSAI_PROFILE_STOP) action = BONSAI_PROFILE_READ;
+  return cpu().profile(inner(device), action, profile, error);
+}
+
 // -------- Weights
 
 bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
@@ -471,6 +477,7 @@ bonsai_backend_api make_table() {
   table.kv_import = kv_import;
   table.device_status = device_status;
   table.synchronize = synchronize;
+  table.profile = profile;
   return table;
 }
 

@@ -36,6 +36,7 @@ constexpr Fault kFaults[] = {
     {"does not free weights", "lifetime.leaks", "everything is freed, but device_status says"},
     {"leaks when it is opened", "lifetime.leaks", "the process grew by"},
     {"takes more memory than it says", "lifetime.session-memory", "but session_memory said"},
+    {"measures without being asked", "profile", "after BONSAI_PROFILE_STOP"},
     {"rotates too far", "layer.biases", "relative error"},
     {"rotates too far", "forward.batches", "relative error"},
     {"runs the last layer twice", "layers.batches", "relative error"},

@@ -8,6 +8,7 @@
 #include "tools/plugin-check/layer_checks.h"
 #include "tools/plugin-check/lifetime_checks.h"
 #include "tools/plugin-check/output_checks.h"
+#include "tools/plugin-check/profile_checks.h"
 #include "tools/plugin-check/session_argument_checks.h"
 
 namespace bonsai::check {
@@ -23,6 +24,7 @@ std::vector<Check> all_checks() {
   add_output_checks(checks);
   add_determinism_checks(checks);
   add_lifetime_checks(checks);
+  add_profile_checks(checks);
   return checks;
 }
 

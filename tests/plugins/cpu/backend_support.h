@@ -13,6 +13,7 @@
 
 #include "core/model/weights.h"
 #include "tests/model/tiny_model.h"
+#include "tools/plugin-check/batch.h"
 
 namespace bonsai::test {
 
@@ -86,46 +87,8 @@ class UploadedModel {
 // A small configuration: 16 blocks of 16, up to 64 tokens, 4 sequences, 64 outputs.
 bonsai_session_config small_config();
 
-// A bonsai_batch and the memory behind it.
-struct TestBatch {
-  std::vector<int32_t> tokens;
-  std::vector<float> hidden;
-  std::vector<uint32_t> positions;
-  std::vector<uint32_t> sequences;
-  std::vector<std::vector<uint32_t>> block_table;
-
-  void add(int32_t token, uint32_t position, uint32_t sequence = 0);
-  bonsai_batch view();  // valid until the next change
-
- private:
-  std::vector<uint32_t> flat_table_;
-};
-
-// The outputs of a batch, with the memory that results go to.
-class TestOutputs {
- public:
-  explicit TestOutputs(uint32_t vocab, uint32_t hidden) : vocab_(vocab), hidden_(hidden) {}
-  bonsai_output &logits(uint32_t token);
-  bonsai_output &argmax(uint32_t token);
-  bonsai_output &top(uint32_t token, uint32_t k, std::vector<int32_t> ids = {});
-  bonsai_output &hidden_state(uint32_t token);
-
-  struct Result {
-    std::vector<float> logits, top_logits, id_logits, hidden;
-    std::vector<int32_t> top_ids, ids;
-    float log_sum_exp = 0;
-  };
-  const Result &operator[](size_t i) const { return results_[i]; }
-  const bonsai_output *const *data() const { return pointers_.data(); }
-  uint32_t size() const { return static_cast<uint32_t>(pointers_.size()); }
-
- private:
-  bonsai_output &add(bonsai_output_kind kind, uint32_t token);
-  uint32_t vocab_, hidden_;
-  std::deque<bonsai_output> outputs_;
-  std::deque<Result> results_;
-  std::vector<const bonsai_output *> pointers_;
-};
+using TestBatch = check::Batch;
+using TestOutputs = check::Outputs;
 
 class OpenSession {
  public:

@@ -21,6 +21,8 @@ namespace {
 constexpr double kWidth = 900, kHeight = 600;
 constexpr double kLeft = 110, kRight = 870, kTop = 90, kBottom = 530;  // of the plot
 constexpr double kFontSize = 14;
+constexpr std::string_view kBold = R"(stroke="#1f5fa8" stroke-width="2.5")";
+constexpr std::string_view kDashed = R"(stroke="#1f5fa8" stroke-dasharray="6 4")";
 
 // "1 G", "100 M", "0.1": a power of ten with the SI prefix that leaves 1 to 3 digits.
 std::string power_of_ten(int exponent) {
@@ -79,18 +81,24 @@ class Picture {
  public:
   explicit Picture(const Roofline &roofline) : roofline_(roofline) {
     const auto &points = roofline.points;
-    const auto [left, right] = std::minmax_element(points.begin(), points.end(), [](const auto &a, const auto &b) {
-      return a.operations_per_byte < b.operations_per_byte;
-    });
-    x_ = make_axis(left->operations_per_byte, right->operations_per_byte, kLeft, kRight);
-    double least = points.front().operations_per_second, most = least;
+    double left = points.front().operations_per_byte, right = left;
+    double low = points.front().operations_per_second, high = low;
     for (const Roofline::Point &point : points) {
-      least = std::min(least, point.operations_per_second);
-      most = std::max(most, point.operations_per_second);
+      left = std::min(left, point.operations_per_byte);
+      right = std::max(right, point.operations_per_byte);
+      low = std::min(low, point.operations_per_second);
+      high = std::max(high, point.operations_per_second);
     }
-    for (const Roofline::Roof &roof : roofline.roofs)
-      most = std::max(most, roof.bytes_per_second * left->operations_per_byte);
-    y_ = make_axis(least, most, kBottom, kTop);
+    for (const Roofline::Roof &roof : roofline.roofs) high = std::max(high, roof.bytes_per_second * left);
+    for (const Roofline::Ceiling &ceiling : roofline.ceilings) {
+      low = std::min(low, ceiling.operations_per_second);
+      high = std::max(high, ceiling.operations_per_second);
+      if (roofline.roofs.empty()) continue;
+      left = std::min(left, ridge(ceiling));
+      right = std::max(right, ridge(ceiling));
+    }
+    x_ = make_axis(left, right, kLeft, kRight);
+    y_ = make_axis(low, high, kBottom, kTop);
   }
 
   std::string draw() {
@@ -104,6 +112,7 @@ class Picture {
     text(kLeft, 62, "start", roofline_.subtitle, R"( fill="#555555")");
     draw_grid();
     for (size_t i = 0; i < roofline_.roofs.size(); ++i) draw_roof(roofline_.roofs[i], i);
+    for (size_t i = 0; i < roofline_.ceilings.size(); ++i) draw_ceiling(roofline_.ceilings[i], i);
     for (size_t i = 0; i < roofline_.points.size(); ++i) draw_point(roofline_.points[i], i);
     add("</svg>");
     return std::move(svg_);
@@ -143,21 +152,42 @@ class Picture {
     text(34, middle, "middle", "operations per second", fmt::format(R"svg( transform="rotate(-90 34 {})")svg", middle));
   }
 
-  // From where it enters the plot, on the left or from below, to where it leaves, on the right or above.
+  // Where the first roof meets a ceiling, in operations per byte.
+  double ridge(const Roofline::Ceiling &ceiling) const {
+    return ceiling.operations_per_second / roofline_.roofs.front().bytes_per_second;
+  }
+
+  // What the first roof ends at; the others, which no ceiling belongs to, leave the plot.
+  double top_of_roof(size_t index) const {
+    if (index > 0 || roofline_.ceilings.empty()) return y_.most();
+    double highest = 0;
+    for (const Roofline::Ceiling &ceiling : roofline_.ceilings)
+      highest = std::max(highest, ceiling.operations_per_second);
+    return highest;
+  }
+
+  // From where it enters the plot, on the left or from below, to where it ends or leaves, on the right or above.
   void draw_roof(const Roofline::Roof &roof, size_t index) {
     const double begin = std::max(x_.least(), y_.least() / roof.bytes_per_second);
-    const double end = std::min(x_.most(), y_.most() / roof.bytes_per_second);
+    const double end = std::min(x_.most(), top_of_roof(index) / roof.bytes_per_second);
     if (begin >= end) return;
     const double x1 = x_.at(begin), y1 = y_.at(begin * roof.bytes_per_second);
     const double x2 = x_.at(end), y2 = y_.at(end * roof.bytes_per_second);
-    line(x1, y1, x2, y2,
-         index == 0 ? R"(stroke="#1f5fa8" stroke-width="2.5")" : R"(stroke="#1f5fa8" stroke-dasharray="6 4")");
+    line(x1, y1, x2, y2, index == 0 ? kBold : kDashed);
     const double x = x1 + 0.97 * (x2 - x1), y = y1 + 0.97 * (y2 - y1);
     const double degrees = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
     add(R"svg(<g transform="translate({:.1f} {:.1f}) rotate({:.1f})">)svg", x, y, degrees);
     text(0, is_highest(roofline_.roofs, &Roofline::Roof::bytes_per_second, roof) ? -8 : 18, "end", roof.label,
          R"( fill="#1f5fa8")");
     add("</g>");
+  }
+
+  // From the first roof, or from the left where there is none, to the right.
+  void draw_ceiling(const Roofline::Ceiling &ceiling, size_t index) {
+    const double y = y_.at(ceiling.operations_per_second);
+    line(roofline_.roofs.empty() ? kLeft : x_.at(ridge(ceiling)), y, kRight, y, index == 0 ? kBold : kDashed);
+    const bool above = is_highest(roofline_.ceilings, &Roofline::Ceiling::operations_per_second, ceiling);
+    text(kRight - 8, above ? y - 8 : y + 18, "end", ceiling.label, R"( fill="#1f5fa8")");
   }
 
   // The label is beside the point, on the side that has more room; below it, but for the highest point's.

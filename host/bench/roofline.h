@@ -21,6 +21,14 @@ struct Roofline {
   };
   std::vector<Roof> roofs;
 
+  // A horizontal line: performance that the arithmetic units allow. Ceilings belong to the first roof: they begin at
+  // its slope, and it ends at the highest.
+  struct Ceiling {
+    std::string label;
+    double operations_per_second;
+  };
+  std::vector<Ceiling> ceilings;
+
   struct Point {
     std::string label;
     double operations_per_byte;
@@ -30,7 +38,8 @@ struct Roofline {
 };
 
 // The picture as one SVG document that needs nothing else: both axes logarithmic, over whole decades that hold every
-// point. Precondition: all numbers are finite and greater than 0; at least one roof and one point.
+// point and every ceiling with its beginning. The first roof and the first ceiling are drawn bold. Precondition: all
+// numbers are finite and greater than 0; at least one point.
 std::string to_svg(const Roofline &roofline);
 
 // Writes PATH.part-PID and renames it, so that a reader sees all of it or nothing. Errors name the path and the cause.

@@ -5,19 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <barrier>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
+
+#include "host/bench/passes.h"
 
 namespace bonsai::bench {
 namespace {
@@ -57,50 +57,6 @@ uint64_t sum(std::span<const uint64_t> words) {
   return total;
 }
 
-// All threads pass through the same barriers; the first is the caller, which takes the time.
-class Measurement {
- public:
-  Measurement(std::span<uint64_t> words, int threads, int passes)
-      : words_(words), threads_(static_cast<size_t>(threads)), passes_(passes), sums_(threads_), barrier_(threads) {}
-
-  // Seconds of the fastest pass.
-  double run() {
-    std::vector<std::jthread> others;
-    for (size_t thread = 1; thread < threads_; ++thread) others.emplace_back([this, thread] { work(thread); });
-    work(0);
-    return fastest_;
-  }
-
-  // What every thread's last pass added up to: as many as there are words.
-  uint64_t total() const {
-    uint64_t total = 0;
-    for (const uint64_t sum : sums_) total += sum;
-    return total;
-  }
-
- private:
-  void work(size_t thread) {
-    const size_t share = words_.size() / threads_;
-    const std::span<uint64_t> mine = words_.subspan(thread * share, share);
-    std::fill(mine.begin(), mine.end(), uint64_t{1});
-    for (int pass = 0; pass < passes_; ++pass) {
-      barrier_.arrive_and_wait();
-      const auto start = std::chrono::steady_clock::now();
-      sums_[thread] = sum(mine);
-      barrier_.arrive_and_wait();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      if (thread == 0) fastest_ = pass == 0 ? taken.count() : std::min(fastest_, taken.count());
-    }
-  }
-
-  std::span<uint64_t> words_;
-  size_t threads_;
-  int passes_;
-  std::vector<uint64_t> sums_;
-  std::barrier<> barrier_;
-  double fastest_ = 0;
-};
-
 std::string first_word(const std::filesystem::path &path) {
   std::ifstream file(path);
   std::string word;
@@ -114,7 +70,35 @@ uint64_t number(std::string_view text) {
   return value;
 }
 
-// The last-level caches of all processors, each counted once: those that list the same processors are one.
+// The number behind a key in a file of "key value" lines; nullopt if there is none.
+std::optional<uint64_t> field(const char *path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string word, value; file >> word >> value; file.ignore(256, '\n'))
+    if (word == key) return number(value);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes) {
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t multiple = page * static_cast<uint64_t>(threads);
+  const auto pages = Pages::map((bytes + multiple - 1) / multiple * multiple);
+  if (!pages) return tl::unexpected(pages.error());
+  const std::span<uint64_t> words = pages->words();
+  const size_t share = words.size() / static_cast<size_t>(threads);
+  const auto piece = [&](size_t thread) { return words.subspan(thread * share, share); };
+  std::vector<uint64_t> sums(static_cast<size_t>(threads));
+  const double seconds = fastest_pass(
+      threads, passes, [&](size_t thread) { std::ranges::fill(piece(thread), uint64_t{1}); },
+      [&](size_t thread) { sums[thread] = sum(piece(thread)); });
+  const uint64_t total = std::accumulate(sums.begin(), sums.end(), uint64_t{0});
+  if (total != words.size())
+    return fail("the memory does not hold what was written to it: {} words sum up to {}", words.size(), total);
+  const uint64_t read = words.size_bytes();
+  return StreamSpeed{.bytes_per_second = static_cast<double>(read) / seconds, .bytes = read, .threads = threads};
+}
+
 uint64_t last_level_cache_bytes() {
   struct Cache {
     uint64_t level = 0, bytes = 0;
@@ -139,30 +123,6 @@ uint64_t last_level_cache_bytes() {
   uint64_t bytes = 0;
   for (const auto &[shared_by, cache] : last) bytes += cache.bytes;
   return bytes;
-}
-
-// The number behind a key in a file of "key value" lines; nullopt if there is none.
-std::optional<uint64_t> field(const char *path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string word, value; file >> word >> value; file.ignore(256, '\n'))
-    if (word == key) return number(value);
-  return std::nullopt;
-}
-
-}  // namespace
-
-Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes) {
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t multiple = page * static_cast<uint64_t>(threads);
-  const auto pages = Pages::map((bytes + multiple - 1) / multiple * multiple);
-  if (!pages) return tl::unexpected(pages.error());
-  Measurement measurement(pages->words(), threads, passes);
-  const double seconds = measurement.run();
-  if (measurement.total() != pages->words().size())
-    return fail("the memory does not hold what was written to it: {} words sum up to {}", pages->words().size(),
-                measurement.total());
-  const uint64_t read = pages->words().size_bytes();
-  return StreamSpeed{.bytes_per_second = static_cast<double>(read) / seconds, .bytes = read, .threads = threads};
 }
 
 uint64_t stream_bytes() { return std::max(uint64_t{1} << 30, 4 * last_level_cache_bytes()); }

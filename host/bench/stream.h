@@ -19,6 +19,10 @@ struct StreamSpeed {
 // Error: the memory cannot be had.
 Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes = 5);
 
+// The last-level caches of all processors together, each counted once: those that list the same processors are one. 0
+// where the system does not say.
+uint64_t last_level_cache_bytes();
+
 // Memory that no cache can help with: 1 GiB, or four times all last-level caches together if that is more.
 uint64_t stream_bytes();
 

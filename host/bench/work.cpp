@@ -37,15 +37,11 @@ uint64_t embedding_row_bytes(const model::Model &model) {
   return model.tied ? 0 : model.token_embd->data.size() / model.token_embd->rows();
 }
 
-// Of one token in all layers, attention aside.
-uint64_t layer_operations(const model::Model &model) {
-  uint64_t weights = 0;
-  for (const model::LayerWeights &layer : model.layers)
-    for (const gguf::Tensor *matrix : matrices(layer)) weights += matrix->rows() * matrix->columns();
-  return 2 * weights;
+// A multiplication and an addition for each weight and token.
+void add_products(MatrixWork &work, const gguf::Tensor &matrix, uint64_t n_tokens) {
+  const uint64_t operations = 2 * matrix.rows() * matrix.columns() * n_tokens;
+  (arithmetic_of(matrix.format) == Arithmetic::kFma ? work.fma : work.int8) += operations;
 }
-
-uint64_t head_operations(const model::Model &model) { return 2 * model.head->rows() * model.head->columns(); }
 
 // Of one query token with one position in all layers: q K^T and the sum over V.
 uint64_t attention_operations(const model::Config &shape) {
@@ -80,15 +76,42 @@ uint64_t kv_bytes_per_position(const model::Config &shape, KvType kv) {
   return 2 * head * shape.kv_heads * shape.layers;
 }
 
+Arithmetic arithmetic_of(quant::Format format) {
+  switch (format) {
+    case quant::Format::kF32:
+    case quant::Format::kF16:
+    case quant::Format::kBF16:
+    case quant::Format::kF8_E4M3:
+    case quant::Format::kF8_E5M2:
+      return Arithmetic::kFma;
+    default:
+      return Arithmetic::kInt8;
+  }
+}
+
+double peak_of(const MatrixWork &work, double int8_per_second, double fma_per_second) {
+  const double seconds =
+      static_cast<double>(work.int8) / int8_per_second + static_cast<double>(work.fma) / fma_per_second;
+  return static_cast<double>(work.operations()) / seconds;
+}
+
+MatrixWork prefill_matrix_work(const model::Model &model, uint32_t n_tokens) {
+  MatrixWork work;
+  for (const model::LayerWeights &layer : model.layers)
+    for (const gguf::Tensor *matrix : matrices(layer)) add_products(work, *matrix, n_tokens);
+  add_products(work, *model.head, 1);
+  return work;
+}
+
 Work decode_work(const model::Model &model, KvType kv, uint32_t depth, uint32_t n_tokens) {
   const uint64_t positions = positions_attended(depth, n_tokens);
-  return {.operations = n_tokens * (layer_operations(model) + head_operations(model)) +
-                        positions * attention_operations(model.config),
+  return {.operations =
+              n_tokens * prefill_matrix_work(model, 1).operations() + positions * attention_operations(model.config),
           .bytes = n_tokens * weight_bytes_per_token(model) + positions * kv_bytes_per_position(model.config, kv)};
 }
 
 Work prefill_work(const model::Model &model, KvType kv, uint32_t n_tokens) {
-  return {.operations = n_tokens * layer_operations(model) + head_operations(model) +
+  return {.operations = prefill_matrix_work(model, n_tokens).operations() +
                         positions_attended(0, n_tokens) * attention_operations(model.config),
           .bytes = layer_bytes(model) + head_bytes(model) + n_tokens * embedding_row_bytes(model) +
                    n_tokens * kv_bytes_per_position(model.config, kv)};

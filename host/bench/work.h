@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "core/model/weights.h"
+#include "core/quant/format.h"
+#include "host/bench/peak.h"
 
 namespace bonsai::bench {
 
@@ -27,5 +29,22 @@ Work decode_work(const model::Model &model, KvType kv, uint32_t depth, uint32_t 
 // A prompt of `n_tokens` on an empty cache, with logits for the last only. Bytes are the least that suffice, however
 // many batches it takes: weights and positions once.
 Work prefill_work(const model::Model &model, KvType kv, uint32_t n_tokens);
+
+// How weights of a format are multiplied: integer codes with 8-bit activations, floats with floats.
+Arithmetic arithmetic_of(quant::Format format);
+
+// Operations of matrix products alone, by the arithmetic of each matrix's format.
+struct MatrixWork {
+  uint64_t int8 = 0;
+  uint64_t fma = 0;
+
+  uint64_t operations() const { return int8 + fma; }
+};
+
+// Operations per second where each takes the time that its own peak allows. Precondition: some work, peaks above 0.
+double peak_of(const MatrixWork &work, double int8_per_second, double fma_per_second);
+
+// Those of the same prompt: every layer's matrices for each token, the head for the last.
+MatrixWork prefill_matrix_work(const model::Model &model, uint32_t n_tokens);
 
 }  // namespace bonsai::bench

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/model/tiny_model.h"
 
 namespace bonsai::bench {
@@ -76,6 +78,40 @@ TEST(PrefillWork, ReadsWeightsAndPositionsOnceAndComputesOneRowOfLogits) {
   EXPECT_EQ(prefill_work(model, KvType::kF16, 100).operations, 100 * layers + head + 100 * 101 / 2 * position);
   EXPECT_EQ(prefill_work(model, KvType::kF16, 1).operations, decode_work(model, KvType::kF16, 0, 1).operations);
   EXPECT_EQ(prefill_work(model, KvType::kF16, 1).bytes, decode_work(model, KvType::kF16, 0, 1).bytes);
+}
+
+TEST(MatrixWork, OfIntegerCodesIsInt8AndTheHeadCountsOnce) {
+  const model::Model model = load({});
+  const MatrixWork work = prefill_matrix_work(model, 100);
+  EXPECT_EQ(work.int8, 100 * 2 * 2 * kLayerRows * 128 + 2 * kVocab * 128);
+  EXPECT_EQ(work.fma, 0u);
+  EXPECT_EQ(work.operations(), work.int8);
+}
+
+TEST(MatrixWork, GoesByEachMatrixsFormat) {
+  TinyModel description;
+  description.formats = {{"ffn_down", Format::kF16},
+                         {"attn_k", Format::kF8_E4M3},
+                         {"attn_v", Format::kQ8_0},
+                         {"token_embd", Format::kF32}};
+  const MatrixWork work = prefill_matrix_work(load(description), 10);
+  const uint64_t down_rows = 256, k_rows = 64;
+  EXPECT_EQ(work.fma, 10 * 2 * 2 * (down_rows + k_rows) * 128 + 2 * kVocab * 128);
+  EXPECT_EQ(work.int8, 10 * 2 * 2 * (kLayerRows - down_rows - k_rows) * 128);
+}
+
+TEST(MatrixWork, EveryFormatIsEitherIntegerCodesOrFloats) {
+  const std::set<Format> floats = {Format::kF32, Format::kF16, Format::kBF16, Format::kF8_E4M3, Format::kF8_E5M2};
+  for (const quant::FormatTraits &traits : quant::formats())
+    EXPECT_EQ(arithmetic_of(traits.format), floats.count(traits.format) ? Arithmetic::kFma : Arithmetic::kInt8)
+        << traits.name;
+}
+
+// 300 operations at 100 a second and 100 at 50 take 5 seconds.
+TEST(PeakOf, AMixGivesEachOperationItsOwnTime) {
+  EXPECT_DOUBLE_EQ(peak_of({.int8 = 300, .fma = 100}, 100, 50), 80);
+  EXPECT_DOUBLE_EQ(peak_of({.int8 = 300, .fma = 0}, 100, 50), 100);
+  EXPECT_DOUBLE_EQ(peak_of({.int8 = 0, .fma = 7}, 100, 50), 50);
 }
 
 }  // namespace

@@ -1,16 +1,12 @@
-// `bonsai bench`: how fast a model runs here, and how close that is to what the machine's memory allows.
+// `bonsai bench`: how fast a model runs here, and how close that is to what the machine allows.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "host/bench/measure.h"
-#include "host/bench/roofline.h"
-#include "host/bench/stream.h"
-#include "host/bench/work.h"
+#include "host/cli/bench_findings.h"
 #include "host/cli/command.h"
 #include "host/cli/model_options.h"
 #include "host/cli/progress.h"
@@ -19,28 +15,33 @@
 namespace bonsai::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr uint64_t kLeastStreamBytes = 4096;
 
 Options bench_options() {
   Options options(
       "bench", "[-m FILE] [-p N] [-n N] [-d DEPTH] [-t THREADS] [-r N] [OPTIONS]",
-      "Measures tokens per second, after an untimed repetition, and what decoding does with the memory:\n"
-      "the bytes that a token reads (of the file: layers, norms, head, one row of the embedding; and the\n"
-      "keys and values of the positions before it, on average), what that makes per second, and the share\n"
-      "of what as many threads of this machine can read, measured in the same run: the fastest of 5\n"
-      "passes over 1 GiB, or over 4 times the last-level cache if that is more.\n"
-      "JSON: {\"prefill\": {\"tokens_per_second\", \"stddev\"}, \"decode\": {\"tokens_per_second\", \"stddev\",\n"
-      "\"bytes_per_token\", \"bandwidth\", \"bandwidth_share\"}, \"stream_bandwidth\", \"backend\", \"kernel\",\n"
-      "\"threads\"}; bandwidths in bytes per second. --profile adds \"profile\": {\"prefill\", \"decode\": each\n"
-      "{\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
+      "Measures tokens per second, after an untimed repetition, and holds them against this machine's limits,\n"
+      "measured in the same run with as many threads.\n"
+      "Decoding against the memory: the bytes that a token reads (of the file: layers, norms, head, one row\n"
+      "of the embedding; and the keys and values of the positions before it, on average), what that makes\n"
+      "per second, and the share of streaming: the fastest of 5 passes over 1 GiB, or over 4 times the\n"
+      "last-level cache if that is more.\n"
+      "Prompts against the arithmetic units: the operations of matrix products per second (a multiplication\n"
+      "and an addition for each weight of the layers and token, and for the head's once), and the share of\n"
+      "the peak: int8 dot products, or fused multiply-adds for F32, F16, BF16 and FP8, from registers.\n"
+      "Limits and shares are left out, null in JSON, where the backend names no threads of this machine.\n"
+      "JSON: {\"prefill\": {\"tokens_per_second\", \"stddev\", \"operations_per_second\", \"peak_share\", \"peak\":\n"
+      "{\"operations_per_second\", \"threads\", \"int8\", \"fma\": each {\"operations_per_second\", \"one_thread\",\n"
+      "\"instructions\"}}}, \"decode\": {\"tokens_per_second\", \"stddev\", \"bytes_per_token\", \"bandwidth\",\n"
+      "\"bandwidth_share\"}, \"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per\n"
+      "second. --profile adds \"profile\": {\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\",\n"
+      "\"seconds\", \"calls\", \"bytes\"}]}}.");
   add_engine_options(options);
   options.value("prompt,p", "N", "tokens of the prompt (128)");
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
   options.value("repetitions,r", "N", "times that each is measured (3)");
-  options.value("report", "FILE.svg", "draw operations and bytes per second against what the memory allows");
+  options.value("report", "FILE.svg", "draw operations and bytes per second against what the machine allows");
   options.flag("profile", "show where the time goes, in one more repetition: the backend's phases and the host's");
   options.value("stream-bytes", "N", "measure the memory over N bytes instead; what a cache holds is read faster");
   return options;
@@ -69,12 +70,6 @@ EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan 
   if (options.context == 0) options.context = needed;
   return options;
 }
-
-// What ran, and on what.
-struct Setting {
-  std::string model, backend, version, device, kernel;
-  uint32_t threads = 0;  // 0: the backend does not say
-};
 
 // After the measurement: a backend that failed in between has left it to the CPU.
 Setting describe(const Engine &engine, const std::string &path) {
@@ -109,23 +104,26 @@ bench::StreamSpeed stream(uint32_t threads, uint64_t bytes) {
 
 uint32_t all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-// All that was measured.
-struct Findings {
-  bench::Plan plan;
-  Setting setting;
-  bench::Rates rates;
-  struct Profiles {
-    bench::Profile prefill, decode;
-  };
-  std::optional<Profiles> profiles;             // if asked for
-  bench::Work prefill, decode;                  // of one repetition
-  uint64_t weight_bytes = 0;                    // of one token
-  bench::StreamSpeed stream, stream_all_cores;  // equal where the backend uses all cores, or does not say
+Streams measure_streams(uint32_t threads, uint64_t bytes) {
+  const bench::StreamSpeed all = stream(all_cores(), bytes);
+  return {.own = threads == all_cores() ? all : stream(threads, bytes), .all_cores = all};
+}
 
-  uint64_t bytes_per_token() const { return decode.bytes / plan.decode_tokens; }
-  double bandwidth() const { return static_cast<double>(bytes_per_token()) * rates.decode.tokens_per_second; }
-  double bandwidth_share() const { return bandwidth() / stream.bytes_per_second; }
-};
+std::optional<Peaks::Peak> measure_peak(bench::Arithmetic arithmetic, uint32_t threads) {
+  const auto one_thread = bench::measure_peak(arithmetic, 1);
+  const auto own = threads == 1 ? one_thread : bench::measure_peak(arithmetic, static_cast<int>(threads));
+  if (!own || !one_thread) return std::nullopt;
+  return Peaks::Peak{.own = *own, .one_thread = *one_thread};
+}
+
+// More threads than cores compute no faster; they would only be measured worse.
+std::optional<Peaks> measure_peaks(uint32_t threads) {
+  const uint32_t at_once = std::min(threads, all_cores());
+  const auto int8 = measure_peak(bench::Arithmetic::kInt8, at_once);
+  const auto fma = measure_peak(bench::Arithmetic::kFma, at_once);
+  if (!int8 || !fma) return std::nullopt;
+  return Peaks{.int8 = *int8, .fma = *fma};
+}
 
 void run(const Engine &engine, bool with_profiles, Findings &findings) {
   const bench::Plan &plan = findings.plan;
@@ -159,115 +157,12 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   findings.weight_bytes = bench::weight_bytes_per_token(model);
   findings.prefill = bench::prefill_work(model, options.kv, plan.prompt_tokens);
   findings.decode = bench::decode_work(model, options.kv, plan.depth, plan.decode_tokens);
-
-  const uint64_t bytes = bytes_to_stream(arguments, terminal);
-  const uint32_t threads = findings.setting.threads;
-  findings.stream_all_cores = stream(all_cores(), bytes);
-  findings.stream = threads == 0 || threads == all_cores() ? findings.stream_all_cores : stream(threads, bytes);
+  findings.prefill_products = bench::prefill_matrix_work(model, plan.prompt_tokens);
+  if (const uint32_t threads = findings.setting.threads; threads > 0) {
+    findings.streams = measure_streams(threads, bytes_to_stream(arguments, terminal));
+    findings.peaks = measure_peaks(threads);
+  }
   return findings;
-}
-
-Json to_json(const bench::Rate &rate) {
-  return {{"tokens_per_second", rate.tokens_per_second}, {"stddev", rate.stddev}};
-}
-
-Json to_json(const bench::Profile &profile) {
-  Json phases = Json::array();
-  for (const ProfilePhase &phase : profile.phases)
-    phases.push_back(
-        {{"name", phase.name}, {"seconds", phase.seconds}, {"calls", phase.calls}, {"bytes", phase.bytes}});
-  return {{"seconds", profile.seconds}, {"phases", phases}};
-}
-
-Json to_json(const Findings &findings) {
-  Json decode = to_json(findings.rates.decode);
-  decode["bytes_per_token"] = findings.bytes_per_token();
-  decode["bandwidth"] = findings.bandwidth();
-  decode["bandwidth_share"] = findings.bandwidth_share();
-  Json json = {{"prefill", to_json(findings.rates.prefill)},
-               {"decode", decode},
-               {"stream_bandwidth", findings.stream.bytes_per_second},
-               {"backend", findings.setting.backend},
-               {"kernel", findings.setting.kernel},
-               {"threads", findings.setting.threads}};
-  if (findings.profiles)
-    json["profile"] = {{"prefill", to_json(findings.profiles->prefill)},
-                       {"decode", to_json(findings.profiles->decode)}};
-  return json;
-}
-
-std::string to_text(const bench::Rate &rate) {
-  return fmt::format("{:.2f} ± {:.2f} tokens/s", rate.tokens_per_second, rate.stddev);
-}
-
-std::string thread_count(uint32_t threads) { return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s"); }
-
-std::string to_text(const bench::StreamSpeed &stream) {
-  return fmt::format("{:.2f} GB/s with {} over {}", stream.bytes_per_second / 1e9,
-                     thread_count(static_cast<uint32_t>(stream.threads)), format_bytes(stream.bytes));
-}
-
-// "cpu 0.1.0, kernel avx2, 2 threads, AMD EPYC 7B13".
-std::string to_text(const Setting &setting) {
-  return fmt::format("{} {}{}{}, {}", setting.backend, setting.version,
-                     setting.kernel.empty() ? "" : ", kernel " + setting.kernel,
-                     setting.threads == 0 ? "" : ", " + thread_count(setting.threads), setting.device);
-}
-
-std::string to_text(const bench::Profile &profile) {
-  std::string text = fmt::format("{:>10.3f} ms   share    calls  read at\n", 1e3 * profile.seconds);
-  for (const ProfilePhase &phase : profile.phases) {
-    text += fmt::format("  {:<9}{:>10.3f} ms  {:>4.1f} %", phase.name, 1e3 * phase.seconds,
-                        100 * phase.seconds / profile.seconds);
-    if (phase.calls > 0) text += fmt::format("  {:>7}", phase.calls);
-    if (phase.bytes > 0) text += fmt::format("  {:.2f} GB/s", static_cast<double>(phase.bytes) / phase.seconds / 1e9);
-    text += '\n';
-  }
-  return text;
-}
-
-std::string to_text(const Findings &findings) {
-  const bench::Plan &plan = findings.plan;
-  std::string text = fmt::format("model      {}\nbackend    {}\n", findings.setting.model, to_text(findings.setting));
-  text += fmt::format("prefill    {}, {} tokens\n", to_text(findings.rates.prefill), plan.prompt_tokens);
-  text += fmt::format("decode     {}, {} tokens behind {}\n", to_text(findings.rates.decode), plan.decode_tokens,
-                      plan.depth);
-  text += fmt::format("per token  {} read: {} of weights, {} of keys and values\n",
-                      format_bytes(findings.bytes_per_token()), format_bytes(findings.weight_bytes),
-                      format_bytes(findings.bytes_per_token() - findings.weight_bytes));
-  text += fmt::format("bandwidth  {:.2f} GB/s, {:.1f} % of streaming\n", findings.bandwidth() / 1e9,
-                      100 * findings.bandwidth_share());
-  text += fmt::format("streaming  {}\n", to_text(findings.stream));
-  if (findings.stream.threads != findings.stream_all_cores.threads)
-    text += fmt::format("           {}\n", to_text(findings.stream_all_cores));
-  if (findings.profiles) {
-    text += fmt::format("\nprefill    {}", to_text(findings.profiles->prefill));
-    text += fmt::format("\ndecode     {}", to_text(findings.profiles->decode));
-  }
-  return text;
-}
-
-bench::Roofline::Point to_point(std::string label, const bench::Work &work, uint32_t n_tokens,
-                                const bench::Rate &rate) {
-  const auto operations = static_cast<double>(work.operations);
-  return {.label = fmt::format("{}, {:.1f} tokens/s", label, rate.tokens_per_second),
-          .operations_per_byte = operations / static_cast<double>(work.bytes),
-          .operations_per_second = operations / n_tokens * rate.tokens_per_second};
-}
-
-bench::Roofline to_roofline(const Findings &findings) {
-  const bench::Plan &plan = findings.plan;
-  bench::Roofline roofline;
-  roofline.title = findings.setting.model;
-  roofline.subtitle = to_text(findings.setting);
-  roofline.roofs.push_back({to_text(findings.stream), findings.stream.bytes_per_second});
-  if (findings.stream.threads != findings.stream_all_cores.threads)
-    roofline.roofs.push_back({to_text(findings.stream_all_cores), findings.stream_all_cores.bytes_per_second});
-  roofline.points.push_back(to_point(fmt::format("decoding behind {} tokens", plan.depth), findings.decode,
-                                     plan.decode_tokens, findings.rates.decode));
-  roofline.points.push_back(to_point(fmt::format("prompt of {} tokens", plan.prompt_tokens), findings.prefill,
-                                     plan.prompt_tokens, findings.rates.prefill));
-  return roofline;
 }
 
 void write_report(const std::string &path, const Findings &findings) {

@@ -2,8 +2,11 @@
 // none.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "host/bench/work.h"
 #include "tests/cli/program.h"
 
 namespace bonsai::cli {
@@ -19,9 +22,10 @@ std::vector<std::string> keys(const ordered_json &json) {
 using Keys = std::vector<std::string>;
 
 // A measurement of a moment.
-Outcome run_bench(const std::vector<std::string> &more) {
-  std::vector<std::string> arguments = {"bench",     "-m",  seedling(),       "-p",   "8", "-n", "4", "-r", "2",
-                                        "--backend", "cpu", "--stream-bytes", "65536"};
+Outcome run_bench(const std::vector<std::string> &more, const std::string &backend = "cpu") {
+  std::vector<std::string> arguments = {
+      "bench", "-m", seedling(),       "-p",    "8",         "-n",    "4",
+      "-r",    "2",  "--stream-bytes", "65536", "--backend", backend, "--backend-strict"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_program(arguments);
 }
@@ -31,7 +35,11 @@ TEST(Bench, JsonHasExactlyTheKeysOfTheContract) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const ordered_json result = ordered_json::parse(outcome.out);
   EXPECT_EQ(keys(result), (Keys{"prefill", "decode", "stream_bandwidth", "backend", "kernel", "threads"}));
-  EXPECT_EQ(keys(result["prefill"]), (Keys{"tokens_per_second", "stddev"}));
+  const ordered_json prefill = result["prefill"];
+  EXPECT_EQ(keys(prefill), (Keys{"tokens_per_second", "stddev", "operations_per_second", "peak_share", "peak"}));
+  EXPECT_EQ(keys(prefill["peak"]), (Keys{"operations_per_second", "threads", "int8", "fma"}));
+  for (const char *arithmetic : {"int8", "fma"})
+    EXPECT_EQ(keys(prefill["peak"][arithmetic]), (Keys{"operations_per_second", "one_thread", "instructions"}));
   EXPECT_EQ(keys(result["decode"]),
             (Keys{"tokens_per_second", "stddev", "bytes_per_token", "bandwidth", "bandwidth_share"}));
   EXPECT_EQ(result["backend"], "cpu");
@@ -50,6 +58,31 @@ TEST(Bench, TheNumbersFollowFromEachOther) {
   const double bandwidth = decode["bytes_per_token"].get<double>() * decode["tokens_per_second"].get<double>();
   EXPECT_DOUBLE_EQ(decode["bandwidth"].get<double>(), bandwidth);
   EXPECT_DOUBLE_EQ(decode["bandwidth_share"].get<double>(), bandwidth / result["stream_bandwidth"].get<double>());
+}
+
+// The seedling's matrices are 1-bit: 8 prompt tokens go through its layers and one through its head.
+TEST(Bench, ThePromptIsHeldAgainstTheInt8Peak) {
+  const Outcome outcome = run_bench({"--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json prefill = ordered_json::parse(outcome.out)["prefill"], peak = prefill["peak"];
+  EXPECT_DOUBLE_EQ(peak["operations_per_second"].get<double>(), peak["int8"]["operations_per_second"].get<double>());
+  EXPECT_GT(peak["int8"]["one_thread"], 0.0);
+  EXPECT_GT(peak["fma"]["operations_per_second"], 0.0);
+  EXPECT_DOUBLE_EQ(prefill["peak_share"].get<double>(),
+                   prefill["operations_per_second"].get<double>() / peak["operations_per_second"].get<double>());
+  const auto model = model::load_model(seedling());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_DOUBLE_EQ(
+      prefill["operations_per_second"].get<double>(),
+      bench::prefill_matrix_work(*model, 8).operations() / 8.0 * prefill["tokens_per_second"].get<double>());
+}
+
+// More threads than cores compute no faster.
+TEST(Bench, ThePeakIsThatOfNoMoreThreadsThanCores) {
+  const Outcome outcome = run_bench({"--json", "-t", "64"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out);
+  EXPECT_LE(result["prefill"]["peak"]["threads"], std::max(1u, std::thread::hardware_concurrency()));
 }
 
 // The deeper, the more keys and values: in F16 2 bytes, in Q8_0 34 for 32, of each of a position's elements.
@@ -84,18 +117,64 @@ TEST(Bench, PeopleGetATableOnStdout) {
   const Outcome outcome = run_bench({"-d", "16", "-t", "1"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  for (const char *part : {"model      ", "seedling-q1_0.gguf", "\nbackend    cpu ", ", kernel ", ", 1 thread, ",
-                           "\nprefill    ", "tokens/s, 8 tokens\n", "\ndecode     ", "tokens/s, 4 tokens behind 16\n",
-                           "\nper token  ", " of weights, ", " of keys and values\n", "\nbandwidth  ",
-                           " % of streaming\n", "\nstreaming  ", " GB/s with 1 thread over 64.0 KiB\n"})
+  for (const char *part : {"model      ",
+                           "seedling-q1_0.gguf",
+                           "\nbackend    cpu ",
+                           ", kernel ",
+                           ", 1 thread, ",
+                           "\nprefill    ",
+                           "tokens/s, 8 tokens\n",
+                           "\ncompute    ",
+                           " Gop/s, ",
+                           " G multiply-accumulates/s, ",
+                           " % of the int8 peak\n",
+                           "\npeak       int8 ",
+                           "\n           FMA ",
+                           " Gop/s with 1 thread, ",
+                           "\ndecode     ",
+                           "tokens/s, 4 tokens behind 16\n",
+                           "\nper token  ",
+                           " of weights, ",
+                           " of keys and values\n",
+                           "\nbandwidth  ",
+                           " % of streaming\n",
+                           "\nstreaming  ",
+                           " GB/s with 1 thread over 64.0 KiB\n"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
 }
 
-TEST(Bench, TheTemplateBackendIsMeasuredTheSameWay) {
-  const Outcome outcome = run_program({"bench", "-m", seedling(), "-p", "2", "-n", "2", "-r", "1", "--stream-bytes",
-                                       "4096", "--backend", backend_file("template"), "--backend-strict", "--json"});
+// The template does not say that this machine's processor computes, so neither its memory nor its peaks are a limit.
+TEST(Bench, ABackendWithoutThreadsIsNotHeldAgainstThisMachine) {
+  const Outcome outcome = run_bench({"--json"}, backend_file("template"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(ordered_json::parse(outcome.out)["backend"], "template");
+  const ordered_json result = ordered_json::parse(outcome.out);
+  EXPECT_EQ(result["backend"], "template");
+  EXPECT_EQ(result["threads"], 0);
+  EXPECT_GT(result["prefill"]["operations_per_second"], 0.0);
+  EXPECT_GT(result["decode"]["bandwidth"], 0.0);
+  EXPECT_EQ(keys(result), (Keys{"prefill", "decode", "stream_bandwidth", "backend", "kernel", "threads"}));
+  EXPECT_TRUE(result["prefill"]["peak"].is_null() && result["prefill"]["peak_share"].is_null());
+  EXPECT_TRUE(result["decode"]["bandwidth_share"].is_null() && result["stream_bandwidth"].is_null());
+}
+
+TEST(Bench, PeopleReadThatItsLimitsWereNotMeasured) {
+  const Outcome outcome = run_bench({}, backend_file("template"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char *part : {" G multiply-accumulates/s\npeak       not measured for this device\n",
+                           " GB/s\nstreaming  not measured for this device\n"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+  EXPECT_EQ(outcome.out.find(" %"), std::string::npos) << outcome.out;
+}
+
+TEST(Bench, ItsReportHasPointsButNoLimits) {
+  const std::string path = write_file("elsewhere.svg", "");
+  const Outcome outcome = run_bench({"--report", path}, backend_file("template"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string svg = read_file(path);
+  for (const char *label : {"; limits not measured for this device<", ">prompt of 8 tokens, "})
+    EXPECT_NE(svg.find(label), std::string::npos) << label << " in " << svg;
+  EXPECT_EQ(svg.find("GB/s"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("Gop/s"), std::string::npos) << svg;
 }
 
 TEST(Bench, TheReportIsAPictureOfTheRun) {
@@ -106,9 +185,9 @@ TEST(Bench, TheReportIsAPictureOfTheRun) {
   const std::string svg = read_file(path);
   EXPECT_EQ(svg.rfind("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg ", 0), 0u) << svg;
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
-  for (const char *label :
-       {"seedling-q1_0.gguf", ">cpu ", ", kernel ", ", 1 thread, ", ">operations per byte<", ">operations per second<",
-        " GB/s with 1 thread over 64.0 KiB<", ">decoding behind 0 tokens, ", ">prompt of 8 tokens, "})
+  for (const char *label : {"seedling-q1_0.gguf", ">cpu ", ", kernel ", ", 1 thread, ", ">operations per byte<",
+                            ">operations per second<", " GB/s with 1 thread over 64.0 KiB<", ">int8 ", ">FMA ",
+                            " Gop/s with 1 thread<", ">decoding behind 0 tokens, ", ">prompt of 8 tokens, "})
     EXPECT_NE(svg.find(label), std::string::npos) << label << " in " << svg;
 }
 

@@ -7,10 +7,10 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr int kPasses = 10;
+constexpr int kPasses = 25;
 
-// Long enough for a processor to change to the clock that it keeps, and for several threads to work at the same time.
-constexpr double kLeastSeconds = 2e-3;
+// Long enough for several threads to work at the same time, short enough for one pass that nothing else interrupts.
+constexpr double kLeastSeconds = 1e-3;
 
 double seconds_of(const PeakKernel &kernel, uint64_t iterations, int threads, int passes) {
   return fastest_pass(

@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/quant/format.h"
+#include "host/bench/work.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "tools/bench/activations.h"
+#include "tools/bench/cases.h"
+#include "tools/bench/memory.h"
+#include "tools/synth/random_weights.h"
+
+namespace bonsai::kernel_bench {
+namespace {
+
+using cpu::PackedMatrix;
+using quant::Format;
+
+struct Shape {
+  uint64_t rows, columns;
+};
+
+constexpr Shape kModelShapes[] = {{2048, 2048}, {6144, 2048}, {2048, 6144}};  // Bonsai-1.7B: q and o, gate and up, down
+constexpr uint32_t kVectors[] = {1, 8, 32, 128};
+constexpr uint32_t kMostVectors = 128;
+constexpr uint32_t kPromptVectors = 8;  // from here on arithmetic is the limit
+constexpr uint64_t kCacheBytes = 256 * 1024;
+
+// As many whole tiles of 2,048 columns as a second-level cache holds beside the activations.
+Shape cache_shape(Format format) {
+  const uint64_t columns = 2048, some_rows = 128;
+  const uint64_t rows = kCacheBytes * some_rows / cpu::packed_bytes(format, some_rows, columns);
+  return {rows / cpu::kTileRows * cpu::kTileRows, columns};
+}
+
+struct Case {
+  const cpu::KernelTable *kernels;
+  Format format;
+  Shape shape;
+  Place place;
+  uint32_t n;
+
+  std::string name() const {
+    return fmt::format("matmul/{}/{}/{}x{}/n:{}/{}", quant::traits(format).name, kernels->name, shape.rows,
+                       shape.columns, n, name_of(place));
+  }
+};
+
+// A working set of equal matrices: what they hold does not matter to a cache, nor to a kernel as long as it is valid.
+class Matrices {
+ public:
+  Matrices(Format format, Shape shape, uint64_t n)
+      : format_(format),
+        shape_(shape),
+        n_(n),
+        stride_((cpu::packed_bytes(format, shape.rows, shape.columns) + 63) / 64 * 64),
+        memory_(n * stride_ + cpu::kPackedAlignment) {
+    std::vector<std::byte> file(shape.rows * quant::row_bytes(quant::traits(format), shape.columns));
+    synth::WeightPool(quant::traits(format), 0.02f, 1).fill(file, 2);
+    if (cpu::is_repacked(format))
+      cpu::pack_tiles({format, shape.rows, shape.columns, file.data(), memory_.data(), 0, cpu::tile_count(shape.rows)});
+    else
+      std::memcpy(memory_.data(), file.data(), file.size());
+    for (uint64_t i = 1; i < n; ++i) std::memcpy(memory_.data() + i * stride_, memory_.data(), stride_);
+  }
+
+  PackedMatrix operator[](uint64_t i) const {
+    return {format_, shape_.rows, shape_.columns, memory_.data() + i * stride_};
+  }
+  uint64_t size() const { return n_; }
+  bool holds(Format format, Shape shape, uint64_t n) const {
+    return format == format_ && shape.rows == shape_.rows && shape.columns == shape_.columns && n == n_;
+  }
+
+ private:
+  Format format_;
+  Shape shape_;
+  uint64_t n_;
+  size_t stride_;
+  Memory memory_;
+};
+
+// The matrices of the case that ran last: the next one mostly has the same.
+class LatestMatrices {
+ public:
+  const Matrices &get(const Case &a_case, const Limits &limits) {
+    const Shape shape = a_case.shape;
+    const uint64_t bytes = cpu::packed_bytes(a_case.format, shape.rows, shape.columns);
+    const uint64_t n = pieces(a_case.place, bytes, limits.memory_bytes);
+    if (!latest_ || !latest_->holds(a_case.format, shape, n)) {
+      latest_.reset();  // the old ones go first
+      latest_ = std::make_unique<Matrices>(a_case.format, shape, n);
+    }
+    return *latest_;
+  }
+
+ private:
+  std::unique_ptr<Matrices> latest_;
+};
+
+// The vectors that a matrix is multiplied with, quantised by the tier itself if the format wants that, and the results.
+class Vectors {
+ public:
+  explicit Vectors(const Case &a_case)
+      : a_case_(a_case),
+        x_(kMostVectors * a_case.shape.columns * sizeof(float)),
+        y_(kMostVectors * a_case.shape.rows * sizeof(float)) {
+    fill_random(x_.as<float>(), a_case.n * a_case.shape.columns, 3);
+    const cpu::ActivationLayout layout = cpu::activation_layout(a_case.format);
+    if (layout.group == 0) return;
+    quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
+    a_case.kernels->quantize(whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data()));
+  }
+
+  cpu::MatmulArgs args() const {
+    return {.matrix = nullptr,
+            .first_row = 0,
+            .last_row = a_case_.shape.rows,
+            .n = a_case_.n,
+            .x = x_.as<float>(),
+            .x_stride = a_case_.shape.columns,
+            .quantized_rows = quantized_ ? quantized_->data() : nullptr,
+            .y = y_.as<float>(),
+            .y_stride = a_case_.shape.rows};
+  }
+
+ private:
+  const Case &a_case_;
+  Memory x_, y_;
+  std::optional<Memory> quantized_;
+};
+
+void run(benchmark::State &state, const Case &a_case, const Limits &limits, LatestMatrices &latest) {
+  const Matrices &matrices = latest.get(a_case, limits);
+  const Vectors vectors(a_case);
+  cpu::MatmulArgs args = vectors.args();
+  Round round(matrices.size());
+  const Stopwatch stopwatch;
+  for (auto _ : state) {
+    const PackedMatrix matrix = matrices[round.next()];
+    args.matrix = &matrix;
+    a_case.kernels->matmul(args);
+    benchmark::ClobberMemory();
+  }
+  const uint64_t weights = a_case.shape.rows * a_case.shape.columns;
+  Counters counters(state, limits, stopwatch);
+  counters.items("weights/s", weights);
+  counters.bytes(cpu::packed_bytes(a_case.format, a_case.shape.rows, a_case.shape.columns));
+  if (a_case.n >= kPromptVectors) counters.operations(2 * weights * a_case.n, bench::arithmetic_of(a_case.format));
+}
+
+}  // namespace
+
+void add_matmul_cases(const std::shared_ptr<const Limits> &limits) {
+  const auto latest = std::make_shared<LatestMatrices>();
+  const auto add = [&](Format format, Shape shape, Place place) {
+    for (const cpu::KernelTable *kernels : cpu::runnable_kernels()) {
+      for (const uint32_t n : kVectors) {
+        const Case a_case = {kernels, format, shape, place, n};
+        benchmark::RegisterBenchmark(a_case.name().c_str(),
+                                     [=](benchmark::State &state) { run(state, a_case, *limits, *latest); });
+      }
+    }
+  };
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    if (!cpu::has_kernels(traits.format)) continue;
+    for (const Shape shape : kModelShapes) add(traits.format, shape, Place::kMemory);
+    add(traits.format, cache_shape(traits.format), Place::kCache);
+  }
+}
+
+}  // namespace bonsai::kernel_bench

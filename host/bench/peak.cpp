@@ -7,7 +7,7 @@
 namespace bonsai::bench {
 namespace {
 
-constexpr int kPasses = 25;
+constexpr int kPasses = 50;
 
 // Long enough for several threads to work at the same time, short enough for one pass that nothing else interrupts.
 constexpr double kLeastSeconds = 1e-3;

@@ -32,7 +32,7 @@ struct PeakSpeed {
   int threads = 0;
 };
 
-// The best kernel on `threads` threads (at least 1) at once: the fastest of 25 passes of a millisecond or two. nullopt
+// The best kernel on `threads` threads (at least 1) at once: the fastest of 50 passes of a millisecond or two. nullopt
 // where there is no kernel.
 std::optional<PeakSpeed> measure_peak(Arithmetic arithmetic, int threads);
 

@@ -2,6 +2,7 @@
 #include "host/bench/passes.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -39,6 +40,28 @@ TEST(FastestPass, LastsAsLongAsItsSlowestThread) {
   const double seconds = fastest_pass(
       2, 2, [](size_t) {}, [](size_t thread) { std::this_thread::sleep_for(std::chrono::milliseconds(thread * 10)); });
   EXPECT_GE(seconds, 0.01);
+}
+
+cpu_set_t processors() {
+  cpu_set_t set;
+  EXPECT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+  return set;
+}
+
+TEST(FastestPass, GivesEachThreadAProcessorAndTheCallerItsOwnBack) {
+  const cpu_set_t before = processors();
+  std::vector<cpu_set_t> during(static_cast<size_t>(CPU_COUNT(&before)));
+  fastest_pass(
+      CPU_COUNT(&before), 1, [](size_t) {}, [&](size_t thread) { during[thread] = processors(); });
+  cpu_set_t together;
+  CPU_ZERO(&together);
+  for (const cpu_set_t &one : during) {
+    EXPECT_EQ(CPU_COUNT(&one), 1);
+    CPU_OR(&together, &together, &one);
+  }
+  EXPECT_TRUE(CPU_EQUAL(&together, &before));
+  const cpu_set_t after = processors();
+  EXPECT_TRUE(CPU_EQUAL(&after, &before));
 }
 
 }  // namespace

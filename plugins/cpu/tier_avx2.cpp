@@ -1,6 +1,6 @@
 // The kernels in AVX2, FMA and F16C.
 #define BONSAI_TIER avx2
-#include "plugins/cpu/simd/avx2/vector.h"
+#include "plugins/cpu/simd/avx2/dot_maddubs.h"
 //
 #include "plugins/cpu/kernels/table.inl.h"
 

@@ -56,7 +56,7 @@ struct MatmulArgs {
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx512"
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512"
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);
@@ -71,8 +71,9 @@ struct KernelTable {
 
 const KernelTable &portable_kernels();
 #if defined(__x86_64__)
-const KernelTable &avx2_kernels();    // runs only where cpu_has_avx2()
-const KernelTable &avx512_kernels();  // runs only where cpu_has_avx512()
+const KernelTable &avx2_kernels();       // runs only where cpu_has_avx2()
+const KernelTable &avx2_vnni_kernels();  // runs only where cpu_has_avx2_vnni()
+const KernelTable &avx512_kernels();     // runs only where cpu_has_avx512()
 #endif
 
 // The tier named `isa`, or for "auto" the best one that this machine runs. nullptr if there is none: `why_not` then

@@ -18,6 +18,7 @@ bool always() { return true; }
 constexpr Tier kTiers[] = {
 #if defined(__x86_64__)
     {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
+    {avx2_vnni_kernels, cpu_has_avx2_vnni, "AVX-VNNI, AVX2, FMA and F16C"},
     {avx2_kernels, cpu_has_avx2, "AVX2, FMA and F16C"},
 #endif
     {portable_kernels, always, "nothing"},

@@ -9,6 +9,9 @@ inline bool cpu_has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
 
+// AVX-VNNI, the 256-bit form of AVX-512's: all that the avx2-vnni tier uses beside AVX2.
+inline bool cpu_has_avx2_vnni() { return cpu_has_avx2() && __builtin_cpu_supports("avxvnni"); }
+
 // AVX-512 F, BW, DQ, VL and VNNI: all that the avx512 tier uses beside AVX2.
 inline bool cpu_has_avx512() {
   return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -1,14 +1,16 @@
-// In place of kernels/select.cpp: a backend whose only tier is avx512, emulated.
+// In place of kernels/select.cpp: a backend whose only tiers are emulated.
 #include <string>
 
 #include "plugins/cpu/kernels/kernels.h"
+#include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_emulated.h"
 
 namespace bonsai::cpu {
 
 const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
   if (isa == "auto") return &avx512_emulated_kernels();
-  *why_not = "expected auto: this is a backend for tests";
+  if (isa == "avx2-vnni") return &avx2_vnni_emulated_kernels();
+  *why_not = "expected auto (avx512) or avx2-vnni: this is a backend for tests";
   return nullptr;
 }
 

@@ -28,22 +28,30 @@ TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
   std::string why_not;
   EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
 #if defined(__x86_64__)
-  EXPECT_EQ(why_not, "expected one of auto, avx512, avx2, portable, found 'sse9'");
+  EXPECT_EQ(why_not, "expected one of auto, avx512, avx2-vnni, avx2, portable, found 'sse9'");
 #else
   EXPECT_EQ(why_not, "expected one of auto, portable, found 'sse9'");
 #endif
 }
 
 #if defined(__x86_64__)
-TEST(SelectKernels, SaysWhatTheMachineLacks) {
+TEST(SelectKernels, SaysThatTheMachineLacksAvx512) {
   if (cpu_has_avx512()) GTEST_SKIP() << "this machine has AVX-512";
   std::string why_not;
   EXPECT_EQ(select_kernels("avx512", &why_not), nullptr);
   EXPECT_EQ(why_not, "this machine lacks AVX-512 F, BW, DQ, VL and VNNI, which 'avx512' needs");
 }
 
+TEST(SelectKernels, SaysThatTheMachineLacksAvxVnni) {
+  if (cpu_has_avx2_vnni()) GTEST_SKIP() << "this machine has AVX-VNNI";
+  std::string why_not;
+  EXPECT_EQ(select_kernels("avx2-vnni", &why_not), nullptr);
+  EXPECT_EQ(why_not, "this machine lacks AVX-VNNI, AVX2, FMA and F16C, which 'avx2-vnni' needs");
+}
+
 TEST(SelectKernels, NoTierIsAnotherInDisguise) {
-  const KernelTable *tables[] = {&portable_kernels(), &avx2_kernels(), &avx512_kernels(), &avx512_emulated_kernels()};
+  const KernelTable *tables[] = {&portable_kernels(),           &avx2_kernels(),   &avx2_vnni_kernels(),
+                                 &avx2_vnni_emulated_kernels(), &avx512_kernels(), &avx512_emulated_kernels()};
   for (const KernelTable *a : tables) {
     for (const KernelTable *b : tables) {
       if (a == b) continue;

@@ -20,6 +20,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/simd/detect.h"
 #if defined(__x86_64__)
+#include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_emulated.h"
 #endif
 
@@ -27,11 +28,14 @@ namespace bonsai::cpu {
 
 using quant::Format;
 
-// The tiers that the CPU runs, and avx512 over SIMDe, which AVX2 is enough for.
+// The tiers that the CPU runs, and avx512 and avx2-vnni over SIMDe, which AVX2 is enough for.
 inline std::vector<const KernelTable *> testable_kernels() {
   std::vector<const KernelTable *> tables = runnable_kernels();
 #if defined(__x86_64__)
-  if (cpu_has_avx2()) tables.push_back(&avx512_emulated_kernels());
+  if (cpu_has_avx2()) {
+    tables.push_back(&avx512_emulated_kernels());
+    tables.push_back(&avx2_vnni_emulated_kernels());
+  }
 #endif
   return tables;
 }

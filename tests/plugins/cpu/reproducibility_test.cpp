@@ -33,6 +33,8 @@ std::vector<Tier> tiers() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
     tiers.push_back({kPlugin, "avx2", "avx2"});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx2-vnni", "avx2-vnni (emulated)", true});
+    if (__builtin_cpu_supports("avxvnni")) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
   }
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vnni")) {

@@ -1,4 +1,5 @@
 // The vocabulary in AVX2, FMA and F16C: two 256-bit registers a vector. portable/vector.h says what each function does.
+// Sums of products of bytes are in dot_maddubs.h and, by AVX-VNNI, in dot_vnni.h: a tier includes one of these.
 #pragma once
 
 #include <immintrin.h>
@@ -22,16 +23,11 @@ struct Bytes64 {
 struct Mask16 {
   __m256 low, high;
 };
-// Two 16-bit sums for each lane: half the instructions of widening at once.
-struct DotSum {
-  __m256i low, high;
-};
 struct I16x32 {
   __m256i low, high;
 };
 
 constexpr int kMaxTokens = 4;
-constexpr int kSignedDotBias = 0;
 
 // Eight lanes of all ones in the first n places, n <= 8.
 inline __m256i first_lanes(size_t n) {
@@ -247,31 +243,6 @@ Bytes64 shift_left_bytes(Bytes64 v) {
   return {_mm256_slli_epi16(v.low, kBits), _mm256_slli_epi16(v.high, kBits)};
 }
 
-inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-
-inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
-  return {_mm256_add_epi16(sum.low, _mm256_maddubs_epi16(codes.low, activations.low)),
-          _mm256_add_epi16(sum.high, _mm256_maddubs_epi16(codes.high, activations.high))};
-}
-
-template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  const __m256i factor = _mm256_set1_epi16(1 << kShift);
-  return {_mm256_add_epi32(total.low, _mm256_madd_epi16(sum.low, factor)),
-          _mm256_add_epi32(total.high, _mm256_madd_epi16(sum.high, factor))};
-}
-
-// |weight| is at most 128 and the activation takes the weight's sign: a pair is at most 2 * 128 * 127 < 2^15.
-inline __m256i dot4_signed(__m256i total, __m256i weights, __m256i activations) {
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(activations, weights));
-  return _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
-  return {dot4_signed(total.low, weights.low, activations.low),
-          dot4_signed(total.high, weights.high, activations.high)};
-}
-
 inline I16x32 load_i8_pairs(const void *from) {
   return {_mm256_cvtepi8_epi16(load_128(from)), _mm256_cvtepi8_epi16(load_128(static_cast<const char *>(from) + 16))};
 }
@@ -305,10 +276,6 @@ inline I16x32 repeat_odd(I16x32 v) {
 inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
   return {_mm256_add_epi32(total.low, _mm256_madd_epi16(a.low, b.low)),
           _mm256_add_epi32(total.high, _mm256_madd_epi16(a.high, b.high))};
-}
-
-inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
-  return dot2(total, {sum.low, sum.high}, scale);
 }
 
 }  // namespace

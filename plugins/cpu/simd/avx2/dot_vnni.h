@@ -1,0 +1,41 @@
+// The vocabulary's sums of products of bytes in AVX-VNNI: one instruction for each half, straight into 32 bits.
+#pragma once
+
+#include "plugins/cpu/simd/avx2/vector.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// One 32-bit sum for each lane.
+struct DotSum {
+  __m256i low, high;
+};
+
+// vpdpbusd takes one side unsigned: weights go in with 128 added.
+constexpr int kSignedDotBias = 128;
+
+inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+
+inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
+  return {_mm256_dpbusd_avx_epi32(sum.low, codes.low, activations.low),
+          _mm256_dpbusd_avx_epi32(sum.high, codes.high, activations.high)};
+}
+
+template <int kShift>
+I32x16 add_dot_sum(I32x16 total, DotSum sum) {
+  return add(total, shift_left<kShift>(I32x16{sum.low, sum.high}));
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
+  return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
+          _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
+}
+
+inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+  const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
+  return {_mm256_dpbusd_avx_epi32(total.low, _mm256_xor_si256(weights.low, bias), activations.low),
+          _mm256_dpbusd_avx_epi32(total.high, _mm256_xor_si256(weights.high, bias), activations.high)};
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -1,0 +1,22 @@
+#include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
+
+#include <immintrin.h>
+#include <simde/x86/avx512/dpbusd.h>
+
+// The instruction has one meaning in AVX-VNNI and in AVX-512 VNNI, which SIMDe has.
+#undef _mm256_dpbusd_avx_epi32
+#define _mm256_dpbusd_avx_epi32(sum, a, b) simde_mm256_dpbusd_epi32(sum, a, b)
+//
+#define BONSAI_TIER avx2_vnni_emulated
+#include "plugins/cpu/simd/avx2/dot_vnni.h"
+//
+#include "plugins/cpu/kernels/table.inl.h"
+
+namespace bonsai::cpu {
+
+const KernelTable &avx2_vnni_emulated_kernels() {
+  static constexpr KernelTable kTable = avx2_vnni_emulated::make_table("avx2-vnni (emulated)");
+  return kTable;
+}
+
+}  // namespace bonsai::cpu

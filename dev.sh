@@ -14,6 +14,7 @@ packages=(g++ cmake ninja-build pkg-config
   libboost-dev libboost-filesystem-dev libboost-program-options-dev libspdlog-dev libfmt-dev libtbb-dev
   libpcre2-dev libutf8proc-dev nlohmann-json3-dev libexpected-dev)
 test_packages=(libgtest-dev libbenchmark-dev libsimde-dev binutils)
+all_test_packages=(g++-aarch64-linux-gnu qemu-user-static)  # test --all: the kernels on AArch64
 
 say() { printf 'dev.sh: %s\n' "$*" >&2; }
 
@@ -83,6 +84,7 @@ case $command in
     ;;
   test)
     case "${1:-}" in '' | --all) ;; *) say "unknown argument $1: expected nothing or --all"; exit 2 ;; esac
+    [ "${1:-}" = --all ] && test_packages+=("${all_test_packages[@]}")
     install_missing "${packages[@]}" "${test_packages[@]}"
     configure release build -DBONSAI_TESTS=ON
     build build all

@@ -13,9 +13,9 @@ namespace {
 constexpr bonsai_option_info kThreadsInfo = {
     sizeof(bonsai_option_info), "cpu.threads",
     "threads that compute, 1 to 1024, more than cores allowed (default: every core of the process)"};
-constexpr bonsai_option_info kIsaInfo = {
-    sizeof(bonsai_option_info), "cpu.isa",
-    "instruction set: auto, portable, avx2, avx2-vnni or avx512 (default: auto, the best that the processor has)"};
+constexpr bonsai_option_info kIsaInfo = {sizeof(bonsai_option_info), "cpu.isa",
+                                         "instruction set: auto, portable, avx2, avx2-vnni, avx512 or neon (default: "
+                                         "auto, the best that the processor has)"};
 constexpr std::array<const bonsai_option_info *, 2> kInfos = {&kThreadsInfo, &kIsaInfo};
 
 int parse_threads(std::string_view value) {

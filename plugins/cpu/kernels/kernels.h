@@ -56,7 +56,7 @@ struct MatmulArgs {
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512"
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);
@@ -74,6 +74,8 @@ const KernelTable &portable_kernels();
 const KernelTable &avx2_kernels();       // runs only where cpu_has_avx2()
 const KernelTable &avx2_vnni_kernels();  // runs only where cpu_has_avx2_vnni()
 const KernelTable &avx512_kernels();     // runs only where cpu_has_avx512()
+#elif defined(__aarch64__)
+const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif
 
 // The tier named `isa`, or for "auto" the best one that this machine runs. nullptr if there is none: `why_not` then

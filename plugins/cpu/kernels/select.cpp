@@ -20,6 +20,8 @@ constexpr Tier kTiers[] = {
     {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
     {avx2_vnni_kernels, cpu_has_avx2_vnni, "AVX-VNNI, AVX2, FMA and F16C"},
     {avx2_kernels, cpu_has_avx2, "AVX2, FMA and F16C"},
+#elif defined(__aarch64__)
+    {neon_kernels, cpu_has_dotprod, "dot products of bytes (FEAT_DotProd)"},
 #endif
     {portable_kernels, always, "nothing"},
 };

@@ -1,5 +1,10 @@
-// Which instruction sets this machine can run, by CPUID and by what the operating system saves.
+// Which instruction sets this machine can run, by CPUID and what the operating system saves, or by what Linux says.
 #pragma once
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 namespace bonsai::cpu {
 
@@ -18,6 +23,9 @@ inline bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__)
+// Dot products of bytes (FEAT_DotProd): all that the neon tier uses beside what every AArch64 has.
+inline bool cpu_has_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 #endif
 
 }  // namespace bonsai::cpu

@@ -29,6 +29,8 @@ TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
   EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
 #if defined(__x86_64__)
   EXPECT_EQ(why_not, "expected one of auto, avx512, avx2-vnni, avx2, portable, found 'sse9'");
+#elif defined(__aarch64__)
+  EXPECT_EQ(why_not, "expected one of auto, neon, portable, found 'sse9'");
 #else
   EXPECT_EQ(why_not, "expected one of auto, portable, found 'sse9'");
 #endif

@@ -1,0 +1,194 @@
+// Packing, quantisation and matrix products, in every format.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/quant/format.h"
+#include "tests/plugins/cpu/digest/digest.h"
+
+namespace bonsai::cpu::digest {
+namespace {
+
+using quant::Format;
+
+// What a matrix is filled with.
+enum class Weights {
+  kRandom,  // encoded
+  kTiny,    // encoded; products are subnormal
+  kFlat,    // encoded, all of one magnitude: the largest codes
+  kBytes,   // random bytes: all codes and every kind of scale
+};
+constexpr Weights kAllWeights[] = {Weights::kRandom, Weights::kTiny, Weights::kFlat, Weights::kBytes};
+
+// A matrix in the file's blocks at an odd address, and packed.
+struct Matrix {
+  std::vector<std::byte> file;
+  AlignedBytes packed;
+  PackedMatrix view;
+};
+
+float weight(Weights kind, Random &random) {
+  switch (kind) {
+    case Weights::kFlat:
+      return random.bits() % 8 == 0 ? -0.5f : 0.5f;
+    case Weights::kTiny:
+      return random.value(-20);
+    default:
+      return random.value(-4);
+  }
+}
+
+Matrix make_matrix(Format format, uint64_t rows, uint64_t columns, Weights kind, Random &random) {
+  const quant::FormatTraits &traits = quant::traits(format);
+  const size_t file_bytes = rows * quant::row_bytes(traits, columns);
+  Matrix matrix = {.file = std::vector<std::byte>(1 + file_bytes),
+                   .packed = AlignedBytes(is_repacked(format) ? packed_bytes(format, rows, columns) : 0),
+                   .view = {format, rows, columns, nullptr}};
+  std::byte *file = matrix.file.data() + 1;
+  if (kind == Weights::kBytes) {
+    for (size_t i = 0; i < file_bytes; ++i) file[i] = static_cast<std::byte>(random.bits());
+  } else {
+    std::vector<float> weights(rows * columns);
+    for (float &one : weights) one = weight(kind, random);
+    traits.encode(weights.data(), file, weights.size());
+  }
+  if (!is_repacked(format)) {
+    matrix.view.data = file;
+  } else {
+    pack_tiles({format, rows, columns, file, matrix.packed.data(), 0, tile_count(rows)});
+    matrix.view.data = matrix.packed.data();
+  }
+  return matrix;
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// Vectors of every kind: usual ones, subnormal products, overflow, largest codes, halves between codes, infinity, NaN.
+constexpr uint32_t kVectors = 9;
+
+std::vector<float> make_vectors(uint64_t columns, Random &random) {
+  std::vector<float> x(kVectors * columns);
+  for (uint64_t i = 0; i < columns; ++i) {
+    const auto at = [&](uint32_t vector) -> float & { return x[vector * columns + i]; };
+    at(0) = random.value(0);
+    at(1) = random.value(-112);
+    at(2) = random.value(123);
+    at(3) = 127.0f;
+    at(4) = i % 2 ? 127.0f : -127.0f;
+    at(5) = i % 32 == 0 ? 127.0f : static_cast<float>(static_cast<int>(random.bits() % 254) - 127) + 0.5f;
+    at(6) = i == columns / 2 ? kInfinity : random.value(0);
+    at(7) = i == columns / 3 ? -kNaN : random.value(0);
+    at(8) = i % 64 < 32 ? random.value(-130) : random.value(-118);
+  }
+  return x;
+}
+
+AlignedBytes quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n) {
+  const uint64_t columns = x.size() / n;
+  AlignedBytes rows(n * quantized_row_bytes(layout, columns));
+  kernels.quantize(
+      {.x = x.data(), .x_stride = columns, .n = n, .columns = columns, .layout = layout, .rows = rows.data()});
+  return rows;
+}
+
+struct RowRange {
+  uint64_t first, last;
+};
+
+void add_product(Results &results, const KernelTable &kernels, MatmulArgs args) {
+  const uint64_t width = args.last_row - args.first_row;
+  std::vector<float> y(args.n * width, -1234.5f);
+  args.y = y.data();
+  args.y_stride = width;
+  kernels.matmul(args);
+  for (const float value : y) results.add(value);
+}
+
+void add_products(Results &results, const KernelTable &kernels, const PackedMatrix &matrix, RowRange rows,
+                  std::span<const float> x) {
+  const uint32_t n = static_cast<uint32_t>(x.size() / matrix.columns);
+  MatmulArgs args = {.matrix = &matrix,
+                     .first_row = rows.first,
+                     .last_row = rows.last,
+                     .n = n,
+                     .x = x.data(),
+                     .x_stride = matrix.columns,
+                     .quantized_rows = nullptr,
+                     .y = nullptr,
+                     .y_stride = 0};
+  const ActivationLayout layout = activation_layout(matrix.format);
+  if (layout.group == 0) return add_product(results, kernels, args);
+  AlignedBytes quantized = quantize(kernels, layout, x, n);
+  args.quantized_rows = quantized.data();
+  add_product(results, kernels, args);
+}
+
+std::vector<uint64_t> some_columns(Format format) {
+  const uint64_t block = quant::traits(format).block_weights;
+  if (block == 1) return {1, 7, 16, 33, 83};
+  return {block, 3 * block};
+}
+
+Results run_matmul(const KernelTable &kernels, Format format) {
+  Results results;
+  Random random(static_cast<uint32_t>(format) + 1);
+  for (const Weights kind : kAllWeights) {
+    for (const uint64_t rows : {1, 37, 150}) {
+      for (const uint64_t columns : some_columns(format)) {
+        const Matrix matrix = make_matrix(format, rows, columns, kind, random);
+        const std::vector<float> x = make_vectors(columns, random);
+        for (const uint32_t n : {1u, 2u, 3u, 5u, kVectors}) {
+          add_products(results, kernels, matrix.view, {0, rows}, std::span(x).last(n * columns));
+          add_products(results, kernels, matrix.view, {rows / 3, rows - rows / 5}, std::span(x).first(n * columns));
+        }
+      }
+    }
+  }
+  return results;
+}
+
+// The tiers share packing and decoding: these are for the comparison of architectures.
+Results run_packing(const KernelTable &, Format format) {
+  Results results;
+  Random random(static_cast<uint32_t>(format) + 101);
+  for (const Weights kind : kAllWeights) {
+    const uint64_t columns = some_columns(format).back();
+    Matrix matrix = make_matrix(format, 37, columns, kind, random);
+    results.add(std::span<const std::byte>(matrix.file).subspan(1));
+    results.add(matrix.packed.bytes());
+    std::vector<float> values(columns);
+    for (uint64_t row = 0; row < 37; ++row) {
+      decode_row(matrix.view, row, values);
+      for (const float value : values) results.add_any_nan(value);
+    }
+  }
+  return results;
+}
+
+Results run_quantize(const KernelTable &kernels, Format format) {
+  Results results;
+  Random random(static_cast<uint32_t>(format) + 201);
+  const ActivationLayout layout = activation_layout(format);
+  for (const uint64_t groups : {1, 2, 7}) {
+    const std::vector<float> x = make_vectors(groups * layout.group, random);
+    results.add(quantize(kernels, layout, x, kVectors).bytes());
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Section> product_sections() {
+  std::vector<Section> sections;
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    if (!has_kernels(traits.format)) continue;
+    const std::string name(traits.name);
+    sections.push_back({"packing " + name, run_packing, traits.format});
+    if (is_repacked(traits.format)) sections.push_back({"quantize for " + name, run_quantize, traits.format});
+    sections.push_back({"matmul " + name, run_matmul, traits.format});
+  }
+  return sections;
+}
+
+}  // namespace bonsai::cpu::digest

@@ -12,6 +12,7 @@
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/options.h"
 #include "plugins/cpu/profile.h"
+#include "plugins/cpu/slabs.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
@@ -24,6 +25,7 @@ class Device {
   Threads &threads() { return threads_; }
   const KernelTable &kernels() const { return *kernels_; }
   Profile &profile() { return profile_; }
+  Slabs &slabs() { return slabs_; }
 
   // y = W x for n vectors. Checks its arguments; throws BONSAI_INVALID_ARGUMENT.
   void gemv(const bonsai_gemv_args &args);
@@ -38,6 +40,7 @@ class Device {
   const KernelTable *kernels_;
   Threads threads_;
   Profile profile_;
+  Slabs slabs_;
   Buffer<std::byte> gemv_activations_;
   std::vector<MatrixRows> gemv_rows_;
 };

@@ -9,30 +9,59 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
+// Vectors at most for which sums are looked up in tables, in any tier.
+constexpr uint64_t kMostLookupTokens = 8;
+
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache.
 constexpr uint64_t kActivationBlockBytes = 256 * 1024;
 
-void quantize(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  const uint64_t row_bytes = quantized_row_bytes(layout, product.columns);
-  const size_t grain = rows_worth_a_thread(product.columns);
-  threads.each_range(product.n, grain, [&](size_t begin, size_t end, int) {
-    kernels.quantize({.x = product.x + begin * product.columns,
-                      .x_stride = product.columns,
-                      .n = static_cast<uint32_t>(end - begin),
-                      .columns = product.columns,
-                      .layout = layout,
-                      .rows = product.activations + begin * row_bytes});
+// The quantised vectors of a product: rows, then tables if the kernels want them.
+struct QuantizedVectors {
+  ActivationLayout layout;  // group 0: they stay float
+  uint64_t row_bytes;
+  std::byte *rows;
+  int16_t *tables;  // (n, groups, kLookupElements) or nullptr
+
+  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout)
+      : layout(layout),
+        row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
+        rows(product.activations),
+        tables(nullptr) {
+    if (layout.signs && product.n <= std::min<uint64_t>(kernels.lookup_tokens, kMostLookupTokens)) {
+      tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
+    }
+  }
+  uint64_t table_elements(uint64_t columns) const { return columns / layout.group * kLookupElements; }
+};
+
+// Columns of one vector that are worth handing to another thread.
+constexpr uint64_t kQuantizeGrain = 1024;
+
+// Threads share the vectors, or the columns of one if there are not enough.
+void quantize(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors) {
+  const uint64_t columns = product.columns;
+  const uint64_t pieces = product.n == 1 ? (columns + kQuantizeGrain - 1) / kQuantizeGrain : 1;
+  const size_t grain = pieces > 1 ? 1 : rows_worth_a_thread(columns);
+  threads.each_range(product.n * pieces, grain, [&](size_t begin, size_t end, int) {
+    const size_t first = begin / pieces, last = (end + pieces - 1) / pieces;
+    kernels.quantize({.x = product.x + first * columns,
+                      .x_stride = columns,
+                      .n = static_cast<uint32_t>(last - first),
+                      .columns = columns,
+                      .layout = vectors.layout,
+                      .begin = begin % pieces * kQuantizeGrain,
+                      .end = pieces > 1 ? std::min(columns, end * kQuantizeGrain) : columns,
+                      .rows = vectors.rows + first * vectors.row_bytes,
+                      .tables = vectors.tables ? vectors.tables + first * vectors.table_elements(columns) : nullptr});
   });
 }
 
 // All vectors times tiles [first_tile, last_tile) of the given rows, which are counted through.
-void multiply_tiles(const KernelTable &kernels, const Product &product, const MatrixRows &rows, uint64_t first_tile,
-                    uint64_t last_tile) {
-  const ActivationLayout layout = activation_layout(rows.matrix->format);
-  const bool quantized = layout.group != 0;
-  const uint64_t vector_bytes =
-      quantized ? quantized_row_bytes(layout, product.columns) : product.columns * sizeof(float);
-  const uint64_t block = std::max<uint64_t>(8, kActivationBlockBytes / vector_bytes / 8 * 8);
+void multiply_tiles(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
+                    const MatrixRows &rows, uint64_t first_tile, uint64_t last_tile) {
+  const bool quantized = vectors.layout.group != 0;
+  const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
+  const uint64_t block = std::max<uint64_t>(kMostLookupTokens, kActivationBlockBytes / vector_bytes / 8 * 8);
   const uint64_t first_row = std::max(rows.first_row, first_tile * kTileRows);
   const uint64_t last_row = std::min(rows.last_row, last_tile * kTileRows);
   for (uint64_t i = 0; i < product.n; i += block) {
@@ -42,7 +71,8 @@ void multiply_tiles(const KernelTable &kernels, const Product &product, const Ma
                     .n = static_cast<uint32_t>(std::min<uint64_t>(block, product.n - i)),
                     .x = product.x + i * product.columns,
                     .x_stride = product.columns,
-                    .quantized_rows = quantized ? product.activations + i * vector_bytes : nullptr,
+                    .quantized_rows = quantized ? vectors.rows + i * vector_bytes : nullptr,
+                    .tables = vectors.tables,
                     .y = product.y + i * product.y_stride + rows.output + (first_row - rows.first_row),
                     .y_stride = product.y_stride});
   }
@@ -56,21 +86,25 @@ TileRange tiles_of(const MatrixRows &rows) {
   return {rows.first_row / kTileRows, (rows.last_row + kTileRows - 1) / kTileRows};
 }
 
+// Tiles that a thread takes at least: in strips, two of them share vectors.
+constexpr uint64_t kTileGrain = 2;
+
 // Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads.
-void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
+void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product,
+                     const QuantizedVectors &vectors) {
+  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == vectors.layout; };
   uint64_t n_tiles = 0;
   for (const MatrixRows &rows : product.rows) {
     if (matches(rows)) n_tiles += tiles_of(rows).last - tiles_of(rows).first;
   }
-  threads.each_range(n_tiles, 1, [&](uint64_t begin, uint64_t end, int) {
+  threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int) {
     uint64_t passed = 0;
     for (const MatrixRows &rows : product.rows) {
       if (!matches(rows)) continue;
       const TileRange tiles = tiles_of(rows);
       const uint64_t first = std::max(begin, passed), last = std::min(end, passed + tiles.last - tiles.first);
       if (first < last) {
-        multiply_tiles(kernels, product, rows, tiles.first + first - passed, tiles.first + last - passed);
+        multiply_tiles(kernels, product, vectors, rows, tiles.first + first - passed, tiles.first + last - passed);
       }
       passed += tiles.last - tiles.first;
     }
@@ -79,8 +113,10 @@ void multiply_layout(Threads &threads, const KernelTable &kernels, const Product
 
 }  // namespace
 
-uint64_t activation_bytes(uint64_t columns) {
-  return round_up(columns + (columns / kSmallestGroup + 1) * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
+uint64_t activation_bytes(uint64_t n, uint64_t columns) {
+  const uint64_t groups = columns / kSmallestGroup + 1;
+  const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
+  return n * row + std::min(n, kMostLookupTokens) * groups * kLookupElements * sizeof(int16_t);
 }
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
@@ -97,8 +133,9 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    if (layout.group != 0) quantize(threads, kernels, product, layout);
-    multiply_layout(threads, kernels, product, layout);
+    const QuantizedVectors vectors(kernels, product, layout);
+    if (layout.group != 0) quantize(threads, kernels, product, vectors);
+    multiply_layout(threads, kernels, product, vectors);
   }
 }
 

@@ -25,11 +25,11 @@ struct Product {
   const float *x;          // (n, columns)
   float *y;                // (n, y_stride)
   uint64_t y_stride;       // elements from row to row of y
-  std::byte *activations;  // n * activation_bytes(columns), aligned to a cache line: scratch
+  std::byte *activations;  // activation_bytes(n, columns), aligned to a cache line: scratch
 };
 
-// What one quantised vector takes at most, in any format's layout.
-uint64_t activation_bytes(uint64_t columns);
+// What n quantised vectors take at most, in any format's layout, tables of sums included.
+uint64_t activation_bytes(uint64_t n, uint64_t columns);
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);

@@ -44,7 +44,7 @@ class OutputStage {
   struct Inputs {
     const Model *model;
     const float *x;          // (n_rows, hidden), before the output norm
-    std::byte *activations;  // kRows * activation_bytes(hidden): scratch
+    std::byte *activations;  // activation_bytes(kRows, hidden): scratch
     int32_t *selected;       // (n) written: the token that an output selects, -1 where its kind does not; may be NULL
   };
   void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;

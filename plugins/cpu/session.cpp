@@ -76,7 +76,7 @@ uint64_t SessionShape::widest() const {
 }
 
 uint64_t SessionShape::activation_bytes() const {
-  return std::max(batch.max_tokens, OutputStage::kRows) * cpu::activation_bytes(widest());
+  return cpu::activation_bytes(std::max(batch.max_tokens, OutputStage::kRows), widest());
 }
 
 uint64_t SessionShape::bytes() const {

@@ -81,7 +81,12 @@ class Session {
   void project(Phase phase, const Product &product);
   void norm_rows(const float *weight, uint32_t n_tokens);
   void prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch);
-  void prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, uint32_t token);
+  struct KvHead {
+    uint32_t token, index;
+  };
+  void add_qkv_bias(const Layer &layer, float *head, uint64_t first_row) const;
+  void prepare_query(const Layer &layer, const bonsai_batch &batch, uint32_t token, uint32_t head);
+  void prepare_key_and_value(const Layer &layer, uint32_t index, const bonsai_batch &batch, KvHead head);
   void normalize_and_rotate(float *head, const float *norm, uint32_t position) const;
   void attend(uint32_t index, const bonsai_batch &batch);
   uint64_t attended_bytes(const bonsai_batch &batch) const;

@@ -108,47 +108,67 @@ void Session::norm_rows(const float *weight, uint32_t n_tokens) {
 
 // ffn = silu(gate) * up
 void Session::swiglu_rows(uint32_t n_tokens) {
+  constexpr uint64_t kChunk = 1024;
   const Profile::Span span(device_.profile(), Phase::kSwiglu);
-  const uint64_t ffn = shape_.model.ffn;
-  device_.threads().each_range(n_tokens, rows_worth_a_thread(ffn), [&](size_t begin, size_t end, int) {
+  const uint64_t ffn = shape_.model.ffn, chunks = (ffn + kChunk - 1) / kChunk;
+  device_.threads().each_range(n_tokens * chunks, rows_worth_a_thread(kChunk), [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {
-      const float *gate = activations_.gate_up.data() + i * 2 * ffn;
-      device_.kernels().swiglu({.gate = gate, .up = gate + ffn, .n = ffn, .y = activations_.ffn.data() + i * ffn});
+      const uint64_t token = i / chunks, first = i % chunks * kChunk;
+      const float *gate = activations_.gate_up.data() + token * 2 * ffn + first;
+      device_.kernels().swiglu({.gate = gate,
+                                .up = gate + ffn,
+                                .n = std::min(kChunk, ffn - first),
+                                .y = activations_.ffn.data() + token * ffn + first});
     }
   });
 }
 
+// Biases, norms and RoPE of every head; K and V go to the cache, queries to where attention reads them.
 void Session::prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch) {
   const Profile::Span span(device_.profile(), Phase::kRope);
-  const size_t grain = rows_worth_a_thread(shape_.model.qkv_rows());
-  device_.threads().each_range(batch.n_tokens, grain, [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) prepare_heads(layer, index, batch, static_cast<uint32_t>(i));
+  const ModelShape &model = shape_.model;
+  const uint64_t heads = uint64_t{model.heads} + model.kv_heads;
+  const size_t grain = rows_worth_a_thread(model.head_dim);
+  device_.threads().each_range(batch.n_tokens * heads, grain, [&](size_t begin, size_t end, int) {
+    for (size_t i = begin; i < end; ++i) {
+      const auto token = static_cast<uint32_t>(i / heads), head = static_cast<uint32_t>(i % heads);
+      if (head < model.heads) {
+        prepare_query(layer, batch, token, head);
+      } else {
+        prepare_key_and_value(layer, index, batch, {token, head - model.heads});
+      }
+    }
   });
 }
 
-// One token's heads: biases, norms and RoPE; K and V go to the cache, queries to where attention reads them.
-void Session::prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, uint32_t token) {
-  const ModelShape &model = shape_.model;
-  const uint32_t head_dim = model.head_dim, padded = 16 * model.vectors(), position = batch.positions[token];
-  const uint32_t *blocks = batch.block_table + uint64_t{batch.sequences[token]} * batch.blocks_per_sequence;
-  const uint32_t block = blocks[position / shape_.kv.block_size], slot = position % shape_.kv.block_size;
-
-  float *qkv = activations_.qkv.data() + token * model.qkv_rows();
+void Session::add_qkv_bias(const Layer &layer, float *head, uint64_t first_row) const {
   if (layer.qkv_bias) {
-    for (uint64_t i = 0; i < model.qkv_rows(); ++i) qkv[i] += layer.qkv_bias[i];
+    device_.kernels().add_rows({.x = layer.qkv_bias + first_row, .n = shape_.model.head_dim, .y = head});
   }
-  float *query = activations_.queries.data() + token * shape_.query_floats();
-  for (uint32_t head = 0; head < model.heads; ++head, query += padded) {
-    float *q = qkv + uint64_t{head} * head_dim;
-    normalize_and_rotate(q, layer.q_norm, position);
-    std::fill(std::copy_n(q, head_dim, query), query + padded, 0.0f);
-  }
-  for (uint32_t head = 0; head < model.kv_heads; ++head) {
-    float *k = qkv + model.q_rows() + uint64_t{head} * head_dim;
-    normalize_and_rotate(k, layer.k_norm, position);
-    cache_.store(device_.kernels(), cache_.key(index, block, head, slot), k);
-    cache_.store(device_.kernels(), cache_.value(index, block, head, slot), k + model.kv_rows());
-  }
+}
+
+void Session::prepare_query(const Layer &layer, const bonsai_batch &batch, uint32_t token, uint32_t head) {
+  const ModelShape &model = shape_.model;
+  const uint64_t row = uint64_t{head} * model.head_dim, padded = 16 * model.vectors();
+  float *q = activations_.qkv.data() + token * model.qkv_rows() + row;
+  add_qkv_bias(layer, q, row);
+  normalize_and_rotate(q, layer.q_norm, batch.positions[token]);
+  float *query = activations_.queries.data() + token * shape_.query_floats() + head * padded;
+  std::fill(std::copy_n(q, model.head_dim, query), query + padded, 0.0f);
+}
+
+void Session::prepare_key_and_value(const Layer &layer, uint32_t index, const bonsai_batch &batch, KvHead head) {
+  const ModelShape &model = shape_.model;
+  const uint32_t position = batch.positions[head.token], block_size = shape_.kv.block_size;
+  const uint32_t *blocks = batch.block_table + uint64_t{batch.sequences[head.token]} * batch.blocks_per_sequence;
+  const uint32_t block = blocks[position / block_size], slot = position % block_size;
+  const uint64_t row = model.q_rows() + uint64_t{head.index} * model.head_dim;
+  float *k = activations_.qkv.data() + head.token * model.qkv_rows() + row, *v = k + model.kv_rows();
+  add_qkv_bias(layer, k, row);
+  add_qkv_bias(layer, v, row + model.kv_rows());
+  normalize_and_rotate(k, layer.k_norm, position);
+  cache_.store(device_.kernels(), cache_.key(index, block, head.index, slot), k);
+  cache_.store(device_.kernels(), cache_.value(index, block, head.index, slot), v);
 }
 
 void Session::normalize_and_rotate(float *head, const float *norm, uint32_t position) const {
@@ -156,13 +176,10 @@ void Session::normalize_and_rotate(float *head, const float *norm, uint32_t posi
     device_.kernels().rms_norm(
         {.x = head, .weight = norm, .n = shape_.model.head_dim, .eps = model_.rms_eps(), .y = head});
   }
-  const uint32_t pairs = shape_.model.rope_dim / 2;
-  const float *cos = model_.rope_cos(position), *sin = model_.rope_sin(position);
-  for (uint32_t i = 0; i < pairs; ++i) {
-    const float a = head[i], b = head[i + pairs];
-    head[i] = a * cos[i] - b * sin[i];
-    head[i + pairs] = b * cos[i] + a * sin[i];
-  }
+  device_.kernels().rotate({.x = head,
+                            .cos = model_.rope_cos(position),
+                            .sin = model_.rope_sin(position),
+                            .pairs = shape_.model.rope_dim / 2});
 }
 
 // x += h + bias
@@ -173,8 +190,8 @@ void Session::add_to_residual(const float *bias, uint32_t n_tokens) {
     for (size_t i = begin; i < end; ++i) {
       float *x = activations_.x.data() + i * hidden;
       const float *h = activations_.h.data() + i * hidden;
-      for (uint64_t j = 0; j < hidden; ++j) x[j] += h[j];
-      for (uint64_t j = 0; bias && j < hidden; ++j) x[j] += bias[j];
+      device_.kernels().add_rows({.x = h, .n = hidden, .y = x});
+      if (bias) device_.kernels().add_rows({.x = bias, .n = hidden, .y = x});
     }
   });
 }

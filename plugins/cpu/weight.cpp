@@ -84,26 +84,28 @@ void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_b
       .format = static_cast<quant::Format>(part.dtype), .rows = part.rows, .columns = columns_, .data = source};
   made.packed = (uses_ & BONSAI_USE_MATRIX) && is_repacked(made.matrix.format);
   rows_ += part.rows;
+  if (!made.packed && may_borrow) {
+    borrowed_bytes_ += part.data_bytes;
+    return;
+  }
+  const uint64_t bytes =
+      made.packed ? packed_bytes(made.matrix.format, part.rows, columns_) : uint64_t{part.data_bytes};
+  made.storage = device.slabs().allocate(bytes);
   if (made.packed) {
-    made.storage = Buffer<std::byte>(packed_bytes(made.matrix.format, part.rows, columns_), "a weight");
     device.threads().each_range(tile_count(part.rows), kPackGrain, [&](uint64_t begin, uint64_t end, int) {
       pack_tiles({.format = made.matrix.format,
                   .rows = part.rows,
                   .columns = columns_,
                   .source = source,
-                  .packed = made.storage.data(),
+                  .packed = made.storage.get(),
                   .first_tile = begin,
                   .last_tile = end});
     });
-  } else if (may_borrow) {
-    borrowed_bytes_ += part.data_bytes;
-    return;
   } else {
-    made.storage = Buffer<std::byte>(part.data_bytes, "a weight");
-    std::memcpy(made.storage.data(), source, part.data_bytes);
+    std::memcpy(made.storage.get(), source, part.data_bytes);
   }
-  made.matrix.data = made.storage.data();
-  bytes_ += made.storage.bytes();
+  made.matrix.data = made.storage.get();
+  bytes_ += round_up(bytes, kCacheLine);
 }
 
 void Weight::append_rows(uint64_t first, uint64_t count, uint64_t to, std::vector<MatrixRows> &rows) const {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Weight {
     uint64_t first_row;
     PackedMatrix matrix;
     bool packed;
-    Buffer<std::byte> storage;  // empty: `matrix.data` is the caller's
+    std::shared_ptr<std::byte> storage;  // empty: `matrix.data` is the caller's
   };
   void add_part(Device &device, const bonsai_weight_part &part, bool may_borrow);
   const Part &part_of(uint64_t row) const;

@@ -112,7 +112,12 @@ class Vectors {
     const cpu::ActivationLayout layout = cpu::activation_layout(a_case.format);
     if (layout.group == 0) return;
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
-    a_case.kernels->quantize(whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data()));
+    cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
+    if (layout.signs && a_case.n <= a_case.kernels->lookup_tokens) {
+      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * cpu::kLookupElements * sizeof(int16_t));
+      args.tables = tables_->as<int16_t>();
+    }
+    a_case.kernels->quantize(args);
   }
 
   cpu::MatmulArgs args() const {
@@ -123,6 +128,7 @@ class Vectors {
             .x = x_.as<float>(),
             .x_stride = a_case_.shape.columns,
             .quantized_rows = quantized_ ? quantized_->data() : nullptr,
+            .tables = tables_ ? tables_->as<int16_t>() : nullptr,
             .y = y_.as<float>(),
             .y_stride = a_case_.shape.rows};
   }
@@ -130,7 +136,7 @@ class Vectors {
  private:
   const Case &a_case_;
   Memory x_, y_;
-  std::optional<Memory> quantized_;
+  std::optional<Memory> quantized_, tables_;
 };
 
 void run(benchmark::State &state, const Case &a_case, const Limits &limits, LatestMatrices &latest) {

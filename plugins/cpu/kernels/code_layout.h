@@ -22,6 +22,7 @@ struct ActivationLayout {
   uint32_t group = 0;  // columns that share a scale; 0: activations stay float
   ActivationOrder order = ActivationOrder::kNatural;
   uint32_t sum_columns = 0;  // consecutive columns whose codes are summed up: the group, or 16
+  bool signs = false;        // weights are signs: their sums may be looked up (kernels/lookup_matmul.inl.h)
   bool operator==(const ActivationLayout &) const = default;
 };
 
@@ -45,6 +46,7 @@ struct CodeLayout {
   uint32_t sub_blocks = 0;  // 0: the block has no integer scales
   Minimum minimum = Minimum::kNone;
   bool float_scale = false;  // d is a float instead of a half
+  uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
   bool operator==(const CodeLayout &) const = default;
 
   // Parts of one row's block, in this order: scales (d, then m or dmin), integers of sub-blocks (scales, then minima),
@@ -72,7 +74,12 @@ inline constexpr CodeLayout kQ5_1Layout = {
 // 1-bit and ternary blocks share a scale among 64 to 256 weights, but activations among 32: with longer groups the
 // seedling misses DESIGN §7's 99 % agreement with the reference (docs/cpu-kernels.md).
 inline constexpr CodeLayout kQ1_0G128Layout = {
-    .activations = {32, ActivationOrder::kStride8, 32}, .groups = 4, .bits = 1, .multiplier_shift = 1, .offset = 1};
+    .activations = {32, ActivationOrder::kStride8, 32, true},
+    .groups = 4,
+    .bits = 1,
+    .multiplier_shift = 1,
+    .offset = 1,
+    .strip_tiles = 8};
 inline constexpr CodeLayout kTernaryG128Layout = {
     .activations = {32, ActivationOrder::kStride4, 32}, .groups = 4, .bits = 2, .offset = 1};
 inline constexpr CodeLayout kQ2_0G64Layout = {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -25,6 +26,12 @@ struct Codes {
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of codes in a group, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
   static constexpr int kBlockBytes = kIntegersBytes + 64 * kLayout.words();
+  static constexpr bool kStrips = kLayout.strip_tiles > 1;
+  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
+  static constexpr size_t kScalesStride = kFirst.scales_stride;  // from block to block
+  static constexpr size_t kBlockStride = kFirst.codes_stride;
+  static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
+  static_assert(!kStrips || (kVectors == 1 && kBits == 1));
   static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
 
   // Vectors of codes whose products are summed up in one go: what a DotSum can hold (see dot4), within a sub-block, and
@@ -55,9 +62,16 @@ struct Codes {
 
 // One part of the work: a tile, and T consecutive rows of quantised activations.
 struct TileView {
-  const uint8_t *scales;       // (blocks, scales, 16)
-  const uint8_t *block_bytes;  // (blocks, kBlockBytes): integers and codes
+  const uint8_t *scales;       // (blocks, scales, 16), kScalesStride apart
+  const uint8_t *block_bytes;  // integers and codes, kBlockStride apart
   uint64_t blocks;
+  bool odd;  // in a strip: the second tile of its pair
+};
+
+// One group's place in it.
+struct GroupView {
+  const uint8_t *bytes;
+  bool odd;
 };
 
 template <int T>
@@ -81,16 +95,27 @@ template <class Format>
   }
 }
 
+// A vector of words: 32 bits of each row.
+template <class Format>
+[[gnu::always_inline]] inline Bytes64 load_words(GroupView group, size_t vector) {
+  if constexpr (Format::kStrips) {
+    const Bytes64 lower = load_bytes(group.bytes), upper = load_bytes(group.bytes + 64);
+    return group.odd ? join_odd_halves(lower, upper) : join_even_halves(lower, upper);
+  } else {
+    return load_bytes(group.bytes + 64 * vector);
+  }
+}
+
 // A run of codes times several tokens: each step's codes are shifted into place once and used T times.
 template <class Format, int T>
-[[gnu::always_inline]] inline void dot_run(const uint8_t *codes, Bytes64 high, const TokenView<T> &tokens,
-                                           size_t column, DotSum (&sums)[T]) {
+[[gnu::always_inline]] inline void dot_run(GroupView codes, Bytes64 high, const TokenView<T> &tokens, size_t column,
+                                           DotSum (&sums)[T]) {
   const Bytes64 mask = splat_byte((1 << Format::kBits) - 1);
   const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
   for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kRunVectors; ++v) {
-    Bytes64 bytes = load_bytes(codes + 64 * v);
+    Bytes64 bytes = load_words<Format>(codes, v);
 #pragma GCC unroll 8
     for (int step = 0; step < Format::kSteps; ++step) {
       Bytes64 step_codes = bit_and(bytes, mask);
@@ -107,27 +132,28 @@ template <class Format, int T>
 }
 
 template <class Format, int T>
-[[gnu::always_inline]] inline void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
+[[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                              I32x16 (&dots)[T]) {
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
-    const uint8_t *high = group + 64 * (Format::kVectors + run / 2);
+    const uint8_t *high = group.bytes + 64 * (Format::kVectors + run / 2);
+    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd};
     DotSum sums[T];
-    dot_run<Format>(group + 64 * run * Format::kRunVectors, high_bits_of_run<Format>(high, run % 2 != 0), tokens,
-                    column + run * Format::kRunColumns, sums);
+    dot_run<Format>(codes, high_bits_of_run<Format>(high, run % 2 != 0), tokens, column + run * Format::kRunColumns,
+                    sums);
     for (int t = 0; t < T; ++t) dots[t] = add_dot_sum<0>(dots[t], sums[t]);
   }
 }
 
 // Codes of 8 bits are the step.
 template <class Format, int T>
-requires(Format::kBits == 8) void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
+requires(Format::kBits == 8) void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                             I32x16 (&dots)[T]) {
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kVectors; ++v) {
-    const Bytes64 weights = load_bytes(group + 64 * v);
+    const Bytes64 weights = load_bytes(group.bytes + 64 * v);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       dots[t] = dot4_signed(dots[t], weights, splat_4_bytes(tokens.codes[t] + column + 4 * v));
@@ -139,7 +165,7 @@ requires(Format::kBits == 8) void dot_group(const uint8_t *group, const TokenVie
 // which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
 template <class Format>
 requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
-         Format::kSubBlocks == 0) void dot_group(const uint8_t *group, const TokenView<1> &token, size_t column,
+         Format::kSubBlocks == 0) void dot_group(GroupView group, const TokenView<1> &token, size_t column,
                                                  I32x16 (&dots)[1]) {
   constexpr int kVectorsAtOnce = Format::kVectors < 4 ? Format::kVectors : 4;
   static_assert(Format::kVectors % kVectorsAtOnce == 0);
@@ -152,7 +178,7 @@ requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
     DotSum odd_sum = zero_dot_sum();
 #pragma GCC unroll 4
     for (int v = first; v < first + kVectorsAtOnce; ++v) {
-      Bytes64 bytes = load_bytes(group + 64 * v);
+      Bytes64 bytes = load_words<Format>(group, v);
 #pragma GCC unroll 4
       for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
         even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
@@ -166,12 +192,19 @@ requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
   dots[0] = shift_right<Format::kBits>(scaled);
 }
 
-// How far ahead codes are asked for; behind the end of a tile lies the next one. Left to the hardware, one-bit weights
-// in memory come at 0.7 times the speed (Zen 3).
-constexpr size_t kPrefetchBytes = 3072;
-
-inline void prefetch(const uint8_t *from, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i + kPrefetchBytes);
+// Codes are asked for before their turn; behind the end of a tile lies the next one. Left to the hardware, one-bit
+// weights in memory come at half the speed or less (docs/cpu-kernels.md). Streams that are quickly worked through are
+// asked for far ahead and into the second-level cache, whose misses may wait in greater number; super-blocks, which take
+// longer, into the first. Always inline: GCC drops calls of functions that do nothing else.
+template <class Format>
+[[gnu::always_inline]] inline void prefetch(const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64) {
+    if constexpr (Format::kSubBlocks == 0) {
+      __builtin_prefetch(from + i + 8192, 0, 1);
+    } else {
+      __builtin_prefetch(from + i + 3072, 0, 3);
+    }
+  }
 }
 
 // -------- Integers of sub-blocks
@@ -195,8 +228,9 @@ I16x32 pair_minima(const uint8_t *group, int pair) {
 
 // Sub-blocks are taken in pairs; each one's sum is multiplied by its scale.
 template <class Format, int T>
-requires(Format::kSubBlocks > 0) void dot_group(const uint8_t *group, const TokenView<T> &tokens, size_t column,
+requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<T> &tokens, size_t column,
                                                 I32x16 (&dots)[T]) {
+  const uint8_t *group = view.bytes;
   constexpr int kRunsOfPair = Format::kRunsOfPair;
   constexpr int kPairs = Format::kSubBlocks / 2;
   const uint8_t *low = group + Format::kIntegersBytes;
@@ -204,13 +238,13 @@ requires(Format::kSubBlocks > 0) void dot_group(const uint8_t *group, const Toke
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair) {
-    prefetch(group + pair * (Format::kBlockBytes / kPairs), Format::kBlockBytes / kPairs);
+    prefetch<Format>(group + pair * (Format::kBlockBytes / kPairs), Format::kBlockBytes / kPairs);
     const I16x32 scales = pair_scales<Format>(group, pair);
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
       DotSum sums[T];
-      dot_run<Format>(low, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
+      dot_run<Format>({low, false}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale);
     }
@@ -250,9 +284,9 @@ void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens, size_t
 // -------- A tile
 
 template <class Format>
-F32x16 load_scale(const uint8_t *scales, uint64_t group, int scale) {
+F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
   constexpr CodeLayout kLayout = Format::kLayout;
-  const uint8_t *from = scales + (group * kLayout.scales() + scale) * kTileRows * kLayout.scale_bytes();
+  const uint8_t *from = scales + group * Format::kScalesStride + scale * kTileRows * kLayout.scale_bytes();
   if constexpr (kLayout.float_scale) {
     return load(reinterpret_cast<const float *>(from));
   } else {
@@ -285,7 +319,7 @@ template <class Format, int T>
 void multiply_group(const TileView &tile, uint64_t block, const uint8_t *bytes, const TokenView<T> &tokens,
                     uint64_t group, F32x16 (&y)[T]) {
   I32x16 dots[T];
-  dot_group<Format>(bytes, tokens, group * Format::kGroup, dots);
+  dot_group<Format>(GroupView{bytes, tile.odd}, tokens, group * Format::kGroup, dots);
   I32x16 corrections[T];
   group_corrections<Format>(bytes, tokens, group, corrections);
   const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
@@ -306,22 +340,15 @@ template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
-    const uint8_t *bytes = tile.block_bytes + block * Format::kBlockBytes;
-    if constexpr (Format::kSubBlocks == 0) prefetch(bytes, Format::kBlockBytes);
+    const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
+    if constexpr (Format::kSubBlocks == 0 && !Format::kStrips) prefetch<Format>(bytes, Format::kBlockBytes);
 #pragma GCC unroll 4
     for (int i = 0; i < Format::kGroups; ++i) {
-      multiply_group<Format>(tile, block, bytes + 64 * i * Format::kVectors, tokens, block * Format::kGroups + i, y);
+      if constexpr (Format::kStrips) prefetch<Format>(bytes + i * Format::kGroupStride, 128);
+      multiply_group<Format>(tile, block, bytes + i * Format::kGroupStride, tokens, block * Format::kGroups + i, y);
     }
   }
   for (int t = 0; t < T; ++t) y[t] = canonical_nan(y[t]);
-}
-
-// The lanes [first, last) of a tile, to consecutive elements.
-inline void store_lanes(float *to, F32x16 y, uint64_t first, uint64_t last) {
-  if (first == 0) return store_partial(to, y, last);
-  float lanes[16];
-  store(lanes, y);
-  memcpy(to, lanes + first, (last - first) * sizeof(float));
 }
 
 // A matmul with its sizes worked out.
@@ -330,13 +357,12 @@ struct CodesWork {
   uint64_t columns;
   uint64_t blocks;
   uint64_t groups;
-  size_t scales_bytes;  // of a tile
-  size_t tile_bytes;
   size_t token_bytes;
 
-  TileView tile(uint64_t index) const {
-    const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data) + index * tile_bytes;
-    return {.scales = data, .block_bytes = data + scales_bytes, .blocks = blocks};
+  TileView tile(CodeLayout layout, uint64_t index) const {
+    const TilePlace place = TilePlace::find(layout, blocks, index);
+    const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
+    return {.scales = data + place.scales, .block_bytes = data + place.codes, .blocks = blocks, .odd = index % 2 != 0};
   }
 
   template <int T>
@@ -356,15 +382,11 @@ struct CodesWork {
 template <class Format, int T>
 void multiply_tokens(const CodesWork &work, uint64_t tile, uint32_t token, uint32_t last) {
   const MatmulArgs &args = work.args;
-  const uint64_t tile_row = tile * kTileRows;
-  const uint64_t first_lane = args.first_row > tile_row ? args.first_row - tile_row : 0;
-  const uint64_t last_lane = args.last_row < tile_row + kTileRows ? args.last_row - tile_row : kTileRows;
-  const uint64_t column = tile_row + first_lane - args.first_row;  // of y
   for (; token + T <= last; token += T) {
     F32x16 y[T];
-    multiply_tile<Format>(work.tile(tile), work.tokens<T>(token), y);
+    multiply_tile<Format>(work.tile(Format::kLayout, tile), work.tokens<T>(token), y);
     for (int t = 0; t < T; ++t) {
-      store_lanes(args.y + (token + t) * args.y_stride + column, y[t], first_lane, last_lane);
+      store_tile(args, token + t, tile, y[t]);
     }
   }
   if constexpr (T > 1) {
@@ -380,14 +402,13 @@ void multiply_codes(const MatmulArgs &args) {
   using Format = Codes<kLayout>;
   const uint64_t columns = args.matrix->columns;
   const uint64_t groups = columns / Format::kGroup, blocks = groups / Format::kGroups;
-  constexpr size_t kScalesBytes = kLayout.scales() * kTileRows * kLayout.scale_bytes();
-  const size_t scales_bytes = (blocks * kScalesBytes + 63) / 64 * 64;
+  if constexpr (SignLookup::kTokens > 0 && kLayout.activations.signs) {
+    if (args.tables) return multiply_by_lookup<kLayout, SignLookup>(args);
+  }
   const CodesWork work = {.args = args,
                           .columns = columns,
                           .blocks = blocks,
                           .groups = groups,
-                          .scales_bytes = scales_bytes,
-                          .tile_bytes = scales_bytes + blocks * Format::kBlockBytes,
                           .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;
   const uint32_t block = fitting > 0 ? fitting : kMaxTokens;

@@ -23,8 +23,14 @@ struct QuantizeArgs {
   uint32_t n;
   uint64_t columns;  // a multiple of layout.group
   ActivationLayout layout;
-  std::byte *rows;  // (n, quantized_row_bytes(layout, columns)), aligned to 64
+  uint64_t begin, end;  // whole groups of each row's columns that are to be done
+  std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
+  // layout.signs: (n, columns / 32, kLookupElements) for matmul to look sums up in, or nullptr.
+  int16_t *tables;
 };
+
+// Elements of the tables of a group of 32 activations.
+constexpr size_t kLookupElements = 256;
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
 // the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
@@ -51,16 +57,20 @@ struct MatmulArgs {
   const float *x;                   // float formats: (n, columns)
   size_t x_stride;                  // elements from row to row of x
   const std::byte *quantized_rows;  // repacked formats: what quantize made, in the format's activation_layout
+  const int16_t *tables;            // the same, or nullptr
   float *y;                         // (n, last_row - first_row)
   size_t y_stride;                  // elements from row to row of y
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
+  const char *name;        // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
+  uint32_t lookup_tokens;  // vectors up to which matmul is faster with tables; 0: it has no use for them
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);
   void (*swiglu)(const SwigluArgs &args);
+  void (*rotate)(const RotateArgs &args);
+  void (*add_rows)(const AddArgs &args);
   void (*to_half)(const HalfArgs &args);
   void (*attend)(const AttendArgs &args);
   void (*fold)(const FoldArgs &args);

@@ -13,8 +13,7 @@ using quant::Format;
 
 constexpr size_t kIntegersBytes = 2;  // of two sub-blocks
 constexpr size_t kWordBytes = 4;
-
-size_t align_up(size_t bytes) { return (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment; }
+constexpr size_t kHalfWordBytes = 2;
 
 // A layout as a type, for code in which it is a constant.
 template <CodeLayout kLayout>
@@ -63,36 +62,36 @@ auto with_layout(Format format, Visit visit) {
   }
 }
 
-// Where things lie in a tile.
-struct TileShape {
-  CodeLayout layout;
-  size_t file_block_bytes;
-  size_t groups;         // blocks of a row
-  size_t scales_bytes;   // of all groups, padded
-  size_t integer_pairs;  // of a block
-  size_t group_bytes;    // integers and codes of one group
-  size_t tile_bytes;
+// One row's places in its tile.
+class Lane {
+ public:
+  Lane(CodeLayout layout, uint64_t blocks, uint64_t row)
+      : layout_(layout),
+        tile_(row / kTileRows),
+        lane_(row % kTileRows),
+        place_(TilePlace::find(layout, blocks, row / kTileRows)) {}
 
-  TileShape(Format format, uint64_t columns)
-      : layout(code_layout(format)), file_block_bytes(quant::traits(format).block_bytes) {
-    groups = columns / layout.columns();
-    scales_bytes = align_up(used_scales_bytes());
-    integer_pairs = layout.integers() / 2;
-    group_bytes = kTileRows * (integer_pairs * kIntegersBytes + layout.words() * kWordBytes);
-    tile_bytes = scales_bytes + groups * group_bytes;
+  size_t scale(size_t block, size_t scale) const {
+    return place_.scales + block * place_.scales_stride + (scale * kTileRows + lane_) * layout_.scale_bytes();
+  }
+  size_t integers(size_t block, size_t pair) const {
+    return place_.codes + block * place_.codes_stride + (pair * kTileRows + lane_) * kIntegersBytes;
+  }
+  size_t word(size_t block, size_t word) const {
+    return place_.codes + block * place_.codes_stride + kTileRows * layout_.integers() +
+           (word * kTileRows + lane_) * kWordBytes;
+  }
+  // In strips: the lower or upper half of a word.
+  size_t half_word(size_t block, size_t word, size_t half) const {
+    return place_.codes + block * place_.codes_stride + (word * layout_.strip_tiles + half) * kTileRows * kWordBytes +
+           lane_ * kWordBytes + tile_ % 2 * kHalfWordBytes;
   }
 
-  size_t used_scales_bytes() const { return groups * kTileRows * layout.scales() * layout.scale_bytes(); }
-  size_t scale_at(size_t group, size_t scale, size_t lane) const {
-    return ((group * layout.scales() + scale) * kTileRows + lane) * layout.scale_bytes();
-  }
-  size_t integers_at(size_t group, size_t lane) const {
-    return scales_bytes + group * group_bytes + lane * kIntegersBytes;
-  }
-  size_t words_at(size_t group, size_t lane) const {
-    const size_t integers_bytes = integer_pairs * kTileRows * kIntegersBytes;
-    return scales_bytes + group * group_bytes + integers_bytes + lane * kWordBytes;
-  }
+ private:
+  CodeLayout layout_;
+  uint64_t tile_;
+  size_t lane_;
+  TilePlace place_;
 };
 
 // Copies kCount pieces from one next to the other to every 16th place. With the counts known, these are plain moves.
@@ -102,33 +101,63 @@ const std::byte *scatter(const std::byte *from, std::byte *to) {
   return from + kCount * kBytes;
 }
 
-// One row in the file's blocks to its lane.
+// A packed block to its places.
 template <CodeLayout kLayout>
-void pack_lane(const TileShape &shape, BlockForm form, const std::byte *row, std::byte *tile, size_t lane) {
-  for (size_t group = 0; group < shape.groups; ++group, row += shape.file_block_bytes) {
-    std::byte packed[kMaxBlockBytes];
-    if (form.from_file) form.from_file(row, packed);
-    const std::byte *block = form.from_file ? packed : row;
-    block = scatter<kLayout.scale_bytes(), kLayout.scales()>(block, tile + shape.scale_at(group, 0, lane));
-    block = scatter<kIntegersBytes, kLayout.integers() / 2>(block, tile + shape.integers_at(group, lane));
-    scatter<kWordBytes, kLayout.words()>(block, tile + shape.words_at(group, lane));
+void scatter_block(const Lane &lane, size_t index, const std::byte *block, std::byte *packed) {
+  block = scatter<kLayout.scale_bytes(), kLayout.scales()>(block, packed + lane.scale(index, 0));
+  block = scatter<kIntegersBytes, kLayout.integers() / 2>(block, packed + lane.integers(index, 0));
+  if constexpr (kLayout.strip_tiles == 1) {
+    scatter<kWordBytes, kLayout.words()>(block, packed + lane.word(index, 0));
+  } else {
+    for (size_t word = 0; word < kLayout.words(); ++word, block += kWordBytes) {
+      std::memcpy(packed + lane.half_word(index, word, 0), block, kHalfWordBytes);
+      std::memcpy(packed + lane.half_word(index, word, 1), block + kHalfWordBytes, kHalfWordBytes);
+    }
   }
 }
 
-template <size_t kBytes>
-void gather(const std::byte *from, size_t n, std::byte *to) {
-  for (; n > 0; --n, from += kTileRows * kBytes, to += kBytes) std::memcpy(to, from, kBytes);
+template <CodeLayout kLayout>
+void pack_row(BlockForm form, size_t file_block_bytes, uint64_t blocks, uint64_t row, const PackArgs &args) {
+  const Lane lane(kLayout, blocks, row);
+  const std::byte *block = args.source + row * blocks * file_block_bytes;
+  for (size_t i = 0; i < blocks; ++i, block += file_block_bytes) {
+    std::byte packed[kMaxBlockBytes];
+    if (form.from_file) form.from_file(block, packed);
+    scatter_block<kLayout>(lane, i, form.from_file ? packed : block, args.packed);
+  }
+}
+
+// A row that is missing.
+template <CodeLayout kLayout>
+void pack_nothing(uint64_t blocks, uint64_t row, std::byte *packed) {
+  const Lane lane(kLayout, blocks, row);
+  const std::byte zeros[kMaxBlockBytes] = {};
+  for (size_t i = 0; i < blocks; ++i) scatter_block<kLayout>(lane, i, zeros, packed);
+}
+
+// What lies between the scales of a tile that stands alone and its codes.
+void clear_padding(CodeLayout layout, uint64_t blocks, uint64_t tile, std::byte *packed) {
+  const TilePlace place = TilePlace::find(layout, blocks, tile);
+  const size_t end = place.scales + blocks * place.scales_stride;
+  if (layout.strip_tiles == 1) std::memset(packed + end, 0, place.codes - end);
 }
 
 // A row's packed block, from its lane.
-void gather_block(const TileShape &shape, const std::byte *tile, size_t group, size_t lane, std::byte *block) {
-  const size_t scale_bytes = shape.layout.scale_bytes();
-  for (uint32_t i = 0; i < shape.layout.scales(); ++i, block += scale_bytes) {
-    std::memcpy(block, tile + shape.scale_at(group, i, lane), scale_bytes);
+void gather_block(CodeLayout layout, const Lane &lane, size_t index, const std::byte *packed, std::byte *block) {
+  const auto take = [&](size_t from, size_t bytes) {
+    std::memcpy(block, packed + from, bytes);
+    block += bytes;
+  };
+  for (uint32_t i = 0; i < layout.scales(); ++i) take(lane.scale(index, i), layout.scale_bytes());
+  for (uint32_t i = 0; i < layout.integers() / 2; ++i) take(lane.integers(index, i), kIntegersBytes);
+  for (uint32_t i = 0; i < layout.words(); ++i) {
+    if (layout.strip_tiles == 1) {
+      take(lane.word(index, i), kWordBytes);
+    } else {
+      take(lane.half_word(index, i, 0), kHalfWordBytes);
+      take(lane.half_word(index, i, 1), kHalfWordBytes);
+    }
   }
-  gather<kIntegersBytes>(tile + shape.integers_at(group, lane), shape.integer_pairs, block);
-  block += shape.integer_pairs * kIntegersBytes;
-  gather<kWordBytes>(tile + shape.words_at(group, lane), shape.layout.words(), block);
 }
 
 }  // namespace
@@ -158,26 +187,31 @@ uint64_t tile_count(uint64_t rows) { return (rows + kTileRows - 1) / kTileRows; 
 
 size_t packed_bytes(Format format, uint64_t rows, uint64_t columns) {
   if (!is_repacked(format)) return rows * quant::row_bytes(quant::traits(format), columns);
-  return tile_count(rows) * TileShape(format, columns).tile_bytes;
+  const CodeLayout layout = code_layout(format);
+  const uint64_t strips = (tile_count(rows) + layout.strip_tiles - 1) / layout.strip_tiles;
+  return strips * layout.strip_tiles * TilePlace::bytes(layout, columns / layout.columns());
 }
 
 void pack_tiles(const PackArgs &args) {
-  const TileShape shape(args.format, args.columns);
   const BlockForm form = block_form(args.format);
-  for (uint64_t tile = args.first_tile; tile < args.last_tile; ++tile) {
-    std::byte *to = args.packed + tile * shape.tile_bytes;
-    const uint64_t first_row = tile * kTileRows;
-    const uint64_t lanes = std::min(kTileRows, args.rows - first_row);
-    const size_t used_scales = shape.used_scales_bytes();
-    std::memset(to + used_scales, 0, shape.scales_bytes - used_scales);
-    if (lanes < kTileRows) std::memset(to, 0, shape.tile_bytes);
-    with_layout(args.format, [&](auto layout) {
-      for (uint64_t lane = 0; lane < lanes; ++lane) {
-        const std::byte *row = args.source + (first_row + lane) * shape.groups * shape.file_block_bytes;
-        pack_lane<layout.kValue>(shape, form, row, to, lane);
+  const size_t file_block_bytes = quant::traits(args.format).block_bytes;
+  with_layout(args.format, [&](auto layout) {
+    constexpr CodeLayout kLayout = layout.kValue;
+    if constexpr (kLayout.columns() > 0) {
+      const uint64_t blocks = args.columns / kLayout.columns();
+      const uint64_t tiles = tile_count(args.rows);
+      for (uint64_t tile = args.first_tile; tile < args.last_tile; ++tile) {
+        clear_padding(kLayout, blocks, tile, args.packed);
+        const bool last = tile + 1 == tiles;  // what is missing in its strip goes with it
+        const uint64_t end = last ? (tile / kLayout.strip_tiles + 1) * kLayout.strip_tiles : tile + 1;
+        uint64_t row = tile * kTileRows;
+        for (; row < std::min(args.rows, end * kTileRows); ++row) {
+          pack_row<kLayout>(form, file_block_bytes, blocks, row, args);
+        }
+        for (; row < end * kTileRows; ++row) pack_nothing<kLayout>(blocks, row, args.packed);
       }
-    });
-  }
+    }
+  });
 }
 
 void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> values) {
@@ -187,18 +221,20 @@ void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> value
     traits.decode(matrix.data + row * quant::row_bytes(traits, matrix.columns), values.data(), matrix.columns);
     return;
   }
-  const TileShape shape(matrix.format, matrix.columns);
+  const CodeLayout layout = code_layout(matrix.format);
   const BlockForm form = block_form(matrix.format);
-  const std::byte *tile = matrix.data + row / kTileRows * shape.tile_bytes;
+  const uint64_t blocks = matrix.columns / layout.columns();
+  const Lane lane(layout, blocks, row);
   std::byte block[kMaxBlockBytes];
-  for (size_t group = 0; group < shape.groups; ++group) {
-    gather_block(shape, tile, group, row % kTileRows, block);
-    form.decode(block, values.data() + group * shape.layout.columns());
+  for (size_t i = 0; i < blocks; ++i) {
+    gather_block(layout, lane, i, matrix.data, block);
+    form.decode(block, values.data() + i * layout.columns());
   }
 }
 
 size_t quantized_row_bytes(ActivationLayout layout, uint64_t columns) {
-  return align_up(columns + columns / layout.group * sizeof(float) + columns / layout.sum_columns * sizeof(int16_t));
+  return round_up_to_vectors(columns + columns / layout.group * sizeof(float) +
+                             columns / layout.sum_columns * sizeof(int16_t));
 }
 
 }  // namespace bonsai::cpu

@@ -8,7 +8,13 @@
 // A 64-byte vector of words holds 32 / bits columns of 16 rows, and byte j of a word 8 / bits of them: the kernel takes
 // 4 columns at a time, one from each byte, by shifting and masking. Which columns those are is the format's
 // ActivationOrder: where the file's bit order will do, quantisation puts the activations into that order, so that
-// packing moves whole words. A tile starts on a 64-byte boundary. Rows that are missing in the last tile have scale 0.
+// packing moves whole words. A tile starts on a 64-byte boundary. Rows that are missing in the last tile or strip have
+// scale 0.
+//
+// One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows, and all comes
+// in one stream. For each block: the scales of the 8 tiles; then for each group of 32 columns and each pair of tiles,
+// in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even places and
+// those of the second in the odd ones.
 //
 // The packed size is the file's, but for the padding and for formats whose codes or integers do not lie in whole words
 // and bytes in the file; in bytes a block:
@@ -28,6 +34,36 @@ namespace bonsai::cpu {
 
 constexpr uint64_t kTileRows = 16;
 constexpr size_t kPackedAlignment = 64;
+
+constexpr size_t round_up_to_vectors(size_t bytes) {
+  return (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
+}
+
+// Where the parts of a tile's first block lie in a packed matrix, in bytes, and how far it is to the next block's.
+struct TilePlace {
+  size_t scales, scales_stride;
+  size_t codes, codes_stride;  // with the integers before them
+
+  static constexpr TilePlace find(CodeLayout layout, uint64_t blocks, uint64_t tile) {
+    const size_t scales = kTileRows * layout.scales() * layout.scale_bytes();
+    const size_t codes = kTileRows * (layout.integers() + size_t{layout.words()} * 4);
+    if (layout.strip_tiles == 1) {
+      const size_t begin = tile * bytes(layout, blocks);
+      return {begin, scales, begin + round_up_to_vectors(blocks * scales), codes};
+    }
+    const size_t of_tiles = layout.strip_tiles * scales, stride = of_tiles + layout.strip_tiles * codes;
+    const size_t begin = tile / layout.strip_tiles * blocks * stride;
+    const uint64_t in_strip = tile % layout.strip_tiles;
+    return {begin + in_strip * scales, stride, begin + of_tiles + in_strip / 2 * 2 * kPackedAlignment, stride};
+  }
+
+  // Of a tile, or of its share of a strip.
+  static constexpr size_t bytes(CodeLayout layout, uint64_t blocks) {
+    const size_t scales = blocks * kTileRows * layout.scales() * layout.scale_bytes();
+    const size_t codes = blocks * kTileRows * (layout.integers() + size_t{layout.words()} * 4);
+    return (layout.strip_tiles == 1 ? round_up_to_vectors(scales) : scales) + codes;
+  }
+};
 
 // One matrix of one format, as the kernels see it. Whoever makes it owns the memory.
 struct PackedMatrix {

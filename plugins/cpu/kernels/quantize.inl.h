@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -83,13 +84,22 @@ inline int32_t amax_bits(const float *x, uint32_t n) {
   return reduce_max(largest);
 }
 
-// One group. `sums` takes group / sum_columns elements: at most 256 codes of 127, which 16 bits hold.
-inline void quantize_group(const float *x, ActivationLayout layout, int8_t *codes, float *scale, int16_t *sums) {
+// Where one group's results go.
+struct GroupResults {
+  int8_t *codes;    // (group)
+  float *scale;     // (1)
+  int16_t *sums;    // (group / sum_columns): at most 256 codes of 127 each, which 16 bits hold
+  int16_t *tables;  // (kLookupElements) or nullptr
+};
+
+inline void quantize_group(const float *x, ActivationLayout layout, const GroupResults &to) {
+  int16_t *sums = to.sums;
   const int32_t bits = amax_bits(x, layout.group);
   if (bits < kSmallestAmaxBits || bits >= kInfinityBits) {
-    *scale = bits < kSmallestAmaxBits ? 0.0f : __builtin_nanf("");
+    *to.scale = bits < kSmallestAmaxBits ? 0.0f : __builtin_nanf("");
     memset(sums, 0, layout.group / layout.sum_columns * sizeof *sums);
-    memset(codes, 0, layout.group);
+    memset(to.codes, 0, layout.group);
+    if (to.tables) memset(to.tables, 0, kLookupElements * sizeof *to.tables);
     return;
   }
   float amax;
@@ -106,8 +116,11 @@ inline void quantize_group(const float *x, ActivationLayout layout, int8_t *code
     *sums = static_cast<int16_t>(reduce_add(total));
   }
   store_i32(rounded.codes + layout.group, splat_i32(0));
-  *scale = amax / 127.0f;
-  narrow_to_order(layout.order, rounded, layout.group, codes);
+  *to.scale = amax / 127.0f;
+  narrow_to_order(layout.order, rounded, layout.group, to.codes);
+  if constexpr (SignLookup::kTokens > 0) {
+    if (to.tables) build_tables<SignLookup>(rounded.codes, to.tables);
+  }
 }
 
 void quantize(const QuantizeArgs &args) {
@@ -116,10 +129,14 @@ void quantize(const QuantizeArgs &args) {
   for (uint32_t i = 0; i < args.n; ++i) {
     const float *x = args.x + i * args.x_stride;
     const QuantizedRowView row(args.rows + i * row_bytes, args.columns, layout.group);
-    for (uint64_t group = 0; group < args.columns / layout.group; ++group) {
+    const uint64_t groups = args.columns / layout.group;
+    for (uint64_t group = args.begin / layout.group; group < args.end / layout.group; ++group) {
       const uint64_t column = group * layout.group;
-      quantize_group(x + column, layout, row.codes + column, row.scales + group,
-                     row.sums + column / layout.sum_columns);
+      quantize_group(x + column, layout,
+                     {.codes = row.codes + column,
+                      .scale = row.scales + group,
+                      .sums = row.sums + column / layout.sum_columns,
+                      .tables = args.tables ? args.tables + (i * groups + group) * kLookupElements : nullptr});
     }
   }
 }

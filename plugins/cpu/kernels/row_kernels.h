@@ -24,6 +24,22 @@ struct SwigluArgs {
   float *y;  // (n), may be gate or up
 };
 
+// RoPE, in place: pairs (a, b) of elements i and i + pairs become (a cos - b sin, b cos + a sin), each product and sum
+// rounded once.
+struct RotateArgs {
+  float *x;          // (2 * pairs)
+  const float *cos;  // (pairs)
+  const float *sin;  // (pairs)
+  size_t pairs;
+};
+
+// y += x, elements [0, n).
+struct AddArgs {
+  const float *x;  // (n)
+  size_t n;
+  float *y;  // (n)
+};
+
 // Floats to binary16, rounded to nearest even.
 struct HalfArgs {
   const float *x;  // (n)

@@ -53,6 +53,23 @@ void swiglu(const SwigluArgs &args) {
                 rest);
 }
 
+void rotate(const RotateArgs &args) {
+  float *first = args.x, *second = args.x + args.pairs;
+  for (size_t i = 0; i < args.pairs; i += 16) {
+    const size_t n = args.pairs - i < 16 ? args.pairs - i : 16;
+    const F32x16 a = load_partial(first + i, n), b = load_partial(second + i, n);
+    const F32x16 cos = load_partial(args.cos + i, n), sin = load_partial(args.sin + i, n);
+    store_partial(first + i, sub(mul(a, cos), mul(b, sin)), n);
+    store_partial(second + i, add(mul(b, cos), mul(a, sin)), n);
+  }
+}
+
+void add_rows(const AddArgs &args) {
+  const size_t whole = args.n / 16 * 16, rest = args.n - whole;
+  for (size_t i = 0; i < whole; i += 16) store(args.y + i, add(load(args.y + i), load(args.x + i)));
+  store_partial(args.y + whole, add(load_partial(args.y + whole, rest), load_partial(args.x + whole, rest)), rest);
+}
+
 void to_half(const HalfArgs &args) {
   const size_t whole = args.n / 16 * 16;
   for (size_t i = 0; i < whole; i += 16) store_f16(args.y + i, load(args.x + i));

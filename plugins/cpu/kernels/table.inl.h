@@ -64,10 +64,13 @@ void matmul(const MatmulArgs &args) {
 constexpr KernelTable make_table(const char *name) {
   return {
       .name = name,
+      .lookup_tokens = SignLookup::kTokens,
       .quantize = quantize,
       .matmul = matmul,
       .rms_norm = rms_norm,
       .swiglu = swiglu,
+      .rotate = rotate,
+      .add_rows = add_rows,
       .to_half = to_half,
       .attend = attend,
       .fold = fold,

@@ -88,6 +88,21 @@ TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
   }
 }
 
+// Strips of tiles (packed_matrix.h): whole ones, and every number of pairs of tiles in the last.
+TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
+  for (const uint64_t rows : {128, 130, 161, 200, 256 + 96}) {
+    Matrix matrix(format_, rows, 2 * block_);
+    fill_random(matrix, random_);
+    SCOPED_TRACE(rows);
+    expect_pinned(matrix, random_vectors(2 * matrix.columns(), random_));
+    const PackedMatrix packed = matrix.pack();
+    const std::vector<float> x = random_vectors(matrix.columns(), random_);
+    const std::vector<float> whole = run_matmul(kernels_, packed, {0, rows}, x);
+    const std::vector<float> part = run_matmul(kernels_, packed, {37, rows - 1}, x);
+    EXPECT_TRUE(same_bytes(part, std::span(whole).subspan(37, rows - 38)));
+  }
+}
+
 TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
   for (const uint8_t codes : {0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA}) {
     Matrix matrix(format_, 16, 2 * block_);

@@ -18,7 +18,7 @@ class Quantize : public ::testing::TestWithParam<const KernelTable *> {
   Row quantize(std::vector<float> x) {
     x.resize(kNaturalOrder.group);
     const auto bytes = aligned_bytes(quantized_row_bytes(kNaturalOrder, x.size()));
-    GetParam()->quantize({x.data(), x.size(), 1, x.size(), kNaturalOrder, bytes.get()});
+    quantize_rows(*GetParam(), x, 1, kNaturalOrder, bytes.get());
     Row row;
     for (size_t i = 0; i < x.size(); ++i) row.codes.push_back(static_cast<int8_t>(bytes[i]));
     std::memcpy(&row.scale, bytes.get() + x.size(), sizeof row.scale);
@@ -94,7 +94,7 @@ TEST_P(Quantize, SumsUpSixteenColumnsOfASuperBlock) {
   std::fill_n(x.begin() + 240, 16, 127.0f);
   x[511] = 2.0f;
   const auto row = aligned_bytes(quantized_row_bytes(layout, x.size()));
-  GetParam()->quantize({x.data(), x.size(), 1, x.size(), layout, row.get()});
+  quantize_rows(*GetParam(), x, 1, layout, row.get());
   int16_t sums[32];
   std::memcpy(sums, row.get() + x.size() + 2 * sizeof(float), sizeof sums);
   std::vector<int> wanted(32, 0);
@@ -117,9 +117,41 @@ TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {
     const auto wanted = aligned_bytes(bytes);
     std::memset(actual.get(), 0, bytes);
     std::memset(wanted.get(), 0, bytes);
-    GetParam()->quantize({x.data(), columns, 3, columns, layout, actual.get()});
-    portable_kernels().quantize({x.data(), columns, 3, columns, layout, wanted.get()});
+    quantize_rows(*GetParam(), x, 3, layout, actual.get());
+    quantize_rows(portable_kernels(), x, 3, layout, wanted.get());
     EXPECT_EQ(std::memcmp(actual.get(), wanted.get(), bytes), 0) << traits.name;
+  }
+}
+
+// Threads share the columns of one vector.
+TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
+  const uint64_t columns = 1024;
+  std::mt19937 random(9);
+  const std::vector<float> x = random_vectors(columns, random);
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    const ActivationLayout layout = activation_layout(traits.format);
+    if (layout.group == 0) continue;
+    const size_t bytes = quantized_row_bytes(layout, columns);
+    const auto whole = aligned_bytes(bytes), pieces = aligned_bytes(bytes);
+    std::memset(whole.get(), 0, bytes);
+    std::memset(pieces.get(), 0, bytes);
+    std::vector<int16_t> tables(columns / layout.group * kLookupElements, 1), piece_tables(tables.size(), 2);
+    const bool with_tables = layout.signs && GetParam()->lookup_tokens > 0;
+    quantize_rows(*GetParam(), x, 1, layout, whole.get(), with_tables ? tables.data() : nullptr);
+    for (const uint64_t begin : {512, 0, 768, 256}) {
+      GetParam()->quantize({.x = x.data(),
+                            .x_stride = columns,
+                            .n = 1,
+                            .columns = columns,
+                            .layout = layout,
+                            .begin = begin,
+                            .end = begin + 256,
+                            .rows = pieces.get(),
+                            .tables = with_tables ? piece_tables.data() : nullptr});
+    }
+    EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << traits.name;
+    if (!with_tables) continue;
+    EXPECT_EQ(tables, piece_tables) << traits.name;
   }
 }
 

@@ -261,14 +261,43 @@ struct Rows {
   uint64_t last;
 };
 
-// Runs a tier on rows [first, last) of a matrix: (n, last - first).
+// Quantises all columns of n vectors.
+inline void quantize_rows(const KernelTable &kernels, std::span<const float> x, uint32_t n, ActivationLayout layout,
+                          std::byte *rows, int16_t *tables = nullptr) {
+  const uint64_t columns = x.size() / n;
+  kernels.quantize({.x = x.data(),
+                    .x_stride = columns,
+                    .n = n,
+                    .columns = columns,
+                    .layout = layout,
+                    .begin = 0,
+                    .end = columns,
+                    .rows = rows,
+                    .tables = tables});
+}
+
+// Runs a prepared multiplication; y (n, width), with nothing written beside it.
+inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args) {
+  constexpr float kGuard = -1234.5f;
+  const uint64_t width = args.last_row - args.first_row;
+  std::vector<float> y(args.n * (width + 1), kGuard);
+  args.y = y.data();
+  args.y_stride = width + 1;
+  kernels.matmul(args);
+  std::vector<float> result;
+  for (uint32_t i = 0; i < args.n; ++i) {
+    result.insert(result.end(), y.begin() + i * (width + 1), y.begin() + i * (width + 1) + width);
+    EXPECT_EQ(y[i * (width + 1) + width], kGuard) << "wrote past the row of vector " << i;
+  }
+  return result;
+}
+
+// Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
+// does, with the same bytes.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x) {
   const uint64_t columns = matrix.columns;
   const uint32_t n = static_cast<uint32_t>(x.size() / columns);
-  const uint64_t width = rows.last - rows.first;
-  constexpr float kGuard = -1234.5f;
-  std::vector<float> y(n * (width + 1), kGuard);
   MatmulArgs args = {.matrix = &matrix,
                      .first_row = rows.first,
                      .last_row = rows.last,
@@ -276,21 +305,23 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
                      .x = x.data(),
                      .x_stride = columns,
                      .quantized_rows = nullptr,
-                     .y = y.data(),
-                     .y_stride = width + 1};
-  std::unique_ptr<std::byte[], Free> quantized;
-  if (const ActivationLayout layout = activation_layout(matrix.format); layout.group != 0) {
-    quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
-    kernels.quantize({x.data(), columns, n, columns, layout, quantized.get()});
-    args.quantized_rows = quantized.get();
-  }
-  kernels.matmul(args);
-  std::vector<float> result;
-  for (uint32_t i = 0; i < n; ++i) {
-    result.insert(result.end(), y.begin() + i * (width + 1), y.begin() + i * (width + 1) + width);
-    EXPECT_EQ(y[i * (width + 1) + width], kGuard) << "wrote past the row of vector " << i;
-  }
-  return result;
+                     .tables = nullptr,
+                     .y = nullptr,
+                     .y_stride = 0};
+  const ActivationLayout layout = activation_layout(matrix.format);
+  if (layout.group == 0) return results_of(kernels, args);
+  const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
+  std::vector<int16_t> tables(layout.signs && kernels.lookup_tokens > 0 ? n * columns / layout.group * kLookupElements
+                                                                        : 0);
+  quantize_rows(kernels, x, n, layout, quantized.get(), tables.empty() ? nullptr : tables.data());
+  args.quantized_rows = quantized.get();
+  const std::vector<float> multiplied = results_of(kernels, args);
+  if (tables.empty()) return multiplied;
+  args.tables = tables.data();
+  const std::vector<float> looked_up = results_of(kernels, args);
+  EXPECT_EQ(std::memcmp(multiplied.data(), looked_up.data(), multiplied.size() * sizeof(float)), 0)
+      << "looking sums up gives other bytes than multiplying";
+  return looked_up;
 }
 
 inline ::testing::AssertionResult same_bytes(std::span<const float> actual, std::span<const float> expected) {

@@ -278,5 +278,19 @@ inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
           _mm256_add_epi32(total.high, _mm256_madd_epi16(a.high, b.high))};
 }
 
+inline Bytes64 join_even_halves(Bytes64 lower, Bytes64 upper) {
+  return {_mm256_blend_epi16(lower.low, _mm256_slli_epi32(upper.low, 16), 0xAA),
+          _mm256_blend_epi16(lower.high, _mm256_slli_epi32(upper.high, 16), 0xAA)};
+}
+
+inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
+  return {_mm256_blend_epi16(_mm256_srli_epi32(lower.low, 16), upper.low, 0xAA),
+          _mm256_blend_epi16(_mm256_srli_epi32(lower.high, 16), upper.high, 0xAA)};
+}
+
+struct SignLookup {
+  static constexpr uint32_t kTokens = 0;
+};
+
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

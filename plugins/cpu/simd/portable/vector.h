@@ -488,5 +488,39 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return total;
 }
 
+// -------- One-bit weights (packed_matrix.h): 16-bit halves of words, those of two tiles alternating
+
+// The words of the first tile, and of the second.
+inline Bytes64 join_even_halves(Bytes64 lower, Bytes64 upper) {
+  Bytes64 v;
+  for (int i = 0; i < 64; i += 4) {
+    memcpy(v.byte + i, lower.byte + i, 2);
+    memcpy(v.byte + i + 2, upper.byte + i, 2);
+  }
+  return v;
+}
+
+inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
+  Bytes64 v;
+  for (int i = 0; i < 64; i += 4) {
+    memcpy(v.byte + i, lower.byte + i + 2, 2);
+    memcpy(v.byte + i + 2, upper.byte + i + 2, 2);
+  }
+  return v;
+}
+
+// Whether, and for how many tokens, sums of signed activations are looked up in tables (kernels/lookup_matmul.inl.h).
+// A tier with kTokens > 0 has in it, all static,
+//   I16x32 load(const void *), void store(int16_t *, I16x32), I16x32 splat(int32_t), I16x32 add(I16x32, I16x32)
+//   I16x32 shift_right<kBits>(I16x32)                      zeros come in
+//   I32x16 even_lanes(I16x32), I32x16 odd_lanes(I16x32)    of each pair, widened
+//   I16x32 sign_sums(const int32_t *a)                     element i: the sum over j < 5 of a[j] where i has bit j, of
+//                                                          -a[j] where it has not
+//   I16x32 lookup32(const int16_t *table, I16x32 index)    table[index % 32]
+//   I16x32 lookup64(const int16_t *table, I16x32 index)    table[index % 64]
+struct SignLookup {
+  static constexpr uint32_t kTokens = 0;
+};
+
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

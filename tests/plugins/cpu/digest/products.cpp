@@ -84,12 +84,27 @@ std::vector<float> make_vectors(uint64_t columns, Random &random) {
   return x;
 }
 
-AlignedBytes quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n) {
+// Quantised activations, with the tables that the tier may want.
+struct Quantized {
+  AlignedBytes rows;
+  std::vector<int16_t> tables;
+};
+
+Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n) {
   const uint64_t columns = x.size() / n;
-  AlignedBytes rows(n * quantized_row_bytes(layout, columns));
-  kernels.quantize(
-      {.x = x.data(), .x_stride = columns, .n = n, .columns = columns, .layout = layout, .rows = rows.data()});
-  return rows;
+  const bool looks_up = layout.signs && kernels.lookup_tokens > 0;
+  Quantized quantized = {.rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
+                         .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kLookupElements : 0)};
+  kernels.quantize({.x = x.data(),
+                    .x_stride = columns,
+                    .n = n,
+                    .columns = columns,
+                    .layout = layout,
+                    .begin = 0,
+                    .end = columns,
+                    .rows = quantized.rows.data(),
+                    .tables = looks_up ? quantized.tables.data() : nullptr});
+  return quantized;
 }
 
 struct RowRange {
@@ -115,12 +130,16 @@ void add_products(Results &results, const KernelTable &kernels, const PackedMatr
                      .x = x.data(),
                      .x_stride = matrix.columns,
                      .quantized_rows = nullptr,
+                     .tables = nullptr,
                      .y = nullptr,
                      .y_stride = 0};
   const ActivationLayout layout = activation_layout(matrix.format);
   if (layout.group == 0) return add_product(results, kernels, args);
-  AlignedBytes quantized = quantize(kernels, layout, x, n);
-  args.quantized_rows = quantized.data();
+  Quantized quantized = quantize(kernels, layout, x, n);
+  args.quantized_rows = quantized.rows.data();
+  add_product(results, kernels, args);
+  // Once more with tables; a tier without them repeats itself, so that all give equally many results.
+  if (!quantized.tables.empty()) args.tables = quantized.tables.data();
   add_product(results, kernels, args);
 }
 
@@ -172,7 +191,7 @@ Results run_quantize(const KernelTable &kernels, Format format) {
   const ActivationLayout layout = activation_layout(format);
   for (const uint64_t groups : {1, 2, 7}) {
     const std::vector<float> x = make_vectors(groups * layout.group, random);
-    results.add(quantize(kernels, layout, x, kVectors).bytes());
+    results.add(quantize(kernels, layout, x, kVectors).rows.bytes());
   }
   return results;
 }

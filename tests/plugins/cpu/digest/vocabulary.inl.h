@@ -107,10 +107,11 @@ void run_conversions(Round &round) {
 void run_bytes(Round &round) {
   const Bytes64 a = load_bytes(round.bytes(0)), b = load_bytes(round.bytes(1));
   for (const Bytes64 &result :
-       {bit_and(a, b), bit_or(a, b), bit_and(shift_right_bytes<1>(a), splat_byte(0x7F)),
-        bit_and(shift_right_bytes<2>(a), splat_byte(0x3F)), bit_and(shift_right_bytes<4>(a), splat_byte(0x0F)),
-        bit_and(shift_left_bytes<1>(a), splat_byte(0xFE)), bit_and(shift_left_bytes<2>(a), splat_byte(0xFC)),
-        bit_and(shift_left_bytes<4>(a), splat_byte(0xF0)), shift_right_bytes<0>(a), shift_left_bytes<0>(a)}) {
+       {bit_and(a, b), bit_or(a, b), join_even_halves(a, b), join_odd_halves(a, b),
+        bit_and(shift_right_bytes<1>(a), splat_byte(0x7F)), bit_and(shift_right_bytes<2>(a), splat_byte(0x3F)),
+        bit_and(shift_right_bytes<4>(a), splat_byte(0x0F)), bit_and(shift_left_bytes<1>(a), splat_byte(0xFE)),
+        bit_and(shift_left_bytes<2>(a), splat_byte(0xFC)), bit_and(shift_left_bytes<4>(a), splat_byte(0xF0)),
+        shift_right_bytes<0>(a), shift_left_bytes<0>(a)}) {
     round.exactly(result);
   }
 }

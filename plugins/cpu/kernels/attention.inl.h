@@ -142,7 +142,7 @@ void finish(const FinishArgs &args) {
   const float *values = args.state + kPartialHeader;
   const uint32_t whole = args.n / 16 * 16;
   for (uint32_t i = 0; i < whole; i += 16) store(args.y + i, div(load(values + i), sum));
-  store_partial(args.y + whole, div(load(values + whole), sum), args.n - whole);
+  if (whole < args.n) store_partial(args.y + whole, div(load(values + whole), sum), args.n - whole);
 }
 
 }  // namespace

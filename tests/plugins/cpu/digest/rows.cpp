@@ -51,6 +51,35 @@ Results run_swiglu(const KernelTable &kernels, quant::Format) {
   return results;
 }
 
+Results run_rotate(const KernelTable &kernels, quant::Format) {
+  Results results;
+  Random random(5);
+  for (const size_t pairs : kLengths) {
+    for (const int exponent : {0, -127, 124}) {
+      std::vector<float> x = random.values(2 * pairs, exponent);
+      if (exponent == 0) x = mixed_values(2 * pairs, random);
+      const std::vector<float> cos = random.values(pairs, 0), sin = random.values(pairs, 0);
+      kernels.rotate({.x = x.data(), .cos = cos.data(), .sin = sin.data(), .pairs = pairs});
+      for (const float value : x) results.add_any_nan(value);
+    }
+  }
+  return results;
+}
+
+Results run_add_rows(const KernelTable &kernels, quant::Format) {
+  Results results;
+  Random random(6);
+  for (const size_t n : kLengths) {
+    for (const int exponent : {0, -127, 124}) {
+      const std::vector<float> x = mixed_values(n, random);
+      std::vector<float> y = random.values(n, exponent);
+      kernels.add_rows({.x = x.data(), .n = n, .y = y.data()});
+      for (const float value : y) results.add_any_nan(value);
+    }
+  }
+  return results;
+}
+
 Results run_to_half(const KernelTable &kernels, quant::Format) {
   Results results;
   std::vector<float> x;
@@ -172,6 +201,8 @@ Results run_selection(const KernelTable &kernels, quant::Format) {
 std::vector<Section> row_sections() {
   return {{"rms_norm", run_rms_norm},
           {"swiglu", run_swiglu},
+          {"rotate", run_rotate},
+          {"add_rows", run_add_rows},
           {"to_half", run_to_half},
           {"attention, F32", run_attention<BONSAI_KV_F32>},
           {"attention, F16", run_attention<BONSAI_KV_F16>},

@@ -49,6 +49,10 @@ __m512i srai_epi32(__m512i a) {
   return join(_mm256_srai_epi32(lower(a), kBits), _mm256_srai_epi32(upper(a), kBits));
 }
 
+inline __m512i mask_slli_epi16(__m512i otherwise, __mmask32 mask, __m512i a, unsigned bits) {
+  return _mm512_mask_blend_epi16(mask, otherwise, _mm512_slli_epi16(a, bits));
+}
+
 inline __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
   float lanes[16] = {};
   for (int i = 0; i < 16; ++i) {
@@ -83,6 +87,9 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
 #define _mm512_cvtps_ph(a, rounding) bonsai::cpu::simde_additions::cvtps_ph<rounding>(a)
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32(a, bits) bonsai::cpu::simde_additions::srai_epi32<bits>(a)
+#undef _mm512_mask_slli_epi16
+#define _mm512_mask_slli_epi16(otherwise, mask, a, bits) \
+  bonsai::cpu::simde_additions::mask_slli_epi16(otherwise, mask, a, bits)
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps(mask, from) bonsai::cpu::simde_additions::maskz_loadu_ps(mask, from)
 #undef _mm512_mask_storeu_ps

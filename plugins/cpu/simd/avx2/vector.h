@@ -197,6 +197,16 @@ inline F32x16 from_halves(__m256i halves) {
 inline F32x16 load_e4m3(const uint8_t *from) { return from_halves(e4m3_halves(from)); }
 inline F32x16 load_e5m2(const uint8_t *from) { return from_halves(e5m2_halves(from)); }
 
+inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
+  to[0] = load_e4m3(from);
+  to[1] = load_e4m3(from + 16);
+}
+
+inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
+  to[0] = load_e5m2(from);
+  to[1] = load_e5m2(from + 16);
+}
+
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 
 inline float reduce_add(F32x16 v) {

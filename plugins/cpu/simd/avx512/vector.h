@@ -124,9 +124,9 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
 }
 
 inline F32x16 splat_f16(const void *from) {
-  int16_t half;
+  uint16_t half;
   memcpy(&half, from, sizeof half);
-  return {_mm512_cvtph_ps(_mm256_set1_epi16(half))};
+  return {_mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)))};
 }
 
 inline __m128i load_128(const void *from) { return _mm_loadu_si128(static_cast<const __m128i *>(from)); }
@@ -144,6 +144,23 @@ inline __m256i e5m2_halves(const uint8_t *from) { return _mm256_slli_epi16(_mm25
 
 inline F32x16 load_e4m3(const uint8_t *from) { return {_mm512_cvtph_ps(e4m3_halves(from))}; }
 inline F32x16 load_e5m2(const uint8_t *from) { return {_mm512_cvtph_ps(e5m2_halves(from))}; }
+
+inline void halves_to_f32(__m512i halves, F32x16 (&to)[2]) {
+  to[0] = {_mm512_cvtph_ps(_mm512_castsi512_si256(halves))};
+  to[1] = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
+}
+
+inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
+  const __m256i codes = load_256(from), magnitude_bits = _mm256_set1_epi8(0x7F);
+  const __mmask32 is_number = _mm256_cmpneq_epi8_mask(_mm256_and_si256(codes, magnitude_bits), magnitude_bits);
+  // The sign in bits 15 to 8, nothing in bit 7: so that the shift leaves bit 14 clear.
+  const __m512i wide = _mm512_and_si512(_mm512_cvtepi8_epi16(codes), _mm512_set1_epi16(static_cast<int16_t>(0xFF7F)));
+  halves_to_f32(_mm512_mask_slli_epi16(_mm512_set1_epi16(-1), is_number, wide, 7), to);
+}
+
+inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
+  halves_to_f32(_mm512_slli_epi16(_mm512_cvtepi8_epi16(load_256(from)), 8), to);
+}
 
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
 

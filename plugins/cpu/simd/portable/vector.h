@@ -333,6 +333,17 @@ inline F32x16 load_e5m2(const uint8_t *from) {
   return load_f16(halves);
 }
 
+// The same of 32 codes.
+inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
+  to[0] = load_e4m3(from);
+  to[1] = load_e4m3(from + 16);
+}
+
+inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
+  to[0] = load_e5m2(from);
+  to[1] = load_e5m2(from + 16);
+}
+
 // Every NaN becomes the one with bits 0x7FC00000; the rest is unchanged.
 inline F32x16 canonical_nan(F32x16 v) {
   const int32_t bits = 0x7FC00000;

@@ -1,10 +1,12 @@
-// DESIGN §7 on the real 1-bit model of this repository: an 8-bit-activation path stays close to the float64 judge.
+// DESIGN §7 on the real models of this repository, 1-bit and ternary: an 8-bit-activation path stays close to the
+// float64 judge.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "core/quant/format.h"
 #include "core/reference/reference.h"
@@ -16,9 +18,10 @@ namespace {
 
 constexpr uint32_t kWindow = 256;
 
-class Seedling : public testing::Test {
+class SeedlingTest : public testing::Test {
  protected:
-  Seedling() : model(*model::load_model(BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf")) {
+  explicit SeedlingTest(const std::string &format)
+      : model(*model::load_model(BONSAI_SOURCE_DIR "/models/seedling-" + format + ".gguf")) {
     std::ifstream file(BONSAI_TEST_DATA "/seedling-golden.json");
     golden = nlohmann::json::parse(file);
   }
@@ -35,7 +38,17 @@ class Seedling : public testing::Test {
   nlohmann::json golden;
 };
 
-TEST_F(Seedling, GoldenPromptsAgree) {
+class OneBitSeedling : public SeedlingTest {
+ protected:
+  OneBitSeedling() : SeedlingTest("q1_0") {}
+};
+
+class Seedling : public SeedlingTest, public testing::WithParamInterface<const char *> {
+ protected:
+  Seedling() : SeedlingTest(GetParam()) {}
+};
+
+TEST_F(OneBitSeedling, GoldenPromptsAgree) {
   for (const auto &prompt : golden["prompts"]) {
     const std::vector<float> logits =
         session.logits(prompt["tokens"].get<std::vector<int32_t>>(), 0, shuffled_blocks(16));
@@ -97,7 +110,7 @@ std::vector<std::vector<float>> window_logits(OpenSession &session, std::span<co
 }
 
 // What DESIGN §7 asks of an 8-bit-activation path over 2,000 tokens, in windows of 256.
-TEST_F(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
+TEST_P(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
   auto data = text::read_tokenizer(*model.file);
   ASSERT_TRUE(data.has_value());
   const auto tokenizer = text::Tokenizer::create(std::move(*data));
@@ -128,6 +141,9 @@ TEST_F(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
   RecordProperty("mean_divergence", std::to_string(total_divergence / predictions));
   RecordProperty("agreements", static_cast<int>(agreements));
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, Seedling, testing::Values("q1_0", "tq2_0"),
+                         [](const auto &info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace bonsai::test

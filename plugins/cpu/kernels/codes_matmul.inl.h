@@ -30,6 +30,7 @@ struct Codes {
   static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
   static constexpr size_t kScalesStride = kFirst.scales_stride;  // from block to block
   static constexpr size_t kBlockStride = kFirst.codes_stride;
+  static constexpr size_t kShareBytes = kScalesStride + kBlockStride;  // of a tile that stands alone, for each block
   static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
   static_assert(!kStrips || (kVectors == 1 && kBits == 1));
   static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
@@ -72,6 +73,8 @@ struct TileView {
 struct GroupView {
   const uint8_t *bytes;
   bool odd;
+  const uint8_t
+      *share;  // of the tile's bytes, scales and all, which follow each other: what its block's prefetch is for
 };
 
 template <int T>
@@ -138,7 +141,7 @@ template <class Format, int T>
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
     const uint8_t *high = group.bytes + 64 * (Format::kVectors + run / 2);
-    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd};
+    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd, group.share};
     DotSum sums[T];
     dot_run<Format>(codes, high_bits_of_run<Format>(high, run % 2 != 0), tokens, column + run * Format::kRunColumns,
                     sums);
@@ -194,8 +197,8 @@ requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
 
 // Codes are asked for before their turn; behind the end of a tile lies the next one. Left to the hardware, one-bit
 // weights in memory come at half the speed or less (docs/cpu-kernels.md). Streams that are quickly worked through are
-// asked for far ahead and into the second-level cache, whose misses may wait in greater number; super-blocks, which take
-// longer, into the first. Always inline: GCC drops calls of functions that do nothing else.
+// asked for far ahead and into the second-level cache, whose misses may wait in greater number; super-blocks, which
+// take longer, into the first. Always inline: GCC drops calls of functions that do nothing else.
 template <class Format>
 [[gnu::always_inline]] inline void prefetch(const uint8_t *from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 64) {
@@ -238,13 +241,14 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
   for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair) {
-    prefetch<Format>(group + pair * (Format::kBlockBytes / kPairs), Format::kBlockBytes / kPairs);
+    prefetch<Format>(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
     const I16x32 scales = pair_scales<Format>(group, pair);
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
       DotSum sums[T];
-      dot_run<Format>({low, false}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
+      dot_run<Format>({low, false, view.share}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens,
+                      column, sums);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale);
     }
@@ -316,12 +320,12 @@ void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_
 
 // Adds a group's products to y.
 template <class Format, int T>
-void multiply_group(const TileView &tile, uint64_t block, const uint8_t *bytes, const TokenView<T> &tokens,
+void multiply_group(const TileView &tile, uint64_t block, const GroupView &view, const TokenView<T> &tokens,
                     uint64_t group, F32x16 (&y)[T]) {
   I32x16 dots[T];
-  dot_group<Format>(GroupView{bytes, tile.odd}, tokens, group * Format::kGroup, dots);
+  dot_group<Format>(view, tokens, group * Format::kGroup, dots);
   I32x16 corrections[T];
-  group_corrections<Format>(bytes, tokens, group, corrections);
+  group_corrections<Format>(view.bytes, tokens, group, corrections);
   const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
@@ -341,11 +345,13 @@ void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)
   for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
-    if constexpr (Format::kSubBlocks == 0 && !Format::kStrips) prefetch<Format>(bytes, Format::kBlockBytes);
+    const uint8_t *share = tile.scales + block * Format::kShareBytes;
+    if constexpr (Format::kSubBlocks == 0 && !Format::kStrips) prefetch<Format>(share, Format::kShareBytes);
 #pragma GCC unroll 4
     for (int i = 0; i < Format::kGroups; ++i) {
       if constexpr (Format::kStrips) prefetch<Format>(bytes + i * Format::kGroupStride, 128);
-      multiply_group<Format>(tile, block, bytes + i * Format::kGroupStride, tokens, block * Format::kGroups + i, y);
+      const GroupView view = {.bytes = bytes + i * Format::kGroupStride, .odd = tile.odd, .share = share};
+      multiply_group<Format>(tile, block, view, tokens, block * Format::kGroups + i, y);
     }
   }
   for (int t = 0; t < T; ++t) y[t] = canonical_nan(y[t]);

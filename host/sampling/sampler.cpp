@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -27,6 +28,19 @@ double exp_nonpositive(double x) {
   double sum = 1;
   for (int i = 12; i >= 0; --i) sum = 1 + sum * (r * kInverse[i]);
   return sum * std::bit_cast<double>(static_cast<uint64_t>(k + 1023) << 52);
+}
+
+// Logits that are looked at together.
+constexpr size_t kRun = 16;
+
+// Whether any of a run is above the bar, or NaN. Four at a time, by GCC's and Clang's vectors: left to itself GCC 12
+// takes one after the other, and a choice from 151,936 logits took over 1 % of a decode step.
+bool any_passes(const float *logits, float bar) {
+  using Four = float __attribute__((vector_size(16)));
+  Four four[kRun / 4];
+  std::memcpy(four, logits, sizeof four);
+  const auto below = (four[0] <= bar) & (four[1] <= bar) & (four[2] <= bar) & (four[3] <= bar);
+  return (below[0] & below[1] & below[2] & below[3]) == 0;
 }
 
 std::optional<Error> check_options(const SamplingOptions &options, uint32_t vocab) {
@@ -117,6 +131,8 @@ bool Sampler::collect_top_k(std::span<const float> logits) {
   candidates_.clear();
   float bar = -kInfinity;
   for (size_t i = 0; i < logits.size(); ++i) {
+    while (i + kRun <= logits.size() && !any_passes(logits.data() + i, bar)) i += kRun;
+    if (i == logits.size()) break;
     if (logits[i] <= bar) continue;  // false for NaN
     if (std::isnan(logits[i])) return false;
     candidates_.push_back({logits[i], static_cast<int32_t>(i)});

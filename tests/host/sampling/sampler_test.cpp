@@ -85,6 +85,21 @@ TEST(Greedy, TiesGoToTheLowerId) {
   EXPECT_EQ(sample(large, rising), 100'000);
 }
 
+// Logits below those found so far are passed over many at a time: not so the largest, or a NaN of either sign.
+TEST(Greedy, FindsWhatLiesBehindManyThatAreSmaller) {
+  Sampler sampler = make(greedy(), 1000);
+  for (size_t at = 300; at < 1000; ++at) {
+    std::vector<float> logits(1000);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] = -static_cast<float>(i);
+    logits[at] = 1;
+    EXPECT_EQ(sample(sampler, logits), static_cast<int32_t>(at));
+    for (const float nan : {kNaN, -kNaN}) {
+      logits[at] = nan;
+      EXPECT_FALSE(sampler.sample(logits)) << "NaN at " << at;
+    }
+  }
+}
+
 TEST(Sampler, DrawsFromTheSoftmax) {
   const std::vector<double> p = {0.4, 0.3, 0.15, 0.1, 0.05};
   const auto counts = draw(plain(), logs(p));

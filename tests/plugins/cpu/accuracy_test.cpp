@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <span>
 
 #include "core/reference/reference.h"
 #include "tests/plugins/cpu/backend_support.h"
@@ -12,34 +11,6 @@ namespace {
 
 using quant::Format;
 using reference::KvType;
-
-// The relative L2 error that DESIGN §7 allows, and what 8-bit activations come to on these models: rounding in groups
-// of 128 costs 0.6 % in each of nine products in a row, and random weights forgive nothing. On a trained model DESIGN's
-// 2e-2 holds: seedling_test.cpp.
-constexpr double kFloatBound = 1e-4;
-constexpr double kQuantizedBound = 4e-2;
-
-double relative_error(std::span<const float> values, std::span<const double> expected) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    difference += (values[i] - expected[i]) * (values[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
-bool takes_floats(Format format) {
-  switch (format) {
-    case Format::kF32:
-    case Format::kF16:
-    case Format::kBF16:
-    case Format::kF8_E4M3:
-    case Format::kF8_E5M2:
-      return true;
-    default:
-      return false;
-  }
-}
 
 KvType reference_kv(bonsai_kv_dtype dtype) {
   if (dtype == BONSAI_KV_F32) return KvType::kF32;

@@ -207,6 +207,37 @@ std::vector<float> OpenSession::logits(const std::vector<int32_t> &tokens, uint3
   return outputs[0].logits;
 }
 
+std::vector<Tier> testable_tiers() {
+  std::vector<Tier> tiers = {{kPlugin, "portable", "portable"}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    tiers.push_back({kPlugin, "avx2", "avx2"});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx2-vnni", "avx2-vnni (emulated)", true});
+    if (__builtin_cpu_supports("avxvnni")) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
+  }
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    tiers.push_back({kPlugin, "avx512", "avx512"});
+  }
+#endif
+  return tiers;
+}
+
+bool takes_floats(quant::Format format) {
+  using quant::Format;
+  switch (format) {
+    case Format::kF32:
+    case Format::kF16:
+    case Format::kBF16:
+    case Format::kF8_E4M3:
+    case Format::kF8_E5M2:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::vector<quant::Format> matrix_formats(const std::string &plugin) {
   const OpenDevice device(plugin);
   std::vector<quant::Format> formats;

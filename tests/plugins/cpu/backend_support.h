@@ -4,6 +4,7 @@
 
 #include <bonsai/backend.h>
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -106,6 +107,34 @@ class OpenSession {
   const bonsai_backend_api &api;
   bonsai_session *handle = nullptr;
 };
+
+// One plugin, with one tier forced. An emulated tier is slow.
+struct Tier {
+  std::string plugin, isa, kernel;
+  bool emulated = false;
+};
+
+// The tiers that this machine can run, and over an emulation some that it perhaps cannot; portable is the first.
+std::vector<Tier> testable_tiers();
+
+// The relative L2 error that DESIGN §7 allows, and what 8-bit activations come to on tiny random models: rounding in
+// groups of 128 costs 0.6 % in each of nine products in a row, and random weights forgive nothing. On a trained model
+// DESIGN's 2e-2 holds: seedling_test.cpp.
+inline constexpr double kFloatBound = 1e-4;
+inline constexpr double kQuantizedBound = 4e-2;
+
+// |values - expected| / |expected|, of floats or doubles. Precondition: as many values as expected.
+double relative_error(const auto &values, const std::vector<double> &expected) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (values[i] - expected[i]) * (values[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Whether a format's products take activations as they are, rather than rounded to 8 bits.
+bool takes_floats(quant::Format format);
 
 // The formats whose matrices a backend takes.
 std::vector<quant::Format> matrix_formats(const std::string &plugin);

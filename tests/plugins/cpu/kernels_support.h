@@ -142,11 +142,14 @@ inline void set_minimum(Format format, std::byte *block, uint16_t half) {
 
 inline float get_d(Format format, const std::byte *block) {
   const ScalePlaces places = scale_places(format);
-  float d;
-  std::memcpy(&d, block + places.d, sizeof d);
+  if (places.d_is_float) {
+    float d;
+    std::memcpy(&d, block + places.d, sizeof d);
+    return d;
+  }
   uint16_t half;
   std::memcpy(&half, block + places.d, sizeof half);
-  return places.d_is_float ? d : quant::half_to_float(half);
+  return quant::half_to_float(half);
 }
 
 // Random codes of every value, random scales; floats from a normal distribution.

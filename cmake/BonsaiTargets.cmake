@@ -29,10 +29,6 @@ if(BONSAI_SANITIZE)
   target_compile_options(bonsai_options INTERFACE
     -fsanitize=${BONSAI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC 12 sees uninitialised values in what sanitizers add to code that has none, Boost's among it.
-    target_compile_options(bonsai_options INTERFACE -Wno-maybe-uninitialized)
-  endif()
 endif()
 
 # bonsai_library(NAME SOURCES... ) makes a static library inside the project; link what it needs with target_link_libraries.

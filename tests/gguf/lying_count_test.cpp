@@ -15,14 +15,13 @@ std::atomic<size_t> allocated_bytes = 0;
 
 }  // namespace
 
-// Not inline: GCC would warn of a free() that belongs to no malloc() that it sees.
-[[gnu::noinline]] void *operator new(size_t size) {
+void *operator new(size_t size) {
   allocated_bytes += size;
   if (void *memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace bonsai::gguf {
 namespace {

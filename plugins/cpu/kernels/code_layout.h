@@ -73,13 +73,12 @@ inline constexpr CodeLayout kQ5_1Layout = {
 
 // 1-bit and ternary blocks share a scale among 64 to 256 weights, but activations among 32: with longer groups the
 // seedling misses DESIGN §7's 99 % agreement with the reference (docs/cpu-kernels.md).
-inline constexpr CodeLayout kQ1_0G128Layout = {
-    .activations = {32, ActivationOrder::kStride8, 32, true},
-    .groups = 4,
-    .bits = 1,
-    .multiplier_shift = 1,
-    .offset = 1,
-    .strip_tiles = 8};
+inline constexpr CodeLayout kQ1_0G128Layout = {.activations = {32, ActivationOrder::kStride8, 32, true},
+                                               .groups = 4,
+                                               .bits = 1,
+                                               .multiplier_shift = 1,
+                                               .offset = 1,
+                                               .strip_tiles = 8};
 inline constexpr CodeLayout kTernaryG128Layout = {
     .activations = {32, ActivationOrder::kStride4, 32}, .groups = 4, .bits = 2, .offset = 1};
 inline constexpr CodeLayout kQ2_0G64Layout = {

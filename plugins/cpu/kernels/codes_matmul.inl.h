@@ -25,7 +25,6 @@ struct Codes {
   static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of codes in a group, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
-  static constexpr int kBlockBytes = kIntegersBytes + 64 * kLayout.words();
   static constexpr bool kStrips = kLayout.strip_tiles > 1;
   static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
   static constexpr size_t kScalesStride = kFirst.scales_stride;  // from block to block

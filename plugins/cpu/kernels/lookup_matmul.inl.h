@@ -18,8 +18,8 @@ constexpr size_t kFieldTables[] = {0, 64, 96};  // where they begin
 constexpr size_t kHalfTables = 128;             // elements for 16 columns
 static_assert(kLookupElements == 2 * kHalfTables);
 
-// How far ahead weights are asked for, in the second-level cache (docs/cpu-kernels.md). Always inline: GCC drops calls of
-// functions that do nothing else.
+// How far ahead weights are asked for, in the second-level cache (docs/cpu-kernels.md). Always inline: GCC drops calls
+// of functions that do nothing else.
 constexpr size_t kLookupPrefetchBytes = 16384;
 
 template <size_t kBytes>

@@ -1,0 +1,64 @@
+#include "host/engine/continuation.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+namespace bonsai::host {
+
+Continuation::Continuation(const EngineState &engine, const GenerateOptions &options, const TextCallback &callback,
+                           std::span<const int32_t> before)
+    : engine_(engine),
+      options_(options),
+      callback_(callback),
+      sampler_(make_sampler()),
+      decoder_(engine_.require_tokenizer()),
+      stops_(options.stop) {
+  sampler_.remember(before);
+  result_.stats.seed = sampler_.seed();
+}
+
+Sampler Continuation::make_sampler() const {
+  if (options_.max_tokens == 0)
+    throw EngineError(ErrorKind::kInvalidArgument, "max_tokens: expected at least 1, found 0");
+  SamplingOptions sampling = options_.sampling;
+  if (options_.ignore_eos) {
+    for (const int32_t id : engine_.end_tokens)
+      sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
+  }
+  return value_or_throw(Sampler::create(std::move(sampling), engine_.model.config.vocab), ErrorKind::kInvalidArgument);
+}
+
+// Bias and penalties change a copy.
+std::optional<int32_t> Continuation::choose(std::span<const float> logits) {
+  row_.assign(logits.begin(), logits.end());
+  const int32_t token = value_or_throw(sampler_.sample(row_), ErrorKind::kBackend);
+  if (engine_.tokenizer->is_end_of_generation(token)) return std::nullopt;
+  return token;
+}
+
+std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
+  sampler_.remember({&token, 1});
+  result_.tokens.push_back(token);
+  refused_ = !show(stops_.push(decoder_.push(token)));
+  if (stops_.stopped()) return FinishReason::kStopString;
+  if (refused_) return FinishReason::kCancelled;
+  if (result_.tokens.size() == options_.max_tokens) return FinishReason::kLength;
+  if (room == 0) return FinishReason::kContextFull;
+  return std::nullopt;
+}
+
+Generation Continuation::finish(FinishReason reason) {
+  result_.finish = reason;
+  if (reason != FinishReason::kStopString && !refused_) show(stops_.push(decoder_.flush()) + stops_.flush());
+  return std::move(result_);
+}
+
+// False if the callback wants no more.
+bool Continuation::show(const std::string &text) {
+  result_.text += text;
+  return text.empty() || !callback_ || callback_(text);
+}
+
+}  // namespace bonsai::host

@@ -1,0 +1,302 @@
+#include "host/scheduling/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace bonsai::host {
+namespace {
+
+// To copy a block costs about as much as to compute one token or less (docs/scheduling.md): below a few tokens there is
+// nothing to gain.
+constexpr uint32_t kLeastCopiedTokens = 4;
+
+}  // namespace
+
+struct Scheduler::Sequence {
+  RequestId id = 0;
+  int32_t priority = 0;
+  uint64_t arrival = 0;
+  std::vector<int32_t> tokens;
+  // While it runs:
+  std::vector<uint32_t> blocks;     // its part of the KV cache, in order; it is one user of each
+  RadixTree::Node *node = nullptr;  // of the last block that the tree holds too
+  uint32_t n_shared_blocks = 0;     // the first so many, all full: nobody writes to them any more
+  uint32_t n_computed = 0;          // tokens whose keys and values are in the blocks
+  uint32_t n_planned = 0;           // tokens in the step that is being planned
+
+  uint32_t n_pending() const { return static_cast<uint32_t>(tokens.size()) - n_computed; }
+};
+
+// How a waiting request could start.
+struct Scheduler::Admission {
+  RadixTree::Match match;
+  uint32_t n_matched = 0;  // tokens in whole blocks
+  uint32_t n_blocks = 0;   // that it needs beside those
+};
+
+bool Scheduler::ByRank::operator()(const Sequence *a, const Sequence *b) const {
+  return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
+}
+
+Scheduler::Scheduler(const SchedulerConfig &config)
+    : config_(config), pool_(config.n_blocks), tree_(pool_, config.block_size) {
+  assert(config.batch_tokens >= config.max_sequences && config.max_sequences > 0);
+}
+
+Scheduler::~Scheduler() = default;
+
+uint32_t Scheduler::sequence_limit() const {
+  return static_cast<uint32_t>(std::min<uint64_t>(config_.context, uint64_t{config_.n_blocks} * config_.block_size));
+}
+
+uint32_t Scheduler::blocks_for(uint32_t n_tokens) const {
+  return (n_tokens + config_.block_size - 1) / config_.block_size;
+}
+
+Result<void> Scheduler::submit(ScheduledRequest request) {
+  const size_t n = request.tokens.size();
+  if (n == 0) return fail("empty request: there is nothing to continue");
+  if (n >= sequence_limit())
+    return fail("context full: {} tokens to continue, and a request holds {} (context {}, KV cache {} blocks of {})", n,
+                sequence_limit(), config_.context, config_.n_blocks, config_.block_size);
+  auto sequence = std::make_unique<Sequence>();
+  sequence->id = request.id;
+  sequence->priority = request.priority;
+  sequence->arrival = n_submitted_++;
+  sequence->tokens = std::move(request.tokens);
+  waiting_.insert(sequence.get());
+  const bool added = sequences_.emplace(request.id, std::move(sequence)).second;
+  assert(added);
+  static_cast<void>(added);
+  return {};
+}
+
+const Step &Scheduler::plan() {
+  step_ = Step();
+  admit();
+  uint32_t n_decoding = 0;
+  const std::vector<Sequence *> running(running_.begin(), running_.end());
+  for (Sequence *sequence : running) {
+    if (!running_.contains(sequence) || sequence->n_pending() != 1) continue;
+    if (!has_block_for_next(*sequence)) continue;
+    sequence->n_planned = 1;
+    ++n_decoding;
+  }
+  plan_prompts(n_decoding);
+  for (Sequence *sequence : running_)
+    if (sequence->n_planned > 0) add_row(*sequence);
+  fill_block_table();
+  return step_;
+}
+
+// In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin.
+void Scheduler::admit() {
+  const std::vector<Sequence *> waiting(waiting_.begin(), waiting_.end());
+  for (Sequence *candidate : waiting) {
+    Admission admission;
+    const auto n_tokens = static_cast<uint32_t>(candidate->tokens.size());
+    if (config_.share_prefixes) admission.match = tree_.match(std::span(candidate->tokens).first(n_tokens - 1));
+    if (!config_.copy_blocks || admission.match.n_copied < kLeastCopiedTokens) admission.match.n_copied = 0;
+    const auto n_shared = static_cast<uint32_t>(admission.match.blocks.size());
+    admission.n_matched = n_shared * config_.block_size;
+    admission.n_blocks = blocks_for(n_tokens) - n_shared;
+    if (waits_for_twin(*candidate, admission)) continue;
+    for (const uint32_t block : admission.match.blocks) pool_.share(block);  // idle no more
+    if (!make_place(*candidate, admission)) {
+      for (const uint32_t block : admission.match.blocks) pool_.release(block);
+      return;
+    }
+    start(*candidate, admission);
+  }
+}
+
+// Whether a request that ranks higher is about to compute the very block that the candidate would compute next: it
+// waits for it, and shares it then.
+bool Scheduler::waits_for_twin(const Sequence &candidate, const Admission &admission) const {
+  const auto next = std::span(candidate.tokens).subspan(admission.n_matched);
+  if (!config_.share_prefixes || next.size() <= config_.block_size) return false;
+  const auto is_twin = [&](const Sequence *other) {
+    if (other->node != admission.match.node || other->n_pending() < 2) return false;
+    const auto theirs = std::span(other->tokens).subspan(admission.n_matched);
+    return theirs.size() >= config_.block_size &&
+           std::equal(theirs.begin(), theirs.begin() + config_.block_size, next.begin());
+  };
+  return std::any_of(running_.begin(), running_.lower_bound(&candidate), is_twin);
+}
+
+// Sees to it that the candidate can start: at the expense of those that rank lower, if need be. Beside its own blocks
+// there is one for each of the others, so that their next tokens do not drive it out at once.
+bool Scheduler::make_place(const Sequence &candidate, const Admission &admission) {
+  for (;;) {
+    const bool has_seat = running_.size() < config_.max_sequences;
+    const uint64_t needed = uint64_t{admission.n_blocks} + running_.size();
+    if (has_seat && uint64_t{pool_.n_free()} + tree_.n_idle() >= needed) return true;
+    if (running_.empty() || ByRank()(*running_.rbegin(), &candidate)) return false;
+    preempt(**running_.rbegin());
+  }
+}
+
+void Scheduler::start(Sequence &sequence, const Admission &admission) {
+  waiting_.erase(&sequence);
+  running_.insert(&sequence);
+  const RadixTree::Match &match = admission.match;
+  sequence.blocks = match.blocks;
+  sequence.node = match.node;
+  sequence.n_shared_blocks = static_cast<uint32_t>(match.blocks.size());
+  sequence.n_computed = admission.n_matched + match.n_copied;
+  while (sequence.blocks.size() < match.blocks.size() + admission.n_blocks) take_block(sequence);
+  counts_.reused_tokens += sequence.n_computed;
+  if (match.n_copied == 0) return;
+  // The source may have been given up for one of the blocks just taken, or may be by the next request: copies run
+  // before anything of this step is written, and in order.
+  const uint32_t to = sequence.blocks[match.blocks.size()];
+  if (to == match.copy_from) return;
+  step_.copy_from.push_back(match.copy_from);
+  step_.copy_to.push_back(to);
+}
+
+// Precondition: blocks are free or idle.
+void Scheduler::take_block(Sequence &sequence) {
+  if (pool_.n_free() == 0) {
+    const bool evicted = tree_.evict();
+    assert(evicted);
+    static_cast<void>(evicted);
+  }
+  sequence.blocks.push_back(pool_.take());
+}
+
+// Sees to it that the next token has a block, at the expense of those that rank lower. False: there are none, and it is
+// the sequence itself that waits.
+bool Scheduler::has_block_for_next(Sequence &sequence) {
+  if (sequence.n_computed < sequence.blocks.size() * config_.block_size) return true;
+  while (pool_.n_free() == 0 && tree_.n_idle() == 0) {
+    Sequence &last = **running_.rbegin();
+    preempt(last);
+    if (&last == &sequence) return false;
+  }
+  take_block(sequence);
+  return true;
+}
+
+// The blocks of prompts are there since they started.
+void Scheduler::plan_prompts(uint32_t n_decoding) {
+  std::vector<Sequence *> prompts;
+  for (Sequence *sequence : running_)
+    if (sequence->n_pending() > 1) prompts.push_back(sequence);
+  if (prompts.empty()) return;
+  uint32_t left = config_.batch_tokens - n_decoding;
+  const auto n_others = static_cast<uint32_t>(prompts.size()) - 1;
+  const uint32_t part = n_others == 0 ? 0 : left / 2 / n_others;
+  const uint32_t part_of_first = left - n_others * part;
+  for (Sequence *sequence : prompts) {
+    sequence->n_planned = std::min(sequence == prompts.front() ? part_of_first : part, sequence->n_pending());
+    left -= sequence->n_planned;
+  }
+  for (Sequence *sequence : prompts) {
+    const uint32_t more = std::min(left, sequence->n_pending() - sequence->n_planned);
+    sequence->n_planned += more;
+    left -= more;
+  }
+}
+
+void Scheduler::add_row(Sequence &sequence) {
+  const auto row = static_cast<uint32_t>(step_.rows.size());
+  for (uint32_t i = 0; i < sequence.n_planned; ++i) {
+    step_.tokens.push_back(sequence.tokens[sequence.n_computed + i]);
+    step_.positions.push_back(sequence.n_computed + i);
+    step_.sequences.push_back(row);
+  }
+  step_.rows.push_back({.id = sequence.id,
+                        .n_tokens = sequence.n_planned,
+                        .wants_logits = sequence.n_planned == sequence.n_pending(),
+                        .last_token = static_cast<uint32_t>(step_.tokens.size()) - 1});
+  step_.blocks_per_sequence = std::max(step_.blocks_per_sequence, blocks_for(sequence.n_computed + sequence.n_planned));
+}
+
+void Scheduler::fill_block_table() {
+  step_.block_table.assign(step_.rows.size() * step_.blocks_per_sequence, 0);
+  auto to = step_.block_table.begin();
+  for (const Step::Row &row : step_.rows) {
+    const std::vector<uint32_t> &blocks = sequences_.at(row.id)->blocks;
+    const size_t n = std::min<size_t>(blocks.size(), step_.blocks_per_sequence);
+    std::copy_n(blocks.begin(), n, to);
+    to += step_.blocks_per_sequence;
+  }
+}
+
+void Scheduler::commit() {
+  ++counts_.steps;
+  counts_.computed_tokens += step_.tokens.size();
+  for (const Step::Row &row : step_.rows) {
+    Sequence &sequence = *sequences_.at(row.id);
+    sequence.n_computed += std::exchange(sequence.n_planned, 0);
+    if (config_.share_prefixes) share_computed_blocks(sequence);
+  }
+}
+
+// Full blocks become the tree's too. Where it has the same tokens from another request, that block is used, and one's
+// own is free again: they hold the same.
+void Scheduler::share_computed_blocks(Sequence &sequence) {
+  const uint32_t size = config_.block_size;
+  while ((sequence.n_shared_blocks + 1) * size <= sequence.n_computed) {
+    uint32_t &block = sequence.blocks[sequence.n_shared_blocks];
+    const auto tokens = std::span(sequence.tokens).subspan(size_t{sequence.n_shared_blocks} * size, size);
+    sequence.node = tree_.add(sequence.node, tokens, block);
+    if (sequence.node->block() != block) {
+      pool_.release(block);
+      block = sequence.node->block();
+      pool_.share(block);
+    }
+    ++sequence.n_shared_blocks;
+  }
+}
+
+void Scheduler::append(RequestId id, int32_t token) {
+  Sequence &sequence = *sequences_.at(id);
+  assert(sequence.n_pending() == 0 && sequence.tokens.size() < sequence_limit());
+  sequence.tokens.push_back(token);
+}
+
+void Scheduler::finish(RequestId id) {
+  const auto found = sequences_.find(id);
+  assert(found != sequences_.end());
+  Sequence &sequence = *found->second;
+  if (running_.erase(&sequence) > 0)
+    give_up_blocks(sequence);
+  else
+    waiting_.erase(&sequence);
+  sequences_.erase(found);
+}
+
+// What is computed stays in the tree, the unfinished block included.
+void Scheduler::give_up_blocks(Sequence &sequence) {
+  const uint32_t n_full = sequence.n_shared_blocks * config_.block_size;
+  if (config_.share_prefixes && config_.copy_blocks) {
+    const auto end = std::span(sequence.tokens).subspan(n_full, sequence.n_computed - n_full);
+    tree_.add_end(sequence.node, end, end.empty() ? 0 : sequence.blocks[sequence.n_shared_blocks]);
+  }
+  for (const uint32_t block : sequence.blocks) pool_.release(block);
+  sequence.blocks.clear();
+  sequence.node = nullptr;
+  sequence.n_shared_blocks = sequence.n_computed = sequence.n_planned = 0;
+}
+
+void Scheduler::preempt(Sequence &sequence) {
+  running_.erase(&sequence);
+  give_up_blocks(sequence);
+  waiting_.insert(&sequence);
+  ++counts_.preemptions;
+}
+
+std::span<const int32_t> Scheduler::tokens(RequestId id) const { return sequences_.at(id)->tokens; }
+
+uint32_t Scheduler::room(RequestId id) const {
+  return sequence_limit() - static_cast<uint32_t>(sequences_.at(id)->tokens.size());
+}
+
+void Scheduler::visit_tables(const std::function<void(RequestId, std::span<const uint32_t>)> &visitor) const {
+  for (const Sequence *sequence : running_) visitor(sequence->id, sequence->blocks);
+}
+
+}  // namespace bonsai::host

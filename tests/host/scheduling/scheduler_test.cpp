@@ -1,0 +1,240 @@
+// The scheduler's rules one by one; what they come to together is in simulation_test.cpp.
+#include "host/scheduling/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace bonsai::host {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+SchedulerConfig config() {
+  SchedulerConfig config;
+  config.context = 64;
+  config.n_blocks = 16;
+  config.block_size = 4;
+  config.batch_tokens = 16;
+  config.max_sequences = 4;
+  return config;
+}
+
+SchedulerConfig blocks_of_eight() {
+  SchedulerConfig eight = config();
+  eight.n_blocks = eight.block_size = 8;
+  return eight;
+}
+
+// n tokens that begin like no other text's.
+Tokens text(int32_t first, uint32_t n) {
+  Tokens tokens(n);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+// "0:16 1:1*" is a step with 16 tokens of request 0 and one of request 1, behind which logits are wanted.
+std::string plan(Scheduler &scheduler) {
+  std::string words;
+  for (const Step::Row &row : scheduler.plan().rows) {
+    if (!words.empty()) words += " ";
+    words += std::to_string(row.id) + ":" + std::to_string(row.n_tokens) + (row.wants_logits ? "*" : "");
+  }
+  return words;
+}
+
+// The same, run: every request that has logits goes on with token 9.
+std::string run(Scheduler &scheduler) {
+  const std::string words = plan(scheduler);
+  const Step step = scheduler.plan();
+  scheduler.commit();
+  for (const Step::Row &row : step.rows)
+    if (row.wants_logits) scheduler.append(row.id, 9);
+  return words;
+}
+
+void submit(Scheduler &scheduler, RequestId id, const Tokens &tokens, int32_t priority = 0) {
+  const auto taken = scheduler.submit({id, tokens, priority});
+  ASSERT_TRUE(taken) << taken.error().message;
+}
+
+TEST(Scheduler, HasNothingToDoWithoutRequests) {
+  Scheduler scheduler(config());
+  EXPECT_EQ(plan(scheduler), "");
+}
+
+TEST(Scheduler, PromptsComeInPiecesAndTokensOneByOne) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 20));
+  EXPECT_EQ(run(scheduler), "0:16");
+  EXPECT_EQ(run(scheduler), "0:4*");
+  EXPECT_EQ(run(scheduler), "0:1*");
+  EXPECT_EQ(scheduler.tokens(0).size(), 22u);
+  EXPECT_EQ(scheduler.room(0), 42u);
+}
+
+TEST(Scheduler, DecodingComesBeforePrompts) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  EXPECT_EQ(run(scheduler), "0:3*");
+  submit(scheduler, 1, text(100, 20));
+  EXPECT_EQ(run(scheduler), "0:1* 1:15");
+  EXPECT_EQ(run(scheduler), "0:1* 1:5*");
+}
+
+TEST(Scheduler, TheFirstPromptGetsHalfAndTheOthersEqualParts) {
+  SchedulerConfig large = config();
+  large.n_blocks = 32;
+  Scheduler scheduler(large);
+  for (const RequestId id : {0, 1, 2}) submit(scheduler, id, text(100 * static_cast<int32_t>(id), 20));
+  EXPECT_EQ(run(scheduler), "0:8 1:4 2:4");
+  EXPECT_EQ(run(scheduler), "0:8 1:4 2:4");
+  EXPECT_EQ(run(scheduler), "0:4* 1:8 2:4");  // what the first does not need
+  EXPECT_EQ(run(scheduler), "0:1* 1:4* 2:8*");
+}
+
+TEST(Scheduler, ThePrefixOfAnEarlierRequestIsNotComputedAgain) {
+  Scheduler scheduler(config());
+  Tokens first = text(0, 12), second = first;
+  second.insert(second.end(), {50, 51});
+  submit(scheduler, 0, first);
+  EXPECT_EQ(run(scheduler), "0:12*");
+  submit(scheduler, 1, second);
+  EXPECT_EQ(run(scheduler), "0:1* 1:2*");
+  EXPECT_EQ(scheduler.counts().reused_tokens, 12u);
+  scheduler.visit_tables([&](RequestId, std::span<const uint32_t> blocks) {
+    EXPECT_EQ(Tokens(blocks.begin(), blocks.begin() + 3), (Tokens{0, 1, 2}));
+  });
+}
+
+// Even where all of it is known: without a last token there are no logits.
+TEST(Scheduler, TheLastTokenIsAlwaysComputed) {
+  Scheduler scheduler(blocks_of_eight());
+  submit(scheduler, 0, text(0, 16));
+  run(scheduler);
+  scheduler.finish(0);
+  submit(scheduler, 1, text(0, 16));
+  EXPECT_EQ(plan(scheduler), "1:1*");
+}
+
+TEST(Scheduler, WherePromptsPartInsideABlockItIsCopied) {
+  Scheduler scheduler(blocks_of_eight());
+  Tokens first = text(0, 16), second = first;
+  second.back() = 50;
+  submit(scheduler, 0, first);
+  run(scheduler);
+  scheduler.finish(0);
+  submit(scheduler, 1, second);
+  const Step step = scheduler.plan();
+  EXPECT_EQ(step.copy_from, std::vector<uint32_t>{1});
+  EXPECT_EQ(step.copy_to, std::vector<uint32_t>{2});
+  EXPECT_EQ(step.block_table, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(step.positions, std::vector<uint32_t>{15});
+}
+
+TEST(Scheduler, CopiesAndSharesOnlyWhereItMay) {
+  for (const bool share : {false, true}) {
+    SchedulerConfig strict = blocks_of_eight();
+    strict.share_prefixes = share;
+    strict.copy_blocks = false;
+    Scheduler scheduler(strict);
+    submit(scheduler, 0, text(0, 14));
+    run(scheduler);
+    scheduler.finish(0);
+    submit(scheduler, 1, text(0, 14));
+    EXPECT_EQ(plan(scheduler), share ? "1:6*" : "1:14*");
+    EXPECT_TRUE(scheduler.plan().copy_from.empty());
+  }
+}
+
+// Two that arrive together with one long system prompt: it is computed once.
+TEST(Scheduler, ATwinWaitsForWhatItCanShare) {
+  Scheduler scheduler(config());
+  Tokens first = text(0, 24), second = first;
+  second.push_back(50);
+  submit(scheduler, 0, first);
+  submit(scheduler, 1, second);
+  submit(scheduler, 2, text(100, 8));  // another one need not wait
+  EXPECT_EQ(run(scheduler), "0:8 2:8*");
+  EXPECT_EQ(run(scheduler), "0:15 2:1*");
+  EXPECT_EQ(run(scheduler), "0:1* 1:5* 2:1*");
+}
+
+TEST(Scheduler, PreemptsTheYoungestWhenBlocksRunOut) {
+  SchedulerConfig small = config();
+  small.n_blocks = 7;
+  Scheduler scheduler(small);
+  submit(scheduler, 0, text(0, 8));
+  submit(scheduler, 1, text(100, 8));
+  EXPECT_EQ(run(scheduler), "0:8* 1:8*");
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(run(scheduler), "0:1* 1:1*");
+  EXPECT_EQ(run(scheduler), "0:1*");  // 13 tokens are 4 blocks, and 4 more are one too many
+  EXPECT_EQ(scheduler.counts().preemptions, 1u);
+  EXPECT_EQ(scheduler.n_waiting(), 1u);
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:1*");  // its three blocks were still there
+  EXPECT_EQ(scheduler.tokens(1).size(), 14u);
+}
+
+TEST(Scheduler, ThePreemptedGoesOnBeforeThoseThatCameLater) {
+  SchedulerConfig small = config();
+  small.n_blocks = 7;
+  Scheduler scheduler(small);
+  submit(scheduler, 0, text(0, 8));
+  submit(scheduler, 1, text(100, 8));
+  for (int i = 0; i < 6; ++i) run(scheduler);
+  EXPECT_EQ(scheduler.counts().preemptions, 1u);
+  submit(scheduler, 2, text(200, 2));
+  EXPECT_EQ(run(scheduler), "0:1*");
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:1* 2:2*");
+}
+
+TEST(Scheduler, AHigherPriorityGoesFirstAndTakesAPlace) {
+  SchedulerConfig one = config();
+  one.max_sequences = 1;
+  Scheduler scheduler(one);
+  submit(scheduler, 0, text(0, 8));
+  submit(scheduler, 1, text(100, 8));
+  EXPECT_EQ(run(scheduler), "0:8*");
+  submit(scheduler, 2, text(200, 8), 1);
+  EXPECT_EQ(run(scheduler), "2:8*");
+  scheduler.finish(2);
+  EXPECT_EQ(run(scheduler), "0:1*");
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:8*");
+}
+
+TEST(Scheduler, ARequestThatIsFinishedIsInNoStepAndHoldsNoBlock) {
+  SchedulerConfig private_blocks = config();
+  private_blocks.share_prefixes = false;
+  Scheduler scheduler(private_blocks);
+  submit(scheduler, 0, text(0, 20));
+  submit(scheduler, 1, text(100, 20));
+  run(scheduler);
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:12*");
+  scheduler.finish(1);
+  EXPECT_EQ(plan(scheduler), "");
+  EXPECT_EQ(scheduler.pool().n_free(), 16u);
+}
+
+TEST(SchedulerRefuses, WhatCanNeverFit) {
+  SchedulerConfig small = config();
+  small.n_blocks = 3;
+  Scheduler scheduler(small);
+  EXPECT_EQ(scheduler.sequence_limit(), 12u);
+  EXPECT_EQ(scheduler.submit({0, text(0, 12), 0}).error().message,
+            "context full: 12 tokens to continue, and a request holds 12 (context 64, KV cache 3 blocks of 4)");
+  EXPECT_EQ(scheduler.submit({0, {}, 0}).error().message, "empty request: there is nothing to continue");
+  EXPECT_EQ(plan(scheduler), "");
+  submit(scheduler, 0, text(0, 11));
+  EXPECT_EQ(run(scheduler), "0:11*");
+  EXPECT_EQ(scheduler.room(0), 0u);
+}
+
+}  // namespace
+}  // namespace bonsai::host

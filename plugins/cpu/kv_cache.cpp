@@ -10,7 +10,7 @@ namespace {
 
 uint64_t element_bytes(bonsai_kv_dtype dtype) { return dtype == BONSAI_KV_F16 ? sizeof(uint16_t) : sizeof(float); }
 
-uint64_t row_bytes(const KvShape &shape) {
+uint64_t stored_row_bytes(const KvShape &shape) {
   if (shape.dtype == BONSAI_KV_Q8_0) return shape.head_dim + shape.head_dim / KvCache::kGroup * sizeof(float);
   return round_up(shape.head_dim, KvCache::kLanes) * element_bytes(shape.dtype);
 }
@@ -19,7 +19,7 @@ uint64_t row_bytes(const KvShape &shape) {
 
 KvCache::KvCache(const KvShape &shape)
     : shape_(shape),
-      row_bytes_(row_bytes(shape)),
+      row_bytes_(stored_row_bytes(shape)),
       head_bytes_(head_bytes(shape)),
       pool_(bytes(shape), "the KV cache") {}
 
@@ -30,7 +30,7 @@ uint64_t KvCache::head_bytes(const KvShape &shape) {
 
 uint64_t KvCache::bytes(const KvShape &shape) {
   const uint64_t rows = uint64_t{shape.layers} * shape.blocks * 2 * shape.kv_heads * shape.block_size;
-  return Buffer<std::byte>::bytes(rows * row_bytes(shape));
+  return Buffer<std::byte>::bytes(rows * stored_row_bytes(shape));
 }
 
 void KvCache::store(const KernelTable &kernels, std::byte *row, const float *values) const {

@@ -48,6 +48,8 @@ class KvCache {
     return row(layer, block, shape_.kv_heads + kv_head, slot);
   }
 
+  uint64_t row_bytes() const { return row_bytes_; }  // from one slot's row to the next one's
+
   // Rounds head_dim values and stores them as a row.
   void store(const KernelTable &kernels, std::byte *row, const float *values) const;
 

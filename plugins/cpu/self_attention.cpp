@@ -47,21 +47,29 @@ class SelfAttention::Walk {
 
   // The rows of a chunk's first n positions.
   struct Rows {
+    uint32_t n = 0;
     std::array<const std::byte *, kAttentionChunk> keys, values;
   };
   void find_rows(uint32_t sequence, uint32_t kv_head, uint32_t chunk, uint32_t n, Rows &rows) const {
     const KvCache &cache = *inputs_.cache;
     const uint32_t block_size = cache.shape().block_size;
     const uint32_t *table = batch_.block_table + uint64_t{sequence} * batch_.blocks_per_sequence;
-    for (uint32_t i = 0; i < n; ++i) {
-      const uint32_t position = chunk * kAttentionChunk + i;
+    rows.n = n;
+    for (uint32_t i = 0; i < n;) {
+      const uint32_t position = chunk * kAttentionChunk + i, slot = position % block_size;
       const uint32_t block = table[position / block_size];
-      rows.keys[i] = cache.key(inputs_.layer, block, kv_head, position % block_size);
-      rows.values[i] = cache.value(inputs_.layer, block, kv_head, position % block_size);
+      const std::byte *key = cache.key(inputs_.layer, block, kv_head, slot);
+      const std::byte *value = cache.value(inputs_.layer, block, kv_head, slot);
+      const uint32_t end = std::min(n, i + block_size - slot);
+      for (; i < end; ++i, key += cache.row_bytes(), value += cache.row_bytes()) {
+        rows.keys[i] = key;
+        rows.values[i] = value;
+      }
     }
   }
 
-  void attend(const Rows &rows, uint32_t n, uint32_t n_queries, const float *const *queries,
+  // Of the first n of the rows; `next`: what the caller turns to afterwards, or nullptr.
+  void attend(const Rows &rows, uint32_t n, const Rows *next, uint32_t n_queries, const float *const *queries,
               float *const *partials) const {
     kernels_.attend({.dtype = inputs_.cache->shape().dtype,
                      .n = n,
@@ -71,7 +79,10 @@ class SelfAttention::Walk {
                      .keys = rows.keys.data(),
                      .values = rows.values.data(),
                      .queries = queries,
-                     .partials = partials});
+                     .partials = partials,
+                     .next_n = next ? next->n : 0,
+                     .next_keys = next ? next->keys.data() : nullptr,
+                     .next_values = next ? next->values.data() : nullptr});
   }
   void fold(float *state, const float *partial) const {
     kernels_.fold({.state = state, .partial = partial, .vectors = shape_.vectors()});
@@ -81,11 +92,19 @@ class SelfAttention::Walk {
   }
 
   uint32_t sequence(uint32_t token) const { return batch_.sequences[token]; }
+  void find_rows(const Tile &tile, uint32_t kv_head, uint32_t chunk, Rows &rows) const {
+    const uint32_t n = std::min(kAttentionChunk, tile.longest - chunk * kAttentionChunk);
+    find_rows(sequence(tile.first), kv_head, chunk, n, rows);
+  }
   void walk_tile(const Tile &tile, uint32_t kv_head, float *states) const;
-  void walk_chunk(const Chunk &chunk, uint32_t kv_head, float *partials) const;
+  void find_rows(const Chunk &chunk, uint32_t kv_head, Rows &rows) const {
+    find_rows(sequence(chunk.token), kv_head, chunk.index, positions_in(chunk.token, chunk.index), rows);
+  }
+  void walk_chunk(const Chunk &chunk, uint32_t kv_head, const Rows &rows, const Rows *next, float *partials) const;
 
  private:
-  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, float *states) const;
+  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows, const Rows *next,
+                       float *states) const;
 
   const ModelShape &shape_;
   const bonsai_batch &batch_;
@@ -162,8 +181,13 @@ void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
 
 void SelfAttention::Walk::walk_tile(const Tile &tile, uint32_t kv_head, float *states) const {
   const uint32_t group = shape_.group();
-  for (uint32_t chunk = 0; chunk * kAttentionChunk < tile.longest; ++chunk) {
-    walk_tile_chunk(tile, kv_head, chunk, states);
+  const auto chunks = static_cast<uint32_t>(chunk_count(tile.longest));
+  Rows rows[2];
+  find_rows(tile, kv_head, 0, rows[0]);
+  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    Rows *next = chunk + 1 < chunks ? &rows[(chunk + 1) % 2] : nullptr;
+    if (next) find_rows(tile, kv_head, chunk + 1, *next);
+    walk_tile_chunk(tile, kv_head, chunk, rows[chunk % 2], next, states);
   }
   for (uint32_t token = tile.first; token < tile.last; ++token) {
     for (uint32_t i = 0; i < group; ++i, states += floats_of_partial(shape_))
@@ -172,15 +196,13 @@ void SelfAttention::Walk::walk_tile(const Tile &tile, uint32_t kv_head, float *s
 }
 
 // Queries that see the same number of the chunk's positions go to the kernel together.
-void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, float *states) const {
+void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows,
+                                          const Rows *next, float *states) const {
   const uint32_t group = shape_.group(), n_queries = (tile.last - tile.first) * group;
   const uint64_t stride = floats_of_partial(shape_);
   float *const scratch = states + kTileTokens * group * stride;
   const auto token_of = [&](uint32_t query) { return tile.first + query / group; };
 
-  Rows rows;
-  find_rows(sequence(tile.first), kv_head, chunk, std::min(kAttentionChunk, tile.longest - chunk * kAttentionChunk),
-            rows);
   std::array<const float *, kAttentionQueries> queries;
   std::array<float *, kAttentionQueries> partials;
   for (uint32_t begin = 0; begin < n_queries;) {
@@ -194,7 +216,7 @@ void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, ui
       ++count;
     }
     if (n > 0) {
-      attend(rows, n, count, queries.data(), partials.data());
+      attend(rows, n, begin == 0 ? next : nullptr, count, queries.data(), partials.data());
       for (uint32_t i = 0; i < count && chunk > 0; ++i) fold(states + (begin + i) * stride, partials[i]);
     }
     begin += count;
@@ -204,9 +226,14 @@ void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, ui
 void SelfAttention::run_chunks(Threads &threads, const Walk &walk) const {
   const uint64_t stride = floats_of_partial(shape_), of_chunk = shape_.heads * stride;
   threads.each_range(uint64_t{n_chunks_} * shape_.kv_heads, 1, [&](uint64_t begin, uint64_t end, int) {
+    Walk::Rows rows[2];
+    const auto chunk_of = [&](uint64_t i) { return chunks_[i / shape_.kv_heads]; };
+    const auto kv_head_of = [&](uint64_t i) { return static_cast<uint32_t>(i % shape_.kv_heads); };
+    walk.find_rows(chunk_of(begin), kv_head_of(begin), rows[begin % 2]);
     for (uint64_t i = begin; i < end; ++i) {
-      const uint64_t chunk = i / shape_.kv_heads;
-      walk.walk_chunk(chunks_[chunk], static_cast<uint32_t>(i % shape_.kv_heads), partials_.data() + chunk * of_chunk);
+      Walk::Rows *next = i + 1 < end ? &rows[(i + 1) % 2] : nullptr;
+      if (next) walk.find_rows(chunk_of(i + 1), kv_head_of(i + 1), *next);
+      walk.walk_chunk(chunk_of(i), kv_head_of(i), rows[i % 2], next, partials_.data() + i / shape_.kv_heads * of_chunk);
     }
   });
   float *state = nullptr;
@@ -223,10 +250,9 @@ void SelfAttention::run_chunks(Threads &threads, const Walk &walk) const {
 }
 
 // One chunk of one token, for the heads of one kv head; partials (heads, partial).
-void SelfAttention::Walk::walk_chunk(const Chunk &chunk, uint32_t kv_head, float *partials) const {
-  const uint32_t group = shape_.group(), n = positions_in(chunk.token, chunk.index);
-  Rows rows;
-  find_rows(sequence(chunk.token), kv_head, chunk.index, n, rows);
+void SelfAttention::Walk::walk_chunk(const Chunk &chunk, uint32_t kv_head, const Rows &rows, const Rows *next,
+                                     float *partials) const {
+  const uint32_t group = shape_.group();
   std::array<const float *, kAttentionQueries> queries;
   std::array<float *, kAttentionQueries> results;
   for (uint32_t first = 0; first < group; first += kAttentionQueries) {
@@ -236,7 +262,7 @@ void SelfAttention::Walk::walk_chunk(const Chunk &chunk, uint32_t kv_head, float
       queries[i] = query(chunk.token, head);
       results[i] = partials + head * floats_of_partial(shape_);
     }
-    attend(rows, n, count, queries.data(), results.data());
+    attend(rows, rows.n, first == 0 ? next : nullptr, count, queries.data(), results.data());
   }
 }
 

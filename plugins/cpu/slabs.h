@@ -7,9 +7,8 @@
 
 namespace bonsai::cpu {
 
-// Hands out parts of slabs that are backed by huge pages where the system has them: hardware prefetchers stop at the
-// end of a page, and a stream of weights through small pages waits for the TLB. A slab lives as long as one of its
-// parts.
+// Hands out parts of slabs, so that small matrices lie in huge pages, too (memory.h). A slab lives as long as one of
+// its parts.
 class Slabs {
  public:
   // `bytes` on a cache line's boundary, uninitialised. Throws BONSAI_OUT_OF_MEMORY.

@@ -55,6 +55,17 @@ void fill(const cpu::KvCache &cache, const cpu::KernelTable &kernels) {
   }
 }
 
+struct Rows {
+  std::array<const std::byte *, kChunk> keys, values;
+
+  Rows(const cpu::KvCache &cache, uint32_t chunk) {
+    for (uint32_t slot = 0; slot < kChunk; ++slot) {
+      keys[slot] = cache.key(0, chunk, 0, slot);
+      values[slot] = cache.value(0, chunk, 0, slot);
+    }
+  }
+};
+
 // The arguments of a call, but for its keys and values.
 class Queries {
  public:
@@ -67,16 +78,19 @@ class Queries {
     }
   }
 
-  cpu::AttendArgs args(const std::byte *const *keys, const std::byte *const *values) const {
+  cpu::AttendArgs args(const Rows &rows, const Rows &next) const {
     return {.dtype = a_case_.type.dtype,
             .n = kChunk,
             .n_queries = a_case_.n_queries,
             .vectors = kVectors,
             .softmax_scale = 0.088f,
-            .keys = keys,
-            .values = values,
+            .keys = rows.keys.data(),
+            .values = rows.values.data(),
             .queries = query_rows_.data(),
-            .partials = partial_rows_.data()};
+            .partials = partial_rows_.data(),
+            .next_n = kChunk,
+            .next_keys = next.keys.data(),
+            .next_values = next.values.data()};
   }
 
  private:
@@ -94,17 +108,13 @@ void run(benchmark::State &state, const Case &a_case, const Limits &limits) {
   const cpu::KvCache cache(cache_of(a_case, chunks));
   fill(cache, *a_case.kernels);
   const Queries queries(a_case);
-  std::array<const std::byte *, kChunk> keys, values;
-  const cpu::AttendArgs args = queries.args(keys.data(), values.data());
   Round round(chunks);
   const Stopwatch stopwatch;
+  Rows rows(cache, 0);
   for (auto _ : state) {
-    const auto chunk = static_cast<uint32_t>(round.next());
-    for (uint32_t slot = 0; slot < kChunk; ++slot) {
-      keys[slot] = cache.key(0, chunk, 0, slot);
-      values[slot] = cache.value(0, chunk, 0, slot);
-    }
-    a_case.kernels->attend(args);
+    const Rows next(cache, static_cast<uint32_t>(round.next()));
+    a_case.kernels->attend(queries.args(rows, next));
+    rows = next;
     benchmark::ClobberMemory();
   }
   Counters counters(state, limits, stopwatch);

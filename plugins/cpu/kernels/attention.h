@@ -33,6 +33,10 @@ struct AttendArgs {
   const std::byte *const *values;  // (n)
   const float *const *queries;     // (n_queries), each whole vectors
   float *const *partials;          // (n_queries), written
+  // What comes next, whose rows are asked for meanwhile; they are not read.
+  uint32_t next_n;                      // 0 to kAttentionChunk
+  const std::byte *const *next_keys;    // (next_n)
+  const std::byte *const *next_values;  // (next_n)
 };
 
 // state = state and then partial: both rescaled to the larger maximum and added.

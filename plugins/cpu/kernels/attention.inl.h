@@ -10,16 +10,19 @@ namespace {
 
 // How vector v of a stored key or value is read, for each KV dtype.
 struct F32Row {
+  static size_t bytes(uint32_t vectors) { return size_t{64} * vectors; }
   static F32x16 vector(const std::byte *row, uint32_t v, uint32_t) {
     return load(reinterpret_cast<const float *>(row) + 16 * v);
   }
 };
 struct F16Row {
+  static size_t bytes(uint32_t vectors) { return size_t{32} * vectors; }
   static F32x16 vector(const std::byte *row, uint32_t v, uint32_t) {
     return load_f16(reinterpret_cast<const uint16_t *>(row) + 16 * v);
   }
 };
 struct Q8Row {  // codes, then a float scale for every 32 of them
+  static size_t bytes(uint32_t vectors) { return size_t{18} * vectors; }
   static F32x16 vector(const std::byte *row, uint32_t v, uint32_t vectors) {
     float scale;
     memcpy(&scale, row + 16 * vectors + v / 2 * sizeof scale, sizeof scale);
@@ -27,18 +30,35 @@ struct Q8Row {  // codes, then a float scale for every 32 of them
   }
 };
 
-// scores[query][position]
+// Asks for a row, in the second-level cache, whose misses may wait in greater number. Always inline: GCC drops calls of
+// functions that do nothing else.
+template <class Row>
+[[gnu::always_inline]] inline void prefetch_row(const std::byte *row, uint32_t vectors) {
+  const size_t bytes = Row::bytes(vectors);
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 1);
+}
+
+// scores[query][position]. Asks for the next keys.
 template <class Row, int kQueries>
 void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
+  const uint32_t vectors = args.vectors;
+  const float *queries[kQueries];
+  for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
   for (uint32_t position = 0; position < args.n; ++position) {
+    if (position < args.next_n) prefetch_row<Row>(args.next_keys[position], vectors);
+    const std::byte *row = args.keys[position];
     F32x16 sums[kQueries];
-    for (F32x16 &sum : sums) sum = splat(0.0f);
-    for (uint32_t v = 0; v < args.vectors; ++v) {
-      const F32x16 key = Row::vector(args.keys[position], v, args.vectors);
+#pragma GCC unroll 4
+    for (int query = 0; query < kQueries; ++query) sums[query] = splat(0.0f);
+#pragma GCC unroll 2
+    for (uint32_t v = 0; v < vectors; ++v) {
+      const F32x16 key = Row::vector(row, v, vectors);
+#pragma GCC unroll 4
       for (int query = 0; query < kQueries; ++query) {
-        sums[query] = fma(load(args.queries[query] + 16 * v), key, sums[query]);
+        sums[query] = fma(load(queries[query] + 16 * v), key, sums[query]);
       }
     }
+#pragma GCC unroll 4
     for (int query = 0; query < kQueries; ++query) {
       scores[query][position] = reduce_add(sums[query]) * args.softmax_scale;
     }
@@ -60,31 +80,47 @@ inline void exponentiate(float *scores, uint32_t n, float *partial) {
   partial[1] = reduce_add(sum);
 }
 
-// Vectors [v, v + kVectors) of the weighted sum of values.
+// Vectors [v, v + kVectors) of the weighted sum of values. Each call asks for its share of the next values.
 template <class Row, int kQueries, int kVectors>
 void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk], uint32_t v) {
+  const uint32_t vectors = args.vectors, calls = vectors / kVectors;
   F32x16 sums[kQueries][kVectors];
-  for (auto &row : sums) {
-    for (F32x16 &sum : row) sum = splat(0.0f);
+#pragma GCC unroll 4
+  for (int query = 0; query < kQueries; ++query) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) sums[query][i] = splat(0.0f);
   }
+  uint32_t next = v / kVectors;
+#pragma GCC unroll 1
   for (uint32_t position = 0; position < args.n; ++position) {
-    for (uint32_t i = 0; i < kVectors; ++i) {
-      const F32x16 value = Row::vector(args.values[position], v + i, args.vectors);
-      for (int query = 0; query < kQueries; ++query) {
-        sums[query][i] = fma(splat(weights[query][position]), value, sums[query][i]);
-      }
+    if (position == next && next < args.next_n) {
+      prefetch_row<Row>(args.next_values[next], vectors);
+      next += calls;
+    }
+    const std::byte *row = args.values[position];
+    F32x16 values[kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) values[i] = Row::vector(row, v + i, vectors);
+#pragma GCC unroll 4
+    for (int query = 0; query < kQueries; ++query) {
+      const F32x16 weight = splat(weights[query][position]);
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors; ++i) sums[query][i] = fma(weight, values[i], sums[query][i]);
     }
   }
   for (int query = 0; query < kQueries; ++query) {
-    for (uint32_t i = 0; i < kVectors; ++i) {
+    for (int i = 0; i < kVectors; ++i) {
       store(args.partials[query] + kPartialHeader + 16 * (v + i), sums[query][i]);
     }
   }
 }
 
+// Sums that are in registers at a time: at least enough to hide an addition's latency.
+constexpr int kSums = kMaxTokens < 4 ? 4 : kMaxTokens;
+
 template <class Row, int kQueries>
 void attend_queries(const AttendArgs &args) {
-  constexpr int kVectors = 4 / kQueries;  // enough independent sums to hide an addition's latency
+  constexpr int kVectors = kSums / kQueries;
   alignas(64) float scores[kQueries][kAttentionChunk] = {};
   score_keys<Row, kQueries>(args, scores);
   for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);

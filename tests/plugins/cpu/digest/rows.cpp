@@ -159,7 +159,10 @@ Results run_attention(const KernelTable &kernels, quant::Format) {
                         .keys = cache.keys.data(),
                         .values = cache.values.data(),
                         .queries = query_pointers.data(),
-                        .partials = partial_pointers.data()});
+                        .partials = partial_pointers.data(),
+                        .next_n = n / 2,
+                        .next_keys = cache.keys.data(),
+                        .next_values = cache.values.data()});
         for (const auto &partial : partials) {
           for (const float value : partial) results.add_any_nan(value);
         }

@@ -263,6 +263,12 @@ bool Tokenizer::is_control(int32_t id) const {
   return id >= 0 && static_cast<uint32_t>(id) < size() && state_->data.types[static_cast<size_t>(id)] == kControl;
 }
 
+bool Tokenizer::is_special(int32_t id) const {
+  if (id < 0 || static_cast<uint32_t>(id) >= size()) return true;
+  const int32_t type = state_->data.types[static_cast<size_t>(id)];
+  return type != kNormal && type != kByte;
+}
+
 bool Tokenizer::is_end_of_generation(int32_t id) const {
   return std::binary_search(state_->ends.begin(), state_->ends.end(), id);
 }

@@ -69,6 +69,7 @@ class Tokenizer {
   std::optional<int32_t> eos() const;
   bool add_bos() const;  // a prompt begins with bos()
   bool is_control(int32_t id) const;
+  bool is_special(int32_t id) const;                          // anything but bytes of ordinary text
   bool is_end_of_generation(int32_t id) const;                // eos, <|im_end|>, <|endoftext|> and their kin
   std::optional<int32_t> find(std::string_view token) const;  // a token by its spelling
   std::string_view spelling(int32_t id) const;

@@ -30,10 +30,8 @@ Sampler Continuation::make_sampler() const {
   return value_or_throw(Sampler::create(std::move(sampling), engine_.model.config.vocab), ErrorKind::kInvalidArgument);
 }
 
-// Bias and penalties change a copy.
-std::optional<int32_t> Continuation::choose(std::span<const float> logits) {
-  row_.assign(logits.begin(), logits.end());
-  const int32_t token = value_or_throw(sampler_.sample(row_), ErrorKind::kBackend);
+std::optional<int32_t> Continuation::choose(std::span<float> logits) {
+  const int32_t token = value_or_throw(sampler_.sample(logits), ErrorKind::kBackend);
   if (engine_.tokenizer->is_end_of_generation(token)) return std::nullopt;
   return token;
 }

@@ -24,8 +24,8 @@ class Continuation {
   Continuation(const EngineState &engine, const GenerateOptions &options, const TextCallback &callback,
                std::span<const int32_t> before);
 
-  // The token that follows the logits (vocabulary), which stay as they are; nullopt: the text has ended.
-  std::optional<int32_t> choose(std::span<const float> logits);
+  // The token that follows the logits (vocabulary), which bias and penalties change; nullopt: the text has ended.
+  std::optional<int32_t> choose(std::span<float> logits);
 
   // Shows the chosen token's text. `room`: tokens that may follow it. A value: what ended the generation.
   std::optional<FinishReason> accept(int32_t token, uint32_t room);
@@ -45,7 +45,6 @@ class Continuation {
   Sampler sampler_;
   text::StreamDecoder decoder_;
   StopStrings stops_;
-  std::vector<float> row_;
   Generation result_;
   bool refused_ = false;  // by the callback
 };

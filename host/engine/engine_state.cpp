@@ -136,6 +136,27 @@ const text::Tokenizer &EngineState::require_tokenizer() const {
   return *tokenizer;
 }
 
+std::vector<int32_t> EngineState::encode(std::string_view text, bool at_start) const {
+  const text::Tokenizer &known = require_tokenizer();
+  std::vector<int32_t> tokens =
+      value_or_throw(known.encode(text, text::SpecialTokens::kParse), ErrorKind::kInvalidArgument);
+  if (!at_start) return tokens;
+  if (known.bos() && (known.add_bos() || tokens.empty())) tokens.insert(tokens.begin(), *known.bos());
+  if (tokens.empty())
+    throw EngineError(ErrorKind::kInvalidArgument, "empty prompt: the model has no BOS token to start from");
+  return tokens;
+}
+
+void EngineState::check_tokens(std::span<const int32_t> tokens) const {
+  if (tokens.empty()) throw EngineError(ErrorKind::kInvalidArgument, "empty batch: expected at least one token");
+  const uint32_t vocabulary = model.config.vocab;
+  for (const int32_t token : tokens) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary)
+      throw EngineError(ErrorKind::kInvalidArgument,
+                        fmt::format("token id {} is outside the vocabulary of {}", token, vocabulary));
+  }
+}
+
 void EngineState::log(LogLevel level, std::string_view line) const {
   if (options.log) options.log(level, line);
 }

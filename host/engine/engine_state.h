@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/model/weights.h"
@@ -33,6 +35,10 @@ struct EngineState {
 
   uint32_t context() const { return sizes.context; }
   const text::Tokenizer &require_tokenizer() const;  // throws where the file has none
+  // The ids of a text, special tokens that are spelled out included. At the start of a sequence the model's BOS comes
+  // first if it wants one, or where there would be nothing else. Throws as Session::append() does.
+  std::vector<int32_t> encode(std::string_view text, bool at_start) const;
+  void check_tokens(std::span<const int32_t> tokens) const;  // throws: none at all, an id outside the vocabulary
   void log(LogLevel level, std::string_view line) const;
 
   // Where new sessions run, and why it is not the backend that was opened first (empty: it is).

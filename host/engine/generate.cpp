@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 #include "host/engine/continuation.h"
 #include "host/engine/session_state.h"
@@ -60,9 +61,11 @@ class Generator {
     return done;
   }
 
+  // From a copy: the session's own logits stay the model's.
   std::optional<int32_t> choose() {
     const Timer timer(stats().decode_seconds);
-    return continuation_.choose(session_.logits());
+    row_.assign(session_.logits().begin(), session_.logits().end());
+    return continuation_.choose(row_);
   }
 
   bool decode() {
@@ -78,6 +81,7 @@ class Generator {
   const bool failed_over_before_;  // a session goes over to the CPU once
   const GenerateOptions &options_;
   Continuation continuation_;
+  std::vector<float> row_;
 };
 
 }  // namespace

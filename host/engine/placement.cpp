@@ -44,7 +44,7 @@ BackendResult<void> Placement::start(const model::Model &model, const UploadProg
   auto uploaded = DeviceModel::upload(model, *device_, progress);
   if (!uploaded) return tl::unexpected(std::move(uploaded.error()));
   device_model_ = *std::move(uploaded);
-  auto executor = make_executor(*device_model_, executor_config_);
+  auto executor = host::make_executor(*device_model_, executor_config_);
   if (!executor) return tl::unexpected(std::move(executor.error()));
   spare_executor_ = *std::move(executor);
   session_bytes_ = spare_executor_->memory_bytes();
@@ -72,7 +72,7 @@ BackendResult<std::optional<std::vector<Device::Phase>>> Placement::profile(bons
 BackendResult<std::unique_ptr<Executor>> Placement::take_executor() {
   return on_device([&]() -> BackendResult<std::unique_ptr<Executor>> {
     if (spare_executor_) return std::move(spare_executor_);
-    return make_executor(*device_model_, executor_config_);
+    return host::make_executor(*device_model_, executor_config_);
   });
 }
 
@@ -86,6 +86,20 @@ void Placement::give_back(std::unique_ptr<Executor> executor) {
 
 BackendResult<void> Placement::forward(Executor &executor, const Batch &batch, std::span<Output> outputs) {
   return on_device([&] { return executor.forward(batch, outputs); });
+}
+
+BackendResult<std::unique_ptr<Executor>> Placement::make_executor(const ExecutorConfig &sizes) {
+  return on_device([&] { return host::make_executor(*device_model_, sizes); });
+}
+
+void Placement::discard(std::unique_ptr<Executor> executor) {
+  const std::lock_guard lock(mutex_);
+  executor.reset();
+}
+
+BackendResult<void> Placement::kv_copy(Executor &executor, std::span<const uint32_t> sources,
+                                       std::span<const uint32_t> destinations) {
+  return on_device([&] { return executor.kv_copy(sources, destinations); });
 }
 
 void Placement::retire() {

@@ -42,6 +42,12 @@ class Placement {
   void give_back(std::unique_ptr<Executor> executor);
   BackendResult<void> forward(Executor &executor, const Batch &batch, std::span<Output> outputs);
 
+  // An executor of other sizes, which the caller gives to discard() in the end.
+  BackendResult<std::unique_ptr<Executor>> make_executor(const ExecutorConfig &sizes);
+  void discard(std::unique_ptr<Executor> executor);
+  BackendResult<void> kv_copy(Executor &executor, std::span<const uint32_t> sources,
+                              std::span<const uint32_t> destinations);
+
   // No new session will come: nothing is kept in reserve from here on.
   void retire();
 

@@ -38,25 +38,12 @@ void SessionState::fail_over(const BackendError &error) {
 }
 
 void SessionState::append_text(std::string_view text) {
-  const text::Tokenizer &tokenizer = engine_->require_tokenizer();
-  std::vector<int32_t> tokens =
-      value_or_throw(tokenizer.encode(text, text::SpecialTokens::kParse), ErrorKind::kInvalidArgument);
-  if (tokens_.empty() && tokenizer.bos() && (tokenizer.add_bos() || tokens.empty()))
-    tokens.insert(tokens.begin(), *tokenizer.bos());
-  if (tokens.empty() && !tokens_.empty()) return;
-  if (tokens.empty())
-    throw EngineError(ErrorKind::kInvalidArgument, "empty prompt: the model has no BOS token to start from");
-  append_tokens(tokens);
+  const std::vector<int32_t> tokens = engine_->encode(text, tokens_.empty());
+  if (!tokens.empty()) append_tokens(tokens);
 }
 
 void SessionState::append_tokens(std::span<const int32_t> tokens) {
-  if (tokens.empty()) throw EngineError(ErrorKind::kInvalidArgument, "empty batch: expected at least one token");
-  const uint32_t vocabulary = engine_->model.config.vocab;
-  for (const int32_t token : tokens) {
-    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary)
-      throw EngineError(ErrorKind::kInvalidArgument,
-                        fmt::format("token id {} is outside the vocabulary of {}", token, vocabulary));
-  }
+  engine_->check_tokens(tokens);
   if (tokens.size() > room())
     throw EngineError(ErrorKind::kContextFull,
                       fmt::format("context full: {} tokens to add, room for {} (context {}, used {})", tokens.size(),

@@ -1,0 +1,38 @@
+// The public API: a thin object over BatchState.
+#include <bonsai/batch_engine.h>
+
+#include <utility>
+
+#include "host/engine/batch_state.h"
+
+namespace bonsai {
+
+BatchEngine::BatchEngine(const Engine &engine, const BatchOptions &options)
+    : state_(std::make_unique<host::BatchState>(engine.state_, options)) {}
+BatchEngine::BatchEngine(BatchEngine &&) noexcept = default;
+BatchEngine &BatchEngine::operator=(BatchEngine &&) noexcept = default;
+BatchEngine::~BatchEngine() = default;
+
+std::future<Generation> BatchEngine::submit(std::string_view prompt, const GenerateOptions &options,
+                                            const TextCallback &callback, int32_t priority) {
+  return submit_tokens(state_->engine().encode(prompt, true), options, callback, priority);
+}
+
+std::future<Generation> BatchEngine::submit_tokens(std::span<const int32_t> tokens, const GenerateOptions &options,
+                                                   const TextCallback &callback, int32_t priority) {
+  std::vector<host::BatchState::Order> orders;
+  orders.push_back({{tokens.begin(), tokens.end()}, options, callback, priority});
+  return std::move(state_->submit(std::move(orders)).front());
+}
+
+std::vector<Generation> BatchEngine::generate(std::span<const std::string> prompts, const GenerateOptions &options) {
+  std::vector<host::BatchState::Order> orders;
+  for (const std::string &prompt : prompts) orders.push_back({state_->engine().encode(prompt, true), options, {}});
+  std::vector<Generation> generations;
+  for (auto &generation : state_->submit(std::move(orders))) generations.push_back(generation.get());
+  return generations;
+}
+
+BatchStats BatchEngine::stats() const { return state_->stats(); }
+
+}  // namespace bonsai

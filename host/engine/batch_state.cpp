@@ -1,0 +1,319 @@
+#include "host/engine/batch_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "host/engine/continuation.h"
+
+namespace bonsai::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kDefaultKvTokens = 16384;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+BatchOptions checked(BatchOptions options, uint32_t context) {
+  if (options.max_sequences == 0)
+    throw EngineError(ErrorKind::kInvalidArgument, "max_sequences: expected at least 1, found 0");
+  if (options.batch_tokens < options.max_sequences)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("batch_tokens: expected at least one for each of max_sequences ({}), found {}",
+                                  options.max_sequences, options.batch_tokens));
+  if (options.kv_tokens == 0) {
+    const uint64_t all = uint64_t{options.max_sequences} * context;
+    options.kv_tokens = std::max(context, static_cast<uint32_t>(std::min<uint64_t>(all, kDefaultKvTokens)));
+  }
+  return options;
+}
+
+uint32_t blocks_for(uint32_t n_tokens, uint32_t block_size) { return (n_tokens + block_size - 1) / block_size; }
+
+}  // namespace
+
+struct BatchState::Request {
+  Request(const EngineState &engine, Order what)
+      : order(std::move(what)), continuation(engine, order.options, order.callback, order.tokens) {}
+
+  const Order order;
+  Continuation continuation;
+  RequestId id = 0;
+  std::promise<Generation> result;
+  Generation generation;     // once it has ended, or
+  std::exception_ptr error;  // why it failed
+  const Clock::time_point submitted = Clock::now();
+  std::optional<Clock::time_point> first_choice;
+};
+
+BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options)
+    : engine_(std::move(engine)),
+      options_(checked(options, engine_->context())),
+      context_(std::min(engine_->context(), options_.kv_tokens)),
+      outputs_(options_.max_sequences) {
+  run_on(engine_->placement());
+  publish_stats();
+  thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
+}
+
+BatchState::~BatchState() {
+  thread_.request_stop();
+  thread_.join();
+  placement_->discard(std::move(executor_));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Where it runs
+
+ExecutorConfig BatchState::executor_config(const Placement &placement) const {
+  ExecutorConfig config = placement.executor_config();
+  config.n_blocks = blocks_for(options_.kv_tokens, config.block_size);
+  config.max_blocks_per_sequence = blocks_for(context_, config.block_size);
+  config.max_tokens = options_.batch_tokens;
+  config.max_sequences = options_.max_sequences;
+  config.max_outputs = options_.max_sequences;
+  return config;
+}
+
+// A new scheduler, too: the size of blocks may be another. It gets every request as far as it has come, in order.
+BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placement) {
+  const ExecutorConfig sizes = executor_config(*placement);
+  auto made = placement->make_executor(sizes);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  // Blocks are there to be copied twice over, and nothing is in them yet.
+  constexpr uint32_t kFrom = 0, kTo = 1;
+  BackendResult<void> copied;
+  if (sizes.n_blocks > 1) copied = placement->kv_copy(**made, {&kFrom, 1}, {&kTo, 1});
+  if (!copied && is_device_failure(copied.error().status)) {
+    placement->discard(*std::move(made));
+    return copied;
+  }
+  if (executor_) placement_->discard(std::move(executor_));
+  placement_ = std::move(placement);
+  executor_ = *std::move(made);
+
+  auto scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
+                                                               .n_blocks = sizes.n_blocks,
+                                                               .block_size = sizes.block_size,
+                                                               .batch_tokens = options_.batch_tokens,
+                                                               .max_sequences = options_.max_sequences,
+                                                               .share_prefixes = options_.share_prefixes,
+                                                               .copy_blocks = copied.has_value()});
+  for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
+  if (scheduler_) {
+    const SchedulerCounts &counts = scheduler_->counts();
+    earlier_counts_.steps += counts.steps;
+    earlier_counts_.computed_tokens += counts.computed_tokens;
+    earlier_counts_.reused_tokens += counts.reused_tokens;
+    earlier_counts_.preemptions += counts.preemptions;
+  }
+  scheduler_ = std::move(scheduler);
+  return {};
+}
+
+// Throws EngineError where neither this device nor the CPU can.
+void BatchState::run_on(std::shared_ptr<Placement> placement) {
+  auto started = try_to_run_on(placement);
+  if (!started && is_device_failure(started.error().status))
+    started = try_to_run_on(engine_->fail_over(*placement, started.error()));
+  value_or_throw(std::move(started));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Requests come in
+
+std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) const {
+  engine_->check_tokens(order.tokens);
+  if (order.tokens.size() >= context_)
+    throw EngineError(
+        ErrorKind::kContextFull,
+        fmt::format("context full: a prompt of {} tokens leaves no room to continue (context {}, KV cache "
+                    "for {})",
+                    order.tokens.size(), engine_->context(), options_.kv_tokens));
+  return std::make_unique<Request>(*engine_, std::move(order));
+}
+
+std::vector<std::future<Generation>> BatchState::submit(std::vector<Order> orders) {
+  std::vector<std::unique_ptr<Request>> requests;
+  std::vector<std::future<Generation>> results;
+  for (Order &order : orders) {
+    requests.push_back(prepare(std::move(order)));
+    results.push_back(requests.back()->result.get_future());
+  }
+  const std::lock_guard lock(mutex_);
+  for (auto &request : requests) arrived_.push_back(std::move(request));
+  stats_.waiting += static_cast<uint32_t>(results.size());
+  wake_.notify_one();
+  return results;
+}
+
+BatchStats BatchState::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The thread
+
+void BatchState::work(const std::stop_token &stop) {
+  while (take_in(stop)) {
+    end_cancelled();
+    if (!requests_.empty()) step();
+    publish_stats();
+    deliver();
+  }
+  while (!requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
+  deliver();
+}
+
+// Waits where there is nothing to do. False: it is time to stop.
+bool BatchState::take_in(const std::stop_token &stop) {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, stop, [&] { return !arrived_.empty() || !requests_.empty(); });
+  for (; !arrived_.empty(); arrived_.pop_front()) {
+    std::unique_ptr<Request> request = std::move(arrived_.front());
+    request->id = n_requests_++;
+    hand_over(*scheduler_, *request, request->order.tokens);
+    requests_.emplace(request->id, std::move(request));
+  }
+  return !stop.stop_requested();
+}
+
+// It fits: prepare() has seen to that, and room() since.
+void BatchState::hand_over(Scheduler &scheduler, const Request &request, std::span<const int32_t> tokens) {
+  const auto taken = scheduler.submit({request.id, {tokens.begin(), tokens.end()}, request.order.priority});
+  assert(taken);
+  static_cast<void>(taken);
+}
+
+void BatchState::end_cancelled() {
+  std::vector<Request *> cancelled;
+  for (const auto &[id, request] : requests_)
+    if (request->order.options.cancel.stop_requested()) cancelled.push_back(request.get());
+  for (Request *request : cancelled) end(*request, FinishReason::kCancelled);
+}
+
+void BatchState::step() {
+  const Step &step = scheduler_->plan();
+  const auto computed = compute(step);
+  if (!computed) return move_to_cpu(computed.error());
+  scheduler_->commit();
+  take_results(step);
+}
+
+BackendResult<void> BatchState::compute(const Step &step) {
+  if (!step.copy_from.empty()) {
+    auto copied = placement_->kv_copy(*executor_, step.copy_from, step.copy_to);
+    if (!copied) return copied;
+  }
+  size_t n_outputs = 0;
+  for (const Step::Row &row : step.rows)
+    if (row.wants_logits) outputs_[n_outputs++].token = row.last_token;
+  Batch batch;
+  batch.tokens = step.tokens;
+  batch.positions = step.positions;
+  batch.sequences = step.sequences;
+  batch.block_table = step.block_table;
+  batch.n_sequences = static_cast<uint32_t>(step.rows.size());
+  batch.blocks_per_sequence = step.blocks_per_sequence;
+  return placement_->forward(*executor_, batch, std::span(outputs_).first(n_outputs));
+}
+
+void BatchState::take_results(const Step &step) {
+  auto output = outputs_.begin();
+  for (const Step::Row &row : step.rows) {
+    Request &request = *requests_.at(row.id);
+    GenerationStats &stats = request.continuation.stats();
+    if (!request.first_choice)
+      stats.prompt_tokens += row.n_tokens;
+    else if (row.wants_logits)
+      ++stats.decode_steps;
+    if (row.wants_logits) take_logits(request, (output++)->logits);
+  }
+}
+
+// What goes wrong here is this request's own: its options, its callback.
+void BatchState::take_logits(Request &request, std::span<float> logits) {
+  if (!request.first_choice) request.first_choice = Clock::now();
+  try {
+    const auto token = request.continuation.choose(logits);
+    if (!token) return end(request, FinishReason::kEndOfText);
+    scheduler_->append(request.id, *token);
+    const auto ended = request.continuation.accept(*token, scheduler_->room(request.id));
+    if (ended) end(request, *ended);
+  } catch (...) {
+    fail(request, std::current_exception());
+  }
+}
+
+void BatchState::end(Request &request, FinishReason reason) {
+  try {
+    request.generation = request.continuation.finish(reason);
+  } catch (...) {
+    return fail(request, std::current_exception());
+  }
+  const auto now = Clock::now();
+  GenerationStats &stats = request.generation.stats;
+  stats.prompt_seconds = seconds_between(request.submitted, request.first_choice.value_or(now));
+  if (request.first_choice) stats.decode_seconds = seconds_between(*request.first_choice, now);
+  remove(request);
+}
+
+void BatchState::fail(Request &request, std::exception_ptr error) {
+  request.error = std::move(error);
+  remove(request);
+}
+
+void BatchState::remove(Request &request) {
+  scheduler_->finish(request.id);
+  ended_.push_back(std::move(requests_.extract(request.id).mapped()));
+}
+
+// After the stats were published, so that whoever has a result finds it counted there.
+void BatchState::deliver() {
+  for (const auto &request : ended_) {
+    if (request->error)
+      request->result.set_exception(request->error);
+    else
+      request->result.set_value(std::move(request->generation));
+  }
+  ended_.clear();
+}
+
+// All requests go over with what they have said, and compute their keys and values anew there. Where that cannot be,
+// they fail together; so will those that come later, unless the device recovers.
+void BatchState::move_to_cpu(const BackendError &error) {
+  try {
+    if (!is_device_failure(error.status)) throw EngineError(ErrorKind::kBackend, error.message);
+    run_on(engine_->fail_over(*placement_, error));
+    for (const auto &[id, request] : requests_) request->continuation.stats().failed_over = error.message;
+  } catch (...) {
+    while (!requests_.empty()) fail(*requests_.begin()->second, std::current_exception());
+  }
+}
+
+void BatchState::publish_stats() {
+  const SchedulerCounts &counts = scheduler_->counts();
+  const BlockPool &pool = scheduler_->pool();
+  const std::lock_guard lock(mutex_);
+  stats_ = {.running = scheduler_->n_running(),
+            .waiting = scheduler_->n_waiting() + static_cast<uint32_t>(arrived_.size()),
+            .steps = earlier_counts_.steps + counts.steps,
+            .computed_tokens = earlier_counts_.computed_tokens + counts.computed_tokens,
+            .reused_tokens = earlier_counts_.reused_tokens + counts.reused_tokens,
+            .preemptions = earlier_counts_.preemptions + counts.preemptions,
+            .kv_blocks = pool.size(),
+            .kv_blocks_free = pool.n_free(),
+            .kv_blocks_kept = scheduler_->tree().n_idle(),
+            .kv_block_tokens = scheduler_->config().block_size,
+            .memory_bytes = executor_->memory_bytes()};
+}
+
+}  // namespace bonsai::host

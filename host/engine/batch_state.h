@@ -1,0 +1,93 @@
+// Requests that share steps: the thread that takes them in, asks the scheduler what comes next, has it computed and
+// lets every request choose its next token.
+#pragma once
+
+#include <bonsai/batch_engine.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/engine/engine_state.h"
+#include "host/scheduling/scheduler.h"
+
+namespace bonsai::host {
+
+class BatchState {
+ public:
+  struct Order {
+    std::vector<int32_t> tokens;  // the prompt
+    GenerateOptions options;
+    TextCallback callback;
+    int32_t priority = 0;
+  };
+
+  // Throws EngineError.
+  BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options);
+  ~BatchState();
+  BatchState(const BatchState &) = delete;
+  BatchState &operator=(const BatchState &) = delete;
+
+  const EngineState &engine() const { return *engine_; }
+
+  // Takes all of them in at once, with a future for each. Throws EngineError where one can never be served; none is
+  // taken in then.
+  std::vector<std::future<Generation>> submit(std::vector<Order> orders);
+
+  BatchStats stats() const;
+
+ private:
+  struct Request;
+  std::unique_ptr<Request> prepare(Order order) const;
+  ExecutorConfig executor_config(const Placement &placement) const;
+  BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
+  void run_on(std::shared_ptr<Placement> placement);
+
+  // The rest runs on the thread.
+  void work(const std::stop_token &stop);
+  bool take_in(const std::stop_token &stop);
+  static void hand_over(Scheduler &scheduler, const Request &request, std::span<const int32_t> tokens);
+  void end_cancelled();
+  void step();
+  BackendResult<void> compute(const Step &step);
+  void take_results(const Step &step);
+  void take_logits(Request &request, std::span<float> logits);
+  void end(Request &request, FinishReason reason);
+  void fail(Request &request, std::exception_ptr error);
+  void remove(Request &request);
+  void deliver();
+  void move_to_cpu(const BackendError &error);
+  void publish_stats();
+
+  const std::shared_ptr<EngineState> engine_;
+  const BatchOptions options_;
+  const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
+
+  std::shared_ptr<Placement> placement_;
+  std::unique_ptr<Executor> executor_;  // from placement_
+  std::unique_ptr<Scheduler> scheduler_;
+  SchedulerCounts earlier_counts_;  // of schedulers before
+  std::map<RequestId, std::unique_ptr<Request>> requests_;
+  std::vector<std::unique_ptr<Request>> ended_;  // in this step
+  RequestId n_requests_ = 0;
+  std::vector<Output> outputs_;  // (max_sequences) kept for their memory
+
+  mutable std::mutex mutex_;  // for what follows
+  std::condition_variable_any wake_;
+  std::deque<std::unique_ptr<Request>> arrived_;
+  BatchStats stats_;
+
+  std::jthread thread_;  // stops first
+};
+
+}  // namespace bonsai::host

@@ -31,6 +31,16 @@ constexpr std::string_view kEndNames[] = {"<|im_end|>", "<|endoftext|>"};
 // NFC makes a text at most three times as long, and positions within a word are 32 bits.
 constexpr size_t kMostTextBytes = size_t{1} << 30;
 
+Result<void> check_text(std::string_view text) {
+  if (text.size() > kMostTextBytes) {
+    return fail("text of {} bytes is too long to tokenize; expected at most {}", text.size(), kMostTextBytes);
+  }
+  if (const size_t offset = find_invalid_utf8(text); offset != std::string_view::npos) {
+    return fail("invalid UTF-8 at byte offset {}", offset);
+  }
+  return {};
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -41,7 +51,8 @@ struct Tokenizer::State {
   std::array<int32_t, 256> byte_tokens{};
   SpecialMatcher parsed_tokens;        // control and user-defined
   SpecialMatcher user_defined_tokens;  // what is a token even in plain text
-  std::vector<int32_t> ends;           // sorted
+  SpecialMatcher control_tokens;
+  std::vector<int32_t> ends;  // sorted
 
   State(TokenizerData from, PreTokenizer pattern)
       : data(std::move(from)), merges(data.merges.size()), pre_tokenizer(std::move(pattern)) {}
@@ -54,6 +65,8 @@ struct Tokenizer::State {
   void collect_special_tokens();
   void collect_ends();
 
+  // Appends the ids of a text in which `specials` count.
+  Result<void> encode(std::string_view text, const SpecialMatcher &specials, std::vector<int32_t> &ids) const;
   Result<void> encode_words(std::string_view text, WordMerger &merger, std::vector<int32_t> &word,
                             std::vector<int32_t> &ids) const;
   void decode(int32_t id, bool show_control, std::string &out) const;
@@ -154,7 +167,9 @@ void Tokenizer::State::collect_special_tokens() {
     const bool user_defined = data.types[id] == kUserDefined;
     if (user_defined) user_defined_tokens.add(data.tokens[id], static_cast<int32_t>(id));
     if (user_defined || data.types[id] == kControl) parsed_tokens.add(data.tokens[id], static_cast<int32_t>(id));
+    if (data.types[id] == kControl) control_tokens.add(data.tokens[id], static_cast<int32_t>(id));
   }
+  control_tokens.finish();
   user_defined_tokens.finish();
   parsed_tokens.finish();
 }
@@ -220,29 +235,47 @@ Tokenizer::Tokenizer(Tokenizer &&) noexcept = default;
 Tokenizer &Tokenizer::operator=(Tokenizer &&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
-  if (text.size() > kMostTextBytes) {
-    return fail("text of {} bytes is too long to tokenize; expected at most {}", text.size(), kMostTextBytes);
-  }
-  if (const size_t offset = find_invalid_utf8(text); offset != std::string_view::npos) {
-    return fail("invalid UTF-8 at byte offset {}", offset);
-  }
+Result<void> Tokenizer::State::encode(std::string_view text, const SpecialMatcher &specials,
+                                      std::vector<int32_t> &ids) const {
   const std::string normal = normalize_nfc(text);
   const std::string_view view = normal;
-  const bool parse = special == SpecialTokens::kParse;
-  const SpecialMatcher &specials = parse ? state_->parsed_tokens : state_->user_defined_tokens;
-  WordMerger merger(state_->merges);
-  std::vector<int32_t> ids;
+  WordMerger merger(merges);
   std::vector<int32_t> word;
   for (size_t at = 0; at < view.size();) {
     const auto match = specials.find(view, at);
     const size_t end = match ? match->begin : view.size();
-    if (auto ok = state_->encode_words(view.substr(at, end - at), merger, word, ids); !ok) {
-      return tl::unexpected(ok.error());
-    }
+    if (auto ok = encode_words(view.substr(at, end - at), merger, word, ids); !ok) return ok;
     if (match) ids.push_back(match->id);
     at = match ? match->end : end;
   }
+  return {};
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, SpecialTokens special) const {
+  if (auto ok = check_text(text); !ok) return tl::unexpected(ok.error());
+  std::vector<int32_t> ids;
+  const bool parse = special == SpecialTokens::kParse;
+  auto ok = state_->encode(text, parse ? state_->parsed_tokens : state_->user_defined_tokens, ids);
+  if (!ok) return tl::unexpected(ok.error());
+  return ids;
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, std::span<const ByteRange> trusted) const {
+  if (auto ok = check_text(text); !ok) return tl::unexpected(ok.error());
+  std::vector<int32_t> ids;
+  size_t done = 0;  // what lies before has been encoded
+  const auto encode_until = [&](size_t end) {
+    return state_->encode(text.substr(done, end - done), state_->user_defined_tokens, ids);
+  };
+  for (const ByteRange &range : trusted) {
+    const std::string_view visible = text.substr(0, range.end);
+    while (const auto match = state_->control_tokens.find(visible, std::max(done, range.begin))) {
+      if (auto ok = encode_until(match->begin); !ok) return tl::unexpected(ok.error());
+      ids.push_back(match->id);
+      done = match->end;
+    }
+  }
+  if (auto ok = encode_until(text.size()); !ok) return tl::unexpected(ok.error());
   return ids;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/gguf/file.h"
+#include "core/text/byte_range.h"
 
 namespace bonsai::gguf {
 class Writer;
@@ -59,6 +60,12 @@ class Tokenizer {
   // Ids of `text` after NFC. Invalid UTF-8 is an error that names the byte offset. Nothing is added in front. Special
   // tokens are looked for after NFC: a combining mark behind "<|im_end|>" that changes its last character undoes it.
   Result<std::vector<int32_t>> encode(std::string_view text, SpecialTokens special) const;
+
+  // The same for a text of which `trusted` says where control tokens count: one is recognised if it is spelled out
+  // wholly within one of these ranges, before NFC, so that what stands around it cannot undo it. Elsewhere it is plain
+  // text, and the text between two control tokens is encoded as one piece, whoever wrote which part of it.
+  // Precondition: the ranges lie in `text`, in order and apart from one another.
+  Result<std::vector<int32_t>> encode(std::string_view text, std::span<const ByteRange> trusted) const;
 
   // Bytes of one token, or of several joined: byte-level tokens become their bytes, control tokens their spelling when
   // `show_control`, else nothing (unused tokens likewise). Ids outside the vocabulary give nothing.

@@ -1,0 +1,24 @@
+// Python's view of characters: code points, and what counts as a space.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace bonsai::jinja {
+
+// str.isspace(), which is what strip(), split() and a regular expression's \s go by.
+bool is_space(char32_t code_point);
+
+// `text` without spaces at its ends.
+std::string_view without_leading_space(std::string_view text);
+std::string_view without_trailing_space(std::string_view text);
+
+size_t count_characters(std::string_view text);
+// Where each character begins, and the end: one more than there are characters.
+std::vector<size_t> character_offsets(std::string_view text);
+
+// The offset of `part` in `text` at or behind `from`, or npos; in linear time, unlike string_view's.
+size_t find_bytes(std::string_view text, std::string_view part, size_t from = 0);
+
+}  // namespace bonsai::jinja

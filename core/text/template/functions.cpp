@@ -1,0 +1,154 @@
+// Functions that a template finds in place, and the methods of mappings and lists.
+#include <algorithm>
+#include <ctime>
+#include <limits>
+
+#include "core/base/utf8.h"
+#include "core/text/template/builtins.h"
+#include "core/text/template/operators.h"
+#include "core/text/template/print.h"
+
+namespace bonsai::jinja {
+namespace {
+
+constexpr int64_t kMostRange = 100'000;  // as in Hugging Face's sandbox
+
+Value range(Call &call) {
+  const bool one = !call.has(1);
+  const int64_t start = one ? 0 : call.integer(0, 0), stop = call.integer(one ? 0 : 1, 0), step = call.integer(2, 1);
+  if (call.runtime().failed()) return {};
+  if (step == 0) return call.fail("the step cannot be 0");
+  // In double precision, which is far from exact at 2^63 and far from kMostRange there.
+  const double n = (static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step);
+  if (n > kMostRange) return call.fail("more than {} numbers", kMostRange);
+  std::vector<Value> numbers;
+  for (int64_t at = start; step > 0 ? at < stop : at > stop;) {
+    numbers.emplace_back(at);
+    if (__builtin_add_overflow(at, step, &at)) break;
+  }
+  const Value list = call.runtime().list(std::move(numbers), Sequence::Kind::kRange);
+  if (Sequence *sequence = list.sequence()) {
+    sequence->shown =
+        step == 1 ? fmt::format("range({}, {})", start, stop) : fmt::format("range({}, {}, {})", start, stop, step);
+  }
+  return list;
+}
+
+// Items of dict(a=1) and of dict({...}, b=2).
+Value dict(Call &call) {
+  std::vector<std::pair<Value, Value>> items;
+  if (call.has(0)) {
+    if (call[0].dict() == nullptr) return call.fail("expected a mapping, found {}", type_name(call[0]));
+    items = call[0].dict()->items;
+  }
+  for (auto &[name, value] : call.rest().named) {
+    const auto same = [&name = name](const auto &item) {
+      return item.first.text() != nullptr && item.first.text()->bytes() == name;
+    };
+    const auto found = std::find_if(items.begin(), items.end(), same);
+    if (found != items.end()) {
+      found->second = std::move(value);
+    } else {
+      items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
+    }
+  }
+  return call.runtime().dict(std::move(items));
+}
+
+Value raise_exception(Call &call) {
+  // One line, whatever the template or a message's text puts into it.
+  const std::string message(to_text(call.runtime(), call[0]).bytes());
+  return call.runtime().fail("the template refuses the conversation: {}", bonsai::quoted(message));
+}
+
+Value strftime_now(Call &call) {
+  const TracedText *format = call.text(0);
+  if (format == nullptr) return {};
+  constexpr size_t kMostBytes = 4096;
+  const std::time_t now = call.runtime().now();
+  std::tm local{};
+  localtime_r(&now, &local);
+  // A mark in front tells an empty date from one that is too long.
+  char buffer[kMostBytes];
+  const std::string marked = fmt::format(".{}", format->bytes());
+  const size_t n = std::strftime(buffer, sizeof buffer, marked.c_str(), &local);
+  if (n == 0) return call.fail("the date is longer than {} bytes", kMostBytes - 2);
+  const std::string_view date(buffer + 1, n - 1);
+  if (find_invalid_utf8(date) != std::string_view::npos) return call.fail("the date is not UTF-8");
+  return make_text(date, Origin::kInput);
+}
+
+constexpr Builtin kFunctions[] = {
+    {"range", "start stop step", 1, range},
+    {"dict", "mapping *", 0, dict},
+    {"namespace", "mapping *", 0, [](Call &call) { return call.runtime().make_namespace(dict(call)); }},
+    {"raise_exception", "message", 1, raise_exception},
+    {"strftime_now", "format", 1, strftime_now},
+};
+
+Value view(Call &call, Sequence::Kind kind) {
+  std::vector<Value> values;
+  for (const auto &[key, value] : call.self().dict()->items) {
+    if (kind != Sequence::Kind::kItems) {
+      values.push_back(kind == Sequence::Kind::kKeys ? key : value);
+    } else {
+      values.push_back(call.runtime().list({key, value}, Sequence::Kind::kTuple));
+    }
+  }
+  return call.runtime().list(std::move(values), kind);
+}
+
+Value get(Call &call) {
+  if (const Value *value = call.self().dict()->find(call[0])) return *value;
+  return call.has(1) ? call[1] : Value(None());
+}
+
+Value changes(Call &call) { return call.fail("would change its object, which chat templates cannot"); }
+
+constexpr Builtin kDictMethods[] = {
+    {"items", "", 0, [](Call &call) { return view(call, Sequence::Kind::kItems); }},
+    {"keys", "", 0, [](Call &call) { return view(call, Sequence::Kind::kKeys); }},
+    {"values", "", 0, [](Call &call) { return view(call, Sequence::Kind::kValues); }},
+    {"get", "key default", 1, get},
+    {"copy", "", 0, [](Call &call) { return call.self(); }},
+    {"clear", "*", 0, changes},
+    {"pop", "*", 0, changes},
+    {"popitem", "*", 0, changes},
+    {"setdefault", "*", 0, changes},
+    {"update", "*", 0, changes},
+};
+
+Value list_index(Call &call) {
+  const std::vector<Value> &items = call.self().sequence()->items;
+  for (size_t i = 0; i < items.size() && !call.runtime().failed(); ++i)
+    if (equal(call.runtime(), items[i], call[0])) return static_cast<int64_t>(i);
+  return call.fail("the value is not in the list");
+}
+
+Value list_count(Call &call) {
+  int64_t n = 0;
+  for (const Value &item : call.self().sequence()->items) n += equal(call.runtime(), item, call[0]) ? 1 : 0;
+  return n;
+}
+
+constexpr Builtin kListMethods[] = {
+    {"index", "value", 1, list_index},
+    {"count", "value", 1, list_count},
+    {"copy", "", 0, [](Call &call) { return call.self(); }},
+    {"append", "*", 0, changes},
+    {"clear", "*", 0, changes},
+    {"extend", "*", 0, changes},
+    {"insert", "*", 0, changes},
+    {"pop", "*", 0, changes},
+    {"remove", "*", 0, changes},
+    {"reverse", "*", 0, changes},
+    {"sort", "*", 0, changes},
+};
+
+}  // namespace
+
+const Builtin *find_function(std::string_view name) { return find_in(kFunctions, name); }
+const Builtin *find_dict_method(std::string_view name) { return find_in(kDictMethods, name); }
+const Builtin *find_list_method(std::string_view name) { return find_in(kListMethods, name); }
+
+}  // namespace bonsai::jinja

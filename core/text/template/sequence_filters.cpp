@@ -1,0 +1,307 @@
+// Filters on lists and mappings, and those that call other filters and tests by name.
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/utf8.h"
+#include "core/text/template/builtins.h"
+#include "core/text/template/characters.h"
+#include "core/text/template/operators.h"
+#include "core/text/template/print.h"
+#include "core/text/template/text_operations.h"
+
+namespace bonsai::jinja {
+namespace {
+
+Value generator(Call &call, std::vector<Value> items) {
+  return call.runtime().list(std::move(items), Sequence::Kind::kGenerator);
+}
+
+std::vector<Value> self_items(Call &call) { return items_of(call.runtime(), call.self()); }
+
+// "a.b.0" of a value: items before fields, numbers as indexes.
+Value follow(Runtime &runtime, Value value, std::string_view path) {
+  for (;;) {
+    const size_t dot = std::min(path.find('.'), path.size());
+    const std::string_view part = path.substr(0, dot);
+    int64_t index = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
+    const bool is_index = error == std::errc() && end == part.data() + part.size() && !part.starts_with('-');
+    value = item(runtime, value, is_index ? Value(index) : make_text(part, Origin::kTemplate));
+    if (dot == path.size() || runtime.failed()) return value;
+    path.remove_prefix(dot + 1);
+  }
+}
+
+Value follow(Runtime &runtime, const Value &value, const Value &attribute) {
+  if (attribute.text() != nullptr) return follow(runtime, value, attribute.text()->bytes());
+  return item(runtime, value, attribute);
+}
+
+// What sort, unique, min and max go by: an attribute where one is given, without regard to case unless told.
+Value sort_key(Call &call, const Value &value, const Value &attribute, bool case_sensitive) {
+  const bool follows = !attribute.is_undefined() && !attribute.is_none();
+  Value key = follows ? follow(call.runtime(), value, attribute) : value;
+  if (case_sensitive || key.text() == nullptr) return key;
+  return change_case(call.runtime(), *key.text(), Case::kLower);
+}
+
+struct Keyed {
+  Value key, value;
+};
+
+std::vector<Keyed> keyed_items(Call &call, const Value &attribute, bool case_sensitive) {
+  std::vector<Keyed> keyed;
+  for (Value &value : self_items(call)) {
+    if (call.runtime().failed()) break;
+    keyed.push_back({sort_key(call, value, attribute, case_sensitive), std::move(value)});
+  }
+  return keyed;
+}
+
+// False, and an error, where two of the keys cannot be compared. What can be compared with the first can be compared
+// with one another, but for elements of sequences, which then count as equal.
+bool check_comparable(Call &call, const std::vector<Keyed> &keyed) {
+  for (const Keyed &item : keyed) {
+    if (!call.runtime().spend(extent_of(item.key).steps * 8)) return false;
+    if (compare(item.key, keyed.front().key)) continue;
+    call.fail("cannot compare {} with {}", type_name(item.key), type_name(keyed.front().key));
+    return false;
+  }
+  return true;
+}
+
+void stable_sort(std::vector<Keyed> &keyed, bool reverse) {
+  std::stable_sort(keyed.begin(), keyed.end(), [reverse](const Keyed &a, const Keyed &b) {
+    const int order = compare(a.key, b.key).value_or(0);
+    return reverse ? order > 0 : order < 0;
+  });
+}
+
+std::vector<Value> values_of(std::vector<Keyed> keyed) {
+  std::vector<Value> values;
+  for (Keyed &item : keyed) values.push_back(std::move(item.value));
+  return values;
+}
+
+Value sort(Call &call) {
+  std::vector<Keyed> keyed = keyed_items(call, call[2], call.flag(1, false));
+  if (!check_comparable(call, keyed)) return {};
+  stable_sort(keyed, call.flag(0, false));
+  return call.runtime().list(values_of(std::move(keyed)));
+}
+
+Value extreme(Call &call, bool greatest) {
+  const std::vector<Keyed> keyed = keyed_items(call, call[1], call.flag(0, false));
+  if (!check_comparable(call, keyed)) return {};
+  if (keyed.empty()) return Value::undefined("the sequence is empty");
+  const auto less = [](const Keyed &a, const Keyed &b) { return compare(a.key, b.key).value_or(0) < 0; };
+  const auto more = [&](const Keyed &a, const Keyed &b) { return less(b, a); };
+  return (greatest ? std::min_element(keyed.begin(), keyed.end(), more)
+                   : std::min_element(keyed.begin(), keyed.end(), less))
+      ->value;
+}
+
+Value unique(Call &call) {
+  std::vector<Keyed> kept;
+  for (Keyed &item : keyed_items(call, call[1], call.flag(0, false))) {
+    const auto same = [&](const Keyed &other) { return equal(call.runtime(), other.key, item.key); };
+    if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(item));
+    if (call.runtime().failed()) return {};
+  }
+  return generator(call, values_of(std::move(kept)));
+}
+
+Value sum(Call &call) {
+  Value total = call.has(1) ? call[1] : Value(int64_t{0});
+  for (const Value &value : self_items(call)) {
+    const bool follows = call.has(0) && !call[0].is_none();
+    const Value part = follows ? follow(call.runtime(), value, call[0]) : value;
+    total = arithmetic(call.runtime(), Arithmetic::Operator::kAdd, total, part);
+    if (call.runtime().failed()) return {};
+  }
+  return total;
+}
+
+Value dictsort(Call &call) {
+  const Dict *dict = call.self().dict();
+  if (dict == nullptr) return call.fail("expected a mapping, found {}", type_name(call.self()));
+  const std::string_view by = call[1].text() != nullptr ? call[1].text()->bytes() : "key";
+  if (by != "key" && by != "value") return call.fail("'by': expected key or value, found {}", bonsai::quoted(by));
+  std::vector<Keyed> keyed;
+  for (const auto &[key, value] : dict->items) {
+    keyed.push_back({sort_key(call, by == "key" ? key : value, {}, call.flag(0, false)),
+                     call.runtime().list({key, value}, Sequence::Kind::kTuple)});
+  }
+  if (!check_comparable(call, keyed)) return {};
+  stable_sort(keyed, call.flag(2, false));
+  return call.runtime().list(values_of(std::move(keyed)));
+}
+
+Value items(Call &call) {
+  if (call.self().is_undefined()) return generator(call, {});
+  const Dict *dict = call.self().dict();
+  if (dict == nullptr) return call.fail("expected a mapping, found {}", type_name(call.self()));
+  std::vector<Value> pairs;
+  for (const auto &[key, value] : dict->items)
+    pairs.push_back(call.runtime().list({key, value}, Sequence::Kind::kTuple));
+  return generator(call, std::move(pairs));
+}
+
+Value length(Call &call) {
+  if (const auto length = length_of(call.self())) return *length;
+  const bool is_generator = call.self().sequence() != nullptr;
+  return call.fail("{} has no length{}", type_name(call.self()), is_generator ? "; '| list' gives it one" : "");
+}
+
+Value first(Call &call) {
+  Sequence *sequence = call.self().sequence();
+  if (sequence != nullptr && sequence->kind == Sequence::Kind::kGenerator) {
+    if (sequence->n_taken < sequence->items.size()) return sequence->items[sequence->n_taken++];
+    return Value::undefined("the sequence is empty");
+  }
+  const std::vector<Value> items = self_items(call);
+  return items.empty() ? Value::undefined("the sequence is empty") : items.front();
+}
+
+Value last(Call &call) {
+  const Sequence *sequence = call.self().sequence();
+  if (sequence != nullptr && sequence->kind == Sequence::Kind::kGenerator)
+    return call.fail("a generator has no end; '| list' gives it one");
+  const std::vector<Value> items = self_items(call);
+  return items.empty() ? Value::undefined("the sequence is empty") : items.back();
+}
+
+Value join(Call &call) {
+  const TracedText separator = to_text(call.runtime(), call[0]);
+  TextBuilder out(call.runtime());
+  bool begun = false;
+  for (const Value &value : self_items(call)) {
+    if (std::exchange(begun, true)) out.append(separator);
+    const bool follows = call.has(1) && !call[1].is_none();
+    out.append(to_text(call.runtime(), follows ? follow(call.runtime(), value, call[1]) : value));
+    if (call.runtime().failed()) return {};
+  }
+  return out.take();
+}
+
+Value reverse(Call &call) {
+  std::vector<Value> items = self_items(call);
+  std::reverse(items.begin(), items.end());
+  if (call.self().text() == nullptr) return generator(call, std::move(items));
+  TextBuilder out(call.runtime());
+  for (const Value &item : items) out.append(*item.text());
+  return out.take();
+}
+
+Value fallback(Call &call) {
+  const bool missing = call.self().is_undefined() || (call.flag(1, false) && !is_true(call.self()));
+  if (!missing) return call.self();
+  return call.has(0) ? call[0] : Value(TracedText());
+}
+
+Value attr(Call &call) {
+  const TracedText *name = call.text(0);
+  if (name == nullptr) return {};
+  if (call.self().dict() != nullptr && find_dict_method(name->bytes()) == nullptr)
+    return Value::undefined(fmt::format("a mapping has no attribute {}", bonsai::quoted(name->bytes())));
+  return attribute(call.runtime(), call.self(), name->bytes());
+}
+
+// The first of the arguments that "*" took.
+std::optional<std::string> take_name(Call &call, std::string_view what) {
+  std::vector<Value> &arguments = call.rest().positional;
+  if (arguments.empty() || arguments.front().text() == nullptr)
+    return call.fail("expected the name of {}", what), std::nullopt;
+  std::string name(arguments.front().text()->bytes());
+  arguments.erase(arguments.begin());
+  return name;
+}
+
+Value map_attribute(Call &call) {
+  Value attribute, otherwise;
+  for (auto &[name, value] : call.rest().named) {
+    if (name != "attribute" && name != "default") return call.fail("has no parameter {}", bonsai::quoted(name));
+    (name == "attribute" ? attribute : otherwise) = value;
+  }
+  std::vector<Value> mapped;
+  for (const Value &value : self_items(call)) {
+    mapped.push_back(follow(call.runtime(), value, attribute));
+    if (call.runtime().failed()) return {};
+    if (mapped.back().is_undefined()) mapped.back() = otherwise;
+  }
+  return generator(call, std::move(mapped));
+}
+
+Value map(Call &call) {
+  if (call.rest().positional.empty() && !call.rest().named.empty()) return map_attribute(call);
+  const auto name = take_name(call, "a filter");
+  if (!name) return {};
+  const Builtin *filter = find_filter(*name);
+  if (filter == nullptr) return call.fail("there is no filter {}", bonsai::quoted(*name));
+  std::vector<Value> mapped;
+  for (const Value &value : self_items(call)) {
+    mapped.push_back(call_builtin(call.runtime(), "filter", *filter, value, call.rest()));
+    if (call.runtime().failed()) return {};
+  }
+  return generator(call, std::move(mapped));
+}
+
+// Those items for which a test (none: truth) of the item or one of its attributes says `wanted`.
+Value choose(Call &call, bool by_attribute, bool wanted) {
+  Value attribute;
+  if (by_attribute) {
+    if (call.rest().positional.empty()) return call.fail("expected the name of an attribute");
+    attribute = call.rest().positional.front();
+    call.rest().positional.erase(call.rest().positional.begin());
+  }
+  const Builtin *test = nullptr;
+  if (!call.rest().positional.empty()) {
+    const auto name = take_name(call, "a test");
+    if (!name) return {};
+    test = find_test(*name);
+    if (test == nullptr) return call.fail("there is no test {}", bonsai::quoted(*name));
+  }
+  std::vector<Value> chosen;
+  for (const Value &value : self_items(call)) {
+    const Value subject = by_attribute ? follow(call.runtime(), value, attribute) : value;
+    const Value result = test == nullptr ? subject : call_builtin(call.runtime(), "test", *test, subject, call.rest());
+    if (call.runtime().failed()) return {};
+    if (is_true(result) == wanted) chosen.push_back(value);
+  }
+  return generator(call, std::move(chosen));
+}
+
+constexpr Builtin kSequenceFilters[] = {
+    {"length", "", 0, length},
+    {"count", "", 0, length},
+    {"first", "", 0, first},
+    {"last", "", 0, last},
+    {"join", "d attribute", 0, join},
+    {"list", "", 0, [](Call &call) { return call.runtime().list(self_items(call)); }},
+    {"items", "", 0, items},
+    {"dictsort", "case_sensitive by reverse", 0, dictsort},
+    {"sort", "reverse case_sensitive attribute", 0, sort},
+    {"unique", "case_sensitive attribute", 0, unique},
+    {"min", "case_sensitive attribute", 0, [](Call &call) { return extreme(call, false); }},
+    {"max", "case_sensitive attribute", 0, [](Call &call) { return extreme(call, true); }},
+    {"sum", "attribute start", 0, sum},
+    {"reverse", "", 0, reverse},
+    {"default", "default_value boolean", 0, fallback},
+    {"d", "default_value boolean", 0, fallback},
+    {"attr", "name", 1, attr},
+};
+
+constexpr Builtin kChoiceFilters[] = {
+    {"map", "*", 0, map},
+    {"select", "*", 0, [](Call &call) { return choose(call, false, true); }},
+    {"reject", "*", 0, [](Call &call) { return choose(call, false, false); }},
+    {"selectattr", "*", 0, [](Call &call) { return choose(call, true, true); }},
+    {"rejectattr", "*", 0, [](Call &call) { return choose(call, true, false); }},
+};
+
+}  // namespace
+
+std::span<const Builtin> sequence_filters() { return kSequenceFilters; }
+std::span<const Builtin> choice_filters() { return kChoiceFilters; }
+
+}  // namespace bonsai::jinja

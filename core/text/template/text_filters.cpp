@@ -1,0 +1,242 @@
+// Filters on texts and numbers (https://jinja.palletsprojects.com/templates/#list-of-builtin-filters); tojson as
+// Hugging Face's chat templates have it, which is json.dumps() and not Jinja's.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/text/template/builtins.h"
+#include "core/text/template/characters.h"
+#include "core/text/template/operators.h"
+#include "core/text/template/print.h"
+#include "core/text/template/text_operations.h"
+
+namespace bonsai::jinja {
+namespace {
+
+Value trim(Call &call) {
+  Strip which;
+  if (call.has(0) && !call[0].is_none()) {
+    const TracedText *characters = call.text(0);
+    if (characters == nullptr) return {};
+    which.characters = characters->bytes();
+  }
+  return strip(call.printed_self(), which);
+}
+
+Value replace_filter(Call &call) {
+  const TracedText from = to_text(call.runtime(), call[0]), to = to_text(call.runtime(), call[1]);
+  return replace(call.runtime(), call.printed_self(), from, to, call.integer(2, -1));
+}
+
+template <Case kTo>
+Value case_changed(Call &call) {
+  return change_case(call.runtime(), call.printed_self(), kTo);
+}
+
+// Unlike str.title(), words begin behind spaces, hyphens and opening brackets only.
+Value title(Call &call) {
+  const TracedText text = call.printed_self();
+  TextBuilder out(call.runtime());
+  size_t begin = 0;
+  const auto add_word = [&](size_t end) {
+    const TracedText word = text.slice({begin, end});
+    const std::vector<size_t> offsets = character_offsets(word.bytes());
+    if (offsets.size() < 2) return;
+    out.append(change_case(call.runtime(), word.slice({0, offsets[1]}), Case::kUpper));
+    out.append(change_case(call.runtime(), word.slice({offsets[1], word.size()}), Case::kLower));
+  };
+  const std::vector<size_t> offsets = character_offsets(text.bytes());
+  for (size_t i = 0; i + 1 < offsets.size() && !call.runtime().failed(); ++i) {
+    const std::string_view character = text.bytes().substr(offsets[i], offsets[i + 1] - offsets[i]);
+    const bool separates =
+        std::string_view("-({[<").find(character) != std::string_view::npos || without_leading_space(character).empty();
+    if (!separates) continue;
+    add_word(offsets[i]);
+    out.append(text, {offsets[i], offsets[i + 1]});
+    begin = offsets[i + 1];
+  }
+  add_word(text.size());
+  return out.take();
+}
+
+Value indent(Call &call) {
+  const TracedText text = call.printed_self();
+  TracedText indention;
+  if (call[0].text() != nullptr) {
+    indention = *call[0].text();
+  } else {
+    const int64_t width = std::max<int64_t>(call.integer(0, 4), 0);
+    if (!call.runtime().allows_text(static_cast<uint64_t>(width))) return {};
+    indention = TracedText(std::string(static_cast<size_t>(width), ' '), Origin::kInput);
+  }
+  const bool first = call.flag(1, false), blank = call.flag(2, false);
+  TextBuilder out(call.runtime());
+  const std::string closed = std::string(text.bytes()) + '\n';  // so that a last empty line counts
+  const std::vector<ByteRange> lines = lines_of(closed, false);
+  for (size_t i = 0; i < lines.size() && !call.runtime().failed(); ++i) {
+    if (i > 0) out.append("\n", Origin::kInput);
+    const bool indented = i == 0 ? first : blank || lines[i].begin < lines[i].end;
+    if (indented) out.append(indention);
+    out.append(text, lines[i]);
+  }
+  return out.take();
+}
+
+Value escape(Call &call) {
+  constexpr std::string_view kSpecial = "&<>'\"";
+  constexpr std::array<std::string_view, 5> kEntities = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  const TracedText text = call.printed_self();
+  TextBuilder out(call.runtime());
+  for (size_t at = 0; at < text.size() && !call.runtime().failed();) {
+    const size_t special = std::min(text.bytes().find_first_of(kSpecial, at), text.size());
+    out.append(text, {at, special});
+    if (special < text.size()) out.append(kEntities[kSpecial.find(text.bytes()[special])], Origin::kInput);
+    at = special + 1;
+  }
+  return out.take();
+}
+
+Value tojson(Call &call) {
+  JsonStyle style;
+  style.ascii_only = call.flag(0, false);
+  style.sort_keys = call.flag(3, false);
+  if (call.has(1) && !call[1].is_none()) {
+    const int64_t width = call[1].text() != nullptr ? 0 : std::clamp<int64_t>(call.integer(1, 0), 0, 1024);
+    style.indent =
+        call[1].text() != nullptr ? std::string(call[1].text()->bytes()) : std::string(static_cast<size_t>(width), ' ');
+    style.item_separator.assign(1, ',');
+  }
+  if (call.has(2) && !call[2].is_none()) {
+    const Sequence *separators = call[2].sequence();
+    const bool is_pair = separators != nullptr && separators->items.size() == 2 &&
+                         separators->items[0].text() != nullptr && separators->items[1].text() != nullptr;
+    if (!is_pair) return call.fail("'separators': expected two strings");
+    style.item_separator = separators->items[0].text()->bytes();
+    style.key_separator = separators->items[1].text()->bytes();
+  }
+  return to_json(call.runtime(), call.self(), style);
+}
+
+Value string(Call &call) { return call.printed_self(); }
+
+Value wordcount(Call &call) {
+  const TracedText text = call.printed_self();
+  const auto is_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) || (c & 0x80); };
+  int64_t n = 0;
+  for (size_t i = 0; i < text.size(); ++i)
+    n += is_word(text.bytes()[i]) && (i == 0 || !is_word(text.bytes()[i - 1])) ? 1 : 0;
+  return n;
+}
+
+// A number as int() and float() read it from a text: spaces around it, a sign, underscores between digits.
+std::string number_text(std::string_view text) {
+  std::string out(without_leading_space(without_trailing_space(text)));
+  if (out.starts_with('+')) out.erase(0, 1);
+  if (out.starts_with("-+") || out.starts_with('_') || out.ends_with('_') || out.find("__") != out.npos) return {};
+  out.erase(std::remove(out.begin(), out.end(), '_'), out.end());
+  return out;
+}
+
+template <class Number, class... Base>
+std::optional<Number> read_number(std::string_view text, Base... base) {
+  const std::string digits = number_text(text);
+  Number number{};
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base...);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<int64_t> whole(double number) {
+  if (!(std::abs(number) < 9.2e18)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+Value to_integer(Call &call) {
+  if (const auto number = call.self().as_integer()) return *number;
+  std::optional<double> real = call.self().as_real();
+  if (const TracedText *text = call.self().text()) {
+    const int64_t base = call.integer(1, 10);
+    if (base < 2 || base > 36) return call.fail("'base': expected 2 to 36, found {}", base);
+    if (const auto number = read_number<int64_t>(text->bytes(), static_cast<int>(base))) return *number;
+    real = read_number<double>(text->bytes());
+  }
+  if (const auto number = real ? whole(*real) : std::nullopt) return *number;
+  if (call.has(0)) return call[0];
+  return int64_t{0};
+}
+
+Value to_real(Call &call) {
+  std::optional<double> number = call.self().as_real();
+  if (const TracedText *text = call.self().text()) number = read_number<double>(text->bytes());
+  if (number) return *number;
+  if (call.has(0)) return call[0];
+  return 0.0;
+}
+
+Value absolute(Call &call) {
+  const auto number = call.self().as_real();
+  if (!number) return call.fail("expected a number, found {}", type_name(call.self()));
+  if (*number >= 0 && call.self().boolean() == nullptr) return call.self();
+  const auto integer = call.self().as_integer();
+  if (integer && *integer >= 0) return *integer;
+  return integer ? negate(call.runtime(), Unary::Operator::kMinus, call.self()) : Value(std::abs(*number));
+}
+
+// The nearest number with `precision` decimals; of two as near, the one whose last digit is even.
+double round_decimal(double number, int64_t precision) {
+  if (precision < 0) {
+    const double unit = std::pow(10.0, static_cast<double>(-precision));
+    return std::nearbyint(number / unit) * unit;
+  }
+  return std::strtod(fmt::format("{:.{}f}", number, std::min<int64_t>(precision, 400)).c_str(), nullptr);
+}
+
+Value round(Call &call) {
+  const auto number = call.self().as_real();
+  if (!number) return call.fail("expected a number, found {}", type_name(call.self()));
+  const int64_t precision = call.integer(0, 0);
+  const std::string method(call.has(1) && call[1].text() != nullptr ? call[1].text()->bytes() : "common");
+  if (method != "common" && method != "ceil" && method != "floor")
+    return call.fail("'method': expected common, ceil or floor");
+  if (method == "common") {
+    const auto integer = call.self().as_integer();
+    if (integer && precision >= 0) return *integer;
+    if (!integer) return round_decimal(*number, precision);
+    return static_cast<int64_t>(round_decimal(*number, precision));
+  }
+  const double unit = std::pow(10.0, static_cast<double>(precision));
+  return (method == "ceil" ? std::ceil(*number * unit) : std::floor(*number * unit)) / unit;
+}
+
+constexpr Builtin kTextFilters[] = {
+    {"trim", "chars", 0, trim},
+    {"replace", "old new count", 2, replace_filter},
+    {"upper", "", 0, case_changed<Case::kUpper>},
+    {"lower", "", 0, case_changed<Case::kLower>},
+    {"capitalize", "", 0, case_changed<Case::kCapitalized>},
+    {"title", "", 0, title},
+    {"indent", "width first blank", 0, indent},
+    {"escape", "", 0, escape},
+    {"e", "", 0, escape},
+    {"forceescape", "", 0, escape},
+    {"safe", "", 0, string},
+    {"string", "", 0, string},
+    {"tojson", "ensure_ascii indent separators sort_keys", 0, tojson},
+    {"wordcount", "", 0, wordcount},
+};
+
+constexpr Builtin kNumberFilters[] = {
+    {"int", "default base", 0, to_integer},
+    {"float", "default", 0, to_real},
+    {"abs", "", 0, absolute},
+    {"round", "precision method", 0, round},
+};
+
+}  // namespace
+
+std::span<const Builtin> text_filters() { return kTextFilters; }
+std::span<const Builtin> number_filters() { return kNumberFilters; }
+
+}  // namespace bonsai::jinja

@@ -1,0 +1,227 @@
+// Methods of strings, as Python's str has them (https://docs.python.org/3/library/stdtypes.html#string-methods).
+#include <utf8proc.h>
+
+#include <algorithm>
+
+#include "core/text/template/builtins.h"
+#include "core/text/template/characters.h"
+#include "core/text/template/operators.h"
+#include "core/text/template/text_operations.h"
+#include "core/text/utf8.h"
+
+namespace bonsai::jinja {
+namespace {
+
+const TracedText &self(Call &call) { return *call.self().text(); }
+std::string_view bytes(Call &call) { return self(call).bytes(); }
+
+Value strip_sides(Call &call, bool left, bool right) {
+  Strip which{.left = left, .right = right};
+  if (call.has(0) && !call[0].is_none()) {
+    const TracedText *characters = call.text(0);
+    if (characters == nullptr) return {};
+    which.characters = characters->bytes();
+  }
+  return strip(self(call), which);
+}
+
+Value split_from(Call &call, bool from_right) {
+  Split how{.most = call.integer(1, -1), .from_right = from_right};
+  if (call.has(0) && !call[0].is_none()) {
+    how.separator = call.text(0);
+    if (how.separator == nullptr) return {};
+    if (how.separator->empty()) return call.fail("the separator is empty");
+  }
+  return call.runtime().list(split(call.runtime(), self(call), how));
+}
+
+Value splitlines(Call &call) {
+  std::vector<Value> lines;
+  for (const ByteRange &line : lines_of(bytes(call), call.flag(0, false))) lines.emplace_back(self(call).slice(line));
+  return call.runtime().list(std::move(lines));
+}
+
+// startswith and endswith take a string or a tuple of them.
+template <class Fits>
+Value fits_any(Call &call, Fits fits) {
+  const Sequence *several = call[0].sequence();
+  if (several == nullptr) {
+    const TracedText *part = call.text(0);
+    return part != nullptr && fits(bytes(call), part->bytes());
+  }
+  return std::any_of(several->items.begin(), several->items.end(), [&](const Value &part) {
+    return part.text() != nullptr && fits(bytes(call), part.text()->bytes());
+  });
+}
+
+template <Case kTo>
+Value case_changed(Call &call) {
+  return change_case(call.runtime(), self(call), kTo);
+}
+
+Value replace_method(Call &call) {
+  const TracedText *from = call.text(0), *to = call.text(1);
+  if (from == nullptr || to == nullptr) return {};
+  return replace(call.runtime(), self(call), *from, *to, call.integer(2, -1));
+}
+
+Value join_method(Call &call) {
+  TextBuilder out(call.runtime());
+  bool first = true;
+  for (const Value &item : items_of(call.runtime(), call[0])) {
+    if (item.text() == nullptr) return call.fail("expected strings, found {}", type_name(item));
+    if (!std::exchange(first, false)) out.append(self(call));
+    out.append(*item.text());
+  }
+  return out.take();
+}
+
+// The byte offset of the argument, or npos.
+size_t find_argument(Call &call, bool last) {
+  const TracedText *part = call.text(0);
+  if (part == nullptr) return std::string_view::npos;
+  return last ? bytes(call).rfind(part->bytes()) : find_bytes(bytes(call), part->bytes());
+}
+
+Value find_method(Call &call, bool last) {
+  const size_t at = find_argument(call, last);
+  if (at == std::string_view::npos) return int64_t{-1};
+  return static_cast<int64_t>(count_characters(bytes(call).substr(0, at)));
+}
+
+Value index_method(Call &call) {
+  const Value at = find_method(call, false);
+  return at.as_integer() == -1 ? call.fail("the string is not found") : at;
+}
+
+Value count_method(Call &call) {
+  const TracedText *part = call.text(0);
+  if (part == nullptr) return {};
+  if (part->empty()) return static_cast<int64_t>(count_characters(bytes(call))) + 1;
+  int64_t n = 0;
+  for (size_t at = 0; (at = find_bytes(bytes(call), part->bytes(), at)) != std::string_view::npos; at += part->size())
+    ++n;
+  return n;
+}
+
+Value partition(Call &call, bool last) {
+  const size_t at = find_argument(call, last);
+  const TracedText &text = self(call);
+  if (call.runtime().failed()) return {};
+  const TracedText &separator = *call[0].text();
+  if (separator.empty()) return call.fail("the separator is empty");
+  std::vector<Value> parts;
+  if (at == std::string_view::npos) {
+    parts = last ? std::vector<Value>{TracedText(), TracedText(), text}
+                 : std::vector<Value>{text, TracedText(), TracedText()};
+  } else {
+    parts = {text.slice({0, at}), separator, text.slice({at + separator.size(), text.size()})};
+  }
+  return call.runtime().list(std::move(parts), Sequence::Kind::kTuple);
+}
+
+Value without_affix(Call &call, bool at_start) {
+  const TracedText *affix = call.text(0);
+  if (affix == nullptr) return {};
+  const bool there = at_start ? bytes(call).starts_with(affix->bytes()) : bytes(call).ends_with(affix->bytes());
+  if (!there) return self(call);
+  const size_t rest = self(call).size() - affix->size();
+  return at_start ? self(call).slice({affix->size(), self(call).size()}) : self(call).slice({0, rest});
+}
+
+// Padding to a width in characters; what is padded with has the origin of the call's own text, which is input.
+Value padded(Call &call, int64_t before, int64_t after, const TracedText &with) {
+  TextBuilder out(call.runtime());
+  for (int64_t i = 0; i < before && !call.runtime().failed(); ++i) out.append(with);
+  out.append(self(call));
+  for (int64_t i = 0; i < after && !call.runtime().failed(); ++i) out.append(with);
+  return out.take();
+}
+
+Value justify(Call &call, bool left) {
+  TracedText with(" ", Origin::kInput);
+  if (call.has(1)) {
+    const TracedText *fill = call.text(1);
+    if (fill == nullptr) return {};
+    with = *fill;
+  }
+  const int64_t missing = call.integer(0, 0) - static_cast<int64_t>(count_characters(bytes(call)));
+  return left ? padded(call, 0, missing, with) : padded(call, missing, 0, with);
+}
+
+Value zfill(Call &call) {
+  const bool is_signed = bytes(call).starts_with('-') || bytes(call).starts_with('+');
+  const int64_t missing = call.integer(0, 0) - static_cast<int64_t>(count_characters(bytes(call)));
+  TextBuilder out(call.runtime());
+  const size_t sign = is_signed ? 1 : 0;
+  out.append(self(call), {0, sign});
+  for (int64_t i = 0; i < missing && !call.runtime().failed(); ++i) out.append("0", Origin::kInput);
+  out.append(self(call), {sign, self(call).size()});
+  return out.take();
+}
+
+utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+bool is_letter(char32_t c) {
+  const auto of = category(c);
+  return of >= UTF8PROC_CATEGORY_LU && of <= UTF8PROC_CATEGORY_LO;
+}
+bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+
+// Whether the text is not empty and every character is `kind`.
+template <class Kind>
+Value all_are(Call &call, Kind kind) {
+  for (size_t at = 0; at < bytes(call).size();)
+    if (!kind(text::next_code_point(bytes(call), at))) return false;
+  return !bytes(call).empty();
+}
+
+// Some character has a case, and all that have one are in case `to`.
+Value in_case(Call &call, Case to, Case opposite) {
+  const TracedText same = change_case(call.runtime(), self(call), to);
+  const TracedText other = change_case(call.runtime(), self(call), opposite);
+  return same.bytes() == bytes(call) && other.bytes() != bytes(call);
+}
+
+constexpr Builtin kMethods[] = {
+    {"strip", "chars", 0, [](Call &call) { return strip_sides(call, true, true); }},
+    {"lstrip", "chars", 0, [](Call &call) { return strip_sides(call, true, false); }},
+    {"rstrip", "chars", 0, [](Call &call) { return strip_sides(call, false, true); }},
+    {"split", "sep maxsplit", 0, [](Call &call) { return split_from(call, false); }},
+    {"rsplit", "sep maxsplit", 0, [](Call &call) { return split_from(call, true); }},
+    {"splitlines", "keepends", 0, splitlines},
+    {"startswith", "prefix", 1,
+     [](Call &call) { return fits_any(call, [](auto a, auto b) { return a.starts_with(b); }); }},
+    {"endswith", "suffix", 1, [](Call &call) { return fits_any(call, [](auto a, auto b) { return a.ends_with(b); }); }},
+    {"upper", "", 0, case_changed<Case::kUpper>},
+    {"lower", "", 0, case_changed<Case::kLower>},
+    {"title", "", 0, case_changed<Case::kTitle>},
+    {"capitalize", "", 0, case_changed<Case::kCapitalized>},
+    {"swapcase", "", 0, case_changed<Case::kSwapped>},
+    {"replace", "old new count", 2, replace_method},
+    {"join", "iterable", 1, join_method},
+    {"find", "sub", 1, [](Call &call) { return find_method(call, false); }},
+    {"rfind", "sub", 1, [](Call &call) { return find_method(call, true); }},
+    {"index", "sub", 1, index_method},
+    {"count", "sub", 1, count_method},
+    {"partition", "sep", 1, [](Call &call) { return partition(call, false); }},
+    {"rpartition", "sep", 1, [](Call &call) { return partition(call, true); }},
+    {"removeprefix", "prefix", 1, [](Call &call) { return without_affix(call, true); }},
+    {"removesuffix", "suffix", 1, [](Call &call) { return without_affix(call, false); }},
+    {"ljust", "width fillchar", 1, [](Call &call) { return justify(call, true); }},
+    {"rjust", "width fillchar", 1, [](Call &call) { return justify(call, false); }},
+    {"zfill", "width", 1, zfill},
+    {"isspace", "", 0, [](Call &call) { return all_are(call, is_space); }},
+    {"isalpha", "", 0, [](Call &call) { return all_are(call, is_letter); }},
+    {"isdigit", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
+    {"isdecimal", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
+    {"isalnum", "", 0,
+     [](Call &call) { return all_are(call, [](char32_t c) { return is_letter(c) || is_decimal(c); }); }},
+    {"isupper", "", 0, [](Call &call) { return in_case(call, Case::kUpper, Case::kLower); }},
+    {"islower", "", 0, [](Call &call) { return in_case(call, Case::kLower, Case::kUpper); }},
+};
+
+}  // namespace
+
+const Builtin *find_text_method(std::string_view name) { return find_in(kMethods, name); }
+
+}  // namespace bonsai::jinja

@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+"""Writes template-golden.json: small chat templates and what Jinja makes of them.
+
+The templates are rendered with Jinja (Debian's python3-jinja2) set up as Hugging Face's transformers sets it up for
+chat templates: trim_blocks, lstrip_blocks, loop controls, the immutable sandbox, json.dumps() as `tojson`,
+raise_exception(). A case whose rendering fails has "fails": true instead of a text.
+
+    python3 make_template_golden.py template-golden.json
+"""
+
+import json
+import sys
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+
+
+def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def raise_exception(message):
+    raise jinja2.exceptions.TemplateError(message)
+
+
+class Generation(jinja2.ext.Extension):
+    """{% generation %} as a scope that prints its body."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_print"), [], [], body).set_lineno(line)
+
+    def _print(self, caller):
+        return caller()
+
+
+ENVIRONMENT = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+ENVIRONMENT.filters["tojson"] = tojson
+ENVIRONMENT.globals["raise_exception"] = raise_exception
+
+# What every case may use.
+VARIABLES = {
+    "n": 7, "zero": 0, "x": 2.5, "big": 1e20, "small": 1e-7, "yes": True, "no": False, "nothing": None,
+    "s": "Hello, World", "empty": "", "uni": "Käse  ist\tgut — ja! 日本語 👩‍💻", "lines": "one\n\n  two\r\nthree\n",
+    "padded": "  \n mid dle \t ", "quote": "it's \"q\" \\ \u0001\u00a0\u200b\x7f",
+    "list": [3, 1, 2], "words": ["beta", "Alpha", "gamma", "alpha"], "mixed": [1, "a", None, True, 2.0, [1, "x'y"]],
+    "obj": {"b": 1, "a": [1, 2], "C": {"k": "v"}}, "none_dict": {},
+    "people": [{"name": "Ann", "age": 30, "tags": ["x"]}, {"name": "bob", "age": 25, "tags": []},
+               {"name": "Cem", "age": 30}],
+    "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi <|im_end|>"},
+                 {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
+                 {"role": "tool", "content": [{"type": "text", "text": "part"}, {"type": "image"}]}],
+}
+
+# Expressions, each printed between brackets.
+EXPRESSIONS = r"""
+1 + 2 * 3 - 4
+7 / 2
+6 / 2
+7 // 2
+-7 // 2
+7 // -2
+-7 % 3
+7 % -3
+7.5 % 2
+-7.5 // 2
+2 ** 10
+2 ** -1
+2 ** 3 ** 2
+-2 ** 2
+10 - 2 - 3
+1_000 + 0x1F + 0o17 + 0b101
+1.5e3
+1e16
+1e15
+123456789012345680.0
+0.1 + 0.2
+1e-5
+0.0001
+-0.0
+1.0
+big
+small
+true + 1
+yes and n
+no or 'alt'
+nothing or empty or 'last'
+not n
+not empty and yes
+1 < 2 < 3
+3 > 2 > 2
+1 == 1.0
+true == 1
+'a' < 'b'
+[1, 2] < [1, 3]
+(1, 2) == (1, 2)
+[1] == (1,)
+{'a': 1} == {'a': 1.0}
+nothing == none
+missing == nothing
+missing is undefined
+missing
+'x' ~ missing ~ 'y'
+'ell' in s
+'z' not in s
+3 in list
+'b' in obj
+'x' in missing
+none in mixed
+s[0]
+s[-1]
+s[1:4]
+s[::-1]
+s[-3:]
+s[:-3:2]
+s[10:2:-3]
+uni[:3]
+uni[::-1]
+uni|length
+list[::-1]
+list[1:]
+list[-2:]
+list[5]
+list[5] is defined
+list[-1]
+obj['a'][0]
+obj.a.1
+obj.C.k
+obj['zz'] is defined
+obj.get('b')
+obj.get('q')
+obj.get('q', 'dflt')
+obj.items()
+obj.keys() | list
+obj.values() | list
+obj.items() | list
+obj
+mixed
+(1,)
+()
+(1, 'a')
+{'k': none, 1: 'one', 2.5: true}
+[['deep', ['er']]]
+quote
+[quote]
+[uni]
+"it's"
+['it\'s', "\"", '\'"']
+'a' 'b' "c"
+'\n\t\\\x41\u00e9\q\101'
+s * 2
+2 * 'ab'
+[1] * 3
+[1] + [2, 3]
+(1,) + (2,)
+'a' if yes else 'b'
+'a' if no
+('a' if no) is defined
+'%s' if no else 'c' if no else 'd'
+1 if 2 if 0 else 3 else 4
+range(3) | list
+range(2, 10, 3) | list
+range(5, 0, -2) | list
+range(3)
+range(1, 4)[1]
+namespace(a=1).a
+obj|length
+none_dict|length
+s|length
+s|upper
+s|lower
+s|title
+"foo-bar baz(qux [x {y <z it's"|title
+"they're bill's friends".title()
+s|capitalize
+'hELLO wORLD'.capitalize()
+'hELLO'.swapcase()
+'äöü'.upper()
+s|trim
+padded|trim
+padded.strip()
+padded.lstrip()
+padded.rstrip()
+'xxabcxx'.strip('x')
+'xyabcyx'|trim('xy')
+'\nabc\n'.lstrip('\n')
+s|replace('l', 'L')
+s|replace('l', 'L', 2)
+'aaa'.replace('a', 'b', 2)
+'abc'.replace('', '-')
+'a,b,,c'.split(',')
+'a,b,,c'.split(',', 1)
+'a,b,,c'.rsplit(',', 1)
+'a,b,,c'.rsplit(',')
+' a  b c '.split()
+' a  b c '.split(none, 1)
+' a  b c '.rsplit(none, 1)
+' a  b c '.rsplit()
+''.split()
+''.split(',')
+lines.splitlines()
+lines.splitlines(true)
+s.startswith('Hell')
+s.startswith(('x', 'H'))
+s.endswith('ld')
+s.find('o')
+uni.find('ist')
+s.rfind('o')
+s.find('zz')
+s.index('W')
+s.count('l')
+'abc'.count('')
+', '.join(['a', 'b'])
+'k=v=w'.partition('=')
+'k=v=w'.rpartition('=')
+'kv'.partition('=')
+'kv'.rpartition('=')
+'prefix-x'.removeprefix('prefix-')
+'x.txt'.removesuffix('.txt')
+'7'.zfill(3)
+'-7'.zfill(4)
+'ab'.ljust(4, '.')
+'ab'.rjust(4)
+'12'.isdigit()
+'1a'.isdigit()
+'ab'.isalpha()
+'a1'.isalnum()
+' \t'.isspace()
+''.isspace()
+'AB1'.isupper()
+'ab1'.islower()
+'12'.islower()
+list|first
+list|last
+[]|first
+[]|first is defined
+s|first
+s|last
+list|join
+list|join(', ')
+people|join('/', attribute='name')
+mixed|join('|')
+list|sort
+list|sort(reverse=true)
+words|sort
+words|sort(case_sensitive=true)
+people|sort(attribute='name')|map(attribute='name')|list
+people|sort(attribute='age', reverse=true)|map(attribute='name')|join(' ')
+people|map(attribute='tags.0')|list|length
+people|map(attribute='zip', default='?')|list
+words|map('upper')|list
+words|map('replace', 'a', '4')|join(',')
+words|unique|list
+words|unique(case_sensitive=true)|list
+words|min
+words|max
+list|sum
+people|sum(attribute='age')
+people|sum('age', 100)
+list|reverse|list
+s|reverse
+obj|dictsort
+obj|dictsort(true)
+{'b': 2, 'a': 3}|dictsort(by='value')
+{'b': 2, 'a': 3}|dictsort(reverse=true)
+{'b': 2, 'a': 3}|items|list
+missing|items|list
+[1, 2, 3, 4]|select('odd')|list
+[1, 2, 3, 4]|reject('odd')|list
+[0, 1, '', 'a']|select|list
+[0, 1, '', 'a']|reject|list
+[1, 2, 3, 4, 6]|select('divisibleby', 3)|list
+people|selectattr('age', 'equalto', 30)|map(attribute='name')|list
+people|selectattr('age', 'gt', 26)|list|length
+people|rejectattr('tags')|map(attribute='name')|list
+people|selectattr('tags', 'defined')|list|length
+messages|selectattr('role', 'in', ['user', 'tool'])|list|length
+'gen' if people|selectattr('age', 'eq', 99) else 'none'
+(list|map('string')|first) ~ '!'
+s|list
+obj|list
+(1, 2)|list
+missing|default('d')
+empty|default('d')
+empty|default('d', true)
+nothing|default('d')
+nothing|d('d', boolean=true)
+missing|d
+'12'|int
+' 12 '|int
+'1_0'|int
+'x'|int
+'x'|int(5)
+'3.9'|int
+3.9|int
+-3.9|int
+'ff'|int(base=16)
+nothing|int
+true|int
+'1.5'|float
+'x'|float
+2|float
+'1e3'|float
+-3|abs
+-2.5|abs
+2.5|round
+3.5|round
+2.675|round(2)
+2.1|round(method='ceil')
+2.9|round(0, 'floor')
+7|round
+1234.567|round(1)
+42|string
+nothing|string
+'<a href="x">\'&'|e
+s|safe
+lines|indent
+lines|indent(2)
+lines|indent(2, true)
+'a\n\nb\n'|indent(2, blank=true)
+'a\nb'|indent('> ', first=true)
+'a b  c'|wordcount
+obj|tojson
+mixed|tojson
+uni|tojson
+quote|tojson
+uni|tojson(ensure_ascii=true)
+obj|tojson(indent=2)
+obj|tojson(indent=2, sort_keys=true)
+obj|tojson(separators=(',', ':'))
+[]|tojson(indent=4)
+[[], {}, [1]]|tojson(indent=1)
+obj|tojson(indent='--')
+{1: 'a', none: 'b', true: 'c', 2.5: 'd'}|tojson
+(1, 2)|tojson
+[big, small, 1.0, x]|tojson
+'</script>&\''|tojson
+s is string
+n is string
+n is number
+n is integer
+x is integer
+x is float
+yes is number
+yes is integer
+yes is boolean
+n is boolean
+yes is true
+n is true
+no is false
+nothing is none
+missing is none
+n is defined
+n is not defined
+obj is mapping
+list is mapping
+list is sequence
+s is sequence
+obj is sequence
+n is sequence
+missing is sequence
+list is iterable
+n is iterable
+missing is iterable
+obj.keys() is iterable
+obj.keys() is sequence
+(list|map('string')) is sequence
+range is callable
+n is callable
+n is odd
+n is even
+n is divisibleby 7
+n is divisibleby(2)
+n is eq 7
+n is equalto(8)
+n is ne 7
+n is lt 8
+n is gt 8
+n is ge 7
+n is le 6
+n is in [1, 7]
+n is not in [1, 7]
+'abc' is lower
+'ABC' is upper
+nothing is sameas none
+'upper' is filter
+'nope' is filter
+'odd' is test
+n is odd and n is not even
+not n is even
+s is string and s|length > 3
+-n|abs
+-(n)|abs
+messages[0].content
+messages[0]['role']
+messages[2].tool_calls[0].function.arguments|tojson
+messages[3].content is string
+messages[-1].content[0].text
+messages[1:]|length
+messages[::2]|map(attribute='role')|join(',')
+messages|map(attribute='role')|unique|list
+[n, x, yes, nothing]
+1, 2
+[1, 2,]
+{'a': 1,}
+dict(a=1, b='x')
+dict({'a': 1}, a=2)
+namespace(obj).b
+list.index(2)
+list.count(3)
+words.index('zz')
+list.append(4)
+obj.update({'z': 1})
+obj.pop('b')
+s.nope
+s.nope()
+missing.x
+missing()
+missing + 1
+1 + 'a'
+'a' - 1
+1 < 'a'
+[3, 'a']|sort
+n|length
+1 in 'abc'
+n in n
+1 / 0
+1 // 0
+1 % 0
+obj|tojson(nope=1)
+missing|tojson
+raise_exception('boom')
+'a'.split('')
+(list|map('string'))|length
+s.upper(1)
+range(200000)
+list['x']
+s['upper']()
+obj['items']()|list
+"abc"[1] ~ "abc"[7]
+'ab' 'cd'[1:]
+('a', 'b')[1]
+[1, 2, 3][1:][0]
+n.nope is defined
+loop is defined
+true is true
+none is none
+True and not False
+'a' ~ 1 ~ 2.0 ~ none ~ true ~ [1]
+' '.join(words)
+'-'.join('abc')
+uni.split()
+uni.strip('Kj')
+"\u2028a\u2028"|trim
+"a\u2028b".splitlines()
+'Straße'.lower()
+"""
+
+# Whole templates.
+TEMPLATES = [
+    "a\n", "a\n\n", "a\r\nb\rc\n", "", "\n", "{{ n }}\n", "{{ n }}\n\n", "{% if yes %}\nx\n{% endif %}\ny",
+    "  {% if yes %}  \n  x\n  {% endif %}  \ny", "a {%- if yes -%} b {%- endif -%} c", "a\n  {%+ if yes %}b{% endif +%}\nc",
+    "a  {{- n -}}  b", "  {{ n }}\n  {# note #}\n  b", "a {#- note -#} b", "{# a #}\n\nb{#- -#}  c", "x {# y #} z",
+    "  {% set a = 1 %}  {{ a }}", "a{% set b = 1 %}\n\nc", "{{ '{{ x }}' }}{% raw %}{{ n }}{% if %}{% endraw %}!",
+    "a\n  {% raw %}\n  b {{ c }}\n  {% endraw %}\nd", "{%- raw -%}  x  {%- endraw -%}  y", "{{ '}}' }}{{ {'a': {'b': 1}}['a'] }}",
+    "{{ \"%}\" }}", "{ {% if yes %}{ }{% endif %} } {", "{{ 1 }}{{ 2 }}\n\n{{ 3 }}\n",
+    "{% for i in list %}{{ i }},{% endfor %}", "{% for i in [] %}x{% else %}none{% endfor %}",
+    "{% for i in list if i > 1 %}{{ loop.index }}/{{ loop.length }}:{{ i }} {% else %}none{% endfor %}",
+    "{% for i in list if i > 9 %}x{% else %}none{% endfor %}",
+    "{% for c in 'äb' %}{{ c }}-{% endfor %}", "{% for k in obj %}{{ k }}{% endfor %}",
+    "{% for k, v in obj.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k, v in obj|items %}{{ k }}={{ v }};{% endfor %}",
+    "{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
+    "{% for i in 'abcd' %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}"
+    "{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ loop.cycle('x', 'y') }}{{ loop.depth }}{{ loop.depth0 }} {% endfor %}",
+    "{% for i in [1, 2] %}{% for j in [3, 4] %}{{ loop.depth }}{{ loop.index }} {% endfor %}{{ loop.index }};{% endfor %}",
+    "{% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 5 %}{% break %}{% endif %}{{ i }}{% endfor %}.",
+    "{% for i in list %}{% for j in list %}{% if j == 1 %}{% break %}{% endif %}{{ j }}{% endfor %};{% endfor %}",
+    "{% set v = 1 %}{% for i in [1, 2] %}{{ v }}{% set v = 9 %}{{ v }}{% endfor %}{{ v }}",
+    "{% set ns = namespace(v=1, l=[]) %}{% for i in list %}{% set ns.v = ns.v + i %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.v }}{{ ns.l }}",
+    "{% set ns = namespace() %}{{ ns.x is defined }}{% set ns.x = 'y' %}{{ ns.x }}{{ ns['x'] }}",
+    "{% set ns = namespace(a=1) %}{% macro m() %}{% set ns.a = ns.a + 1 %}{% endmacro %}{{ m() }}{{ m() }}{{ ns.a }}",
+    "{% set obj.x = 1 %}", "{% set a, b = 1, 2 %}{{ a }}{{ b }}", "{% set a, b = (1, 2, 3) %}", "{% set a = 1, 2 %}{{ a }}",
+    "{% set a %}x{{ n }}y{% endset %}[{{ a }}]{{ a is string }}", "{% set a | upper | replace('X', 'z') %}x{{ n }}y{% endset %}{{ a }}",
+    "{% set a %}{% set inner = 1 %}{% endset %}{{ inner is defined }}", "{% if yes %}{% set q = 5 %}{% endif %}{{ q }}",
+    "{% if no %}a{% elif n == 7 %}b{% else %}c{% endif %}", "{% if no %}a{% elif no %}b{% else %}c{% endif %}",
+    "{% if missing %}a{% else %}b{% endif %}", "{% if list and not none_dict %}a{% endif %}",
+    "{% macro m(a, b='B', c=a) %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}{{ m() }}{{ m(1, c=5) }}",
+    "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1, 2) }}", "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(y=2) }}",
+    "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1, x=2) }}",
+    "{% macro fact(k) %}{% if k > 1 %}{{ k }}*{{ fact(k - 1) }}{% else %}1{% endif %}{% endmacro %}{{ fact(4) }}",
+    "{% macro m() %}{{ later }}{% endmacro %}{% set later = 'L' %}{{ m() }}",
+    "{% macro m() %}{{ loop is defined }}{% endmacro %}{% for i in [1] %}{{ m() }}{% endfor %}",
+    "{% macro m() %}{% set g = 5 %}{% endmacro %}{{ m() }}{{ g is defined }}",
+    "{% macro m() %}  x{% endmacro %}{{ m()|trim }}{{ m() ~ '!' }}{{ m is callable }}",
+    "{% macro wrap(t) %}<{{ t }}>{{ caller() }}</{{ t }}>{% endmacro %}{% call wrap('b') %}in {{ n }}{% endcall %}",
+    "{% macro each(l) %}{% for i in l %}{{ caller(i) }}{% endfor %}{% endmacro %}{% call(v) each(list) %}({{ v }}){% endcall %}",
+    "{% filter upper %}abc {{ s }}{% endfilter %}", "{% filter replace('a', 'b') | trim %} aXa {% endfilter %}!",
+    "{% with a=1, b=n %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}", "{% set a = 1 %}{% with a=2, b=a %}{{ a }}{{ b }}{% endwith %}{{ a }}",
+    "{% generation %}gen {{ n }}{% endgeneration %}\nx", "{% generation %}{% set h = 1 %}{% endgeneration %}{{ h is defined }}",
+    "{% print n %}", "{% set gen = list|map('string') %}{% for i in gen %}{{ i }}{% endfor %}{% for i in gen %}again{% endfor %}",
+    "{% set gen = list|map('string') %}{{ gen|first }}{{ gen|join }}", "{% set gen = list|select('odd') %}{{ 3 in gen }}{{ gen|list }}",
+    "{% set messages = messages[1:] %}{{ messages|length }}{{ messages[0].role }}",
+    "{%- for m in messages %}\n    {%- if m.content is string %}\n{{ m.role }}: {{ m.content }}\n    {%- elif m.content is none %}\nnone\n"
+    "    {%- else %}\n        {%- for part in m.content %}\n            {%- if part.type == 'text' %}{{ part['text'] }}{% else %}<{{ part.type }}>{% endif %}\n"
+    "        {%- endfor %}\n    {%- endif %}\n{% endfor %}",
+    "{% set x = {'a': [1, {'b': 2}]} %}{{ x.a[1].b }}{{ x['a'][0] }}{{ x.a.1.b }}", "{{ [1, 2, 3] | map('string') | join }}",
+    "{% for a, b in [[1, 2], [3]] %}{{ a }}{% endfor %}", "{% for i in 5 %}{% endfor %}", "{% for i in missing %}x{% else %}e{% endfor %}",
+    "{{ n if yes }}{{ n if no }}", "{% set t = 'a' %}{% set t = t ~ t %}{% set t = t + t %}{{ t }}", "{% if s is string and s.startswith('H') %}ok{% endif %}",
+    "{{ (list | sort)[0] }}{{ list | sort | first }}{{ (list|sort|list)[-1] }}", "{{- ' a ' -}}  \n b", "a\n\n  {%- if yes %}\n\n  b\n  {%- endif %}\n\nc",
+    "{% if yes -%}\n  a\n{%- endif %}", "   {%- if yes %}x{% endif -%}   \n", "{{ 'x'\n  ~ 'y' }}", "{%\n if yes\n%}a{%\nendif\n%}b",
+    "{% if (1, 2) %}t{% endif %}", "{{ {}.x is defined }}{{ [].0 is defined }}", "{%- set _ = 1 -%}{{ _ }}",
+    "{{ messages[0].content.split(' ')[-1].lstrip('k') }}", "{% for m in messages | selectattr('role', 'eq', 'user') %}{{ m.content }}{% endfor %}",
+    "{% for m in messages[:2] + messages[3:] %}{{ m.role }}{{ ' ' if not loop.last }}{% endfor %}", "{{ messages | tojson(indent=2) }}",
+    "{% for x in people|sort(attribute='age') %}{{ x.name }}{% endfor %}", "{{ loop }}", "{% break %}", "{% endif %}", "{% if yes %}", "{{ n", "{{ n }", "{% nope %}",
+    "{{ 1 + }}", "{{ n | nope }}", "{{ n is nope }}", "{{ 'abc }}", "{# never closed", "{% raw %}x", "{{ (1, 2 }}", "{{ [1, 2) }}", "{% for x of list %}{% endfor %}",
+    "{% set true = 1 %}", "{{ f(a=1, 2) }}", "{% macro m(a=1, b) %}{% endmacro %}", "{{ n $ 2 }}", "{{ a.b. }}", "{{ {1: } }}", "{% include 'x' %}",
+]
+
+
+def render(source):
+    try:
+        return {"text": ENVIRONMENT.from_string(source).render(**VARIABLES)}
+    except Exception:  # whatever Python or Jinja raises: the case is that it fails
+        return {"fails": True}
+
+
+def main(path):
+    sources = ["[{{ " + e + " }}]" for e in EXPRESSIONS.strip("\n").split("\n")] + TEMPLATES
+    cases = [{"template": source, **render(source)} for source in sources]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"jinja": jinja2.__version__, "variables": VARIABLES, "cases": cases}, file, ensure_ascii=False, indent=0)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

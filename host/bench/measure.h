@@ -19,6 +19,7 @@ struct Plan {
   uint32_t decode_tokens = 32;
   uint32_t depth = 0;  // tokens in the cache before the first decoded one
   uint32_t repetitions = 3;
+  std::vector<uint32_t> concurrency = {};  // numbers of sequences that decode at once
 };
 
 // Over the repetitions: their mean, and how far one is from it (the sample standard deviation; 0 with only one).

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "core/base/utf8.h"
 #include "host/cli/bench_findings.h"
 #include "host/cli/command.h"
 #include "host/cli/model_options.h"
@@ -19,7 +23,7 @@ constexpr uint64_t kLeastStreamBytes = 4096;
 
 Options bench_options() {
   Options options(
-      "bench", "[-m FILE] [-p N] [-n N] [-d DEPTH] [-t THREADS] [-r N] [OPTIONS]",
+      "bench", "[-m FILE] [-p N] [-n N] [-d DEPTH] [--concurrency N,N...] [-t THREADS] [-r N] [OPTIONS]",
       "Measures tokens per second, after an untimed repetition, and holds them against this machine's limits,\n"
       "measured in the same run with as many threads.\n"
       "Decoding against the memory: the bytes that a token reads (of the file: layers, norms, head, one row\n"
@@ -34,17 +38,35 @@ Options bench_options() {
       "{\"operations_per_second\", \"threads\", \"int8\", \"fma\": each {\"operations_per_second\", \"one_thread\",\n"
       "\"instructions\"}}}, \"decode\": {\"tokens_per_second\", \"stddev\", \"bytes_per_token\", \"bandwidth\",\n"
       "\"bandwidth_share\"}, \"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per\n"
-      "second. --profile adds \"profile\": {\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\",\n"
-      "\"seconds\", \"calls\", \"bytes\"}]}}.");
+      "second. --concurrency adds \"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
+      "\"prefill_share\"}]: all sequences together, and held against the prompt. --profile adds \"profile\":\n"
+      "{\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
   add_engine_options(options);
   options.value("prompt,p", "N", "tokens of the prompt (128)");
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
+  options.value("concurrency", "N,N...", "also decode so many sequences at once, each of its own behind DEPTH tokens");
   options.value("repetitions,r", "N", "times that each is measured (3)");
   options.value("report", "FILE.svg", "draw operations and bytes per second against what the machine allows");
   options.flag("profile", "show where the time goes, in one more repetition: the backend's phases and the host's");
   options.value("stream-bytes", "N", "measure the memory over N bytes instead; what a cache holds is read faster");
   return options;
+}
+
+// "1,2,4".
+std::vector<uint32_t> read_concurrency(const Arguments &arguments) {
+  constexpr uint64_t kMost = 1024;
+  std::vector<uint32_t> all;
+  const std::string text = arguments.text("concurrency").value_or("");
+  std::istringstream numbers(text);
+  for (std::string word; std::getline(numbers, word, ',');) {
+    const auto number = parse_number<uint64_t>(word);
+    if (!number || *number == 0 || *number > kMost)
+      throw UsageError(fmt::format("--concurrency: expected numbers from 1 to {} with commas between, found {}", kMost,
+                                   bonsai::quoted(text)));
+    all.push_back(static_cast<uint32_t>(*number));
+  }
+  return all;
 }
 
 bench::Plan read_plan(const Arguments &arguments) {
@@ -57,13 +79,15 @@ bench::Plan read_plan(const Arguments &arguments) {
   plan.decode_tokens = count("predict", 1, plan.decode_tokens);
   plan.depth = count("depth", 0, plan.depth);
   plan.repetitions = count("repetitions", 1, plan.repetitions);
+  plan.concurrency = read_concurrency(arguments);
   return plan;
 }
 
 // A context that holds the plan, unless one was asked for, which then has to.
 EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan &plan, Terminal &terminal) {
   EngineOptions options = engine_options(arguments, terminal);
-  const uint32_t needed = std::max(plan.prompt_tokens, plan.depth + plan.decode_tokens);
+  const uint32_t first_and_last = plan.concurrency.empty() ? 0 : 2;  // tokens around those that are timed
+  const uint32_t needed = std::max(plan.prompt_tokens, plan.depth + plan.decode_tokens + first_and_last);
   if (options.context != 0 && options.context < needed)
     throw UsageError(
         fmt::format("--context: {} tokens do not hold the {} of this measurement", options.context, needed));
@@ -129,7 +153,16 @@ void run(const Engine &engine, bool with_profiles, Findings &findings) {
   const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine);
   ProgressBar bar("measuring");
-  findings.rates = bench::measure(runner, plan, [&](uint64_t done, uint64_t total) { bar.update(done, total); });
+  const uint64_t n_later = plan.concurrency.size() * (uint64_t{plan.repetitions} + 1);
+  uint64_t n_done = 0, n_all = 0;
+  findings.rates = bench::measure(runner, plan, [&](uint64_t done, uint64_t total) {
+    n_done = done;
+    n_all = total + n_later;
+    bar.update(n_done, n_all);
+  });
+  for (const uint32_t n_sequences : plan.concurrency)
+    findings.concurrency.push_back(
+        bench::measure_concurrency(engine, n_sequences, plan, [&] { bar.update(++n_done, n_all); }));
   if (with_profiles) {
     findings.profiles = {.prefill = runner.profile_prefill(plan.prompt_tokens),
                          .decode = runner.profile_decode(plan.depth, plan.decode_tokens)};

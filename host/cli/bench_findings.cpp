@@ -134,6 +134,26 @@ std::string decode_to_text(const Findings &findings) {
   return text;
 }
 
+Json concurrency_to_json(const Findings &findings) {
+  Json all = Json::array();
+  for (const bench::Concurrency &measured : findings.concurrency) {
+    Json json = {{"sequences", measured.n_sequences}};
+    json.update(to_json(measured.rate));
+    json["prefill_share"] = measured.rate.tokens_per_second / findings.rates.prefill.tokens_per_second;
+    all.push_back(json);
+  }
+  return all;
+}
+
+std::string concurrency_to_text(const Findings &findings) {
+  std::string text;
+  for (const bench::Concurrency &measured : findings.concurrency)
+    text += fmt::format("{:<10} {}, {} sequence{}, {:.1f} % of the prompt's\n", text.empty() ? "at once" : "",
+                        to_text(measured.rate), measured.n_sequences, measured.n_sequences == 1 ? "" : "s",
+                        100 * measured.rate.tokens_per_second / findings.rates.prefill.tokens_per_second);
+  return text;
+}
+
 bench::Roofline::Point to_point(std::string label, const bench::Work &work, uint32_t n_tokens,
                                 const bench::Rate &rate) {
   const auto operations = static_cast<double>(work.operations);
@@ -183,6 +203,7 @@ Json to_json(const Findings &findings) {
                {"backend", findings.setting.backend},
                {"kernel", findings.setting.kernel},
                {"threads", findings.setting.threads}};
+  if (!findings.concurrency.empty()) json["concurrency"] = concurrency_to_json(findings);
   if (findings.profiles)
     json["profile"] = {{"prefill", to_json(findings.profiles->prefill)},
                        {"decode", to_json(findings.profiles->decode)}};
@@ -191,7 +212,7 @@ Json to_json(const Findings &findings) {
 
 std::string to_text(const Findings &findings) {
   std::string text = fmt::format("model      {}\nbackend    {}\n", findings.setting.model, to_text(findings.setting));
-  text += prefill_to_text(findings) + decode_to_text(findings);
+  text += prefill_to_text(findings) + decode_to_text(findings) + concurrency_to_text(findings);
   if (findings.profiles) {
     text += fmt::format("\nprefill    {}", to_text(findings.profiles->prefill));
     text += fmt::format("\ndecode     {}", to_text(findings.profiles->decode));

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "host/bench/concurrency.h"
 #include "host/bench/measure.h"
 #include "host/bench/peak.h"
 #include "host/bench/roofline.h"
@@ -39,6 +41,7 @@ struct Findings {
   bench::Plan plan;
   Setting setting;
   bench::Rates rates;
+  std::vector<bench::Concurrency> concurrency;  // if asked for
   struct Profiles {
     bench::Profile prefill, decode;
   };

@@ -26,8 +26,15 @@ std::future<Generation> BatchEngine::submit_tokens(std::span<const int32_t> toke
 }
 
 std::vector<Generation> BatchEngine::generate(std::span<const std::string> prompts, const GenerateOptions &options) {
+  std::vector<std::vector<int32_t>> tokens;
+  for (const std::string &prompt : prompts) tokens.push_back(state_->engine().encode(prompt, true));
+  return generate_tokens(tokens, options);
+}
+
+std::vector<Generation> BatchEngine::generate_tokens(std::span<const std::vector<int32_t>> prompts,
+                                                     const GenerateOptions &options) {
   std::vector<host::BatchState::Order> orders;
-  for (const std::string &prompt : prompts) orders.push_back({state_->engine().encode(prompt, true), options, {}});
+  for (const std::vector<int32_t> &prompt : prompts) orders.push_back({prompt, options, {}});
   std::vector<Generation> generations;
   for (auto &generation : state_->submit(std::move(orders))) generations.push_back(generation.get());
   return generations;

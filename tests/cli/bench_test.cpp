@@ -216,6 +216,40 @@ TEST(Bench, AProfileIsTwoMoreTablesForPeople) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
 }
 
+TEST(Bench, ConcurrencyIsMeasuredForEachNumberOfSequences) {
+  const Outcome outcome = run_bench({"--json", "--concurrency", "1,3", "-d", "40"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const ordered_json result = ordered_json::parse(outcome.out), all = result["concurrency"];
+  EXPECT_EQ(keys(result),
+            (Keys{"prefill", "decode", "stream_bandwidth", "backend", "kernel", "threads", "concurrency"}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0]["sequences"], 1);
+  EXPECT_EQ(all[1]["sequences"], 3);
+  for (const auto &measured : all) {
+    EXPECT_EQ(keys(measured), (Keys{"sequences", "tokens_per_second", "stddev", "prefill_share"}));
+    EXPECT_GT(measured["tokens_per_second"], 0.0);
+    EXPECT_DOUBLE_EQ(measured["prefill_share"].get<double>(), measured["tokens_per_second"].get<double>() /
+                                                                  result["prefill"]["tokens_per_second"].get<double>());
+  }
+}
+
+TEST(Bench, ConcurrencyIsALineForEachNumber) {
+  const Outcome outcome = run_bench({"--concurrency", "1,2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char *part :
+       {"\nat once    ", " tokens/s, 1 sequence, ", " tokens/s, 2 sequences, ", " % of the prompt's\n"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
+TEST(BenchRefuses, AConcurrencyThatIsNone) {
+  for (const std::string text : {"0", "1,,2", "two", "1025", "1 2"}) {
+    const Outcome outcome = run_bench({"--concurrency", text});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err, "bonsai bench: --concurrency: expected numbers from 1 to 1024 with commas between, found '" +
+                               text + "' (see 'bonsai bench --help')\n");
+  }
+}
+
 TEST(BenchRefuses, AReportThatCannotBeWritten) {
   const Outcome outcome = run_bench({"--report", "/nowhere/report.svg"});
   EXPECT_EQ(outcome.exit_code, 1);

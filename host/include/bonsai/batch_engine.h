@@ -75,6 +75,8 @@ class BONSAI_API BatchEngine {
 
   // Continues all of them, and waits. Either all prompts are taken or, with an error, none.
   std::vector<Generation> generate(std::span<const std::string> prompts, const GenerateOptions &options = {});
+  std::vector<Generation> generate_tokens(std::span<const std::vector<int32_t>> prompts,
+                                          const GenerateOptions &options = {});
 
   BatchStats stats() const;
 

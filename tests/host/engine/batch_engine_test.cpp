@@ -104,6 +104,10 @@ TEST(BatchEngine, ContinuesAListOfPrompts) {
   ASSERT_EQ(all.size(), prompts().size());
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].text, engine.generate(prompts()[i], greedy(8)).text);
   EXPECT_EQ(batch.stats().running + batch.stats().waiting, 0u);
+  const std::vector<std::vector<int32_t>> tokens = {engine.tokenize("The wolf"), {4093}};
+  const std::vector<Generation> of_tokens = batch.generate_tokens(tokens, greedy(8));
+  ASSERT_EQ(of_tokens.size(), 2u);
+  EXPECT_EQ(of_tokens[1].text, engine.generate("", greedy(8)).text);
 }
 
 TEST(BatchEngine, EndsTextsAsTheEngineDoes) {

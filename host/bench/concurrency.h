@@ -1,0 +1,25 @@
+// Times many sequences that decode in one batch, as a server runs them.
+#pragma once
+
+#include <bonsai/engine.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "host/bench/measure.h"
+
+namespace bonsai::bench {
+
+// Of all sequences together.
+struct Concurrency {
+  uint32_t n_sequences = 0;
+  Rate rate;
+};
+
+// `n_sequences` texts of their own, each plan.depth tokens long (at least one), go on by plan.decode_tokens at once,
+// with the sampler that `run` has by default. Time counts from when all have their first token. The engine's context
+// holds depth + decode_tokens + 2. `progress` is called after each repetition, the untimed first included.
+Concurrency measure_concurrency(const Engine &engine, uint32_t n_sequences, const Plan &plan,
+                                const std::function<void()> &progress);
+
+}  // namespace bonsai::bench

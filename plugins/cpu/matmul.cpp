@@ -12,8 +12,10 @@ constexpr uint64_t kSmallestGroup = 32;
 // Vectors at most for which sums are looked up in tables, in any tier.
 constexpr uint64_t kMostLookupTokens = 8;
 
-// Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache.
-constexpr uint64_t kActivationBlockBytes = 256 * 1024;
+// Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
+// are copied into the first-level one (float_matmul.inl.h): they need not.
+constexpr uint64_t kQuantizedBlockBytes = 256 * 1024;
+constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
 // The quantised vectors of a product: rows, then tables if the kernels want them.
 struct QuantizedVectors {
@@ -61,7 +63,8 @@ void multiply_tiles(const KernelTable &kernels, const Product &product, const Qu
                     const MatrixRows &rows, uint64_t first_tile, uint64_t last_tile) {
   const bool quantized = vectors.layout.group != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
-  const uint64_t block = std::max<uint64_t>(kMostLookupTokens, kActivationBlockBytes / vector_bytes / 8 * 8);
+  const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
+  const uint64_t block = std::max<uint64_t>(kMostLookupTokens, block_bytes / vector_bytes / 8 * 8);
   const uint64_t first_row = std::max(rows.first_row, first_tile * kTileRows);
   const uint64_t last_row = std::min(rows.last_row, last_tile * kTileRows);
   for (uint64_t i = 0; i < product.n; i += block) {

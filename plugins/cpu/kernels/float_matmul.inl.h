@@ -3,14 +3,16 @@
 // changes no sum. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
+#include <algorithm>
+
 #include "plugins/cpu/kernels/kernels.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 // How a row's weights become floats: a span of kSpan columns, which is what can share a scale, as vectors, and what is
-// left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. kRows rows are multiplied with
-// kTokens vectors at a time: where decoding costs much, one row with more vectors.
+// left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. Prompts multiply kRows rows
+// with kTokens vectors at a time: where decoding costs much, fewer rows with more vectors.
 struct F32Weights {
   static constexpr uint64_t kSpan = 16;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
@@ -46,46 +48,41 @@ struct BF16Weights : F16Weights {
 // float. Rows have no end that is not a whole block.
 struct E5M2Weights {
   static constexpr uint64_t kSpan = 32;
-  static constexpr int kRows = 1;
+  static constexpr int kRows = kMaxTokens >= 8 ? 2 : 1;
   static constexpr int kTokens = kMaxTokens;
   static constexpr uint64_t kBlockBytes = 34;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns / kSpan * kBlockBytes; }
-  static void get(const uint8_t *from, F32x16 (&to)[2]) {
-    const F32x16 scale = splat_f16(from + kSpan);
-    load_e5m2(from, to);
-    for (F32x16 &weights : to) weights = mul(weights, scale);
-  }
+  static void get(const uint8_t *from, F32x16 (&to)[2]) { load_e5m2_block(from, to); }
   static F32x16 get_partial(const uint8_t *, size_t) { return splat(0.0f); }
 };
 
 struct E4M3Weights : E5M2Weights {
-  static constexpr float kUnit = 256.0f;  // of what load_e4m3 gives
-  static void get(const uint8_t *from, F32x16 (&to)[2]) {
-    const F32x16 scale = mul(splat_f16(from + kSpan), splat(kUnit));
-    load_e4m3(from, to);
-    for (F32x16 &weights : to) weights = mul(weights, scale);
-  }
+  static void get(const uint8_t *from, F32x16 (&to)[2]) { load_e4m3_block(from, to); }
 };
 
-// With one vector, memory is what takes time: the same place in the rows that come next, for the second-level cache.
-// Always inline: GCC drops calls of functions that do nothing else.
-[[gnu::always_inline]] inline void prefetch_next_rows(const uint8_t *from, size_t distance) {
+// A row's weights are asked for in the second-level cache when the row `distance` bytes before is worked on. Always
+// inline: GCC drops calls of functions that do nothing else.
+[[gnu::always_inline]] inline void prefetch_row(const uint8_t *from, size_t distance) {
   __builtin_prefetch(from + distance, 0, 1);
 }
 
-// y for rows [row, row + R) and vectors [token, token + T).
-template <class Weights, int R, int T>
-void multiply_float_block(const MatmulArgs &args, uint64_t row, uint32_t token) {
+inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F32x16 y, size_t n) {
+  store_partial(args.y + token * args.y_stride + (row - args.first_row), canonical_nan(y), n);
+}
+
+// -------- One vector: memory is what takes time
+
+// y for rows [row, row + R).
+template <class Weights, int R>
+void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t token) {
   constexpr int kVectors = Weights::kSpan / 16;
   const uint64_t columns = args.matrix->columns;
   const size_t row_bytes = Weights::row_bytes(columns);
   const auto *rows = reinterpret_cast<const uint8_t *>(args.matrix->data) + row * row_bytes;
   const float *x = args.x + token * args.x_stride;
-  F32x16 sums[R][T];
-  for (int r = 0; r < R; ++r) {
-    for (int t = 0; t < T; ++t) sums[r][t] = splat(0.0f);
-  }
+  F32x16 sums[R];
+  for (F32x16 &sum : sums) sum = splat(0.0f);
   uint64_t column = 0;
   for (; column + Weights::kSpan <= columns; column += Weights::kSpan) {
     F32x16 weights[R][kVectors];
@@ -93,53 +90,165 @@ void multiply_float_block(const MatmulArgs &args, uint64_t row, uint32_t token) 
     for (int r = 0; r < R; ++r) {
       const uint8_t *from = rows + r * row_bytes + Weights::row_bytes(column);
       Weights::get(from, weights[r]);
-      if constexpr (T == 1) prefetch_next_rows(from, R * row_bytes);
+      prefetch_row(from, R * row_bytes);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < kVectors; ++i) {
+      const F32x16 value = load(x + column + 16 * i);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) sums[r] = fma(weights[r][i], value, sums[r]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    if (column < columns) {
+      const F32x16 weight = Weights::get_partial(rows + r * row_bytes + Weights::row_bytes(column), columns - column);
+      sums[r] = fma(weight, load_partial(x + column, columns - column), sums[r]);
+    }
+    store_result(args, row + r, token, splat(reduce_add(sums[r])), 1);
+  }
+}
+
+// Four rows at a time, then one by one.
+template <class Weights>
+void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
+  for (; row + 4 <= last_row; row += 4) multiply_vector_by_rows<Weights, 4>(args, row, token);
+  for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
+}
+
+// -------- Several vectors: the arithmetic is
+
+// What stays in the first-level cache while some rows are multiplied with T vectors: a piece of these, 8 KiB, and the
+// lanes of all sums so far, 16 KiB.
+template <int T>
+struct FloatPiece {
+  static constexpr uint64_t kColumns = 2048 / T;
+  static constexpr uint64_t kRows = 256 / T;
+
+  uint64_t first_column, columns;
+  size_t distance;                                       // to the row that is asked for meanwhile
+  alignas(kPackedAlignment) float x[kColumns * T];       // (vectors, T, 16), filled up with zeros
+  alignas(kPackedAlignment) float sums[kRows * T * 16];  // (kRows, T, 16)
+
+  // The vectors lie far apart, often a multiple of 4 KiB, where they would share the cache's sets.
+  void take(const MatmulArgs &args, uint32_t token, uint64_t column) {
+    first_column = column;
+    columns = std::min(kColumns, args.matrix->columns - column);
+    for (int t = 0; t < T; ++t) {
+      const float *from = args.x + (token + t) * args.x_stride + column;
+      float *to = x + 16 * t;
+      uint64_t i = 0;
+      for (; i + 16 <= columns; i += 16, to += 16 * T) store(to, load(from + i));
+      if (i < columns) store(to, load_partial(from + i, columns - i));
+    }
+  }
+};
+
+// Adds the products of rows [first, first + R) of the block that begins with `row`.
+template <class Weights, int R, int T>
+void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, FloatPiece<T> &piece) {
+  constexpr int kVectors = Weights::kSpan / 16;
+  const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
+  const uint8_t *rows = reinterpret_cast<const uint8_t *>(args.matrix->data) + (row + first) * row_bytes +
+                        Weights::row_bytes(piece.first_column);
+  float *const sums = piece.sums + first * T * 16;
+  F32x16 y[R][T];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 16
+    for (int t = 0; t < T; ++t) y[r][t] = load(sums + (r * T + t) * 16);
+  }
+  const float *x = piece.x;
+  uint64_t column = 0;
+#pragma GCC unroll 1
+  for (; column + Weights::kSpan <= piece.columns; column += Weights::kSpan) {
+    F32x16 weights[R][kVectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const uint8_t *from = rows + r * row_bytes + Weights::row_bytes(column);
+      Weights::get(from, weights[r]);
+      prefetch_row(from, piece.distance);
     }
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16
-      for (int t = 0; t < T; ++t) {
-        const F32x16 value = load(x + t * args.x_stride + column + 16 * i);
+      for (int t = 0; t < T; ++t, x += 16) {
+        const F32x16 value = load(x);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) sums[r][t] = fma(weights[r][i], value, sums[r][t]);
+        for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r][i], value, y[r][t]);
       }
     }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
+    F32x16 weight = splat(0.0f);
+    if (column < piece.columns) {
+      weight = Weights::get_partial(rows + r * row_bytes + Weights::row_bytes(column), piece.columns - column);
+    }
+#pragma GCC unroll 16
     for (int t = 0; t < T; ++t) {
-      if (column < columns) {
-        const F32x16 weight = Weights::get_partial(rows + r * row_bytes + Weights::row_bytes(column), columns - column);
-        const F32x16 value = load_partial(x + t * args.x_stride + column, columns - column);
-        sums[r][t] = fma(weight, value, sums[r][t]);
-      }
-      const F32x16 y = canonical_nan(splat(reduce_add(sums[r][t])));
-      store_partial(args.y + (token + t) * args.y_stride + (row + r - args.first_row), y, 1);
+      if (column < piece.columns) y[r][t] = fma(weight, load(x + 16 * t), y[r][t]);
+      store(sums + (r * T + t) * 16, y[r][t]);
     }
   }
 }
 
-// R rows at a time, then one by one.
-template <class Weights, int R, int T>
-void multiply_float_rows(const MatmulArgs &args, uint32_t token) {
-  uint64_t row = args.first_row;
-  for (; row + R <= args.last_row; row += R) multiply_float_block<Weights, R, T>(args, row, token);
-  for (; row < args.last_row; ++row) multiply_float_block<Weights, 1, T>(args, row, token);
+// Rows [row, last_row), kRows of a piece at most, times T vectors.
+template <class Weights, int T>
+void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token, size_t distance) {
+  const uint64_t rows = last_row - row;
+  FloatPiece<T> piece;
+  piece.distance = distance;
+  memset(piece.sums, 0, sizeof piece.sums);
+  for (uint64_t column = 0; column < args.matrix->columns; column += FloatPiece<T>::kColumns) {
+    piece.take(args, token, column);
+    uint64_t i = 0;
+    for (; i + Weights::kRows <= rows; i += Weights::kRows) {
+      multiply_float_piece<Weights, Weights::kRows, T>(args, row, i, piece);
+    }
+    for (; i < rows; ++i) multiply_float_piece<Weights, 1, T>(args, row, i, piece);
+  }
+  for (uint64_t i = 0; i < rows; i += 16) {
+    for (int t = 0; t < T; ++t) {
+      const F32x16 y = reduce_add_each(piece.sums + (i * T + t) * 16, T * 16);
+      store_result(args, row + i, token + t, y, std::min<uint64_t>(16, rows - i));
+    }
+  }
 }
 
-// kTokens vectors at a time, then half as many, then one by one.
+// Vectors from `token` on: T at a time, then half as many, and so on. With the last of them, the next block's rows are
+// asked for.
+template <class Weights, int T>
+void multiply_float_tokens(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
+  const size_t to_next_block = (last_row - row) * Weights::row_bytes(args.matrix->columns);
+  for (; token + T <= args.n; token += T) {
+    multiply_float_block<Weights, T>(args, row, last_row, token, token + T == args.n ? to_next_block : 0);
+  }
+  if (token == args.n) return;
+  if constexpr (T > 2) {
+    multiply_float_tokens<Weights, T / 2>(args, row, last_row, token);
+  } else {
+    multiply_vector<Weights>(args, row, last_row, token);
+  }
+}
+
+// Rows that stay in the second-level cache for all vectors.
+constexpr size_t kFloatBlockBytes = 256 * 1024;
+
 template <class Weights>
 void multiply_floats(const MatmulArgs &args) {
-  constexpr int kTokens = Weights::kTokens;
-  uint32_t token = 0;
-  for (; token + kTokens <= args.n; token += kTokens)
-    multiply_float_rows<Weights, Weights::kRows, kTokens>(args, token);
-  if constexpr (kTokens > 2) {
-    if (token + kTokens / 2 <= args.n) {
-      multiply_float_rows<Weights, Weights::kRows, kTokens / 2>(args, token);
-      token += kTokens / 2;
+  if constexpr (Weights::kTokens > 1) {
+    if (args.n > 1) {
+      const uint64_t fitting = kFloatBlockBytes / Weights::row_bytes(args.matrix->columns) / 16 * 16;
+      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights::kTokens>::kRows);
+      for (uint64_t row = args.first_row; row < args.last_row; row += block) {
+        multiply_float_tokens<Weights, Weights::kTokens>(args, row, std::min(row + block, args.last_row), 0);
+      }
+      return;
     }
   }
-  for (; token < args.n; ++token) multiply_float_rows<Weights, 4, 1>(args, token);
+  for (uint32_t token = 0; token < args.n; ++token) {
+    multiply_vector<Weights>(args, args.first_row, args.last_row, token);
+  }
 }
 
 }  // namespace

@@ -49,8 +49,19 @@ __m512i srai_epi32(__m512i a) {
   return join(_mm256_srai_epi32(lower(a), kBits), _mm256_srai_epi32(upper(a), kBits));
 }
 
-inline __m512i mask_slli_epi16(__m512i otherwise, __mmask32 mask, __m512i a, unsigned bits) {
-  return _mm512_mask_blend_epi16(mask, otherwise, _mm512_slli_epi16(a, bits));
+template <int kLanes>
+__m512 shuffle_ps(__m512 a, __m512 b) {
+  return join(_mm256_shuffle_ps(lower(a), lower(b), kLanes), _mm256_shuffle_ps(upper(a), upper(b), kLanes));
+}
+
+// Blocks of four lanes, two of each operand.
+template <int kBlocks>
+__m512 shuffle_f32x4(__m512 a, __m512 b) {
+  float from[32], to[16];
+  _mm512_storeu_ps(from, a);
+  _mm512_storeu_ps(from + 16, b);
+  for (int i = 0; i < 4; ++i) memcpy(to + 4 * i, from + i / 2 * 16 + (kBlocks >> 2 * i & 3) * 4, 4 * sizeof(float));
+  return _mm512_loadu_ps(to);
 }
 
 inline __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
@@ -87,9 +98,10 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
 #define _mm512_cvtps_ph(a, rounding) bonsai::cpu::simde_additions::cvtps_ph<rounding>(a)
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32(a, bits) bonsai::cpu::simde_additions::srai_epi32<bits>(a)
-#undef _mm512_mask_slli_epi16
-#define _mm512_mask_slli_epi16(otherwise, mask, a, bits) \
-  bonsai::cpu::simde_additions::mask_slli_epi16(otherwise, mask, a, bits)
+#undef _mm512_shuffle_ps
+#define _mm512_shuffle_ps(a, b, lanes) bonsai::cpu::simde_additions::shuffle_ps<lanes>(a, b)
+#undef _mm512_shuffle_f32x4
+#define _mm512_shuffle_f32x4(a, b, blocks) bonsai::cpu::simde_additions::shuffle_f32x4<blocks>(a, b)
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps(mask, from) bonsai::cpu::simde_additions::maskz_loadu_ps(mask, from)
 #undef _mm512_mask_storeu_ps

@@ -72,6 +72,13 @@ TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
   }
 }
 
+// Float kernels work through pieces of columns and blocks of rows: a result must not show where they meet.
+TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
+  Matrix matrix(format_, 70, is_repacked(format_) ? 3 * block_ : columns_up_to(1061));
+  fill_random(matrix, random_);
+  expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
+}
+
 TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
   Matrix matrix(format_, 50, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);

@@ -197,14 +197,14 @@ inline F32x16 from_halves(__m256i halves) {
 inline F32x16 load_e4m3(const uint8_t *from) { return from_halves(e4m3_halves(from)); }
 inline F32x16 load_e5m2(const uint8_t *from) { return from_halves(e5m2_halves(from)); }
 
-inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e4m3(from);
-  to[1] = load_e4m3(from + 16);
+inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
 }
 
-inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e5m2(from);
-  to[1] = load_e5m2(from + 16);
+inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = splat_f16(block + 32);
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
@@ -214,6 +214,12 @@ inline float reduce_add(F32x16 v) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline F32x16 reduce_add_each(const float *vectors, size_t stride) {
+  float sums[16];
+  for (int i = 0; i < 16; ++i) sums[i] = reduce_add(load(vectors + i * stride));
+  return load(sums);
 }
 
 inline float reduce_max(F32x16 v) {

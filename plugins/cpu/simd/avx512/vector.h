@@ -140,26 +140,42 @@ inline __m256i e4m3_halves(const uint8_t *from) {
   return _mm256_or_si256(halves, is_nan);
 }
 
-inline __m256i e5m2_halves(const uint8_t *from) { return _mm256_slli_epi16(_mm256_cvtepu8_epi16(load_128(from)), 8); }
-
 inline F32x16 load_e4m3(const uint8_t *from) { return {_mm512_cvtph_ps(e4m3_halves(from))}; }
-inline F32x16 load_e5m2(const uint8_t *from) { return {_mm512_cvtph_ps(e5m2_halves(from))}; }
 
 inline void halves_to_f32(__m512i halves, F32x16 (&to)[2]) {
   to[0] = {_mm512_cvtph_ps(_mm512_castsi512_si256(halves))};
   to[1] = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
 }
 
-inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
-  const __m256i codes = load_256(from), magnitude_bits = _mm256_set1_epi8(0x7F);
-  const __mmask32 is_number = _mm256_cmpneq_epi8_mask(_mm256_and_si256(codes, magnitude_bits), magnitude_bits);
-  // The sign in bits 15 to 8, nothing in bit 7: so that the shift leaves bit 14 clear.
-  const __m512i wide = _mm512_and_si512(_mm512_cvtepi8_epi16(codes), _mm512_set1_epi16(static_cast<int16_t>(0xFF7F)));
-  halves_to_f32(_mm512_mask_slli_epi16(_mm512_set1_epi16(-1), is_number, wide, 7), to);
+// Codes in the upper bits of floats, 2^-120 times too small, which the scale makes good: fewer steps than binary16
+// takes, whose conversion is two. Where the scale could overflow, which no encoder makes it, they go through binary16.
+inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
+  constexpr uint16_t kFirstOverflow = 0x5C00;  // 256
+  uint16_t half;
+  memcpy(&half, block + 32, sizeof half);
+  const __m512 scale = splat_f16(block + 32).v;
+  if ((half & 0x7FFF) >= kFirstOverflow) [[unlikely]] {
+    const __m512 of_halves = _mm512_mul_ps(scale, _mm512_set1_ps(256.0f));
+    for (int i = 0; i < 2; ++i) to[i] = {_mm512_mul_ps(load_e4m3(block + 16 * i).v, of_halves)};
+    return;
+  }
+  const __m512 scale_up = _mm512_mul_ps(scale, _mm512_set1_ps(0x1p120f));
+  const __m256i magnitude_bits = _mm256_set1_epi8(0x7F);
+  const __mmask32 is_number =
+      _mm256_cmpneq_epi8_mask(_mm256_and_si256(load_256(block), magnitude_bits), magnitude_bits);
+  const auto floats = [&](__mmask16 number, const uint8_t *from) {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_cvtepi8_epi32(load_128(from)), 20);
+    return _mm512_mask_and_epi32(_mm512_set1_epi32(-1), number, shifted,
+                                 _mm512_set1_epi32(static_cast<int>(0x87F00000)));
+  };
+  to[0] = {_mm512_mul_ps(_mm512_castsi512_ps(floats(static_cast<__mmask16>(is_number), block)), scale_up)};
+  to[1] = {_mm512_mul_ps(_mm512_castsi512_ps(floats(static_cast<__mmask16>(is_number >> 16), block + 16)), scale_up)};
 }
 
-inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
-  halves_to_f32(_mm512_slli_epi16(_mm512_cvtepi8_epi16(load_256(from)), 8), to);
+inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const __m512 scale = splat_f16(block + 32).v;
+  halves_to_f32(_mm512_slli_epi16(_mm512_cvtepi8_epi16(load_256(block)), 8), to);
+  for (F32x16 &weights : to) weights.v = _mm512_mul_ps(weights.v, scale);
 }
 
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
@@ -171,6 +187,28 @@ inline float reduce_add(F32x16 a) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Each step adds halves of two vectors and leaves them side by side in one.
+inline F32x16 reduce_add_each(const float *vectors, size_t stride) {
+  __m512 sums[16];
+  for (int i = 0; i < 16; ++i) sums[i] = _mm512_loadu_ps(vectors + i * stride);
+  for (int i = 0; i < 8; ++i) {
+    sums[i] = _mm512_add_ps(_mm512_shuffle_f32x4(sums[i], sums[i + 8], 0x44),
+                            _mm512_shuffle_f32x4(sums[i], sums[i + 8], 0xEE));
+  }
+  for (int i = 0; i < 4; ++i) {
+    sums[i] = _mm512_add_ps(_mm512_shuffle_f32x4(sums[i], sums[i + 4], 0x88),
+                            _mm512_shuffle_f32x4(sums[i], sums[i + 4], 0xDD));
+  }
+  for (int i = 0; i < 2; ++i) {
+    sums[i] =
+        _mm512_add_ps(_mm512_shuffle_ps(sums[i], sums[i + 2], 0x44), _mm512_shuffle_ps(sums[i], sums[i + 2], 0xEE));
+  }
+  const __m512 all =
+      _mm512_add_ps(_mm512_shuffle_ps(sums[0], sums[1], 0x88), _mm512_shuffle_ps(sums[0], sums[1], 0xDD));
+  const __m512i places = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+  return {_mm512_permutexvar_ps(places, all)};
 }
 
 inline float reduce_max(F32x16 a) {

@@ -288,14 +288,14 @@ inline F32x16 load_e5m2(const uint8_t *from) {
   return to_f32(Halves16{vreinterpretq_u16_u8(vzip1q_u8(zero, codes)), vreinterpretq_u16_u8(vzip2q_u8(zero, codes))});
 }
 
-inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e4m3(from);
-  to[1] = load_e4m3(from + 16);
+inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
 }
 
-inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e5m2(from);
-  to[1] = load_e5m2(from + 16);
+inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = splat_f16(block + 32);
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
@@ -303,6 +303,12 @@ inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(
 inline float reduce_add(F32x16 v) {
   const float32x4_t four = vaddq_f32(vaddq_f32(v.q[0], v.q[2]), vaddq_f32(v.q[1], v.q[3]));
   return vpadds_f32(vadd_f32(vget_low_f32(four), vget_high_f32(four)));
+}
+
+inline F32x16 reduce_add_each(const float *vectors, size_t stride) {
+  float sums[16];
+  for (int i = 0; i < 16; ++i) sums[i] = reduce_add(load(vectors + i * stride));
+  return load(sums);
 }
 
 inline float reduce_max(F32x16 v) {

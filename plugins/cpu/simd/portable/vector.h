@@ -333,15 +333,16 @@ inline F32x16 load_e5m2(const uint8_t *from) {
   return load_f16(halves);
 }
 
-// The same of 32 codes.
-inline void load_e4m3(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e4m3(from);
-  to[1] = load_e4m3(from + 16);
+// A block of FP8, 32 codes and a binary16 scale: codes times scale. A code's 4 or fewer significant bits times a
+// scale's 11 are exact in a float.
+inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
 }
 
-inline void load_e5m2(const uint8_t *from, F32x16 (&to)[2]) {
-  to[0] = load_e5m2(from);
-  to[1] = load_e5m2(from + 16);
+inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
+  const F32x16 scale = splat_f16(block + 32);
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
 // Every NaN becomes the one with bits 0x7FC00000; the rest is unchanged.
@@ -359,6 +360,13 @@ inline float reduce_add(F32x16 v) {
     for (int i = 0; i < half; ++i) v.lane[i] += v.lane[i + half];
   }
   return v.lane[0];
+}
+
+// The same of 16 vectors that lie `stride` floats apart.
+inline F32x16 reduce_add_each(const float *vectors, size_t stride) {
+  F32x16 sums;
+  for (int i = 0; i < 16; ++i) sums.lane[i] = reduce_add(load(vectors + i * stride));
+  return sums;
 }
 
 // By the same tree with max(a, b) above; no lane may be NaN.

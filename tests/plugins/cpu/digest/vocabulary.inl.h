@@ -74,6 +74,9 @@ void run_arithmetic(Round &round) {
   const Mask16 negative = less(a, splat(0.0f));
   round.exactly(reduce_max(select(negative, splat(-0.0f), splat(0.0f))));
   round.floating(reduce_add(a));
+  float vectors[17 * 16];
+  for (int i = 0; i < 17; ++i) store(vectors + 16 * i, i % 3 == 0 ? a : i % 3 == 1 ? b : mul(c, splat(1.0f + i)));
+  round.floating(reduce_add_each(vectors + 3, 16));
 }
 
 void run_integers(Round &round) {
@@ -92,8 +95,13 @@ void run_conversions(Round &round) {
   round.floating(load_f16(round.halves(0)));
   round.exactly(load_bf16(round.halves(0)));
   round.floating(splat_f16(round.bytes(0) + 1));
-  round.floating(load_e4m3(round.bytes(0)));
-  round.floating(load_e5m2(round.bytes(0)));
+  F32x16 fp8[2];
+  for (int i = 0; i < 3; ++i) {
+    load_e4m3_block(round.bytes(i), fp8);
+    for (const F32x16 &half : fp8) round.floating(half);
+    load_e5m2_block(round.bytes(i), fp8);
+    for (const F32x16 &half : fp8) round.floating(half);
+  }
   uint16_t halves[32];
   const F32x16 a = round.floats(0), numbers = select(equal(a, a), a, splat(1.0f));
   store_f16(halves, numbers);

@@ -1,0 +1,92 @@
+// What both languages of grammars become: rules over characters, as trees.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bonsai::grammar {
+
+struct CodePoints {
+  char32_t first, last;  // both included
+  bool operator==(const CodePoints &) const = default;
+};
+
+struct Expression {
+  enum class Kind : uint8_t {
+    kLiteral,   // `bytes`
+    kClass,     // one character of `ranges`
+    kRule,      // what rule number `rule` matches
+    kSequence,  // `parts` one after the other; none: the empty text
+    kChoice,    // one of `parts`
+    kRepeat,    // parts[0], `least` to `most` times
+    kMembers,   // parts[1], parts[2], ... in this order with parts[0] between two; those that are kRepeat with
+                // least = 0 and most = 1 may be left out
+  };
+  static constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
+
+  Kind kind = Kind::kSequence;
+  std::string bytes;
+  std::vector<CodePoints> ranges;
+  uint32_t rule = 0;
+  uint32_t least = 0, most = 0;
+  std::vector<Expression> parts;
+};
+
+struct Rule {
+  std::string name;
+  Expression body;
+  bool shared = false;  // stays a rule of its own wherever it is used, so that its states are the same everywhere
+};
+
+struct RuleSet {
+  std::vector<Rule> rules;
+  uint32_t root = 0;
+};
+
+inline Expression literal(std::string bytes) {
+  Expression made;
+  made.kind = Expression::Kind::kLiteral;
+  made.bytes = std::move(bytes);
+  return made;
+}
+
+// Sorts and joins the ranges, and leaves surrogates out. Preconditions: first <= last <= 0x10FFFF in each.
+Expression char_class(std::vector<CodePoints> ranges);
+// Every character that is in none of the ranges.
+Expression char_class_except(std::vector<CodePoints> ranges);
+
+inline Expression call(uint32_t rule) {
+  Expression made;
+  made.kind = Expression::Kind::kRule;
+  made.rule = rule;
+  return made;
+}
+
+inline Expression group_of(Expression::Kind kind, std::vector<Expression> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  Expression made;
+  made.kind = kind;
+  made.parts = std::move(parts);
+  return made;
+}
+inline Expression sequence(std::vector<Expression> parts) {
+  return group_of(Expression::Kind::kSequence, std::move(parts));
+}
+inline Expression choice(std::vector<Expression> parts) {
+  return group_of(Expression::Kind::kChoice, std::move(parts));
+}
+
+inline Expression repeat(Expression part, uint32_t least, uint32_t most) {
+  Expression made;
+  made.kind = Expression::Kind::kRepeat;
+  made.least = least;
+  made.most = most;
+  made.parts.push_back(std::move(part));
+  return made;
+}
+inline Expression optional(Expression part) { return repeat(std::move(part), 0, 1); }
+
+}  // namespace bonsai::grammar

@@ -1,0 +1,243 @@
+#include "core/grammar/regex.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/utf8.h"
+#include "core/grammar/gbnf.h"
+#include "core/grammar/json_text.h"
+#include "core/text/utf8.h"
+
+namespace bonsai::grammar {
+namespace {
+
+using Ranges = std::vector<CodePoints>;
+
+const Ranges kDigits = {{'0', '9'}};
+const Ranges kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const Ranges kWhite = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                       {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+const Ranges kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
+
+Expression any_text() { return repeat(string_char(), 0, Expression::kUnbounded); }
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<Expression> parse() {
+    auto whole = parse_alternatives(0);
+    if (whole && at_ < text_.size()) return unsupported("')' without '('");
+    return whole;
+  }
+
+ private:
+  // `at`: in bytes; else what is read next is meant.
+  tl::unexpected<Error> unsupported(std::string_view what, std::optional<size_t> at = {}) const {
+    return fail("{} at offset {}: not supported in a pattern", what, offset(at.value_or(at_)));
+  }
+  tl::unexpected<Error> expected(std::string_view what, std::optional<size_t> at = {}) const {
+    return fail("expected {} at offset {}", what, offset(at.value_or(at_)));
+  }
+  size_t offset(size_t at) const {
+    const auto begins_character = [](char c) { return (c & 0xC0) != 0x80; };
+    return static_cast<size_t>(
+        std::count_if(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at), begins_character));
+  }
+
+  bool looking_at(std::string_view text) const { return text_.substr(at_, text.size()) == text; }
+  bool take(std::string_view text) {
+    if (!looking_at(text)) return false;
+    at_ += text.size();
+    return true;
+  }
+
+  // At depth 0 each alternative has ends of its own: what is not anchored may have any text there.
+  Result<Expression> parse_alternatives(uint32_t depth) {
+    if (depth > kMostNesting) return unsupported("a group within more than 100 others");
+    std::vector<Expression> alternatives;
+    do {
+      std::vector<Expression> parts;
+      if (depth == 0 && !take("^")) parts.push_back(any_text());
+      auto sequence_of_items = parse_sequence(depth);
+      if (!sequence_of_items) return sequence_of_items;
+      parts.push_back(*std::move(sequence_of_items));
+      if (depth == 0 && !take("$")) parts.push_back(any_text());
+      alternatives.push_back(sequence(std::move(parts)));
+    } while (take("|"));
+    return choice(std::move(alternatives));
+  }
+
+  bool at_end_of_sequence(uint32_t depth) const {
+    if (at_ == text_.size() || looking_at("|") || looking_at(")")) return true;
+    return depth == 0 && looking_at("$") && (at_ + 1 == text_.size() || text_[at_ + 1] == '|');
+  }
+
+  Result<Expression> parse_sequence(uint32_t depth) {
+    std::vector<Expression> parts;
+    while (!at_end_of_sequence(depth)) {
+      auto item = parse_item(depth);
+      if (!item) return item;
+      auto repeated = parse_repetition(*std::move(item));
+      if (!repeated) return repeated;
+      parts.push_back(*std::move(repeated));
+    }
+    return sequence(std::move(parts));
+  }
+
+  Result<Expression> parse_item(uint32_t depth) {
+    const size_t begin = at_;
+    if (take("(")) return parse_group(depth);
+    if (take("[")) return parse_class(begin);
+    if (take(".")) return of(char_class_except(kLineEnds).ranges, begin);
+    if (looking_at("^") || looking_at("$")) return unsupported("an anchor that is not at an end");
+    for (const char *sign : {"*", "+", "?", "{"})
+      if (looking_at(sign)) return expected("something to repeat");
+    const auto ranges = parse_characters();
+    if (!ranges) return tl::unexpected(ranges.error());
+    return of(*ranges, begin);
+  }
+
+  Result<Expression> of(const Ranges &ranges, size_t begin) const {
+    Expression made = string_char_of(ranges);
+    if (made.kind == Expression::Kind::kChoice && made.parts.empty())
+      return unsupported("nothing but control characters, or nothing,", begin);
+    return made;
+  }
+
+  Result<Expression> parse_group(uint32_t depth) {
+    if (looking_at("?") && !take("?:")) return unsupported("a group that begins with '(?'", at_ - 1);
+    auto inner = parse_alternatives(depth + 1);
+    if (inner && !take(")")) return expected("')'");
+    return inner;
+  }
+
+  // One character, escaped or not, or an escape that stands for several.
+  Result<Ranges> parse_characters() {
+    const size_t begin = at_;
+    if (!take("\\")) {
+      const char32_t c = text::next_code_point(text_, at_);
+      return Ranges{{c, c}};
+    }
+    if (at_ == text_.size()) return expected("a character behind the backslash");
+    const char32_t escape = text::next_code_point(text_, at_);
+    switch (escape) {
+      case 'd':
+        return kDigits;
+      case 'D':
+        return char_class_except(kDigits).ranges;
+      case 'w':
+        return kWord;
+      case 'W':
+        return char_class_except(kWord).ranges;
+      case 's':
+        return kWhite;
+      case 'S':
+        return char_class_except(kWhite).ranges;
+      case 'x':
+        return parse_hex(2, begin);
+      case 'u':
+        return parse_hex(4, begin);
+      default:
+        return parse_simple_escape(escape, begin);
+    }
+  }
+
+  Result<Ranges> parse_simple_escape(char32_t escape, size_t begin) {
+    constexpr std::string_view kLetters = "tnrfv", kMeanings = "\t\n\r\f\v";
+    if (escape < 0x80) {
+      const auto c = static_cast<char>(escape);
+      if (const size_t i = kLetters.find(c); i != std::string_view::npos)
+        return Ranges{{static_cast<char32_t>(kMeanings[i]), static_cast<char32_t>(kMeanings[i])}};
+      const bool letter_or_digit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+      if (!letter_or_digit) return Ranges{{escape, escape}};
+    }
+    std::string spelling = "\\";
+    text::append_utf8(spelling, escape);
+    return unsupported(fmt::format("the escape {}", bonsai::quoted(spelling)), begin);
+  }
+
+  Result<Ranges> parse_hex(size_t n_digits, size_t begin) {
+    char32_t value = 0;
+    for (size_t i = 0; i < n_digits; ++i, ++at_) {
+      const char c = at_ < text_.size() ? text_[at_] : ' ';
+      const bool digit = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'f', upper = c >= 'A' && c <= 'F';
+      if (!digit && !lower && !upper) return expected(fmt::format("{} hexadecimal digits", n_digits));
+      value = value * 16 + static_cast<char32_t>(digit ? c - '0' : lower ? c - 'a' + 10 : c - 'A' + 10);
+    }
+    if (value >= 0xD800 && value <= 0xDFFF) return unsupported("half of a surrogate pair", begin);
+    return Ranges{{value, value}};
+  }
+
+  // Behind the '[' at `begin`.
+  Result<Expression> parse_class(size_t begin) {
+    const bool negated = take("^");
+    Ranges all;
+    while (!take("]")) {
+      if (at_ == text_.size()) return expected("']'");
+      const size_t range_begin = at_;
+      auto first = parse_characters();
+      if (!first) return tl::unexpected(first.error());
+      if (looking_at("-") && !looking_at("-]")) {
+        ++at_;
+        if (at_ == text_.size()) return expected("']'");
+        const auto last = parse_characters();
+        if (!last) return tl::unexpected(last.error());
+        const bool is_range = first->size() == 1 && last->size() == 1 && first->front().first == first->front().last &&
+                              last->front().first == last->front().last;
+        if (!is_range || last->front().first < first->front().first) return expected("a range upwards", range_begin);
+        first->front().last = last->front().last;
+      }
+      all.insert(all.end(), first->begin(), first->end());
+    }
+    return of(negated ? char_class_except(std::move(all)).ranges : char_class(std::move(all)).ranges, begin);
+  }
+
+  Result<Expression> parse_repetition(Expression item) {
+    uint32_t least = 0, most = Expression::kUnbounded;
+    if (take("*")) {
+    } else if (take("+")) {
+      least = 1;
+    } else if (take("?")) {
+      most = 1;
+    } else if (take("{")) {
+      if (auto ok = parse_bounds(least, most); !ok) return tl::unexpected(ok.error());
+    } else {
+      return item;
+    }
+    take("?");  // lazy: the same texts
+    return repeat(std::move(item), least, most);
+  }
+
+  std::optional<uint32_t> take_count() {
+    const size_t begin = at_;
+    uint32_t count = 0;
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9')
+      count = std::min(count * 10 + static_cast<uint32_t>(text_[at_++] - '0'), kMostRepetitions + 1);
+    if (at_ == begin) return std::nullopt;
+    return count;
+  }
+
+  // Behind '{'.
+  Result<void> parse_bounds(uint32_t &least, uint32_t &most) {
+    const size_t begin = at_;
+    const auto first = take_count();
+    if (!first) return expected("a number of repetitions");
+    least = most = *first;
+    if (take(",")) most = take_count().value_or(Expression::kUnbounded);
+    if (!take("}")) return expected("'}'");
+    if (most < least) return expected("the least repetitions first", begin);
+    if (least > kMostRepetitions || (most != Expression::kUnbounded && most > kMostRepetitions))
+      return unsupported(fmt::format("more than {} repetitions", kMostRepetitions), begin);
+    return {};
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<Expression> parse_pattern(std::string_view pattern) { return Parser(pattern).parse(); }
+
+}  // namespace bonsai::grammar

@@ -1,0 +1,18 @@
+// Regular expressions as JSON schemas use them (ECMA-262), as expressions over the characters of a JSON string.
+#pragma once
+
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/grammar/expression.h"
+
+namespace bonsai::grammar {
+
+// What may stand between the quotation marks of a string that `pattern` matches somewhere, or as a whole where it is
+// anchored by ^ and $. Characters, `.`, classes with \d \w \s and their opposites, groups, `|`, greedy and lazy `*` `+`
+// `?`
+// `{m,n}`, the escapes \t \n \r \f \xNN \uNNNN. Errors name the offset in characters and what is not supported:
+// lookaround, back references, \b, \p, flags, anchors elsewhere than at the ends.
+Result<Expression> parse_pattern(std::string_view pattern);
+
+}  // namespace bonsai::grammar

@@ -1,0 +1,131 @@
+#include "core/grammar/schema_merge.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/utf8.h"
+
+namespace bonsai::grammar {
+namespace {
+
+bool contains(const Json &list, const Json &value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+
+Json as_list(const Json &value) { return value.is_array() ? value : Json::array({value}); }
+
+Json union_of(Json a, const Json &b) {
+  for (const Json &value : b)
+    if (!contains(a, value)) a.push_back(value);
+  return a;
+}
+
+// Types that both lists allow; an integer is a number.
+Json common_types(const Json &a, const Json &b) {
+  Json common = Json::array();
+  for (const Json &type : as_list(a)) {
+    if (contains(as_list(b), type) || (type == "integer" && contains(as_list(b), "number"))) common.push_back(type);
+  }
+  for (const Json &type : as_list(b))
+    if (type == "integer" && contains(as_list(a), "number") && !contains(common, type)) common.push_back(type);
+  return common;
+}
+
+Json common_values(const Json &a, const Json &b) {
+  Json common = Json::array();
+  for (const Json &value : a)
+    if (contains(b, value)) common.push_back(value);
+  return common;
+}
+
+Json both(const Json &a, const Json &b) {
+  if (a == b) return a;
+  return Json{{"allOf", Json::array({a, b})}};
+}
+
+bool is_closed(const Json &schema) {
+  return schema.contains("additionalProperties") && schema["additionalProperties"] == false;
+}
+
+// A closed schema excludes what only the other one lists.
+Result<void> check_closed(const Json &closed, const Json &other) {
+  if (!is_closed(closed) || !other.contains("properties") || !other["properties"].is_object()) return {};
+  for (const auto &[name, unused] : other["properties"].items()) {
+    if (!closed.contains("properties") || !closed["properties"].contains(name))
+      return fail("'additionalProperties': false excludes property {} of a schema that must hold as well",
+                  bonsai::quoted(name));
+  }
+  return {};
+}
+
+Json merged_properties(Json a, const Json &b) {
+  for (const auto &[name, schema] : b.items()) {
+    if (a.contains(name))
+      a[name] = both(a[name], schema);
+    else
+      a[name] = schema;
+  }
+  return a;
+}
+
+Result<Json> merge_keyword(const std::string &keyword, const Json &a, const Json &b) {
+  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), keyword) != names.end();
+  };
+  if (a == b) return a;
+  if (keyword == "type") return common_types(a, b);
+  if (keyword == "properties" && a.is_object() && b.is_object()) return merged_properties(a, b);
+  if (is_one_of({"required"}) && a.is_array() && b.is_array()) return union_of(a, b);
+  if (keyword == "enum" && a.is_array() && b.is_array()) return common_values(a, b);
+  if (is_one_of({"items", "additionalProperties"})) return both(a, b);
+  if (a.is_number() && b.is_number()) {
+    const bool a_is_less = a < b;
+    if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems"})) return a_is_less ? b : a;
+    if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems"})) return a_is_less ? a : b;
+  }
+  return fail("two different values of {} cannot be joined", bonsai::quoted(keyword));
+}
+
+}  // namespace
+
+bool is_annotation(std::string_view keyword) {
+  constexpr std::array<std::string_view, 14> kAnnotations = {
+      "title",     "description", "default", "examples", "example", "deprecated",  "readOnly",
+      "writeOnly", "$schema",     "$id",     "$comment", "$defs",   "definitions", "strict"};
+  return std::find(kAnnotations.begin(), kAnnotations.end(), keyword) != kAnnotations.end();
+}
+
+Json without_annotations(const Json &schema) {
+  Json rest = Json::object();
+  for (const auto &[keyword, value] : schema.items())
+    if (!is_annotation(keyword)) rest[keyword] = value;
+  return rest;
+}
+
+Result<Json> merge_schemas(const Json &a, const Json &b) {
+  if (auto ok = check_closed(a, b); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_closed(b, a); !ok) return tl::unexpected(ok.error());
+  Json merged = without_annotations(a);
+  for (const auto &[keyword, value] : b.items()) {
+    if (is_annotation(keyword)) continue;
+    if (!merged.contains(keyword)) {
+      merged[keyword] = value;
+      continue;
+    }
+    if (keyword == "anyOf" || keyword == "oneOf" || keyword == "allOf") {
+      if (merged[keyword] == value) continue;
+      Json further = Json{{keyword, value}};
+      Json &all = merged["allOf"];
+      if (!all.is_array()) all = Json::array();
+      if (keyword == "allOf" && value.is_array())
+        all.insert(all.end(), value.begin(), value.end());
+      else
+        all.push_back(std::move(further));
+      continue;
+    }
+    auto joined = merge_keyword(keyword, merged[keyword], value);
+    if (!joined) return joined;
+    merged[keyword] = *std::move(joined);
+  }
+  return merged;
+}
+
+}  // namespace bonsai::grammar

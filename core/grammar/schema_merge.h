@@ -1,0 +1,23 @@
+// Two JSON schemas that must both hold, as one.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace bonsai::grammar {
+
+using Json = nlohmann::ordered_json;
+
+// Keywords that exclude nothing.
+bool is_annotation(std::string_view keyword);
+// What is left of a schema without annotations.
+Json without_annotations(const Json &schema);
+
+// One schema that holds where both do. Properties that both have, and other subschemas, become an allOf of both; what
+// cannot be joined is an error that names the keyword. Preconditions: both are objects without $ref.
+Result<Json> merge_schemas(const Json &a, const Json &b);
+
+}  // namespace bonsai::grammar

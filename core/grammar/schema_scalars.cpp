@@ -1,0 +1,96 @@
+#include "core/grammar/schema_scalars.h"
+
+#include <optional>
+#include <tuple>
+
+#include "core/grammar/gbnf.h"
+#include "core/grammar/json_text.h"
+#include "core/grammar/number_ranges.h"
+#include "core/grammar/regex.h"
+
+namespace bonsai::grammar {
+namespace {
+
+constexpr uint32_t kUnbounded = Expression::kUnbounded;
+
+// A keyword's value as a count, or `otherwise`.
+Result<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise, const std::string &pointer) {
+  if (!bare.contains(keyword)) return otherwise;
+  const auto decimal = bare[keyword].is_number() ? parse_decimal(bare[keyword].dump()) : std::nullopt;
+  const bool fits = decimal && !decimal->negative && decimal->fraction.empty() && decimal->whole.size() < 6;
+  if (!fits || std::stoul(decimal->whole) > kMostRepetitions)
+    return fail_at(pointer, "{}: expected a whole number from 0 to {}, found {}", bonsai::quoted(keyword),
+                   kMostRepetitions, bare[keyword].dump());
+  return static_cast<uint32_t>(std::stoul(decimal->whole));
+}
+
+Result<void> read_bound(const Json &bare, const char *keyword, bool included, bool is_least,
+                        std::optional<Bound> &bound, const std::string &pointer) {
+  if (!bare.contains(keyword)) return {};
+  const auto value = bare[keyword].is_number() ? parse_decimal(bare[keyword].dump()) : std::nullopt;
+  if (!value)
+    return fail_at(pointer, "{}: expected a number of at most {} digits on each side of the point, found {}",
+                   bonsai::quoted(keyword), kMostDecimalDigits, bare[keyword].dump());
+  // Of an included and an excluded bound the narrower counts.
+  if (bound) {
+    const double old = bare[is_least ? "minimum" : "maximum"].get<double>(), now = bare[keyword].get<double>();
+    if (is_least ? now < old : now > old) return {};
+  }
+  bound = Bound{*value, included};
+  return {};
+}
+
+}  // namespace
+
+Result<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const char *least_keyword, const char *most_keyword,
+                                                  const std::string &pointer) {
+  const auto least = count(bare, least_keyword, 0, pointer);
+  if (!least) return tl::unexpected(least.error());
+  const auto most = count(bare, most_keyword, kUnbounded, pointer);
+  if (!most) return tl::unexpected(most.error());
+  if (*most < *least)
+    return fail_at(pointer, "{} is less than {}", bonsai::quoted(most_keyword), bonsai::quoted(least_keyword));
+  return std::pair{*least, *most};
+}
+
+Result<Expression> string_schema(const Json &bare, const std::string &pointer) {
+  const bool lengths = bare.contains("minLength") || bare.contains("maxLength");
+  if (lengths + bare.contains("pattern") + bare.contains("format") > 1)
+    return fail_at(pointer, "only one of 'pattern', 'format' and a length is supported at once");
+  if (bare.contains("pattern")) {
+    if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
+    auto text = parse_pattern(bare["pattern"].get_ref<const std::string &>());
+    if (!text) return fail_at(pointer, "'pattern': {}", text.error().message);
+    return quoted_text(*std::move(text));
+  }
+  if (bare.contains("format")) {
+    Expression text =
+        bare["format"].is_string() ? format_text(bare["format"].get_ref<const std::string &>()) : Expression{};
+    if (text.kind == Expression::Kind::kSequence && text.parts.empty())
+      return fail_at(pointer, "'format': expected one of {}, found {}", kFormats,
+                     bonsai::quoted(bare["format"].dump()));
+    return quoted_text(std::move(text));
+  }
+  if (!lengths) return call(kString);
+  const auto range = read_counts(bare, "minLength", "maxLength", pointer);
+  if (!range) return tl::unexpected(range.error());
+  return quoted_text(repeat(string_char(), range->first, range->second));
+}
+
+Result<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
+  NumberRange range;
+  range.whole_numbers = whole_numbers;
+  for (const auto &[keyword, included, is_least] : {std::tuple{"minimum", true, true},
+                                                    {"exclusiveMinimum", false, true},
+                                                    {"maximum", true, false},
+                                                    {"exclusiveMaximum", false, false}}) {
+    if (auto ok = read_bound(bare, keyword, included, is_least, is_least ? range.least : range.most, pointer); !ok)
+      return tl::unexpected(ok.error());
+  }
+  if (!range.least && !range.most) return call(whole_numbers ? kInteger : kNumber);
+  auto made = number_in(range);
+  if (!made) return fail_at(pointer, "no {} is within the bounds", whole_numbers ? "integer" : "number");
+  return *std::move(made);
+}
+
+}  // namespace bonsai::grammar

@@ -1,0 +1,269 @@
+// JSON schemas: the texts that a schema's grammar lets through, and the schemas that are refused.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/grammar/sentences.h"
+
+namespace bonsai::grammar {
+namespace {
+
+TEST(JsonSchema, AnyValue) {
+  for (const char *schema : {"true", "{}", R"({"title": "anything", "$comment": "really"})"}) {
+    const Grammar grammar = json_schema(schema);
+    expect_sentences(grammar,
+                     {"null", "true", "false", "0", "-1.5e-7", "\"\"", "\"a\\n\\u00e9\\ud83d\\ude00\u00e9\U0001F600\"",
+                      "[]", "{}", "[1,2, 3,\n  4]", "{\"a\": {\"b\":[null, {}]}, \"\":1}", "[\n    1\n]"});
+    expect_none(grammar,
+                {"", " 1", "1 ", "nul", "[1,]", "{\"a\"}", "{a:1}", "\"\n\"", "\"\\x\"", "\"\\ud83d\"", "\"\\ude00\"",
+                 "\"\\ud83dx\"", "\"\xC3\"", "\"\xED\xA0\x80\"", "[1  ,2]", "[  1]", "[1,\n\n2]", "'a'", "01"});
+  }
+}
+
+TEST(JsonSchema, ObjectsKeepTheOrderAndMayLeaveOut) {
+  const Grammar grammar = json_schema(
+      R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "null"}}, "required": ["b"]})");
+  expect_sentences(grammar, {R"({"b":""})", R"({"a": 1, "b": "x"})", R"({"b": "x", "c": null})",
+                             "{\n  \"a\": 1,\n  \"b\": \"\",\n  \"c\": null\n}"});
+  expect_none(grammar, {"{}", R"({"a": 1})", R"({"b": "", "a": 1})", R"({"b": "", "d": 1})", R"({"b": "",})",
+                        R"({, "b": ""})", R"({"b": "" "c": null})", R"({"a": "1", "b": ""})"});
+}
+
+TEST(JsonSchema, ObjectsOfOptionalPropertiesMayBeEmpty) {
+  const Grammar grammar = json_schema(R"({"properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}})");
+  for (int present = 0; present < 8; ++present) {
+    std::string text;
+    for (int i = 0; i < 3; ++i)
+      if ((present >> i & 1) != 0) text += std::string(text.empty() ? "" : ",") + "\"" + "abc"[i] + "\":" + "123"[i];
+    EXPECT_TRUE(grammar.matches("{" + text + "}")) << text;
+  }
+  expect_none(grammar, {"{,}", R"({"a":1,})", R"({,"b":2})", R"({"a":1,,"c":3})", R"({"a":1"c":3})"});
+}
+
+TEST(JsonSchema, FurtherPropertiesComeWhereTheyAreAskedForAndNeverRepeatAListedOne) {
+  const Grammar grammar = json_schema(
+      R"({"properties": {"ab": {"type": "integer"}, "a\"c": true}, "additionalProperties": {"type": "boolean"}})");
+  expect_sentences(grammar, {"{}", R"({"ab":1})", R"({"x":true})", R"({"ab":1,"a":true,"abc":false,"":true})",
+                             R"({"a\"c":[], "d\"":true})", R"({"x\\":true})"});
+  expect_none(grammar, {R"({"ab":true})", R"({"x":1})", R"({"ab":1,"ab":true})", R"({"a\u0062":true})",
+                        R"({"\u0061b":true})", R"({"ac":true,"a\"c":true})"});
+  expect_sentences(json_schema(R"({"type": "object", "additionalProperties": true})"), {"{}", R"({"a":[1]})"});
+  expect_sentences(json_schema(R"({"type": "object"})"), {"{}", R"({"a":[1]})"});
+  expect_sentences(json_schema(R"({"type": "object", "additionalProperties": false})"), {"{}"});
+  expect_none(json_schema(R"({"type": "object", "additionalProperties": false})"), {R"({"a":1})"});
+  expect_sentences(json_schema(R"({"required": ["x"], "additionalProperties": {"type": "null"}})"),
+                   {R"({"x":null})", R"({"x":null,"y":null})"});
+}
+
+TEST(JsonSchema, ArraysOfLimitedLength) {
+  const Grammar grammar = json_schema(R"({"type": "array", "items": {"enum": [1, 2]}, "minItems": 1, "maxItems": 3})");
+  expect_sentences(grammar, {"[1]", "[1,2]", "[ 2, 1, 2 ]"});
+  expect_none(grammar, {"[]", "[1,2,1,2]", "[3]", "[1,]", "[,1]"});
+  expect_sentences(json_schema(R"({"items": {"type": "null"}, "minItems": 2})"),
+                   {"[null,null]", "[null,null,null,null]"});
+  expect_none(json_schema(R"({"items": {"type": "null"}, "minItems": 2})"), {"[]", "[null]"});
+  expect_sentences(json_schema(R"({"type": "array", "maxItems": 0})"), {"[]"});
+  expect_none(json_schema(R"({"type": "array", "maxItems": 0})"), {"[1]"});
+  expect_sentences(json_schema(R"({"type": "array"})"), {"[]", "[1,[]]"});
+}
+
+TEST(JsonSchema, ArraysWithAPrefix) {
+  const Grammar open = json_schema(
+      R"({"prefixItems": [{"const": 1}, {"const": 2}], "items": {"const": 3}, "minItems": 1, "maxItems": 4})");
+  expect_sentences(open, {"[1]", "[1,2]", "[1,2,3]", "[1,2,3,3]"});
+  expect_none(open, {"[]", "[2]", "[1,3]", "[1,2,3,3,3]"});
+  const Grammar closed =
+      json_schema(R"({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "minItems": 2})");
+  expect_sentences(closed, {"[1,2]"});
+  expect_none(closed, {"[1]", "[1,2,3]"});
+  const Grammar longer = json_schema(R"({"prefixItems": [{"const": 1}], "items": {"const": 3}, "minItems": 3})");
+  expect_sentences(longer, {"[1,3,3]", "[1,3,3,3]"});
+  expect_none(longer, {"[1]", "[1,3]"});
+}
+
+TEST(JsonSchema, StringsOfLimitedLengthCountCharacters) {
+  const Grammar grammar = json_schema(R"({"type": "string", "minLength": 2, "maxLength": 3})");
+  expect_sentences(grammar,
+                   {"\"ab\"", "\"\u00e9\u4e16\U0001F600\"", R"("\n\n")", R"("\ud83d\ude00a")", R"("\u00e9ab")"});
+  expect_none(grammar, {"\"\"", "\"a\"", "\"abcd\"", R"("\n")", R"("\ud83d\ude00")"});
+}
+
+TEST(JsonSchema, Patterns) {
+  const auto matches = [](const char *pattern, const char *text) {
+    return json_schema(nlohmann::json{{"pattern", pattern}}.dump()).matches(nlohmann::json(text).dump());
+  };
+  EXPECT_TRUE(matches("^[A-Z]{2}-\\d{3,4}$", "AB-123"));
+  EXPECT_FALSE(matches("^[A-Z]{2}-\\d{3,4}$", "AB-12"));
+  EXPECT_FALSE(matches("^[A-Z]{2}-\\d{3,4}$", "xAB-123"));
+  EXPECT_TRUE(matches("[0-9]", "a1b"));
+  EXPECT_FALSE(matches("[0-9]", "ab"));
+  EXPECT_TRUE(matches("^a|b$", "ax"));
+  EXPECT_TRUE(matches("^a|b$", "xb"));
+  EXPECT_FALSE(matches("^a|b$", "xa"));
+  EXPECT_TRUE(matches("^(?:ab|c)+?\\.[^\\d\\s]*$", "abc.\"x\\"));
+  EXPECT_FALSE(matches("^(?:ab|c)+?\\.[^\\d\\s]*$", "abc.1"));
+  EXPECT_TRUE(matches("^\\w+\\s\\u00e9\\x41[\\]\\-a-c]$", "a_9\t\u00e9A]"));
+  EXPECT_TRUE(matches("^.$", "\""));
+  EXPECT_FALSE(matches("^.$", "\n"));
+  EXPECT_TRUE(matches("^[\\n\"]$", "\n"));
+  EXPECT_TRUE(matches("", "anything"));
+}
+
+TEST(JsonSchema, FormatsAreExact) {
+  const auto expect_format = [](const char *format, std::initializer_list<const char *> good,
+                                std::initializer_list<const char *> bad) {
+    const Grammar grammar = json_schema(nlohmann::json{{"type", "string"}, {"format", format}}.dump());
+    for (const char *text : good) EXPECT_TRUE(grammar.matches(nlohmann::json(text).dump())) << format << " " << text;
+    for (const char *text : bad) EXPECT_FALSE(grammar.matches(nlohmann::json(text).dump())) << format << " " << text;
+  };
+  expect_format(
+      "date", {"2024-02-29", "2000-02-29", "0000-02-29", "1999-12-31", "2023-04-30"},
+      {"2023-02-29", "1900-02-29", "2023-04-31", "2023-13-01", "2023-00-10", "2023-01-00", "2023-1-1", "23-01-01"});
+  expect_format("time", {"00:00:00Z", "23:59:59.123+02:00"},
+                {"24:00:00Z", "12:60:00Z", "12:00Z", "12:00:00", "12:00:00+25:00"});
+  expect_format("date-time", {"2024-02-29T12:30:00Z"}, {"2024-02-30T12:30:00Z", "2024-02-29 12:30:00Z", "2024-02-29"});
+  expect_format("uuid", {"123e4567-e89b-12d3-A456-426614174000"},
+                {"123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-42661417400g"});
+  expect_format("ipv4", {"0.0.0.0", "255.249.199.10"}, {"256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5"});
+  expect_format("email", {"ada@example.org", "a.b+c@x-y.co.uk"},
+                {"ada", "@x.org", "a@b", "a..b@c.de", "a@-b.de", "a@b-.de"});
+}
+
+TEST(JsonSchema, ValuesAreWrittenAsTheSchemaHasThem) {
+  const Grammar grammar = json_schema(R"({"enum": ["a\n\"", 1, 1.5, null, true, {"k": [1, "x"]}, []]})");
+  expect_sentences(grammar, {R"("a\n\"")", "1", "1.5", "null", "true", R"({"k":[1,"x"]})", "[]"});
+  expect_none(grammar, {"\"a\"", "2", "false", "{}"});
+  const Grammar typed = json_schema(R"({"type": ["integer", "string"], "enum": ["a", 1, 1.5, null]})");
+  expect_sentences(typed, {"\"a\"", "1"});
+  expect_none(typed, {"1.5", "null"});
+}
+
+TEST(JsonSchema, AlternativesAndTypesInAList) {
+  const Grammar grammar = json_schema(R"({"type": ["integer", "null", "boolean"]})");
+  expect_sentences(grammar, {"1", "null", "true"});
+  expect_none(grammar, {"1.5", "\"\"", "[]"});
+  const Grammar any =
+      json_schema(R"({"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"],
+      "anyOf": [{"properties": {"kind": {"const": "a"}, "x": {"type": "null"}}, "required": ["x"]}, {"properties": {"kind": {"const": "b"}}}]})");
+  expect_sentences(any, {R"({"kind":"a","x":null})", R"({"kind":"b"})"});
+  expect_none(any, {R"({"kind":"a"})", R"({"kind":"c"})", R"({"kind":"b","x":null})"});
+}
+
+TEST(JsonSchema, AllOfJoinsObjectsAndNarrowsRanges) {
+  const Grammar grammar = json_schema(
+      R"({"allOf": [{"$ref": "#/$defs/named"}, {"properties": {"age": {"minimum": 18}}, "required": ["age"]},
+      {"properties": {"age": {"type": "integer", "maximum": 20}}}], "$defs": {"named": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}})");
+  expect_sentences(grammar, {R"({"name":"","age":18})", R"({"name":"","age":20})"});
+  expect_none(grammar, {R"({"name":""})", R"({"age":18})", R"({"name":"","age":17})", R"({"name":"","age":21})"});
+}
+
+TEST(JsonSchema, ReferencesMayGoRound) {
+  const Grammar grammar = json_schema(
+      R"({"$defs": {"node": {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}, "required": ["v", "next"]}}, "$ref": "#/$defs/node"})");
+  expect_sentences(grammar, {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":{"v":3,"next":null}}})"});
+  expect_none(grammar, {R"({"v":1})", R"({"v":1,"next":{"v":2}})", R"({"v":1,"next":1})"});
+  const Grammar itself = json_schema(R"({"type": "array", "items": {"$ref": "#"}})");
+  expect_sentences(itself, {"[]", "[[],[[]]]"});
+  expect_none(itself, {"[1]", "[[]", "1"});
+  expect_sentences(
+      json_schema(R"({"$ref": "#/$defs/a~1b/c~0d/0", "$defs": {"a/b": {"c~d": [{"const": 7}]}}, "title": "x"})"),
+      {"7"});
+}
+
+struct BadSchema {
+  const char *json, *message;
+};
+class BadJsonSchema : public testing::TestWithParam<BadSchema> {};
+
+TEST_P(BadJsonSchema, IsRefusedWithKeywordAndPlace) {
+  EXPECT_EQ(message_of(Grammar::from_json_schema(GetParam().json)), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadJsonSchema,
+    testing::Values(
+        BadSchema{"{\"type\"",
+                  "JSON schema is not JSON: parse error at line 1, column 8: syntax error while parsing object "
+                  "separator - unexpected end of input; expected ':'"},
+        BadSchema{"[]", "JSON schema, '#': expected an object, true or false, found array"},
+        BadSchema{"false", "JSON schema, '#': false allows no value at all"},
+        BadSchema{R"({"properties": {"a/b": {"not": {}}}})",
+                  "JSON schema, '#/properties/a~1b': keyword 'not' is not supported"},
+        BadSchema{R"({"type": "object", "patternProperties": {}})",
+                  "JSON schema, '#': keyword 'patternProperties' is not supported"},
+        BadSchema{R"({"items": {"uniqueItems": true}})",
+                  "JSON schema, '#/items': keyword 'uniqueItems' is not supported"},
+        BadSchema{R"({"type": "integer", "multipleOf": 3})", "JSON schema, '#': keyword 'multipleOf' is not supported"},
+        BadSchema{R"({"if": {}, "then": {}})", "JSON schema, '#': keyword 'if' is not supported"},
+        BadSchema{R"({"type": "text"})",
+                  "JSON schema, '#': 'type': expected object, array, string, number, integer, boolean or null, found "
+                  "'\"text\"'"},
+        BadSchema{
+            R"({"type": "string", "format": "uri"})",
+            "JSON schema, '#': 'format': expected one of date, time, date-time, uuid, ipv4, email, found '\"uri\"'"},
+        BadSchema{R"({"type": "string", "maxLength": 5000})",
+                  "JSON schema, '#': 'maxLength': expected a whole number from 0 to 4096, found 5000"},
+        BadSchema{R"({"type": "string", "minLength": 3, "maxLength": 2})",
+                  "JSON schema, '#': 'maxLength' is less than 'minLength'"},
+        BadSchema{R"({"type": "array", "minItems": -1})",
+                  "JSON schema, '#': 'minItems': expected a whole number from 0 to 4096, found -1"},
+        BadSchema{R"({"type": "string", "pattern": "^a$", "maxLength": 2})",
+                  "JSON schema, '#': only one of 'pattern', 'format' and a length is supported at once"},
+        BadSchema{R"({"pattern": "^(?=a)b$"})",
+                  "JSON schema, '#': 'pattern': a group that begins with '(?' at offset 1: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^a\\b$"})",
+                  "JSON schema, '#': 'pattern': the escape '\\b' at offset 2: not supported in a pattern"},
+        BadSchema{
+            R"({"pattern": "a^b"})",
+            "JSON schema, '#': 'pattern': an anchor that is not at an end at offset 1: not supported in a pattern"},
+        BadSchema{
+            R"({"pattern": "^(a$"})",
+            "JSON schema, '#': 'pattern': an anchor that is not at an end at offset 3: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^*$"})", "JSON schema, '#': 'pattern': expected something to repeat at offset 1"},
+        BadSchema{R"({"type": "integer", "minimum": 3, "maximum": 2})",
+                  "JSON schema, '#': no integer is within the bounds"},
+        BadSchema{R"({"type": "integer", "minimum": 1e30})",
+                  "JSON schema, '#': 'minimum': expected a number of at most 18 digits on each side of the point, "
+                  "found 1e+30"},
+        BadSchema{R"({"type": "number", "exclusiveMaximum": true})",
+                  "JSON schema, '#': 'exclusiveMaximum': expected a number of at most 18 digits on each side of the "
+                  "point, found true"},
+        BadSchema{R"({"enum": []})", "JSON schema, '#': 'enum': expected a list of values"},
+        BadSchema{R"({"type": "string", "enum": [1, 2]})",
+                  "JSON schema, '#': no value is of the type and in both 'enum' and 'const'"},
+        BadSchema{R"({"enum": ["a"], "minLength": 2})",
+                  "JSON schema, '#': keyword 'minLength' beside 'enum' or 'const' is not supported"},
+        BadSchema{R"({"$ref": "other.json"})",
+                  "JSON schema, '#': '$ref': expected '#' and a path within the document, found 'other.json'"},
+        BadSchema{R"({"items": {"$ref": "#/$defs/x"}})",
+                  "JSON schema, '#/items': '$ref': there is nothing at '#/$defs/x'"},
+        BadSchema{R"({"$ref": "#"})",
+                  "rule 'root' can never end: each of its alternatives needs a rule that can never end"},
+        BadSchema{R"({"required": ["x"], "properties": {}})", "JSON schema, '#': 'required': there is no property 'x'"},
+        BadSchema{
+            R"({"allOf": [{"properties": {"a": {}}, "additionalProperties": false}, {"properties": {"b": {}}}]})",
+            "JSON schema, '#': 'additionalProperties': false excludes property 'b' of a schema that must hold as well"},
+        BadSchema{R"({"allOf": [{"pattern": "^a$"}, {"pattern": "^b$"}]})",
+                  "JSON schema, '#': two different values of 'pattern' cannot be joined"},
+        BadSchema{R"({"allOf": [{"type": "string"}, {"type": "null"}]})",
+                  "JSON schema, '#': 'type': no type is left that is allowed"},
+        BadSchema{R"({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"type": "object"}]}}, "$ref": "#/$defs/a"})",
+                  "JSON schema, '#/$defs/a': too large, or without end: subschemas unfold to more than 20000, or more "
+                  "than 100 deep"}));
+
+TEST(BadJsonSchema, NestedTooDeepIsRefused) {
+  std::string json;
+  for (int i = 0; i < 100000; ++i) json += "{\"items\":";
+  EXPECT_EQ(message_of(Grammar::from_json_schema(json)), "JSON schema: nested more than 200 deep");
+}
+
+TEST(BadJsonSchema, OneThatNeedsTooManyStatesIsRefused) {
+  nlohmann::json schema = {{"type", "object"}};
+  for (const char *name : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    schema["properties"][name] = {{"type", "string"}, {"maxLength", 4096}};
+  EXPECT_EQ(message_of(Grammar::from_json_schema(schema.dump())),
+            "grammar too large: rule 'root' makes it need more than 262144 states; shorter repetitions need fewer");
+}
+
+}  // namespace
+}  // namespace bonsai::grammar

@@ -215,6 +215,7 @@ class BONSAI_API Engine {
   std::vector<ProfilePhase> stop_profile() const;
 
  private:
+  friend class Chat;
   friend class BatchEngine;
   explicit Engine(std::shared_ptr<host::EngineState> state);
   std::shared_ptr<host::EngineState> state_;

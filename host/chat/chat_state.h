@@ -1,0 +1,45 @@
+// What is behind bonsai::Chat.
+#pragma once
+
+#include <bonsai/chat.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/chat/saved_chat.h"
+#include "host/chat/template_of.h"
+#include "host/engine/engine_state.h"
+
+namespace bonsai::host {
+
+// All functions throw EngineError, and then leave the conversation as it was.
+class ChatState {
+ public:
+  ChatState(std::shared_ptr<const EngineState> engine, Session session, const ChatOptions &options);
+
+  const Conversation &conversation() const { return conversation_; }
+  void set_system(std::string_view text);
+  void set_enable_thinking(std::optional<bool> enable) { conversation_.options.enable_thinking = enable; }
+  void add(ChatMessage message);
+  void reset() { conversation_.messages.clear(); }
+  void load(std::string_view json);
+
+  ChatReply send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback);
+  ChatReply regenerate(const GenerateOptions &options, const ChatCallback &callback);
+  ChatReply respond(const GenerateOptions &options, const ChatCallback &callback);
+  std::string rendered_text() const { return render().text; }
+
+ private:
+  ModelTemplate load_template() const;
+  void check(const ChatOptions &options) const;
+  jinja::Rendered render() const;
+  void bring_to_session(const std::vector<int32_t> &tokens);
+
+  std::shared_ptr<const EngineState> engine_;
+  ModelTemplate template_;
+  Session session_;
+  Conversation conversation_;
+};
+
+}  // namespace bonsai::host

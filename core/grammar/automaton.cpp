@@ -35,9 +35,7 @@ class Determiniser {
     }
     resolve_calls();
     remove_dead_ends();
-    for (Automaton::State &state : automaton_.states_) {
-      state.plain = !state.end && state.n_calls == 0;
-    }
+    find_first_bytes();
     for (uint32_t state = 0; state < automaton_.states_.size(); ++state)
       automaton_.states_[state].bare_end = is_bare_end(state);
     return nfas_.size();
@@ -140,7 +138,7 @@ class Determiniser {
     automaton_.states_[state].n_calls = static_cast<uint32_t>(by_rule.size());
     for (auto &[rule, to] : by_rule) {
       const uint32_t target = state_of(closure(nfa, std::move(to)));
-      automaton_.calls_.push_back({rule, target});  // the start is put in place of the rule when all are known
+      automaton_.calls_.push_back({rule, target, rule});  // the rule's start is put in when all are known
     }
   }
 
@@ -154,6 +152,25 @@ class Determiniser {
 
   void resolve_calls() {
     for (Automaton::Call &call : automaton_.calls_) call.start = starts_[call.start];
+  }
+
+  // By rule. What a rule begins with depends on those that it calls first, and not the other way round: left recursion
+  // is gone, so that as many rounds as there are rules in a chain settle it.
+  void find_first_bytes() {
+    automaton_.first_bytes_.resize(nfas_.size());
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t rule = nfas_.size(); rule-- > 0;) {
+        if (starts_[rule] == Automaton::kDead) continue;
+        std::bitset<256> first;
+        for (uint32_t byte = 0; byte < 256; ++byte)
+          first[byte] = automaton_.next(starts_[rule], static_cast<uint8_t>(byte)) != Automaton::kDead;
+        for (const Automaton::Call &call : automaton_.calls(starts_[rule]))
+          first |= automaton_.first_bytes_[call.first];
+        changed |= first != automaton_.first_bytes_[rule];
+        automaton_.first_bytes_[rule] = first;
+      }
+    }
   }
 
   // Every set holds a state from which an end can be reached but for those that were copied and lost their way when

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +24,7 @@ class Automaton {
   struct Call {
     uint32_t start;  // of the called rule
     uint32_t to;     // where to go on when it returns
+    uint32_t first;  // number of the set of bytes that it may begin with
   };
 
   // Errors: as of build_nfas() and simplify(); too many states, with the rule's name.
@@ -33,8 +35,8 @@ class Automaton {
   size_t n_states() const { return states_.size(); }
 
   uint32_t next(uint32_t state, uint8_t byte) const { return rows_[state * n_classes_ + class_of_[byte]]; }
-  // Neither the end of its rule nor a place of calls: only bytes lead on.
-  bool is_plain(uint32_t state) const { return states_[state].plain; }
+  // Whether the called rule, or one that it calls first, reads `byte` first.
+  bool may_begin(const Call &call, uint8_t byte) const { return first_bytes_[call.first][byte]; }
   bool is_end(uint32_t state) const { return states_[state].end; }
   // An end that nothing follows: returning to it is returning to its caller.
   bool is_bare_end(uint32_t state) const { return states_[state].bare_end; }
@@ -46,7 +48,7 @@ class Automaton {
   friend class Determiniser;
   struct State {
     uint32_t first_call = 0, n_calls = 0;
-    bool end = false, bare_end = false, plain = true;
+    bool end = false, bare_end = false;
   };
 
   uint32_t root_ = kDead;
@@ -56,6 +58,7 @@ class Automaton {
   std::vector<uint32_t> rows_;           // (states, classes)
   std::vector<State> states_;
   std::vector<Call> calls_;
+  std::vector<std::bitset<256>> first_bytes_;
 };
 
 }  // namespace bonsai::grammar

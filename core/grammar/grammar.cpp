@@ -34,7 +34,7 @@ bool Grammar::matches(std::string_view text) const {
   if (text.empty()) return automaton_->may_be_empty();
   Stacks stacks;
   Threads here, next;
-  add_with_closure(*automaton_, stacks, {automaton_->root(), Stacks::kBottom}, here);
+  here.list.push_back({automaton_->root(), Stacks::kBottom});
   for (const char byte : text) {
     if (!step(*automaton_, stacks, here, static_cast<uint8_t>(byte), next)) return false;
     std::swap(here, next);

@@ -12,8 +12,8 @@ void set_bit(std::span<uint32_t> words, int32_t token) { words[static_cast<size_
 
 Matcher::Matcher(std::shared_ptr<TokenMasks> masks) : masks_(std::move(masks)) {
   Threads &start = history_.emplace_back();
-  add_with_closure(masks_->automaton(), stacks_, {masks_->automaton().root(), Stacks::kBottom}, start);
-  start.ended |= masks_->automaton().may_be_empty();
+  start.list.push_back({masks_->automaton().root(), Stacks::kBottom});
+  start.ended = masks_->automaton().may_be_empty();
 }
 
 bool Matcher::mask(std::span<uint32_t> words) {
@@ -68,7 +68,7 @@ void Matcher::add_rests(const StateMask &mask, uint32_t stacks, std::span<uint32
   levels_[0].clear();
   const std::vector<Stacks::Frame> tops(stacks_.tops(stacks).begin(), stacks_.tops(stacks).end());
   for (const Stacks::Frame top : tops)
-    if (top.state != 0) add_with_closure(masks_->automaton(), stacks_, {top.state, top.below}, levels_[0]);
+    if (top.state != 0) add_with_returns(masks_->automaton(), stacks_, {top.state, top.below}, levels_[0]);
   for (size_t i = 0; i < mask.rests.size();) {
     const StateMask::Rest &rest = mask.rests[i];
     if (levels_.size() <= rest.depth) levels_.resize(rest.depth + 1u);

@@ -9,12 +9,10 @@ namespace {
 // a byte before it returns, and before it calls itself, this comes to an end.
 class Closure {
  public:
-  Closure(const Automaton &automaton, Stacks &stacks, Threads &threads)
-      : automaton_(automaton), stacks_(stacks), threads_(threads) {}
+  Closure(Stacks &stacks, Threads &threads) : stacks_(stacks), threads_(threads) {}
 
   void add(Thread thread) {
-    const auto at = std::find_if(threads_.list.begin(), threads_.list.end(),
-                                 [&](const Thread &known) { return known.state == thread.state; });
+    const auto at = find(thread.state);
     if (at == threads_.list.end()) {
       if (threads_.list.size() == Threads::kMost) return;
       threads_.list.push_back(thread);
@@ -23,36 +21,25 @@ class Closure {
       if (united == at->stacks) return;
       at->stacks = united;
     }
-    if (!automaton_.is_plain(thread.state)) open_.push_back(thread.state);
+    open_.push_back(thread.state);
   }
 
-  void follow() {
+  // Calls `follow`, which may add threads, with each that is new or has grown.
+  template <class Follow>
+  void run(Follow follow) {
     while (!open_.empty()) {
       const uint32_t state = open_.back();
       open_.pop_back();
-      const auto at = std::find_if(threads_.list.begin(), threads_.list.end(),
-                                   [&](const Thread &known) { return known.state == state; });
-      expand(*at);
+      follow(Thread(*find(state)));
     }
   }
 
  private:
-  void expand(Thread thread) {
-    for (const Automaton::Call &call : automaton_.calls(thread.state)) {
-      const uint32_t stacks = automaton_.is_bare_end(call.to) ? thread.stacks : stacks_.push(call.to, thread.stacks);
-      if (stacks != Stacks::kTooDeep) add({call.start, stacks});
-    }
-    if (!automaton_.is_end(thread.state)) return;
-    for (size_t i = 0; i < stacks_.tops(thread.stacks).size(); ++i) {
-      const Stacks::Frame top = stacks_.tops(thread.stacks)[i];
-      if (top.state == 0)
-        threads_.ended = true;
-      else
-        add({top.state, top.below});
-    }
+  std::vector<Thread>::iterator find(uint32_t state) {
+    return std::find_if(threads_.list.begin(), threads_.list.end(),
+                        [&](const Thread &known) { return known.state == state; });
   }
 
-  const Automaton &automaton_;
   Stacks &stacks_;
   Threads &threads_;
   std::vector<uint32_t> open_;  // states whose threads are to be followed
@@ -60,10 +47,37 @@ class Closure {
 
 }  // namespace
 
-void add_with_closure(const Automaton &automaton, Stacks &stacks, Thread thread, Threads &threads) {
-  Closure closure(automaton, stacks, threads);
+void add_with_returns(const Automaton &automaton, Stacks &stacks, Thread thread, Threads &threads) {
+  Closure closure(stacks, threads);
   closure.add(thread);
-  closure.follow();
+  closure.run([&](Thread at) {
+    if (!automaton.is_end(at.state)) return;
+    for (size_t i = 0; i < stacks.tops(at.stacks).size(); ++i) {
+      const Stacks::Frame top = stacks.tops(at.stacks)[i];
+      if (top.state == 0)
+        threads.ended = true;
+      else
+        closure.add({top.state, top.below});
+    }
+  });
+}
+
+void step_into_calls(const Automaton &automaton, Stacks &stacks, Thread thread, uint8_t byte, Threads &to) {
+  Threads called;  // at the starts of rules
+  Closure closure(stacks, called);
+  const auto add_calls = [&](Thread at) {
+    for (const Automaton::Call &call : automaton.calls(at.state)) {
+      if (!automaton.may_begin(call, byte)) continue;
+      const uint32_t below = automaton.is_bare_end(call.to) ? at.stacks : stacks.push(call.to, at.stacks);
+      if (below != Stacks::kTooDeep) closure.add({call.start, below});
+    }
+  };
+  add_calls(thread);
+  closure.run(add_calls);
+  for (const Thread start : called.list) {
+    const uint32_t next = automaton.next(start.state, byte);
+    if (next != Automaton::kDead) add_with_returns(automaton, stacks, {next, start.stacks}, to);
+  }
 }
 
 }  // namespace bonsai::grammar

@@ -29,19 +29,28 @@ struct Threads {
   }
 };
 
-// Adds a thread, and with it all that calls and returns lead to without a byte.
-void add_with_closure(const Automaton &automaton, Stacks &stacks, Thread thread, Threads &threads);
+// Adds a thread, and with it all that returns lead to without a byte.
+void add_with_returns(const Automaton &automaton, Stacks &stacks, Thread thread, Threads &threads);
+
+// Adds what `byte` makes of those rules that a thread may call.
+void step_into_calls(const Automaton &automaton, Stacks &stacks, Thread thread, uint8_t byte, Threads &to);
 
 // `to` becomes what `byte` makes of `from`. Returns whether any thread is left.
 inline bool step(const Automaton &automaton, Stacks &stacks, const Threads &from, uint8_t byte, Threads &to) {
   to.clear();
   for (const Thread thread : from.list) {
     const uint32_t next = automaton.next(thread.state, byte);
-    if (next == Automaton::kDead) continue;
-    if (from.list.size() == 1 && automaton.is_plain(next))
-      to.list.push_back({next, thread.stacks});
-    else
-      add_with_closure(automaton, stacks, {next, thread.stacks}, to);
+    if (next != Automaton::kDead) {
+      if (from.list.size() == 1 && !automaton.is_end(next))
+        to.list.push_back({next, thread.stacks});
+      else
+        add_with_returns(automaton, stacks, {next, thread.stacks}, to);
+    }
+    for (const Automaton::Call &call : automaton.calls(thread.state)) {
+      if (!automaton.may_begin(call, byte)) continue;
+      step_into_calls(automaton, stacks, thread, byte, to);
+      break;
+    }
   }
   return !to.list.empty();
 }

@@ -46,7 +46,6 @@ class MaskMaker {
     n_allowed_ += kMostListed + 1;  // however many they are
   }
 
-  // The state's own bytes come first: what it calls without reading is a thread of its own, with a mask of its own.
   void walk(const TokenTrie &trie) {
     if (levels_.empty()) levels_.resize(1);
     levels_[0].clear();

@@ -2,10 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <limits>
 #include <utility>
 
 namespace bonsai::host {
+namespace {
+
+// What an action takes, added to a sum of seconds.
+template <class Action>
+void timed(double &seconds, Action action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
 
 Continuation::Continuation(const EngineState &engine, const GenerateOptions &options, const TextCallback &callback,
                            std::span<const int32_t> before)
@@ -14,7 +26,8 @@ Continuation::Continuation(const EngineState &engine, const GenerateOptions &opt
       callback_(callback),
       sampler_(make_sampler()),
       decoder_(engine_.require_tokenizer()),
-      stops_(options.stop) {
+      stops_(options.stop),
+      constraint_(make_constraint()) {
   sampler_.remember(before);
   result_.stats.seed = sampler_.seed();
 }
@@ -30,7 +43,20 @@ Sampler Continuation::make_sampler() const {
   return value_or_throw(Sampler::create(std::move(sampling), engine_.model.config.vocab), ErrorKind::kInvalidArgument);
 }
 
+std::optional<Constraint> Continuation::make_constraint() {
+  std::shared_ptr<grammar::TokenMasks> masks;
+  timed(result_.stats.compile_seconds, [&] {
+    masks = engine_.constraints.compile(options_, engine_.require_tokenizer(), engine_.model.config.vocab);
+  });
+  if (!masks) return std::nullopt;
+  return Constraint(std::move(masks));
+}
+
 std::optional<int32_t> Continuation::choose(std::span<float> logits) {
+  if (constraint_) {
+    timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
+    ++stats().constrained_tokens;
+  }
   const int32_t token = value_or_throw(sampler_.sample(logits), ErrorKind::kBackend);
   if (engine_.tokenizer->is_end_of_generation(token)) return std::nullopt;
   return token;
@@ -39,9 +65,11 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
 std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   sampler_.remember({&token, 1});
   result_.tokens.push_back(token);
+  if (constraint_) timed(stats().constraint_seconds, [&] { constraint_->accept(token); });
   refused_ = !show(stops_.push(decoder_.push(token)));
   if (stops_.stopped()) return FinishReason::kStopString;
   if (refused_) return FinishReason::kCancelled;
+  if (constraint_ && constraint_->is_complete()) return FinishReason::kEndOfText;
   if (result_.tokens.size() == options_.max_tokens) return FinishReason::kLength;
   if (room == 0) return FinishReason::kContextFull;
   return std::nullopt;

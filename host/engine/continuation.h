@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/text/tokenizer.h"
+#include "host/engine/constraint.h"
 #include "host/engine/engine_state.h"
 #include "host/sampling/sampler.h"
 #include "host/sampling/stop_strings.h"
@@ -37,6 +38,7 @@ class Continuation {
 
  private:
   Sampler make_sampler() const;
+  std::optional<Constraint> make_constraint();
   bool show(const std::string &text);
 
   const EngineState &engine_;
@@ -46,6 +48,7 @@ class Continuation {
   text::StreamDecoder decoder_;
   StopStrings stops_;
   Generation result_;
+  std::optional<Constraint> constraint_;
   bool refused_ = false;  // by the callback
 };
 

@@ -14,6 +14,7 @@
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
 #include "host/backend/registry.h"
+#include "host/engine/constraint.h"
 #include "host/engine/placement.h"
 
 namespace bonsai::host {
@@ -25,6 +26,7 @@ struct EngineState {
   std::string no_tokenizer;
   std::vector<int32_t> end_tokens;  // ids that end a text
   ExecutorConfig sizes;             // of a session, without its blocks: those depend on the device
+  mutable Constraints constraints;
 
   // Throws EngineError.
   static std::shared_ptr<EngineState> load(const EngineOptions &options);

@@ -72,12 +72,16 @@ struct GenerateOptions {
   SamplingOptions sampling = {};
   std::vector<std::string> stop = {};  // the text ends before the first of these
   bool ignore_eos = false;             // tokens that end a text are never chosen
-  std::stop_token cancel = {};         // ends the generation at the next token, or between two pieces of a long prompt
+  // The text follows a grammar in llama.cpp's notation (GBNF), or is JSON that satisfies a schema; docs/grammars.md
+  // says what is known. Not both. Whenever the text ends by itself (kEndOfText) it is complete.
+  std::string grammar = {};
+  std::string json_schema = {};
+  std::stop_token cancel = {};  // ends the generation at the next token, or between two pieces of a long prompt
 };
 
 enum class FinishReason {
   kLength,       // max_tokens reached
-  kEndOfText,    // the model ended its text
+  kEndOfText,    // the model ended its text, or the grammar allows nothing more
   kStopString,   // one of GenerateOptions::stop
   kContextFull,  // the session holds no more tokens
   kCancelled,    // by the callback or the stop token
@@ -87,12 +91,15 @@ enum class FinishReason {
 BONSAI_API std::string_view finish_reason_name(FinishReason reason);
 
 struct GenerationStats {
-  uint64_t seed = 0;             // that was used
-  uint32_t prompt_tokens = 0;    // that were computed before the first new one
-  double prompt_seconds = 0;     // time for these
-  uint32_t decode_steps = 0;     // one-token passes: one less than new tokens, as the last is not fed back
-  double decode_seconds = 0;     // time for these and for sampling
-  std::string failed_over = {};  // why the backend was left for the CPU meanwhile; empty: it was not
+  uint64_t seed = 0;                // that was used
+  uint32_t prompt_tokens = 0;       // that were computed before the first new one
+  double prompt_seconds = 0;        // time for these
+  uint32_t decode_steps = 0;        // one-token passes: one less than new tokens, as the last is not fed back
+  double decode_seconds = 0;        // time for these and for sampling
+  uint32_t constrained_tokens = 0;  // choices made under a grammar or schema
+  double constraint_seconds = 0;    // what that cost in all
+  double compile_seconds = 0;       // what it took before to read the grammar; next to nothing if it was used before
+  std::string failed_over = {};     // why the backend was left for the CPU meanwhile; empty: it was not
 };
 
 struct Generation {

@@ -1,0 +1,58 @@
+// Generations whose text has to follow a grammar or a JSON schema.
+#pragma once
+
+#include <bonsai/engine.h>
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/grammar/matcher.h"
+#include "core/text/tokenizer.h"
+
+namespace bonsai::host {
+
+// The grammars of an engine, compiled: those that were used last are kept, with their masks. Every method may be called
+// from any thread at once.
+class Constraints {
+ public:
+  // What GenerateOptions::grammar or json_schema says about a model's tokens (`size`: how many logits it has); null
+  // where neither is given. Throws EngineError: both are given, or the one that is is refused.
+  std::shared_ptr<grammar::TokenMasks> compile(const GenerateOptions &options, const text::Tokenizer &tokenizer,
+                                               uint32_t size);
+
+ private:
+  struct Entry {
+    bool is_schema;
+    std::string text;
+    std::shared_ptr<grammar::TokenMasks> masks;
+  };
+  static constexpr size_t kMostKept = 16;
+
+  std::mutex mutex_;
+  std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // made for the first grammar
+  std::list<Entry> entries_;                               // the one used last in front
+};
+
+// One generation's way through its grammar.
+class Constraint {
+ public:
+  explicit Constraint(std::shared_ptr<grammar::TokenMasks> masks);
+
+  // Makes every token's logit -infinity that may not come next. Throws EngineError if that is all of them.
+  void restrict(std::span<float> logits);
+  // Precondition: the token was not forbidden.
+  void accept(int32_t token);
+  // Nothing but the end may follow.
+  bool is_complete() const { return matcher_.is_complete(); }
+
+ private:
+  grammar::Matcher matcher_;
+  std::vector<uint32_t> mask_;
+};
+
+}  // namespace bonsai::host

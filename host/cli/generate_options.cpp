@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/utf8.h"
+#include "host/cli/grammar_options.h"
 
 namespace bonsai::cli {
 namespace {
@@ -64,6 +65,7 @@ void add_generate_options(Options &options) {
   options.values("logit-bias", "ID=X", "added to a token's logit; -inf forbids it; may be repeated");
   options.values("stop", "TEXT", "the text ends before this; may be repeated");
   options.flag("ignore-eos", "go on where the model would end its text");
+  add_grammar_options(options);
 }
 
 GenerateOptions generate_options(const Arguments &arguments) {
@@ -74,6 +76,7 @@ GenerateOptions generate_options(const Arguments &arguments) {
   for (const std::string &stop : options.stop)
     if (stop.empty()) throw UsageError("--stop: expected a text, found an empty one");
   options.ignore_eos = arguments.flag("ignore-eos");
+  read_grammar_options(arguments, options);
   return options;
 }
 

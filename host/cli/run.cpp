@@ -7,6 +7,7 @@
 
 #include "host/cli/command.h"
 #include "host/cli/generate_options.h"
+#include "host/cli/grammar_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
 #include "host/cli/text_input.h"
@@ -53,6 +54,7 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
           {"prompt_tokens", stats.prompt_tokens},
           {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
           {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)},
+          {"constraint_seconds", stats.constraint_seconds},
           {"backend", backend.name},
           {"kernel", backend.kernel},
           {"threads", backend.threads},
@@ -72,6 +74,7 @@ void print_summary(const Generation &generation, const Engine &engine) {
              per_second(stats.prompt_tokens, stats.prompt_seconds));
   fmt::print(stderr, "decode   {} tokens, {:.1f} tokens/s, ended by {}\n", generation.tokens.size(),
              per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(generation.finish));
+  fmt::print(stderr, "{}", grammar_summary(stats));
   fmt::print(stderr, "backend  {} {}{}{}, {}\n", backend.name, backend.version,
              backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
              backend.threads == 0 ? "" : fmt::format(", {} threads", backend.threads), backend.device);

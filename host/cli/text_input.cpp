@@ -24,14 +24,14 @@ std::string read_all(std::FILE *file, const std::string &name) {
   return text;
 }
 
+}  // namespace
+
 std::string read_file(const std::string &path) {
   if (path == "-") return read_all(stdin, "stdin");
   const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) cannot_read(path);
   return read_all(file.get(), path);
 }
-
-}  // namespace
 
 void add_text_options(Options &options) {
   options.value("prompt,p", "TEXT", "the text; -: from stdin");

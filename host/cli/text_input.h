@@ -15,6 +15,9 @@ void add_text_options(Options &options);
 // both were, Failure if the file cannot be read.
 std::optional<std::string> read_text(const Arguments &arguments);
 
+// A file's bytes; "-" is standard input. Throws Failure if it cannot be read.
+std::string read_file(const std::string &path);
+
 // Whether the text comes from a file or a pipe, whose last line ends with a newline that nobody typed on purpose.
 bool text_is_from_file(const Arguments &arguments);
 

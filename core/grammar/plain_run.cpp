@@ -52,16 +52,33 @@ uint32_t behind_plain_text(const Automaton &automaton, uint32_t state) {
   return target;
 }
 
+// Whether plain text can be read from a state in no other way than by its own bytes.
+bool has_no_other_way(const Automaton &automaton, uint32_t state) {
+  if (automaton.is_end(state)) return false;
+  for (const Automaton::Call &call : automaton.calls(state))
+    for (uint32_t byte = 0; byte < 256; ++byte)
+      if (is_plain_text(byte) && automaton.may_begin(call, static_cast<uint8_t>(byte))) return false;
+  return true;
+}
+
+bool reads_no_plain_text(const Automaton &automaton, uint32_t state) {
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    if (is_plain_text(byte) && automaton.next(state, static_cast<uint8_t>(byte)) != Automaton::kDead) return false;
+  return true;
+}
+
 }  // namespace
 
-uint32_t plain_run(const Automaton &automaton, uint32_t state, uint32_t most) {
+PlainRun plain_run(const Automaton &automaton, uint32_t state, uint32_t most) {
+  bool one_way = true;
   for (uint32_t n = 0; n < most; ++n) {
+    one_way = one_way && has_no_other_way(automaton, state);
     const uint32_t next = behind_plain_text(automaton, state);
-    if (next == Automaton::kDead) return n;
-    if (next == state) return most;
+    if (next == Automaton::kDead) return {n, one_way && reads_no_plain_text(automaton, state)};
+    if (next == state) return {most, false};
     state = next;
   }
-  return most;
+  return {most, false};
 }
 
 }  // namespace bonsai::grammar

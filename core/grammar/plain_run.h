@@ -7,9 +7,13 @@
 
 namespace bonsai::grammar {
 
-// The most n, up to `most`, for which every text of n characters of plain text (vocabulary.h) is read from `state` on
-// within its rule, and so is every shorter one. Strings, above all: their states allow nearly all tokens, which need
-// not be looked at one by one then.
-uint32_t plain_run(const Automaton &automaton, uint32_t state, uint32_t most);
+struct PlainRun {
+  uint32_t length;      // every text of up to so many characters of plain text (vocabulary.h) is read within the rule
+  bool rejects_longer;  // and none of more
+};
+
+// Of what is read from `state` on; the length is `most` at most. Strings, above all: their states allow nearly all
+// tokens, or all up to a length, which need not be looked at one by one then.
+PlainRun plain_run(const Automaton &automaton, uint32_t state, uint32_t most);
 
 }  // namespace bonsai::grammar

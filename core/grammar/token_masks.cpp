@@ -20,11 +20,11 @@ class MaskMaker {
 
   StateMask make() {
     mask_.assign(vocabulary_.n_words(), 0);
-    const uint32_t run = plain_run(automaton_, state_, vocabulary_.longest_plain_text());
+    const PlainRun run = plain_run(automaton_, state_, vocabulary_.longest_plain_text());
     for (const Vocabulary::Group &group : vocabulary_.groups()) {
-      if (group.longest > 0 && group.longest <= run)
+      if (group.longest > 0 && group.longest <= run.length)
         take_all(group);
-      else
+      else if (group.longest == 0 || group.shortest <= run.length || !run.rejects_longer)
         walk(group.trie);
     }
     add_rests();

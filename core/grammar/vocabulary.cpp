@@ -11,7 +11,8 @@ namespace {
 
 // Limits of the groups of plain text. What a string's length still leaves room for is taken group by group, and only
 // the group that it cuts through is looked at token by token.
-constexpr uint32_t kLongest[] = {2, 4, 6, 8, 12, 16, 32, 128, Vocabulary::kMostTokenBytes};
+constexpr uint32_t kLongest[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,   10,
+                                 11, 12, 13, 14, 15, 16, 24, 32, 128, Vocabulary::kMostTokenBytes};
 
 // Its length in characters if a token is plain text.
 std::optional<uint32_t> plain_length(std::string_view bytes) {
@@ -102,6 +103,7 @@ void Vocabulary::make_groups() {
   for (size_t group = 0; group <= kOther; ++group) {
     std::stable_sort(ids[group].begin(), ids[group].end(), [&](int32_t a, int32_t b) { return bytes(a) < bytes(b); });
     Group &made = groups_.emplace_back();
+    made.shortest = group == kOther ? 0 : group == 0 ? 1 : kLongest[group - 1] + 1;
     made.longest = group == kOther ? 0 : kLongest[group];
     if (group < kOther && !ids[group].empty()) longest_plain_text_ = kLongest[group];
     made.trie = TrieBuilder::build(tokens_, ids[group]);

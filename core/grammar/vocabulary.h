@@ -43,7 +43,7 @@ class Vocabulary {
   // Plain text is what may stand in a JSON string as it is: whole characters but for controls, quotation marks and
   // backslashes. Groups of such tokens by length, the last group being all other tokens.
   struct Group {
-    uint32_t longest;  // characters in each, at most; 0: not plain text
+    uint32_t shortest, longest;  // characters in each; 0: not plain text
     TokenTrie trie;
     std::vector<uint32_t> mask;  // of the group's tokens
   };

@@ -12,7 +12,7 @@ cd "$(dirname "$0")"
 # What the product needs, and what its tests need beside.
 packages=(g++ cmake ninja-build pkg-config
   libboost-dev libboost-filesystem-dev libboost-program-options-dev libspdlog-dev libfmt-dev libtbb-dev
-  libpcre2-dev libutf8proc-dev nlohmann-json3-dev libexpected-dev)
+  libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libexpected-dev)
 test_packages=(libgtest-dev libbenchmark-dev libsimde-dev binutils)
 all_test_packages=(g++-aarch64-linux-gnu qemu-user-static)  # test --all: the kernels on AArch64
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "host/cli/chat_session.h"
 #include "host/cli/command.h"
 #include "host/cli/generate_options.h"
 #include "host/cli/grammar_options.h"
@@ -21,9 +22,12 @@ constexpr const char *kSeedlingPrompt = "Once upon a time";
 Options run_options() {
   Options options("run", "[-m FILE] [-p TEXT | -f FILE] [OPTIONS]",
                   "Continues a text. The text and what follows go to stdout as they come, a summary to stderr.\n"
+                  "With --chat the text is a message, and only the answer goes to stdout.\n"
                   "The choice of a token: logit bias, penalties, top-k, top-p, min-p, temperature, in this order.");
   add_engine_options(options);
   add_text_options(options);
+  options.flag("chat", "put the text into the model's chat template, as the first message of a conversation");
+  add_chat_options(options);
   add_generate_options(options);
   return options;
 }
@@ -84,36 +88,52 @@ void print_summary(const Generation &generation, const Engine &engine) {
   fmt::print(stderr, "seed     {}\n", stats.seed);
 }
 
-}  // namespace
-
-int run_command(const std::vector<std::string> &command_line, Terminal &terminal) {
-  const auto arguments = Arguments::parse(run_options(), command_line, terminal);
-  if (!arguments) return kSuccess;
-  GenerateOptions options = generate_options(*arguments);
-  InterruptGuard interrupt;
-  const std::string prompt = prompt_text(*arguments);
-  const Engine engine = load_engine(engine_options(*arguments, terminal));
+// The prompt comes out with the first new text: not at all if an error comes first.
+Generation continue_text(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
+                         const std::string &prompt, Terminal &terminal) {
   Session session = engine.new_session();
   session.append(prompt);
-
-  // The prompt comes out with the first new text: not at all if an error comes first.
-  const bool json = arguments->flag("json");
+  const bool json = arguments.flag("json");
   bool shown = json;
   const auto show = [&](std::string_view text) {
     if (!std::exchange(shown, true)) terminal.out.write(prompt);
     if (!json) terminal.out.write(text);
     return true;
   };
+  Generation generation = session.generate(options, show);
+  show(generation.text.ends_with('\n') ? "" : "\n");
+  return generation;
+}
+
+// Without --chat none of its options has a meaning.
+void check_chat_options(const Arguments &arguments) {
+  if (arguments.flag("chat")) return;
+  for (const char *option : {"system", "tools"})
+    if (arguments.text(option)) throw UsageError(fmt::format("--{} is for --chat", option));
+  for (const char *option : {"think", "no-think", "hide-thinking"})
+    if (arguments.flag(option)) throw UsageError(fmt::format("--{} is for --chat", option));
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string> &command_line, Terminal &terminal) {
+  const auto arguments = Arguments::parse(run_options(), command_line, terminal);
+  if (!arguments) return kSuccess;
+  check_chat_options(*arguments);
+  GenerateOptions options = generate_options(*arguments);
+  InterruptGuard interrupt;
+  const std::string prompt = prompt_text(*arguments);
+  const Engine engine = load_engine(engine_options(*arguments, terminal));
   options.cancel = interrupt.graceful();
-  const Generation generation = session.generate(options, show);
-  if (json) {
+  const auto answer = arguments->flag("chat") ? chat_once : continue_text;
+  const Generation generation = answer(engine, *arguments, options, prompt, terminal);
+  if (arguments->flag("json")) {
     terminal.out.write_json(to_json(prompt, generation, engine));
   } else {
-    show(generation.text.ends_with('\n') ? "" : "\n");
     print_summary(generation, engine);
   }
   if (generation.finish == FinishReason::kContextFull)
-    terminal.log.warn("the context of {} tokens is full: -c gives more, up to the model's {}", session.length(),
+    terminal.log.warn("the context of {} tokens is full: -c gives more, up to the model's {}", engine.model().context,
                       engine.model().trained_context);
   return interrupt.exit_code();
 }

@@ -1,0 +1,32 @@
+// `bonsai chat`: a conversation with a model.
+#include <limits>
+
+#include "host/cli/chat_session.h"
+#include "host/cli/command.h"
+#include "host/cli/generate_options.h"
+#include "host/cli/interrupt.h"
+#include "host/cli/model_options.h"
+
+namespace bonsai::cli {
+
+int chat_command(const std::vector<std::string> &command_line, Terminal &terminal) {
+  Options options(
+      "chat", "[-m FILE] [OPTIONS]",
+      "A conversation with a model, in the words of its chat template. Answers go to stdout as they come,\n"
+      "everything else to stderr; messages come from the terminal, or line by line from a pipe. /help shows\n"
+      "the commands, such as /save and /reset. Ctrl-C stops an answer, Ctrl-D leaves. Without -n an answer\n"
+      "goes on to its end. JSON: one line for each answer.");
+  add_engine_options(options);
+  add_chat_options(options);
+  add_generate_options(options);
+  const auto arguments = Arguments::parse(options, command_line, terminal);
+  if (!arguments) return kSuccess;
+  GenerateOptions generate = generate_options(*arguments);
+  if (!arguments->text("predict")) generate.max_tokens = std::numeric_limits<uint32_t>::max();
+  chat_options(*arguments);  // mistakes in them are found before the model is loaded
+  InterruptGuard interrupt;
+  const Engine engine = load_engine(engine_options(*arguments, terminal));
+  return ChatSession(engine, *arguments, std::move(generate), terminal, interrupt).run();
+}
+
+}  // namespace bonsai::cli

@@ -1,0 +1,50 @@
+#include "host/cli/chat_options.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "host/cli/text_input.h"
+
+namespace bonsai::cli {
+
+void add_chat_options(Options &options) {
+  options.value("system", "TEXT", "what the model is told before the conversation");
+  options.value("tools", "FILE", "functions that the model may call: a JSON array, as the chat template expects it");
+  options.flag("think", "ask the model to reason before it answers (the template's enable_thinking)");
+  options.flag("no-think", "ask it not to");
+  options.flag("hide-thinking", "do not show reasoning; it is shown dim, and on a terminal only");
+}
+
+ChatOptions chat_options(const Arguments &arguments) {
+  ChatOptions options;
+  options.system = arguments.text("system").value_or("");
+  if (const auto file = arguments.text("tools")) options.tools = read_file(*file);
+  if (arguments.flag("think") && arguments.flag("no-think"))
+    throw UsageError("--think and --no-think exclude each other: choose one");
+  if (arguments.flag("think")) options.enable_thinking = true;
+  if (arguments.flag("no-think")) options.enable_thinking = false;
+  return options;
+}
+
+AnswerPrinter::AnswerPrinter(const Arguments &arguments, Output &out)
+    : out_(out),
+      is_quiet_(arguments.flag("json")),
+      shows_reasoning_(!arguments.flag("hide-thinking") && ::isatty(STDOUT_FILENO)) {}
+
+void AnswerPrinter::print(ChatPiece kind, std::string_view text) {
+  const bool dim = kind == ChatPiece::kReasoning;
+  if (is_quiet_ || (dim && !shows_reasoning_)) return;
+  if (dim && !is_dim_) out_.write("\x1b[2m");
+  if (!dim && is_dim_) out_.write("\x1b[0m\n\n");
+  is_dim_ = dim;
+  out_.write(text);
+  at_line_start_ = text.ends_with('\n');
+}
+
+void AnswerPrinter::finish() {
+  if (std::exchange(is_dim_, false)) out_.write("\x1b[0m");
+  if (!std::exchange(at_line_start_, true)) out_.write("\n");
+}
+
+}  // namespace bonsai::cli

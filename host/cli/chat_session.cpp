@@ -1,0 +1,233 @@
+#include "host/cli/chat_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "host/cli/text_input.h"
+
+namespace bonsai::cli {
+namespace {
+
+constexpr int kTerminated = 128 + 15;  // SIGTERM ends the program even while it answers
+
+double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
+
+nlohmann::ordered_json to_json(const ChatReply &reply) {
+  const GenerationStats &stats = reply.generation.stats;
+  return {{"text", reply.message.content},
+          {"reasoning", reply.message.reasoning},
+          {"tokens", reply.generation.tokens},
+          {"finish_reason", finish_reason_name(reply.generation.finish)},
+          {"seed", stats.seed},
+          {"reused_tokens", reply.reused_tokens},
+          {"prompt_tokens", stats.prompt_tokens},
+          {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
+          {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)}};
+}
+
+}  // namespace
+
+ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
+                         InterruptGuard &interrupt)
+    : engine_(engine),
+      options_(std::move(options)),
+      terminal_(terminal),
+      interrupt_(interrupt),
+      printer_(arguments, terminal.out),
+      reader_(LineReader::open()),
+      chat_(engine, chat_options(arguments)),
+      json_(arguments.flag("json")) {}
+
+int ChatSession::run() {
+  interrupt_.abrupt(reader_->is_terminal());
+  while (!done_) {
+    const auto message = read_message(*reader_, "> ");
+    if (!message) break;
+    handle(*message);
+  }
+  return exit_code_;
+}
+
+void ChatSession::handle(const std::string &message) {
+  if (message.find_first_not_of(" \t\r\n") == std::string::npos) return;
+  if (message.starts_with('/')) return run_command(message);
+  show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
+    return chat_.send(message, options, callback);
+  });
+}
+
+const ChatSession::Command *ChatSession::find_command(std::string_view name) {
+  static constexpr Command kCommands[] = {
+      {"/help", "", "this list", &ChatSession::help_command},
+      {"/system", "TEXT", "what the model is told first; without TEXT: show it", &ChatSession::system_command},
+      {"/think", "on|off|auto", "ask the model to reason before it answers", &ChatSession::think_command},
+      {"/regen", "", "answer the last message once more", &ChatSession::regenerate_command},
+      {"/reset", "", "forget the conversation; the system prompt stays", &ChatSession::reset_command},
+      {"/save", "FILE", "write the conversation, as JSON", &ChatSession::save_command},
+      {"/load", "FILE", "go on with a conversation that was saved", &ChatSession::load_command},
+      {"/exit", "", "leave, as Ctrl-D does", &ChatSession::exit_command},
+  };
+  if (name.empty()) {
+    for (const Command &command : kCommands)
+      fmt::print(stderr, "  {:<19} {}\n", fmt::format("{} {}", command.name, command.argument), command.help);
+    return nullptr;
+  }
+  const auto *found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [name](const Command &command) { return command.name == name; });
+  return found == std::end(kCommands) ? nullptr : found;
+}
+
+void ChatSession::run_command(const std::string &line) {
+  const size_t space = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, space);
+  const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
+  const std::string argument = line.substr(begin, line.find_last_not_of(' ') + 1 - std::min(begin, line.size()));
+  const Command *command = find_command(name);
+  if (command == nullptr) {
+    fmt::print(stderr, "unknown command {}: /help shows them all\n", bonsai::quoted(name));
+    return;
+  }
+  if (command->argument.empty() && !argument.empty()) {
+    fmt::print(stderr, "{} takes no argument\n", name);
+    return;
+  }
+  try {
+    (this->*command->function)(argument);
+  } catch (const EngineError &error) {
+    complain(name, error);
+  } catch (const Failure &error) {
+    complain(name, error);
+  }
+}
+
+void ChatSession::complain(std::string_view what, const std::exception &error) const {
+  fmt::print(stderr, "{}{}{}\n", what, what.empty() ? "" : ": ", error.what());
+}
+
+template <class Answer>
+void ChatSession::show_answer(Answer answer) {
+  GenerateOptions options = options_;
+  options.cancel = interrupt_.graceful(false);
+  const auto show = [this](ChatPiece kind, std::string_view text) {
+    printer_.print(kind, text);
+    return true;
+  };
+  try {
+    const ChatReply reply = answer(options, show);
+    printer_.finish();
+    if (json_) terminal_.out.write_json(to_json(reply));
+    if (!json_) print_summary(reply);
+    explain_end(reply.generation);
+  } catch (const EngineError &error) {
+    printer_.finish();
+    complain("", error);
+    if (error.kind() == ErrorKind::kContextFull)
+      fmt::print(stderr, "(/reset starts anew; the option -c N gives more context, up to the model's {})\n",
+                 engine_.model().trained_context);
+    if (error.kind() == ErrorKind::kBackend) throw;
+  }
+  interrupt_.abrupt(reader_->is_terminal());
+  if (interrupt_.exit_code() == kTerminated) {
+    exit_code_ = kTerminated;
+    done_ = true;
+  }
+}
+
+void ChatSession::print_summary(const ChatReply &reply) const {
+  const GenerationStats &stats = reply.generation.stats;
+  const uint32_t prompt = stats.prompt_tokens + reply.reused_tokens;
+  fmt::print(
+      stderr,
+      "[prompt {} tokens, {} reused, {:.1f} tokens/s; decode {} tokens, {:.1f} tokens/s, ended by {}; seed {}]\n",
+      prompt, reply.reused_tokens, per_second(stats.prompt_tokens, stats.prompt_seconds),
+      reply.generation.tokens.size(), per_second(stats.decode_steps, stats.decode_seconds),
+      finish_reason_name(reply.generation.finish), stats.seed);
+  if (!stats.failed_over.empty()) fmt::print(stderr, "[the CPU took over: {}]\n", stats.failed_over);
+}
+
+void ChatSession::explain_end(const Generation &generation) const {
+  if (generation.finish == FinishReason::kContextFull)
+    fmt::print(stderr,
+               "the context of {} tokens is full, so the answer ends here: /reset starts anew; the option -c N gives "
+               "more, up to the model's {}\n",
+               engine_.model().context, engine_.model().trained_context);
+}
+
+void ChatSession::exit_command(const std::string &) { done_ = true; }
+
+void ChatSession::help_command(const std::string &) {
+  find_command("");
+  fmt::print(stderr,
+             "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines.\n"
+             "Ctrl-C stops an answer.\n");
+}
+
+void ChatSession::system_command(const std::string &text) {
+  if (text.empty()) {
+    const std::string &system = chat_.options().system;
+    fmt::print(stderr, "{}\n", system.empty() ? "no system prompt" : system);
+    return;
+  }
+  chat_.set_system(text);
+  fmt::print(stderr, "the system prompt is set\n");
+}
+
+void ChatSession::think_command(const std::string &choice) {
+  if (choice != "on" && choice != "off" && choice != "auto")
+    throw Failure(fmt::format("expected on, off or auto, found {}", bonsai::quoted(choice)));
+  chat_.set_enable_thinking(choice == "auto" ? std::nullopt : std::optional(choice == "on"));
+  fmt::print(stderr, "thinking is {}\n", choice == "auto" ? "as the model likes it" : choice);
+}
+
+void ChatSession::regenerate_command(const std::string &) {
+  show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
+    return chat_.regenerate(options, callback);
+  });
+}
+
+void ChatSession::reset_command(const std::string &) {
+  chat_.reset();
+  fmt::print(stderr, "the conversation is forgotten\n");
+}
+
+void ChatSession::save_command(const std::string &file) {
+  if (file.empty()) throw Failure("expected the name of a file");
+  std::ofstream out(file, std::ios::binary);
+  out << chat_.save();
+  if (!out.flush()) throw Failure(fmt::format("{}: cannot write: {}", file, std::generic_category().message(errno)));
+  fmt::print(stderr, "{} messages are in {}\n", chat_.messages().size(), file);
+}
+
+void ChatSession::load_command(const std::string &file) {
+  if (file.empty()) throw Failure("expected the name of a file");
+  try {
+    chat_.load(read_file(file));
+  } catch (const EngineError &error) {
+    throw Failure(fmt::format("{}: {}", file, error.what()));
+  }
+  fmt::print(stderr, "{} messages are loaded\n", chat_.messages().size());
+}
+
+Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
+                     const std::string &message, Terminal &terminal) {
+  AnswerPrinter printer(arguments, terminal.out);
+  Chat chat(engine, chat_options(arguments));
+  const auto show = [&printer](ChatPiece kind, std::string_view text) {
+    printer.print(kind, text);
+    return true;
+  };
+  ChatReply reply = chat.send(message, options, show);
+  printer.finish();
+  return std::move(reply.generation);
+}
+
+}  // namespace bonsai::cli

@@ -1,0 +1,65 @@
+// A conversation at a terminal or over a pipe: what a person types is sent, or is a command.
+#pragma once
+
+#include <bonsai/chat.h>
+
+#include <string>
+#include <string_view>
+
+#include "host/cli/chat_options.h"
+#include "host/cli/interrupt.h"
+#include "host/cli/line_reader.h"
+
+namespace bonsai::cli {
+
+class ChatSession {
+ public:
+  ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
+              InterruptGuard &interrupt);
+
+  // Until /exit or the end of the input. Returns the exit code.
+  int run();
+
+ private:
+  struct Command {
+    std::string_view name, argument, help;
+    void (ChatSession::*function)(const std::string &argument);
+  };
+  static const Command *find_command(std::string_view name);
+
+  void handle(const std::string &message);
+  void run_command(const std::string &line);
+  // `answer` is Chat::send() or regenerate().
+  template <class Answer>
+  void show_answer(Answer answer);
+  void print_summary(const ChatReply &reply) const;
+  void explain_end(const Generation &generation) const;
+  void complain(std::string_view what, const std::exception &error) const;
+
+  void exit_command(const std::string &);
+  void help_command(const std::string &);
+  void load_command(const std::string &file);
+  void regenerate_command(const std::string &);
+  void reset_command(const std::string &);
+  void save_command(const std::string &file);
+  void system_command(const std::string &text);
+  void think_command(const std::string &choice);
+
+  const Engine &engine_;
+  const GenerateOptions options_;
+  Terminal &terminal_;
+  InterruptGuard &interrupt_;
+  AnswerPrinter printer_;
+  std::unique_ptr<LineReader> reader_;
+  Chat chat_;
+  const bool json_;
+  bool done_ = false;
+  int exit_code_ = kSuccess;
+};
+
+// One message of `run --chat`, and its answer, which is shown. Returns it with its text as the model wrote it, tags of
+// reasoning included.
+Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
+                     const std::string &message, Terminal &terminal);
+
+}  // namespace bonsai::cli

@@ -1,0 +1,142 @@
+#include "host/cli/line_reader.h"
+
+#include <histedit.h>
+#include <unistd.h>
+
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace bonsai::cli {
+namespace {
+
+constexpr int kHistoryLines = 1000;
+
+std::optional<std::string> without_line_end(std::string line) {
+  if (line.ends_with('\n')) line.pop_back();
+  if (line.ends_with('\r')) line.pop_back();
+  return line;
+}
+
+class PlainReader final : public LineReader {
+ public:
+  ~PlainReader() override { std::free(line_); }
+
+  std::optional<std::string> read(const std::string &) override {
+    const ssize_t n = ::getline(&line_, &capacity_, stdin);
+    if (n < 0) return std::nullopt;
+    return without_line_end(std::string(line_, static_cast<size_t>(n)));
+  }
+
+  void remember(const std::string &) override {}
+  bool is_terminal() const override { return false; }
+
+ private:
+  char *line_ = nullptr;
+  size_t capacity_ = 0;
+};
+
+class EditingReader final : public LineReader {
+ public:
+  EditingReader() : history_(::history_init()), edit_(::el_init("bonsai", stdin, stderr, stderr)) {
+    // Characters of several bytes are one to the editor.
+    const char *locale = std::setlocale(LC_CTYPE, "");
+    if (locale == nullptr || std::strcmp(locale, "C") == 0) std::setlocale(LC_CTYPE, "C.UTF-8");
+    HistEvent event;
+    ::history(history_, &event, H_SETSIZE, kHistoryLines);
+    ::history(history_, &event, H_SETUNIQUE, 1);
+    ::el_set(edit_, EL_CLIENTDATA, this);
+    ::el_set(edit_, EL_PROMPT, &EditingReader::show_prompt);
+    ::el_set(edit_, EL_EDITOR, "emacs");
+    ::el_set(edit_, EL_HIST, ::history, history_);
+    // While a line is typed, Ctrl-C is a key like others.
+    ::el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
+    ::el_set(edit_, EL_ADDFN, "bonsai-interrupt", "clear the line, or leave", &EditingReader::interrupt);
+    ::el_set(edit_, EL_BIND, "^C", "bonsai-interrupt", nullptr);
+  }
+  ~EditingReader() override {
+    ::el_end(edit_);
+    ::history_end(history_);
+  }
+  EditingReader(const EditingReader &) = delete;
+  EditingReader &operator=(const EditingReader &) = delete;
+
+  std::optional<std::string> read(const std::string &prompt) override {
+    prompt_ = prompt;
+    int n = 0;
+    const char *line = ::el_gets(edit_, &n);
+    if (line == nullptr || n <= 0) {
+      std::fputc('\n', stderr);
+      return std::nullopt;
+    }
+    return without_line_end(std::string(line, static_cast<size_t>(n)));
+  }
+
+  void remember(const std::string &line) override {
+    HistEvent event;
+    ::history(history_, &event, H_ENTER, line.c_str());
+  }
+
+  bool is_terminal() const override { return true; }
+
+ private:
+  static EditingReader &of(EditLine *edit) {
+    void *self = nullptr;
+    ::el_get(edit, EL_CLIENTDATA, &self);
+    return *static_cast<EditingReader *>(self);
+  }
+
+  static char *show_prompt(EditLine *edit) { return of(edit).prompt_.data(); }
+
+  static unsigned char interrupt(EditLine *edit, int) {
+    const LineInfo *line = ::el_line(edit);
+    if (line->lastchar == line->buffer) return CC_EOF;
+    ::el_cursor(edit, static_cast<int>(line->lastchar - line->cursor));
+    ::el_deletestr(edit, static_cast<int>(line->lastchar - line->buffer));
+    return CC_REFRESH;
+  }
+
+  ::History *history_;
+  EditLine *edit_;
+  std::string prompt_;
+};
+
+}  // namespace
+
+std::unique_ptr<LineReader> LineReader::open() {
+  if (::isatty(STDIN_FILENO) && ::isatty(STDERR_FILENO)) return std::make_unique<EditingReader>();
+  return std::make_unique<PlainReader>();
+}
+
+std::optional<std::string> read_message(LineReader &reader, const std::string &prompt) {
+  constexpr std::string_view kQuotes = "\"\"\"";
+  const std::string more = "... ";
+  auto line = reader.read(prompt);
+  if (!line) return std::nullopt;
+  reader.remember(*line);
+  std::string message = *std::move(line);
+  if (!message.starts_with(kQuotes)) {
+    while (message.ends_with('\\')) {
+      message.back() = '\n';
+      auto next = reader.read(more);
+      if (!next) break;
+      message += *next;
+    }
+    return message;
+  }
+  message.erase(0, kQuotes.size());
+  bool at_first = message.empty();  // nothing stands behind the opening quotes: the text begins in the next line
+  while (!message.ends_with(kQuotes)) {
+    auto next = reader.read(more);
+    if (!next) return message;
+    if (!std::exchange(at_first, false)) message += '\n';
+    message += *next;
+  }
+  message.resize(message.size() - kQuotes.size());
+  if (message.ends_with('\n')) message.pop_back();
+  return message;
+}
+
+}  // namespace bonsai::cli

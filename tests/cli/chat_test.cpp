@@ -1,0 +1,271 @@
+// `bonsai chat` over a pipe and at a terminal, and `bonsai run --chat`, on the seedling.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/program.h"
+#include "tests/cli/pty.h"
+#include "tests/model/tiny_model.h"
+
+namespace bonsai::cli {
+namespace {
+
+using nlohmann::json;
+
+Outcome chat(const std::string &input, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"chat", "-m", seedling(), "--temp", "0"};
+  if (std::find(more.begin(), more.end(), "-n") == more.end()) more.insert(more.end(), {"-n", "12"});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_program(arguments, input);
+}
+
+std::vector<json> json_lines(const std::string &text) {
+  std::vector<json> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TEST(Chat, AnswersGoToStdoutAndASummaryForEachToStderr) {
+  const Outcome outcome = chat("Tell me of the King\nAnd of the Queen\n");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2) << outcome.out;
+  EXPECT_GT(outcome.out.size(), 40u);
+  std::istringstream lines(outcome.err);
+  std::string first, second, rest;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  for (const std::string &line : {first, second}) {
+    EXPECT_EQ(line.rfind("[prompt ", 0), 0u) << line;
+    EXPECT_NE(line.find("; decode 12 tokens, "), std::string::npos) << line;
+    EXPECT_NE(line.find(", ended by length; seed "), std::string::npos) << line;
+  }
+  EXPECT_NE(first.find(", 0 reused, "), std::string::npos) << first;
+  EXPECT_EQ(second.find(", 0 reused, "), std::string::npos) << second;
+  EXPECT_FALSE(std::getline(lines, rest)) << rest;
+}
+
+TEST(Chat, JsonIsOneLineForEachAnswer) {
+  const Outcome outcome = chat("one\ntwo\n", {"--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<json> lines = json_lines(outcome.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["tokens"].size(), 12u);
+  EXPECT_EQ(lines[0]["reused_tokens"], 0);
+  EXPECT_GT(lines[1]["reused_tokens"], lines[0]["prompt_tokens"]);
+  EXPECT_EQ(lines[1]["finish_reason"], "length");
+  EXPECT_EQ(lines[1]["reasoning"], "");
+  EXPECT_EQ(outcome.err, "");
+}
+
+// The file that /save writes tells what was understood as a message.
+json conversation_after(const std::string &input) {
+  const std::string file = write_file("saved.json", "");
+  const Outcome outcome = chat(input + "/save " + file + "\n");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return json::parse(read_file(file));
+}
+
+TEST(Chat, MessagesMayHaveSeveralLines) {
+  const json saved =
+      conversation_after("a\\\nb\\\nc\n\"\"\"\nx\n\n/y\n\"\"\"\n\"\"\"one\"\"\"\n\"\"\"p\nq\"\"\"\n\n   \n");
+  ASSERT_EQ(saved["messages"].size(), 8u) << saved;
+  EXPECT_EQ(saved["messages"][0]["content"], "a\nb\nc");
+  EXPECT_EQ(saved["messages"][2]["content"], "x\n\n/y");
+  EXPECT_EQ(saved["messages"][4]["content"], "one");
+  EXPECT_EQ(saved["messages"][6]["content"], "p\nq");
+}
+
+TEST(Chat, RegenResetAndSystemChangeTheConversation) {
+  const json again = conversation_after("hi\n/regen\n/system be kind\n/think off\n");
+  EXPECT_EQ(again["messages"].size(), 2u);
+  EXPECT_EQ(again["system"], "be kind");
+  EXPECT_EQ(again["enable_thinking"], false);
+  const json empty = conversation_after("/system be kind\nhi\n/reset\n");
+  EXPECT_EQ(empty["messages"].size(), 0u);
+  EXPECT_EQ(empty["system"], "be kind");
+}
+
+TEST(Chat, WhatWasSavedGoesOnAsItWould) {
+  const std::string file = write_file("saved.json", "");
+  const auto answers = json_lines(chat("one\n/save " + file + "\ntwo\n", {"--json"}).out);
+  const auto later = json_lines(chat("/load " + file + "\ntwo\n/exit\nthree\n", {"--json"}).out);
+  ASSERT_EQ(answers.size(), 2u);
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0]["tokens"], answers[1]["tokens"]);
+}
+
+TEST(Chat, MistakesInCommandsAreSaidAndTheConversationGoesOn) {
+  const std::string bad = write_file("bad.json", "{\"format\": \"bonsai-chat\", \"version\": 7}");
+  const Outcome outcome =
+      chat("/nope\n/reset now\n/think maybe\n/save\n/save /nonexistent/x\n/load /nonexistent/x\n/load " + bad +
+           "\n/regen\n/help\nhi\n");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err.rfind("unknown command '/nope': /help shows them all\n"
+                              "/reset takes no argument\n"
+                              "/think: expected on, off or auto, found 'maybe'\n"
+                              "/save: expected the name of a file\n"
+                              "/save: /nonexistent/x: cannot write: No such file or directory\n"
+                              "/load: /nonexistent/x: cannot read: No such file or directory\n"
+                              "/load: " +
+                                  bad +
+                                  ": version is 7; this program knows 1\n"
+                                  "empty conversation: there is no message to answer\n"
+                                  "  /help               this list\n",
+                              0),
+            0u)
+      << outcome.err;
+  EXPECT_NE(outcome.out, "");
+}
+
+TEST(Chat, AMessageThatDoesNotFitIsRefusedInWords) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "once upon a time ";
+  const Outcome outcome = chat(text + "\nhi\n", {"-c", "100"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find(" tokens long with this message, and the context holds 100 with at least one for the "
+                             "answer: shorten the message, start a new conversation, or give it more context: the "
+                             "model knows 1024\n(/reset starts anew; the option -c N gives more context, up to the "
+                             "model's 1024)\n"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out, "") << "the next message is answered";
+}
+
+TEST(Chat, AnAnswerThatFillsTheContextSaysSo) {
+  const Outcome outcome = chat("hi\n", {"-c", "30", "-n", "100", "--ignore-eos"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(
+      outcome.err.find("the context of 30 tokens is full, so the answer ends here: /reset starts anew; the option "
+                       "-c N gives more, up to the model's 1024\n"),
+      std::string::npos)
+      << outcome.err;
+}
+
+TEST(Chat, WrongCallsNameTheOption) {
+  EXPECT_EQ(chat("", {"--think", "--no-think"}).err,
+            "bonsai chat: --think and --no-think exclude each other: choose one (see 'bonsai chat --help')\n");
+  EXPECT_EQ(chat("", {"--tools", "/nonexistent/tools"}).err,
+            "bonsai chat: /nonexistent/tools: cannot read: No such file or directory\n");
+  EXPECT_EQ(chat("", {"--tools", write_file("tools.json", "[]")}).err,
+            "bonsai chat: tools: the model's chat template knows none\n");
+  EXPECT_EQ(run_program({"run", "--system", "x"}).err,
+            "bonsai run: --system is for --chat (see 'bonsai run --help')\n");
+  EXPECT_EQ(run_program({"run", "--no-think"}).err, "bonsai run: --no-think is for --chat (see 'bonsai run --help')\n");
+}
+
+TEST(Chat, RunWithChatAnswersOneMessage) {
+  const auto answers = json_lines(chat("Tell me of the King\n", {"--json"}).out);
+  const Outcome run =
+      run_program({"run", "-m", seedling(), "--chat", "-p", "Tell me of the King", "--temp", "0", "-n", "12"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, answers[0]["text"].get<std::string>() + "\n");
+  EXPECT_NE(run.err.find("\ndecode   12 tokens, "), std::string::npos) << run.err;
+}
+
+TEST(Chat, SigtermEndsTheProgramWhileItAnswers) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "the King ";
+  RunningProgram program({"run", "-m", seedling(), "--chat", "-p", text, "--ignore-eos", "-n", "700"});
+  program.wait_for_output();
+  program.send_signal(SIGTERM);
+  EXPECT_EQ(program.finish().exit_code, 143);
+}
+
+// At a terminal.
+
+std::vector<std::string> at_terminal(std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"chat", "-m", seedling(), "--temp", "0"};
+  if (std::find(more.begin(), more.end(), "-n") == more.end()) more.insert(more.end(), {"-n", "5"});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(ChatTerminal, LinesCanBeEditedAndCalledBack) {
+  const std::string file = write_file("saved.json", "");
+  TerminalProgram program(at_terminal());
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("hellp" + std::string(kBackspace) + "o K\u00e4se!" + std::string(kBackspace) + "\r");
+  ASSERT_TRUE(program.wait_for("ended by length"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(std::string(kUp) + " two\r");
+  ASSERT_TRUE(program.wait_for("ended by length"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("/save " + file + "\r");
+  ASSERT_TRUE(program.wait_for("4 messages are in"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlD);
+  EXPECT_EQ(program.finish(), 0);
+  const json saved = json::parse(read_file(file));
+  EXPECT_EQ(saved["messages"][0]["content"], "hello K\u00e4se");
+  EXPECT_EQ(saved["messages"][2]["content"], "hello K\u00e4se two");
+}
+
+TEST(ChatTerminal, CtrlCClearsTheLineAndLeavesAnEmptyOne) {
+  TerminalProgram program(at_terminal());
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("/nope" + std::string(kCtrlC) + "/reset\r");
+  ASSERT_TRUE(program.wait_for("the conversation is forgotten"));
+  EXPECT_EQ(program.screen().find("unknown command"), std::string::npos);
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlC);
+  EXPECT_EQ(program.finish(), 0);
+}
+
+TEST(ChatTerminal, CtrlCStopsTheAnswerAndNotTheProgram) {
+  // So many tokens that the answer is still going on when the key comes.
+  TerminalProgram program(at_terminal({"-n", "100000", "--ignore-eos", "--backend", backend_file("template")}));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("Tell me of the King\r");
+  ASSERT_TRUE(program.wait_for("King\r\n"));
+  ASSERT_TRUE(program.wait_for(" "));
+  program.type(kCtrlC);
+  ASSERT_TRUE(program.wait_for("ended by cancelled"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("/reset\r");
+  ASSERT_TRUE(program.wait_for("the conversation is forgotten"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("/exit\r");
+  EXPECT_EQ(program.finish(), 0);
+}
+
+// A model that begins every answer with reasoning, and has no time to end it.
+test::TinyModel thinking_model() {
+  test::TinyModel model;
+  model.metadata = [](gguf::Writer &writer) {
+    writer.set_string("tokenizer.chat_template", "{{ messages[-1].content }}{{ '<think>\\n' }}");
+  };
+  return model;
+}
+
+TEST(ChatTerminal, ReasoningIsDimOrHidden) {
+  const test::TinyModelFile model(thinking_model());
+  const std::vector<std::string> arguments = {"chat", "-m", model.path(), "--temp", "0", "-n", "6", "--ignore-eos"};
+  for (const bool hidden : {false, true}) {
+    std::vector<std::string> more = arguments;
+    if (hidden) more.push_back("--hide-thinking");
+    TerminalProgram program(more);
+    ASSERT_TRUE(program.wait_for_prompt());
+    program.type("hi\r");
+    ASSERT_TRUE(program.wait_for("ended by length"));
+    EXPECT_EQ(program.screen().find("\x1b[2m") == std::string::npos, hidden) << program.screen();
+    EXPECT_EQ(program.screen().find("\x1b[0m\r\n") == std::string::npos, hidden) << program.screen();
+    ASSERT_TRUE(program.wait_for_prompt());
+    program.type(kCtrlD);
+    EXPECT_EQ(program.finish(), 0);
+  }
+  // A pipe gets the answer alone, and there is none yet.
+  EXPECT_EQ(run_program(arguments, "hi\n").out, "");
+  std::vector<std::string> as_json = arguments;
+  as_json.push_back("--json");
+  const auto lines = json_lines(run_program(as_json, "hi\n").out);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0]["text"], "");
+  EXPECT_NE(lines[0]["reasoning"], "");
+}
+
+}  // namespace
+}  // namespace bonsai::cli

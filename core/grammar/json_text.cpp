@@ -150,7 +150,6 @@ Expression digits(uint32_t least, uint32_t most) { return repeat(digit_range('0'
 std::vector<Rule> json_rules() {
   const Expression member = sequence({call(kString), colon(), call(kValue)});
   std::vector<Rule> rules(kJsonRules);
-  rules[kSpace] = {"white space", space(), true};
   rules[kEscape] = {"escape", escape(), true};
   rules[kString] = {"string", quoted_text(repeat(string_char(), 0, kUnbounded)), true};
   rules[kInteger] = {"integer", integer(), true};
@@ -161,13 +160,13 @@ std::vector<Rule> json_rules() {
   return rules;
 }
 
-Expression comma() { return sequence({literal(","), call(kSpace)}); }
+Expression comma() { return sequence({literal(","), space()}); }
 Expression colon() { return sequence({literal(":"), optional(literal(" "))}); }
 
 Expression enclosed(char open, Expression inner, char close, bool may_be_empty) {
-  Expression filled = sequence({std::move(inner), call(kSpace)});
-  return sequence({literal({open}), call(kSpace), may_be_empty ? optional(std::move(filled)) : std::move(filled),
-                   literal({close})});
+  Expression filled = sequence({std::move(inner), space()});
+  return sequence(
+      {literal({open}), space(), may_be_empty ? optional(std::move(filled)) : std::move(filled), literal({close})});
 }
 
 Expression string_char() { return choice({char_class(kRaw), call(kEscape)}); }

@@ -12,7 +12,6 @@ namespace bonsai::grammar {
 
 // Rules that every schema's grammar begins with, by number.
 enum JsonRule : uint32_t {
-  kSpace,    // between tokens: nothing, a space, or a line end and indentation
   kEscape,   // in a string: a backslash and what follows, as one character
   kString,   // any
   kInteger,  // any, up to 16 digits

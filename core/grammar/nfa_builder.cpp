@@ -13,7 +13,7 @@ namespace {
 using Kind = Expression::Kind;
 
 // A rule up to this size is copied to where it is used.
-constexpr size_t kMostInlinedSize = 12;
+constexpr size_t kMostInlinedSize = 64;
 // How deep expressions may lie in one another once rules have been copied into them.
 constexpr uint32_t kMostDepth = 400;
 constexpr size_t kMostSteps = 8 * kMostNfaStates;

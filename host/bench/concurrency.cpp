@@ -10,6 +10,7 @@ namespace bonsai::bench {
 namespace {
 
 constexpr uint32_t kBatchTokens = 256;
+constexpr uint32_t kUntimed = 2;       // the second still takes blocks of the KV cache that nobody has touched yet
 constexpr uint32_t kSpareTokens = 64;  // more than a block, for each sequence
 
 BatchOptions make_options(uint32_t n_sequences, const Plan &plan) {
@@ -33,6 +34,8 @@ std::vector<std::vector<int32_t>> make_prompts(uint32_t n_sequences, uint32_t n_
 
 }  // namespace
 
+uint32_t n_passes_of_concurrency(const Plan &plan) { return kUntimed + plan.repetitions; }
+
 // The prompts are computed beforehand. What is left of them are their last tokens, which share the first step.
 Concurrency measure_concurrency(const Engine &engine, uint32_t n_sequences, const Plan &plan,
                                 const std::function<void()> &progress) {
@@ -45,11 +48,11 @@ Concurrency measure_concurrency(const Engine &engine, uint32_t n_sequences, cons
   batch.generate_tokens(prompts, options);
   options.max_tokens = plan.decode_tokens + 1;
   std::vector<double> seconds;
-  for (uint32_t i = 0; i <= plan.repetitions; ++i) {
+  for (uint32_t i = 0; i < kUntimed + plan.repetitions; ++i) {
     double longest = 0;
     for (const Generation &generation : batch.generate_tokens(prompts, options))
       longest = std::max(longest, generation.stats.decode_seconds);
-    if (i > 0) seconds.push_back(longest);
+    if (i >= kUntimed) seconds.push_back(longest);
     progress();
   }
   return {.n_sequences = n_sequences, .rate = rate_of(n_sequences * plan.decode_tokens, seconds)};

@@ -18,8 +18,11 @@ struct Concurrency {
 
 // `n_sequences` texts of their own, each plan.depth tokens long (at least one), go on by plan.decode_tokens at once,
 // with the sampler that `run` has by default. Time counts from when all have their first token. The engine's context
-// holds depth + decode_tokens + 2. `progress` is called after each repetition, the untimed first included.
+// holds depth + decode_tokens + 2. `progress` is called after each pass, of which some come before the repetitions,
+// untimed.
 Concurrency measure_concurrency(const Engine &engine, uint32_t n_sequences, const Plan &plan,
                                 const std::function<void()> &progress);
+
+uint32_t n_passes_of_concurrency(const Plan &plan);
 
 }  // namespace bonsai::bench

@@ -153,7 +153,7 @@ void run(const Engine &engine, bool with_profiles, Findings &findings) {
   const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine);
   ProgressBar bar("measuring");
-  const uint64_t n_later = plan.concurrency.size() * (uint64_t{plan.repetitions} + 1);
+  const uint64_t n_later = plan.concurrency.size() * bench::n_passes_of_concurrency(plan);
   uint64_t n_done = 0, n_all = 0;
   findings.rates = bench::measure(runner, plan, [&](uint64_t done, uint64_t total) {
     n_done = done;

@@ -5,13 +5,6 @@
 #include <utility>
 
 namespace bonsai::host {
-namespace {
-
-// To copy a block costs about as much as to compute one token or less (docs/scheduling.md): below a few tokens there is
-// nothing to gain.
-constexpr uint32_t kLeastCopiedTokens = 4;
-
-}  // namespace
 
 struct Scheduler::Sequence {
   RequestId id = 0;
@@ -97,7 +90,7 @@ void Scheduler::admit() {
     Admission admission;
     const auto n_tokens = static_cast<uint32_t>(candidate->tokens.size());
     if (config_.share_prefixes) admission.match = tree_.match(std::span(candidate->tokens).first(n_tokens - 1));
-    if (!config_.copy_blocks || admission.match.n_copied < kLeastCopiedTokens) admission.match.n_copied = 0;
+    if (!config_.copy_blocks) admission.match.n_copied = 0;
     const auto n_shared = static_cast<uint32_t>(admission.match.blocks.size());
     admission.n_matched = n_shared * config_.block_size;
     admission.n_blocks = blocks_for(n_tokens) - n_shared;

@@ -25,7 +25,8 @@ struct SchedulerConfig {
   uint32_t batch_tokens = 512;  // most in a step; at least max_sequences
   uint32_t max_sequences = 16;  // requests in a step
   bool share_prefixes = true;   // what one request has computed serves others that begin alike, and later ones
-  bool copy_blocks = true;      // also the beginning of a block: the device can copy blocks
+  bool copy_blocks = true;  // also the beginning of a block: the device can copy blocks. To copy one costs less than
+                            // to compute a single token (docs/scheduling.md), so it is done for whatever agrees
 };
 
 struct ScheduledRequest {

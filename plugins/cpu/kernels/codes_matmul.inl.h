@@ -3,6 +3,8 @@
 // tokens; the tokens' codes stay in the cache. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
+#include <algorithm>
+
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 
@@ -31,6 +33,7 @@ struct Codes {
   static constexpr size_t kBlockStride = kFirst.codes_stride;
   static constexpr size_t kShareBytes = kScalesStride + kBlockStride;  // of a tile that stands alone, for each block
   static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
+  static constexpr bool kInCache = false;  // nothing is left to be asked for
   static_assert(!kStrips || (kVectors == 1 && kBits == 1));
   static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
 
@@ -60,10 +63,11 @@ struct Codes {
   static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
 };
 
-// One part of the work: a tile, and T consecutive rows of quantised activations.
+// One part of the work: some blocks of a tile, and T consecutive rows of quantised activations.
 struct TileView {
   const uint8_t *scales;       // (blocks, scales, 16), kScalesStride apart
   const uint8_t *block_bytes;  // integers and codes, kBlockStride apart
+  uint64_t first_block;        // of the row
   uint64_t blocks;
   bool odd;  // in a strip: the second tile of its pair
 };
@@ -341,19 +345,18 @@ void multiply_group(const TileView &tile, uint64_t block, const GroupView &view,
 
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
-  for (int t = 0; t < T; ++t) y[t] = splat(0.0f);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
     const uint8_t *share = tile.scales + block * Format::kShareBytes;
-    if constexpr (Format::kSubBlocks == 0 && !Format::kStrips) prefetch<Format>(share, Format::kShareBytes);
+    constexpr bool kAsksForBlock = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
+    if constexpr (kAsksForBlock) prefetch<Format>(share, Format::kShareBytes);
 #pragma GCC unroll 4
     for (int i = 0; i < Format::kGroups; ++i) {
       if constexpr (Format::kStrips) prefetch<Format>(bytes + i * Format::kGroupStride, 128);
       const GroupView view = {.bytes = bytes + i * Format::kGroupStride, .odd = tile.odd, .share = share};
-      multiply_group<Format>(tile, block, view, tokens, block * Format::kGroups + i, y);
+      multiply_group<Format>(tile, block, view, tokens, (tile.first_block + block) * Format::kGroups + i, y);
     }
   }
-  for (int t = 0; t < T; ++t) y[t] = canonical_nan(y[t]);
 }
 
 // A matmul with its sizes worked out.
@@ -367,7 +370,11 @@ struct CodesWork {
   TileView tile(CodeLayout layout, uint64_t index) const {
     const TilePlace place = TilePlace::find(layout, blocks, index);
     const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
-    return {.scales = data + place.scales, .block_bytes = data + place.codes, .blocks = blocks, .odd = index % 2 != 0};
+    return {.scales = data + place.scales,
+            .block_bytes = data + place.codes,
+            .first_block = 0,
+            .blocks = blocks,
+            .odd = index % 2 != 0};
   }
 
   template <int T>
@@ -383,24 +390,99 @@ struct CodesWork {
   }
 };
 
-// Tokens [token, last) of one tile: T at a time, then what is left with fewer.
+// A tile from some block on, times some tokens.
+struct TileTask {
+  uint64_t index;
+  TileView view;
+  uint32_t first_token;
+  uint32_t last_token;
+  float *sums;  // (tokens, 16): what the blocks so far gave each token. nullptr: the view is the whole tile
+
+  bool begins() const { return view.first_block == 0; }
+  bool ends(uint64_t blocks) const { return view.first_block + view.blocks == blocks; }
+  float *sums_of(uint32_t token) const { return sums + size_t{token - first_token} * kTileRows; }
+};
+
+// Tokens from `token` on: T at a time, then what is left with fewer.
 template <class Format, int T>
-void multiply_tokens(const CodesWork &work, uint64_t tile, uint32_t token, uint32_t last) {
-  const MatmulArgs &args = work.args;
-  for (; token + T <= last; token += T) {
+void multiply_tokens(const CodesWork &work, const TileTask &task, uint32_t token) {
+  for (; token + T <= task.last_token; token += T) {
     F32x16 y[T];
-    multiply_tile<Format>(work.tile(Format::kLayout, tile), work.tokens<T>(token), y);
+    for (int t = 0; t < T; ++t) y[t] = task.begins() ? splat(0.0f) : load(task.sums_of(token + t));
+    multiply_tile<Format>(task.view, work.tokens<T>(token), y);
     for (int t = 0; t < T; ++t) {
-      store_tile(args, token + t, tile, y[t]);
+      if (task.ends(work.blocks)) {
+        store_tile(work.args, token + t, task.index, canonical_nan(y[t]));
+      } else {
+        store(task.sums_of(token + t), y[t]);
+      }
     }
   }
   if constexpr (T > 1) {
-    if (token < last) multiply_tokens<Format, T / Format::kTokenStep>(work, tile, token, last);
+    if (token < task.last_token) multiply_tokens<Format, T / Format::kTokenStep>(work, task, token);
   }
 }
 
 // Tokens whose codes fit in half of a usual second-level cache; the other half is for the tile.
 constexpr size_t kTokenBlockBytes = 192 * 1024;
+
+// -------- A tile of a strip, for many tokens
+
+// In its strip a tile takes every fourth pair of lines and half of each, whose words have to be joined whenever they
+// are read. For many tokens it is copied out, some blocks at a time: with AVX2 that makes prompts 1.7 times as fast.
+constexpr uint64_t kCopiedBlocks = 48;
+
+// As the format would be if its tiles stood alone.
+constexpr CodeLayout standing_alone(CodeLayout layout) {
+  layout.strip_tiles = 1;
+  return layout;
+}
+
+template <class Strips>
+struct CopiedTile : Codes<standing_alone(Strips::kLayout)> {
+  static constexpr bool kInCache = true;
+};
+
+template <class Strips>
+struct TileCopy {
+  using Format = CopiedTile<Strips>;
+  alignas(kPackedAlignment) uint8_t scales[kCopiedBlocks * Format::kScalesStride];
+  alignas(kPackedAlignment) uint8_t words[kCopiedBlocks * Format::kBlockStride];
+
+  // `view` has kCopiedBlocks at most.
+  void fill(const TileView &view) {
+    for (uint64_t block = 0; block < view.blocks; ++block) {
+      memcpy(scales + block * Format::kScalesStride, view.scales + block * Strips::kScalesStride,
+             Format::kScalesStride);
+      const uint8_t *from = view.block_bytes + block * Strips::kBlockStride;
+      uint8_t *to = words + block * Format::kBlockStride;
+#pragma GCC unroll 4
+      for (int i = 0; i < Strips::kGroups; ++i, from += Strips::kGroupStride, to += Format::kGroupStride) {
+        prefetch<Strips>(from, 128);
+        store_bytes(to, load_words<Strips>({.bytes = from, .odd = view.odd, .share = nullptr}, 0));
+      }
+    }
+  }
+};
+
+template <class Strips>
+void multiply_copies(const CodesWork &work, const TileTask &task) {
+  constexpr uint64_t kMostTokens = kTokenBlockBytes / (kCopiedBlocks * Strips::kGroups * Strips::kGroup);
+  using Format = CopiedTile<Strips>;
+  TileCopy<Strips> copy;
+  float sums[kMostTokens * kTileRows];
+  TileTask piece = task;
+  piece.sums = sums;
+  for (uint64_t block = 0; block < work.blocks; block += kCopiedBlocks) {
+    TileView from = task.view;
+    from.scales += block * Strips::kScalesStride;
+    from.block_bytes += block * Strips::kBlockStride;
+    from.blocks = std::min(kCopiedBlocks, work.blocks - block);
+    copy.fill(from);
+    piece.view = {copy.scales, copy.words, block, from.blocks, false};
+    multiply_tokens<Format, Format::kTokens>(work, piece, task.first_token);
+  }
+}
 
 template <CodeLayout kLayout>
 void multiply_codes(const MatmulArgs &args) {
@@ -420,7 +502,14 @@ void multiply_codes(const MatmulArgs &args) {
   for (uint32_t first = 0; first < args.n; first += block) {
     const uint32_t last = args.n - first < block ? args.n : first + block;
     for (uint64_t tile = args.first_row / kTileRows; tile * kTileRows < args.last_row; ++tile) {
-      multiply_tokens<Format, Format::kTokens>(work, tile, first, last);
+      const TileTask task = {tile, work.tile(kLayout, tile), first, last, nullptr};
+      if constexpr (Format::kStrips) {
+        if (last - first > Format::kTokens) {
+          multiply_copies<Format>(work, task);
+          continue;
+        }
+      }
+      multiply_tokens<Format, Format::kTokens>(work, task, first);
     }
   }
 }

@@ -66,6 +66,10 @@ inline void store_i32(int32_t *to, I32x16 v) {
 }
 
 inline Bytes64 load_bytes(const void *from) { return {load_256(from), load_256(static_cast<const char *>(from) + 32)}; }
+inline void store_bytes(void *to, Bytes64 v) {
+  _mm256_storeu_si256(static_cast<__m256i *>(to), v.low);
+  _mm256_storeu_si256(static_cast<__m256i *>(to) + 1, v.high);
+}
 
 inline F32x16 splat(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
 inline I32x16 splat_i32(int32_t value) { return {_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }

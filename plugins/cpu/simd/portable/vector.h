@@ -76,6 +76,7 @@ inline Bytes64 load_bytes(const void *from) {
   memcpy(v.byte, from, sizeof v.byte);
   return v;
 }
+inline void store_bytes(void *to, Bytes64 v) { memcpy(to, v.byte, sizeof v.byte); }
 
 // -------- Making and reinterpreting
 

@@ -114,6 +114,9 @@ void run_conversions(Round &round) {
 
 void run_bytes(Round &round) {
   const Bytes64 a = load_bytes(round.bytes(0)), b = load_bytes(round.bytes(1));
+  uint8_t stored[65] = {};
+  store_bytes(stored + 1, a);
+  round.exactly(load_bytes(stored));
   for (const Bytes64 &result :
        {bit_and(a, b), bit_or(a, b), join_even_halves(a, b), join_odd_halves(a, b),
         bit_and(shift_right_bytes<1>(a), splat_byte(0x7F)), bit_and(shift_right_bytes<2>(a), splat_byte(0x3F)),

@@ -180,6 +180,26 @@ INSTANTIATE_TEST_SUITE_P(
                             {.max_sequences = 4, .batch_tokens = 9, .kv_tokens = 96}}),
     [](const auto &info) { return info.param.name; });
 
+// Each its own, and one none.
+TEST(BatchEngine, GrammarsHoldInCompany) {
+  const Engine engine = load_seedling();
+  BatchEngine batch(engine);
+  const std::vector<std::string> grammars = {"root ::= \"yes\" | \"no\"", "", "root ::= [a-z ]+ \".\"",
+                                             "root ::= \"yes\" | \"no\""};
+  Futures all;
+  std::vector<GenerateOptions> options;
+  for (const std::string &grammar : grammars) {
+    options.push_back(greedy(30));
+    options.back().grammar = grammar;
+    all.push_back(batch.submit("The wolf said", options.back()));
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Generation alone = engine.generate("The wolf said", options[i]), found = all[i].get();
+    EXPECT_EQ(found.text, alone.text);
+    EXPECT_EQ(found.finish, alone.finish);
+  }
+}
+
 TEST(BatchEngine, ASharedPromptIsComputedOnce) {
   const Engine engine = load_seedling();
   BatchEngine batch(engine, {.max_sequences = 4, .batch_tokens = 64});

@@ -231,10 +231,12 @@ void BatchState::take_results(const Step &step) {
   for (const Step::Row &row : step.rows) {
     Request &request = *requests_.at(row.id);
     GenerationStats &stats = request.continuation.stats();
-    if (!request.first_choice)
+    if (!request.first_choice) {
       stats.prompt_tokens += row.n_tokens;
-    else if (row.wants_logits)
+    } else if (row.wants_logits) {
       ++stats.decode_steps;
+      ++stats.decode_passes;
+    }
     if (row.wants_logits) take_logits(request, (output++)->logits);
   }
 }

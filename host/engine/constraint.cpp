@@ -35,10 +35,15 @@ Constraint::Constraint(std::shared_ptr<grammar::TokenMasks> masks)
     : matcher_(masks), mask_(masks->vocabulary().n_words()) {}
 
 void Constraint::restrict(std::span<float> logits) {
-  if (!matcher_.mask(mask_))
+  if (!try_restrict(logits))
     throw EngineError(ErrorKind::kInvalidArgument,
                       "the grammar leaves no token to go on with: its rules lie too deep in one another here");
+}
+
+bool Constraint::try_restrict(std::span<float> logits) {
+  if (!matcher_.mask(mask_)) return false;
   apply_mask(mask_, logits);
+  return true;
 }
 
 void Constraint::accept(int32_t token) { matcher_.accept(token); }

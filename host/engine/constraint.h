@@ -45,8 +45,12 @@ class Constraint {
 
   // Makes every token's logit -infinity that may not come next. Throws EngineError if that is all of them.
   void restrict(std::span<float> logits);
+  // The same, but returns false.
+  bool try_restrict(std::span<float> logits);
   // Precondition: the token was not forbidden.
   void accept(int32_t token);
+  // Undoes the last `n` of these.
+  void rollback(size_t n) { matcher_.rollback(n); }
   // Nothing but the end may follow.
   bool is_complete() const { return matcher_.is_complete(); }
 

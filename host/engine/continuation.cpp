@@ -62,6 +62,24 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
   return token;
 }
 
+Continuation::Guess::Guess(Continuation &continuation) : continuation_(continuation), sampler_(continuation.sampler_) {}
+
+Continuation::Guess::~Guess() {
+  if (n_constrained_ > 0) continuation_.constraint_->rollback(n_constrained_);
+}
+
+std::optional<int32_t> Continuation::Guess::next(std::span<float> logits) {
+  std::optional<Constraint> &constraint = continuation_.constraint_;
+  if (constraint && !constraint->try_restrict(logits)) return std::nullopt;
+  const auto token = sampler_.sample(logits);
+  if (!token || continuation_.engine_.tokenizer->is_end_of_generation(*token)) return std::nullopt;
+  sampler_.remember({&*token, 1});
+  if (!constraint) return *token;
+  constraint->accept(*token);
+  ++n_constrained_;
+  return *token;
+}
+
 std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   sampler_.remember({&token, 1});
   result_.tokens.push_back(token);

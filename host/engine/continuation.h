@@ -28,6 +28,24 @@ class Continuation {
   // The token that follows the logits (vocabulary), which bias and penalties change; nullopt: the text has ended.
   std::optional<int32_t> choose(std::span<float> logits);
 
+  // What the next tokens may be, if others than the model's own logits decided: the same choices with the same random
+  // numbers, behind those that were guessed before. Only one at a time, and nothing else happens meanwhile.
+  class Guess {
+   public:
+    explicit Guess(Continuation &continuation);
+    ~Guess();
+    Guess(const Guess &) = delete;
+    Guess &operator=(const Guess &) = delete;
+
+    // nullopt: the text would end, or no choice can be made. Changes the logits as choose() does.
+    std::optional<int32_t> next(std::span<float> logits);
+
+   private:
+    Continuation &continuation_;
+    Sampler sampler_;
+    size_t n_constrained_ = 0;  // tokens that the constraint was told
+  };
+
   // Shows the chosen token's text. `room`: tokens that may follow it. A value: what ended the generation.
   std::optional<FinishReason> accept(int32_t token, uint32_t room);
 
@@ -35,6 +53,7 @@ class Continuation {
   Generation finish(FinishReason reason);
 
   GenerationStats &stats() { return result_.stats; }
+  uint32_t n_left() const { return options_.max_tokens - static_cast<uint32_t>(result_.tokens.size()); }
 
  private:
   Sampler make_sampler() const;

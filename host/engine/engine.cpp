@@ -29,7 +29,7 @@ uint32_t Session::length() const { return state_->length(); }
 uint32_t Session::room() const { return state_->room(); }
 
 Generation Session::generate(const GenerateOptions &options, const TextCallback &callback) {
-  return host::generate(*state_, options, callback);
+  return host::generate(*state_, options, options.draft ? options.draft->state_ : nullptr, callback);
 }
 
 std::vector<float> Session::logits() {

@@ -3,11 +3,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "host/engine/continuation.h"
+#include "host/engine/model_drafter.h"
 #include "host/engine/session_state.h"
+#include "host/speculation/lookup_drafter.h"
+#include "host/speculation/speculator.h"
 
 namespace bonsai::host {
 namespace {
@@ -28,25 +34,48 @@ class Timer {
 // One generation, from its options to its end.
 class Generator {
  public:
-  Generator(SessionState &session, const GenerateOptions &options, const TextCallback &callback)
+  Generator(SessionState &session, const GenerateOptions &options, const std::shared_ptr<EngineState> &draft,
+            const TextCallback &callback)
       : session_(session),
         failed_over_before_(!session.failed_over().empty()),
         options_(options),
-        continuation_(session.engine(), options, callback, session.tokens()) {}
+        continuation_(session.engine(), options, callback, session.tokens()),
+        speculator_(make_speculator(draft)) {}
+  // What was computed ahead is of use to nobody else: the session is left as if there had been no proposals.
+  ~Generator() { session_.drop_ahead(); }
+  Generator(const Generator &) = delete;
+  Generator &operator=(const Generator &) = delete;
 
   Generation run() {
-    Generation result = continuation_.finish(continue_text());
+    const FinishReason reason = continue_text();
+    if (speculator_) {
+      stats().proposed_tokens = speculator_->counts().proposed;
+      stats().accepted_tokens = speculator_->counts().accepted;
+      stats().single_pass_seconds = session_.pass_costs().single();
+    }
+    Generation result = continuation_.finish(reason);
     if (!failed_over_before_) result.stats.failed_over = session_.failed_over();
     return result;
   }
 
  private:
+  std::optional<Speculator> make_speculator(const std::shared_ptr<EngineState> &draft) {
+    std::vector<std::unique_ptr<Drafter>> drafters;
+    if (options_.lookup) drafters.push_back(std::make_unique<LookupDrafter>());
+    if (draft)
+      drafters.push_back(
+          std::make_unique<ModelDrafter>(session_, session_.draft_session(draft), continuation_, options_.cancel));
+    if (drafters.empty()) return std::nullopt;
+    return std::make_optional<Speculator>(std::move(drafters), session_.engine().model.config.vocab);
+  }
+
   FinishReason continue_text() {
     if (!compute_prompt()) return FinishReason::kCancelled;
     for (;;) {
       const std::optional<int32_t> token = choose();
       if (!token) return FinishReason::kEndOfText;
       session_.append_tokens({&*token, 1});
+      if (speculator_) speculator_->came(*token);
       if (const auto ended = continuation_.accept(*token, session_.room())) return *ended;
       if (!decode()) return FinishReason::kCancelled;
     }
@@ -58,6 +87,7 @@ class Generator {
     const bool done = session_.compute(options_.cancel);
     // A prompt that was cancelled in the middle of a fail-over leaves more pending than there was.
     stats().prompt_tokens = n_before - std::min(n_before, session_.n_pending());
+    if (done && speculator_) speculator_->begin(session_.tokens());
     return done;
   }
 
@@ -70,8 +100,26 @@ class Generator {
 
   bool decode() {
     const Timer timer(stats().decode_seconds);
-    if (!session_.compute(options_.cancel)) return false;
+    const bool is_pass = !session_.is_ahead();
+    if (!(speculator_ && is_pass ? verify() : session_.compute(options_.cancel))) return false;
     ++stats().decode_steps;
+    stats().decode_passes += is_pass;
+    return true;
+  }
+
+  // A pass with proposals, which the clock stands by.
+  bool verify() {
+    // Behind the last proposal comes one more token, and none after that.
+    const uint32_t most = std::min({session_.most_proposals(), session_.room() - 1, continuation_.n_left() - 1});
+    const std::span<const int32_t> proposals = speculator_->propose(most, session_.pass_costs());
+    const bool was_failed_over = !session_.failed_over().empty();
+    double seconds = 0;
+    {
+      const Timer timer(seconds);
+      if (!session_.compute(options_.cancel, proposals)) return false;
+    }
+    if (was_failed_over == !session_.failed_over().empty())
+      session_.pass_costs().add(1 + static_cast<uint32_t>(proposals.size()), seconds);
     return true;
   }
 
@@ -81,18 +129,20 @@ class Generator {
   const bool failed_over_before_;  // a session goes over to the CPU once
   const GenerateOptions &options_;
   Continuation continuation_;
+  std::optional<Speculator> speculator_;
   std::vector<float> row_;
 };
 
 }  // namespace
 
-Generation generate(SessionState &session, const GenerateOptions &options, const TextCallback &callback) {
+Generation generate(SessionState &session, const GenerateOptions &options, const std::shared_ptr<EngineState> &draft,
+                    const TextCallback &callback) {
   if (session.length() == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "empty session: there is nothing to continue");
   if (session.room() == 0)
     throw EngineError(ErrorKind::kContextFull,
                       fmt::format("context full: all {} tokens are used, no room to continue", session.length()));
-  return Generator(session, options, callback).run();
+  return Generator(session, options, draft, callback).run();
 }
 
 }  // namespace bonsai::host

@@ -12,6 +12,7 @@
 #include "host/backend/device.h"
 #include "host/runtime/device_model.h"
 #include "host/runtime/executor.h"
+#include "host/speculation/pass_costs.h"
 
 namespace bonsai::host {
 
@@ -48,6 +49,9 @@ class Placement {
   BackendResult<void> kv_copy(Executor &executor, std::span<const uint32_t> sources,
                               std::span<const uint32_t> destinations);
 
+  // What sessions have learned here.
+  PassCosts &pass_costs() { return pass_costs_; }
+
   // No new session will come: nothing is kept in reserve from here on.
   void retire();
 
@@ -59,6 +63,7 @@ class Placement {
 
   ExecutorConfig executor_config_;
   uint64_t session_bytes_ = 0;
+  PassCosts pass_costs_;
 
   std::mutex mutex_;                  // held for every call on the device and on what was made from it
   std::optional<BackendError> lost_;  // BONSAI_DEVICE_LOST as it was first reported: from then on, only frees are legal

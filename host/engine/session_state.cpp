@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "host/engine/model_drafter.h"
+
 namespace bonsai::host {
 
 SessionState::SessionState(std::shared_ptr<EngineState> engine) : engine_(std::move(engine)) {
@@ -55,22 +57,53 @@ void SessionState::append_tokens(std::span<const int32_t> tokens) {
 void SessionState::truncate(uint32_t length) {
   if (length >= tokens_.size()) return;
   tokens_.resize(length);
+  ahead_.clear();
   n_computed_ = std::min(n_computed_, length > 0 ? length - 1 : 0);
 }
 
-bool SessionState::compute(const std::stop_token &cancel) {
+bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_t> proposals) {
   while (n_pending() > 0) {
     if (cancel.stop_requested()) return false;
-    const uint32_t n = std::min(n_pending(), engine_->sizes.max_tokens);
-    if (n < n_pending()) {
-      forward(n, {});
-      continue;
+    const uint32_t most = engine_->sizes.max_tokens;
+    if (ahead_.goes_on_with(tokens_[n_computed_])) {
+      logits_ = ahead_.take();
+      ++n_computed_;
+    } else if (n_pending() + proposals.size() <= most) {
+      run_last(proposals);
+    } else {
+      forward(next(std::min(n_pending() - 1, most)), {});
     }
-    Output last{.token = n - 1, .logits = std::move(logits_)};
-    forward(n, {&last, 1});
-    logits_ = std::move(last.logits);
   }
   return true;
+}
+
+uint32_t SessionState::most_proposals() const {
+  return std::min({engine_->sizes.max_tokens - 1, engine_->sizes.max_outputs - 1, room()});
+}
+
+bool SessionState::run_last(std::span<const int32_t> proposals) {
+  std::vector<int32_t> batch(tokens_.begin() + n_computed_, tokens_.end());
+  const auto last = static_cast<uint32_t>(batch.size() - 1);
+  batch.insert(batch.end(), proposals.begin(), proposals.end());
+  std::vector<Output> rows(1 + proposals.size());
+  for (uint32_t i = 0; i < rows.size(); ++i) rows[i].token = last + i;
+  rows[0].logits = std::move(logits_);  // for its memory
+  const bool done = forward(batch, rows);
+  logits_ = std::move(rows[0].logits);
+  if (!done || proposals.empty()) return done;
+  n_computed_ -= static_cast<uint32_t>(proposals.size());
+  std::vector<std::vector<float>> logits;
+  for (Output &row : std::span(rows).subspan(1)) logits.push_back(std::move(row.logits));
+  ahead_.set(proposals, std::move(logits));
+  return true;
+}
+
+SessionState &SessionState::draft_session(const std::shared_ptr<EngineState> &engine) {
+  if (!draft_ || draft_->engine_ != engine) {
+    check_same_vocabulary(*engine_, *engine);
+    draft_ = std::make_unique<SessionState>(engine);
+  }
+  return *draft_;
 }
 
 void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
@@ -83,22 +116,24 @@ void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallbac
     for (size_t i = 0; i < rows.size(); ++i) rows[i].token = static_cast<uint32_t>(i);
     do {
       fill_cache(start + static_cast<uint32_t>(first));
-    } while (!forward(static_cast<uint32_t>(rows.size()), rows));
+    } while (!forward(next(static_cast<uint32_t>(rows.size())), rows));
     logits_ = rows.back().logits;  // before the callback, which may throw
     for (size_t i = 0; i < rows.size(); ++i) callback(first + i, rows[i].logits);
   }
 }
 
 void SessionState::fill_cache(uint32_t end) {
-  while (n_computed_ < end) forward(std::min(end - n_computed_, engine_->sizes.max_tokens), {});
+  while (n_computed_ < end) forward(next(std::min(end - n_computed_, engine_->sizes.max_tokens)), {});
 }
 
-bool SessionState::forward(uint32_t n, std::span<Output> outputs) {
+bool SessionState::forward(std::span<const int32_t> tokens, std::span<Output> outputs) {
+  const auto n = static_cast<uint32_t>(tokens.size());
+  ahead_.clear();
   std::vector<uint32_t> positions(n);
   std::iota(positions.begin(), positions.end(), n_computed_);
   const std::vector<uint32_t> sequences(n, 0);
   Batch batch;
-  batch.tokens = std::span(tokens_).subspan(n_computed_, n);
+  batch.tokens = tokens;
   batch.positions = positions;
   batch.sequences = sequences;
   batch.block_table = block_table_;

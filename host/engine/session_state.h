@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/engine/engine_state.h"
+#include "host/speculation/ahead.h"
 
 namespace bonsai::host {
 
@@ -37,11 +38,24 @@ class SessionState {
   uint32_t n_pending() const { return length() - n_computed_; }
 
   // Brings the KV cache and the logits up to the last token, in pieces of a batch. False if cancelled between two; what
-  // was done by then stays. Precondition: the session is not empty.
-  bool compute(const std::stop_token &cancel = {});
+  // was done by then stays. The last pass also runs the `proposals`, tokens that may be appended next: those that are
+  // will then cost nothing. Preconditions: the session is not empty; there are at most most_proposals().
+  bool compute(const std::stop_token &cancel = {}, std::span<const int32_t> proposals = {});
+  uint32_t most_proposals() const;
+  // compute() would find everything computed ahead by an earlier call.
+  bool is_ahead() const { return n_pending() == 1 && ahead_.goes_on_with(tokens_.back()); }
+  // Forgets what was computed ahead.
+  void drop_ahead() { ahead_.clear(); }
 
   // Why the sequence left its device for the CPU; empty: it did not.
   const std::string &failed_over() const { return failed_over_; }
+
+  // Of the device at hand.
+  PassCosts &pass_costs() { return placement_->pass_costs(); }
+
+  // The session in which `engine` drafts for this one: kept, as it holds most of the text from one generation to the
+  // next. Throws EngineError where its vocabulary is another.
+  SessionState &draft_session(const std::shared_ptr<EngineState> &engine);
 
   // The logits behind the last token; the caller may change them. Precondition: compute() returned true and nothing was
   // appended or truncated since.
@@ -56,9 +70,14 @@ class SessionState {
   // Computes tokens [n_computed_, end) without logits.
   void fill_cache(uint32_t end);
 
-  // Runs the next `n` tokens, with logits for those that `outputs` name by their place in the batch. False if the
-  // device failed and the session went over to the CPU: all its tokens are pending then.
-  bool forward(uint32_t n, std::span<Output> outputs);
+  // Runs all that is pending and the proposals, which must fit into one batch together. False as forward() is.
+  bool run_last(std::span<const int32_t> proposals);
+
+  // Runs the next tokens, with logits for those that `outputs` name by their place in the batch. False if the device
+  // failed and the session went over to the CPU: all its tokens are pending then.
+  bool forward(std::span<const int32_t> tokens, std::span<Output> outputs);
+  // That many of the session's own, from the first that is pending on.
+  std::span<const int32_t> next(uint32_t n) const { return std::span(tokens_).subspan(n_computed_, n); }
 
   std::shared_ptr<EngineState> engine_;
   std::shared_ptr<Placement> placement_;
@@ -67,10 +86,13 @@ class SessionState {
   std::vector<int32_t> tokens_;
   uint32_t n_computed_ = 0;    // tokens whose keys and values are in the cache
   std::vector<float> logits_;  // (vocabulary); of the last token once nothing is pending
+  Ahead ahead_;                // continues the tokens that were computed
   std::string failed_over_;
+  std::unique_ptr<SessionState> draft_;
 };
 
-// The loop behind Session::generate().
-Generation generate(SessionState &session, const GenerateOptions &options, const TextCallback &callback);
+// The loop behind Session::generate(). `draft`: the engine of GenerateOptions::draft, or null.
+Generation generate(SessionState &session, const GenerateOptions &options, const std::shared_ptr<EngineState> &draft,
+                    const TextCallback &callback);
 
 }  // namespace bonsai::host

@@ -67,6 +67,8 @@ struct EngineOptions {
   std::function<void(LogLevel level, std::string_view line)> log = {};
 };
 
+class Engine;
+
 struct GenerateOptions {
   uint32_t max_tokens = 256;
   SamplingOptions sampling = {};
@@ -76,6 +78,13 @@ struct GenerateOptions {
   // says what is known. Not both. Whenever the text ends by itself (kEndOfText) it is complete.
   std::string grammar = {};
   std::string json_schema = {};
+  // Guesses at the next tokens, which the model then verifies several at a time: less time where they are often right,
+  // and the same text, seed for seed (on a backend that declares BONSAI_FEATURE_DETERMINISTIC, and the CPU's does; else
+  // what rounding makes of it). How many are guessed follows from how many were right and what that takes, down to
+  // none. `lookup`: what followed the last tokens where they stood earlier in the text. `draft`: a smaller model with
+  // the same vocabulary; its sessions keep it alive. With both the lookup comes first. A BatchEngine does not guess.
+  bool lookup = false;
+  std::shared_ptr<const Engine> draft = {};
   std::stop_token cancel = {};  // ends the generation at the next token, or between two pieces of a long prompt
 };
 
@@ -94,8 +103,12 @@ struct GenerationStats {
   uint64_t seed = 0;                // that was used
   uint32_t prompt_tokens = 0;       // that were computed before the first new one
   double prompt_seconds = 0;        // time for these
-  uint32_t decode_steps = 0;        // one-token passes: one less than new tokens, as the last is not fed back
-  double decode_seconds = 0;        // time for these and for sampling
+  uint32_t decode_steps = 0;        // new tokens that were fed back: all but the last
+  uint32_t decode_passes = 0;       // of the model for these: as many, or fewer where guesses were right
+  double decode_seconds = 0;        // time for these, for sampling and for guessing
+  uint32_t proposed_tokens = 0;     // guesses that the passes verified
+  uint32_t accepted_tokens = 0;     // of these, what the text went on with
+  double single_pass_seconds = 0;   // where guesses were asked for: what a pass without any takes; 0: there was none
   uint32_t constrained_tokens = 0;  // choices made under a grammar or schema
   double constraint_seconds = 0;    // what that cost in all
   double compile_seconds = 0;       // what it took before to read the grammar; next to nothing if it was used before
@@ -222,6 +235,7 @@ class BONSAI_API Engine {
   std::vector<ProfilePhase> stop_profile() const;
 
  private:
+  friend class Session;
   friend class Chat;
   friend class BatchEngine;
   explicit Engine(std::shared_ptr<host::EngineState> state);

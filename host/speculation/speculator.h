@@ -1,0 +1,62 @@
+// Decides before each pass of the model what it verifies beside the token that is due, and learns from what comes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "host/speculation/draft_length.h"
+#include "host/speculation/drafter.h"
+#include "host/speculation/pass_costs.h"
+
+namespace bonsai::host {
+
+struct SpeculationCounts {
+  uint32_t proposed = 0;  // tokens that passes had to verify
+  uint32_t accepted = 0;  // of these, what the text went on with
+};
+
+class Speculator {
+ public:
+  // The first drafter whose proposal is expected to pay is taken, each time. `vocabulary`: ids lie below it.
+  Speculator(std::vector<std::unique_ptr<Drafter>> drafters, uint32_t vocabulary);
+
+  void begin(std::span<const int32_t> text);
+
+  // What a pass over the text's last token shall verify with it: at most `most` tokens, often none. Valid until the
+  // next call. Throws EngineError: what a drafter threw; an id outside the vocabulary.
+  std::span<const int32_t> propose(uint32_t most, const PassCosts &costs);
+
+  // The text goes on with this token.
+  void came(int32_t token);
+
+  const SpeculationCounts &counts() const { return counts_; }
+
+ private:
+  // A drafter, and what it proposed last. A trial is either verified by a pass, or only compared with what comes: that
+  // costs nothing and shows when proposals begin to pay.
+  struct Source {
+    std::unique_ptr<Drafter> drafter;
+    DraftLength length = {};
+    std::vector<int32_t> trial = {};
+    size_t n_seen = 0;  // of the trial's tokens
+    Drafter::Evidence evidence = {};
+    bool is_verified = false;
+    double seconds_per_token = 0;  // to propose one; 0: not known, or free
+    uint32_t n_silent = 0;         // passes since it last proposed
+    uint32_t patience = 0;         // passes after which it may try again though it seems not to pay
+  };
+
+  uint32_t choose_length(Source &source, uint32_t most, const PassCosts &costs) const;
+  void draft(Source &source, uint32_t most);
+  static void learn_time(Source &source, double seconds);
+  void compare(Source &source, int32_t token);
+
+  std::vector<Source> sources_;
+  const uint32_t vocabulary_;
+  SpeculationCounts counts_;
+};
+
+}  // namespace bonsai::host

@@ -35,6 +35,10 @@ Continuation::Continuation(const EngineState &engine, const GenerateOptions &opt
 Sampler Continuation::make_sampler() const {
   if (options_.max_tokens == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "max_tokens: expected at least 1, found 0");
+  if (options_.logprobs > engine_.model.config.vocab)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("logprobs: expected at most the vocabulary's {}, found {}",
+                                  engine_.model.config.vocab, options_.logprobs));
   SamplingOptions sampling = options_.sampling;
   if (options_.ignore_eos) {
     for (const int32_t id : engine_.end_tokens)
@@ -53,6 +57,8 @@ std::optional<Constraint> Continuation::make_constraint() {
 }
 
 std::optional<int32_t> Continuation::choose(std::span<float> logits) {
+  if (options_.logprobs > 0)
+    logprobs_ = value_or_throw(LogProbs::create(logits, options_.logprobs), ErrorKind::kBackend);
   if (constraint_) {
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
@@ -83,6 +89,7 @@ std::optional<int32_t> Continuation::Guess::next(std::span<float> logits) {
 std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   sampler_.remember({&token, 1});
   result_.tokens.push_back(token);
+  if (logprobs_) result_.logprobs.push_back(logprobs_->of(token));
   if (constraint_) timed(stats().constraint_seconds, [&] { constraint_->accept(token); });
   refused_ = !show(stops_.push(decoder_.push(token)));
   if (stops_.stopped()) return FinishReason::kStopString;

@@ -13,6 +13,7 @@
 #include "core/text/tokenizer.h"
 #include "host/engine/constraint.h"
 #include "host/engine/engine_state.h"
+#include "host/sampling/logprobs.h"
 #include "host/sampling/sampler.h"
 #include "host/sampling/stop_strings.h"
 
@@ -68,7 +69,8 @@ class Continuation {
   StopStrings stops_;
   Generation result_;
   std::optional<Constraint> constraint_;
-  bool refused_ = false;  // by the callback
+  std::optional<LogProbs> logprobs_;  // of the row that was chosen from last, if they were asked for
+  bool refused_ = false;              // by the callback
 };
 
 }  // namespace bonsai::host

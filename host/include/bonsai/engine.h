@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <bonsai/export.h>
+#include <bonsai/logprobs.h>
 #include <bonsai/sampling.h>
 
 namespace bonsai {
@@ -85,6 +86,8 @@ struct GenerateOptions {
   // the same vocabulary; its sessions keep it alive. With both the lookup comes first. A BatchEngine does not guess.
   bool lookup = false;
   std::shared_ptr<const Engine> draft = {};
+  // Not 0: Generation::logprobs tells how likely each token was, and so many of the likeliest; at most all there are.
+  uint32_t logprobs = 0;
   std::stop_token cancel = {};  // ends the generation at the next token, or between two pieces of a long prompt
 };
 
@@ -108,7 +111,8 @@ struct GenerationStats {
   double decode_seconds = 0;        // time for these, for sampling and for guessing
   uint32_t proposed_tokens = 0;     // guesses that the passes verified
   uint32_t accepted_tokens = 0;     // of these, what the text went on with
-  double single_pass_seconds = 0;   // where guesses were asked for: what a pass without any takes; 0: there was none
+  double seconds_one_by_one = 0;    // estimate of decode_seconds without guesses; 0: they were not asked for, or no
+                                    // pass without them was made to judge by
   uint32_t constrained_tokens = 0;  // choices made under a grammar or schema
   double constraint_seconds = 0;    // what that cost in all
   double compile_seconds = 0;       // what it took before to read the grammar; next to nothing if it was used before
@@ -116,8 +120,9 @@ struct GenerationStats {
 };
 
 struct Generation {
-  std::string text;             // what the callback received in all
-  std::vector<int32_t> tokens;  // without the one that ended the text
+  std::string text;                     // what the callback received in all
+  std::vector<int32_t> tokens;          // without the one that ended the text
+  std::vector<TokenLogProbs> logprobs;  // one for each of `tokens`, if GenerateOptions::logprobs asks for them
   FinishReason finish = FinishReason::kLength;
   GenerationStats stats;
 };

@@ -1,0 +1,70 @@
+// Log-probabilities of rows of logits whose distribution is known.
+#include "host/sampling/logprobs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace bonsai::host {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<int32_t> ids(const std::vector<LogProb> &top) {
+  std::vector<int32_t> result;
+  for (const LogProb &entry : top) result.push_back(entry.token);
+  return result;
+}
+
+TEST(LogProbs, AreThoseOfTheSoftmax) {
+  const float logits[] = {std::log(1.0f), std::log(4.0f), std::log(2.0f), std::log(1.0f)};
+  const auto logprobs = LogProbs::create(logits, 2);
+  ASSERT_TRUE(logprobs);
+  const TokenLogProbs found = logprobs->of(3);
+  EXPECT_EQ(found.chosen.token, 3);
+  EXPECT_NEAR(found.chosen.logprob, std::log(0.125), 1e-7);
+  EXPECT_EQ(ids(found.top), (std::vector<int32_t>{1, 2}));
+  EXPECT_NEAR(found.top[0].logprob, std::log(0.5), 1e-7);
+  EXPECT_NEAR(found.top[1].logprob, std::log(0.25), 1e-7);
+}
+
+TEST(LogProbs, StayInRangeForLargeLogits) {
+  const float logits[] = {3e38f, -3e38f, -kInfinity, 3e38f};
+  const auto logprobs = LogProbs::create(logits, 4);
+  ASSERT_TRUE(logprobs);
+  EXPECT_DOUBLE_EQ(logprobs->of(0).chosen.logprob, 0);  // log 2 is lost beside 3e38
+  EXPECT_LT(logprobs->of(1).chosen.logprob, -1e38);
+  EXPECT_EQ(logprobs->of(2).chosen.logprob, -kInfinity);
+  const float moderate[] = {-5000, -5000, -5001};
+  EXPECT_NEAR(LogProbs::create(moderate, 0)->of(0).chosen.logprob, -std::log(2 + std::exp(-1.0)), 1e-9);
+}
+
+TEST(LogProbs, RankEqualTokensByIdAndNoMoreThanThereAre) {
+  const float logits[] = {1, 2, 1, 2, 1};
+  EXPECT_EQ(ids(LogProbs::create(logits, 3)->of(0).top), (std::vector<int32_t>{1, 3, 0}));
+  EXPECT_EQ(ids(LogProbs::create(logits, 9)->of(0).top), (std::vector<int32_t>{1, 3, 0, 2, 4}));
+  EXPECT_TRUE(LogProbs::create(logits, 0)->of(0).top.empty());
+}
+
+TEST(LogProbs, DoNotChangeWithTheRowThatTheyWereMadeFrom) {
+  float logits[] = {1, 2};
+  const auto logprobs = LogProbs::create(logits, 0);
+  const double before = logprobs->of(1).chosen.logprob;
+  logits[1] = -kInfinity;
+  EXPECT_EQ(logprobs->of(1).chosen.logprob, before);
+}
+
+TEST(LogProbs, RefuseWhatIsNoDistribution) {
+  const float with_nan[] = {1, kNan}, with_infinity[] = {1, kInfinity}, with_nothing[] = {-kInfinity, -kInfinity};
+  for (const std::span<const float> logits : {std::span(with_nan), std::span(with_infinity), std::span(with_nothing)}) {
+    const auto logprobs = LogProbs::create(logits, 1);
+    ASSERT_FALSE(logprobs);
+    EXPECT_EQ(logprobs.error().message,
+              "logprobs: the logits are no distribution, as they hold NaN or +infinity, or nothing but -infinity");
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::host

@@ -51,7 +51,7 @@ class Generator {
     if (speculator_) {
       stats().proposed_tokens = speculator_->counts().proposed;
       stats().accepted_tokens = speculator_->counts().accepted;
-      stats().single_pass_seconds = session_.pass_costs().single();
+      stats().seconds_one_by_one = seconds_one_by_one();
     }
     Generation result = continuation_.finish(reason);
     if (!failed_over_before_) result.stats.failed_over = session_.failed_over();
@@ -109,6 +109,7 @@ class Generator {
 
   // A pass with proposals, which the clock stands by.
   bool verify() {
+    const Timer whole(verify_seconds_);
     // Behind the last proposal comes one more token, and none after that.
     const uint32_t most = std::min({session_.most_proposals(), session_.room() - 1, continuation_.n_left() - 1});
     const std::span<const int32_t> proposals = speculator_->propose(most, session_.pass_costs());
@@ -120,7 +121,16 @@ class Generator {
     }
     if (was_failed_over == !session_.failed_over().empty())
       session_.pass_costs().add(1 + static_cast<uint32_t>(proposals.size()), seconds);
+    if (!proposals.empty()) return true;
+    single_seconds_ += seconds;
+    ++n_single_;
     return true;
+  }
+
+  // What the decode would have taken with a pass for every token.
+  double seconds_one_by_one() {
+    const double single = n_single_ > 0 ? single_seconds_ / n_single_ : session_.pass_costs().single();
+    return single == 0 ? 0 : stats().decode_seconds - verify_seconds_ + single * stats().decode_steps;
   }
 
   GenerationStats &stats() { return continuation_.stats(); }
@@ -130,6 +140,9 @@ class Generator {
   const GenerateOptions &options_;
   Continuation continuation_;
   std::optional<Speculator> speculator_;
+  double verify_seconds_ = 0;  // time for passes and for guessing
+  double single_seconds_ = 0;  // time for passes over one token
+  uint32_t n_single_ = 0;
   std::vector<float> row_;
 };
 

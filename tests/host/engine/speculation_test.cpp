@@ -5,6 +5,7 @@
 #include <stop_token>
 
 #include "tests/host/engine/seedling.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai {
 namespace {
@@ -195,7 +196,7 @@ TEST_P(Speculation, AModelAgreesWithItself) {
     const GenerationStats stats = engine.generate("Once upon a time", options).stats;
     EXPECT_GT(stats.proposed_tokens, 0u);
     EXPECT_EQ(stats.accepted_tokens, stats.proposed_tokens);
-    EXPECT_GT(stats.single_pass_seconds, 0);
+    EXPECT_GT(stats.seconds_one_by_one, 0);
   }
 }
 
@@ -236,6 +237,71 @@ TEST(SpeculationDraft, OneDraftServesManySessions) {
   }
   EXPECT_EQ(texts[0], expected[0]);
   EXPECT_EQ(texts[1], expected[1]);
+}
+
+// One line names the first difference; the session can go on without the draft.
+TEST(SpeculationDraft, AnotherVocabularyIsRefused) {
+  const auto refusal = [](const test::TinyModel &model, const test::TinyModel &draft) {
+    EngineOptions options, draft_options;
+    const test::TinyModelFile file(model), draft_file(draft);
+    options.model = file.path();
+    draft_options.model = draft_file.path();
+    Session session = Engine::load(options).new_session();
+    session.append("the");
+    GenerateOptions guessing = greedy(4);
+    guessing.draft = std::make_shared<const Engine>(Engine::load(draft_options));
+    const Thrown thrown = thrown_by([&] { session.generate(guessing); });
+    EXPECT_EQ(session.generate(greedy(4)).stats.decode_steps, 3u);
+    return thrown;
+  };
+  const Thrown sizes = refusal({}, {.vocab = 300});
+  EXPECT_EQ(sizes.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(sizes.message, "draft model: expected the model's vocabulary, found one of 300 tokens instead of 272");
+  // The tiny model's tokens behind those of single bytes, under other names.
+  const auto rename = [](gguf::Writer &writer) {
+    std::vector<std::string> tokens;
+    for (int byte = 0, unprintable = 0x100; byte < 256; ++byte) {
+      const bool printable = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+      const int code = printable ? byte : unprintable++;
+      if (code < 0x80)
+        tokens.push_back({static_cast<char>(code)});
+      else
+        tokens.push_back({static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))});
+    }
+    while (tokens.size() < test::kTinyTokens) tokens.push_back("other" + std::to_string(tokens.size()));
+    writer.set_strings("tokenizer.ggml.tokens", tokens);
+    writer.set_strings("tokenizer.ggml.merges", std::vector<std::string>());
+  };
+  const Thrown words = refusal({}, {.metadata = rename});
+  EXPECT_EQ(words.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(words.message,
+            "draft model: expected the model's vocabulary, found token 256 to be 'other256' instead of 'th'");
+  EXPECT_EQ(refusal({}, {.seed = 2}).message, "nothing was thrown") << "another model of the same vocabulary serves";
+}
+
+// At whatever call the device fails, with proposals under way or not, the CPU goes on with the same text.
+TEST(SpeculationFailOver, TheTextIsTheSameAtAnyCall) {
+  const std::string prompt = kPrompts[1];
+  for (const bool draft : {false, true}) {
+    GenerateOptions options = greedy(16);
+    const Seen expected = see(Engine::load(engine_options("q1_0")), prompt, options);
+    options.lookup = !draft;
+    if (draft) options.draft = draft_of("tq2_0");
+    bool failed = true;
+    for (size_t at = 1; failed; ++at) {
+      SCOPED_TRACE("failure at call " + std::to_string(at));
+      EngineOptions failing = engine_options("q1_0");
+      failing.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_failing.so";
+      failing.backend_options = {
+          {"fail.at", std::to_string(at)}, {"fail.status", "internal"}, {"fail.function", "all"}};
+      const Engine engine = Engine::load(failing);
+      Session session = engine.new_session();
+      session.append(prompt);
+      EXPECT_EQ(session.generate(options).text, expected.text);
+      failed = engine.backend().name == "cpu";
+      ASSERT_LT(at, 200u);
+    }
+  }
 }
 
 TEST(SpeculationDraft, CancellingEndsItBeforeTheFirstToken) {

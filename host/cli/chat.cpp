@@ -6,6 +6,7 @@
 #include "host/cli/generate_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
+#include "host/cli/speculation_options.h"
 
 namespace bonsai::cli {
 
@@ -25,7 +26,9 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
   if (!arguments->text("predict")) generate.max_tokens = std::numeric_limits<uint32_t>::max();
   chat_options(*arguments);  // mistakes in them are found before the model is loaded
   InterruptGuard interrupt;
-  const Engine engine = load_engine(engine_options(*arguments, terminal));
+  const EngineOptions engine_choice = engine_options(*arguments, terminal);
+  const Engine engine = load_engine(engine_choice);
+  read_speculation_options(*arguments, engine_choice, generate);
   return ChatSession(engine, *arguments, std::move(generate), terminal, interrupt).run();
 }
 

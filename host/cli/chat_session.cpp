@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "host/cli/speculation_options.h"
 #include "host/cli/text_input.h"
 
 namespace bonsai::cli {
@@ -151,6 +152,8 @@ void ChatSession::print_summary(const ChatReply &reply) const {
       prompt, reply.reused_tokens, per_second(stats.prompt_tokens, stats.prompt_seconds),
       reply.generation.tokens.size(), per_second(stats.decode_steps, stats.decode_seconds),
       finish_reason_name(reply.generation.finish), stats.seed);
+  const std::string guesses = speculation_summary(stats, options_);
+  if (!guesses.empty()) fmt::print(stderr, "[{}]\n", guesses);
   if (!stats.failed_over.empty()) fmt::print(stderr, "[the CPU took over: {}]\n", stats.failed_over);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/utf8.h"
 #include "host/cli/grammar_options.h"
+#include "host/cli/speculation_options.h"
 
 namespace bonsai::cli {
 namespace {
@@ -66,6 +67,7 @@ void add_generate_options(Options &options) {
   options.values("stop", "TEXT", "the text ends before this; may be repeated");
   options.flag("ignore-eos", "go on where the model would end its text");
   add_grammar_options(options);
+  add_speculation_options(options);
 }
 
 GenerateOptions generate_options(const Arguments &arguments) {

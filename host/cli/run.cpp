@@ -11,6 +11,7 @@
 #include "host/cli/grammar_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
+#include "host/cli/speculation_options.h"
 #include "host/cli/text_input.h"
 #include "host/cli/units.h"
 
@@ -58,6 +59,9 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
           {"prompt_tokens", stats.prompt_tokens},
           {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
           {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)},
+          {"decode_passes", stats.decode_passes},
+          {"proposed_tokens", stats.proposed_tokens},
+          {"accepted_tokens", stats.accepted_tokens},
           {"constraint_seconds", stats.constraint_seconds},
           {"backend", backend.name},
           {"kernel", backend.kernel},
@@ -70,7 +74,7 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
             {"peak_bytes", peak_memory_bytes()}}}};
 }
 
-void print_summary(const Generation &generation, const Engine &engine) {
+void print_summary(const Generation &generation, const GenerateOptions &options, const Engine &engine) {
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
   const MemoryInfo memory = engine.memory();
@@ -78,6 +82,8 @@ void print_summary(const Generation &generation, const Engine &engine) {
              per_second(stats.prompt_tokens, stats.prompt_seconds));
   fmt::print(stderr, "decode   {} tokens, {:.1f} tokens/s, ended by {}\n", generation.tokens.size(),
              per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(generation.finish));
+  const std::string guesses = speculation_summary(stats, options);
+  if (!guesses.empty()) fmt::print(stderr, "guesses  {}\n", guesses);
   fmt::print(stderr, "{}", grammar_summary(stats));
   fmt::print(stderr, "backend  {} {}{}{}, {}\n", backend.name, backend.version,
              backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
@@ -123,14 +129,16 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   GenerateOptions options = generate_options(*arguments);
   InterruptGuard interrupt;
   const std::string prompt = prompt_text(*arguments);
-  const Engine engine = load_engine(engine_options(*arguments, terminal));
+  const EngineOptions engine_choice = engine_options(*arguments, terminal);
+  const Engine engine = load_engine(engine_choice);
+  read_speculation_options(*arguments, engine_choice, options);
   options.cancel = interrupt.graceful();
   const auto answer = arguments->flag("chat") ? chat_once : continue_text;
   const Generation generation = answer(engine, *arguments, options, prompt, terminal);
   if (arguments->flag("json")) {
     terminal.out.write_json(to_json(prompt, generation, engine));
   } else {
-    print_summary(generation, engine);
+    print_summary(generation, options, engine);
   }
   if (generation.finish == FinishReason::kContextFull)
     terminal.log.warn("the context of {} tokens is full: -c gives more, up to the model's {}", engine.model().context,

@@ -11,6 +11,7 @@
 #include "host/cli/grammar_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
+#include "host/cli/session_options.h"
 #include "host/cli/speculation_options.h"
 #include "host/cli/text_input.h"
 #include "host/cli/units.h"
@@ -29,6 +30,7 @@ Options run_options() {
   add_text_options(options);
   options.flag("chat", "put the text into the model's chat template, as the first message of a conversation");
   add_chat_options(options);
+  add_session_options(options);
   add_generate_options(options);
   return options;
 }
@@ -41,6 +43,7 @@ std::string prompt_text(const Arguments &arguments) {
     if (text_is_from_file(arguments) && text->ends_with('\n')) text->pop_back();
     return *std::move(text);
   }
+  if (loads_session(arguments)) return "";
   if (arguments.text("model")) throw UsageError("no prompt: expected -p TEXT, -f FILE or '-p -' for stdin");
   return kSeedlingPrompt;
 }
@@ -98,6 +101,7 @@ void print_summary(const Generation &generation, const GenerateOptions &options,
 Generation continue_text(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
                          const std::string &prompt, Terminal &terminal) {
   Session session = engine.new_session();
+  load_session(arguments, session);
   session.append(prompt);
   const bool json = arguments.flag("json");
   bool shown = json;
@@ -108,12 +112,18 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
   };
   Generation generation = session.generate(options, show);
   show(generation.text.ends_with('\n') ? "" : "\n");
+  save_session(arguments, session);
   return generation;
 }
 
-// Without --chat none of its options has a meaning.
+// Without --chat none of its options has a meaning; conversations have files of their own.
 void check_chat_options(const Arguments &arguments) {
-  if (arguments.flag("chat")) return;
+  if (arguments.flag("chat")) {
+    for (const char *option : {"load-session", "save-session"})
+      if (arguments.text(option))
+        throw UsageError(fmt::format("--{} is not for --chat: see /save and /load in 'bonsai chat'", option));
+    return;
+  }
   for (const char *option : {"system", "tools"})
     if (arguments.text(option)) throw UsageError(fmt::format("--{} is for --chat", option));
   for (const char *option : {"think", "no-think", "hide-thinking"})

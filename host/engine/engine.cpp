@@ -23,6 +23,8 @@ Session::~Session() = default;
 
 void Session::append(std::string_view text) { state_->append_text(text); }
 void Session::append_tokens(std::span<const int32_t> tokens) { state_->append_tokens(tokens); }
+void Session::save(const std::string &path) const { state_->save(path); }
+void Session::load(const std::string &path) { state_->load(path); }
 void Session::truncate(uint32_t length) { state_->truncate(length); }
 std::span<const int32_t> Session::tokens() const { return state_->tokens(); }
 uint32_t Session::length() const { return state_->length(); }

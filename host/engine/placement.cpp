@@ -102,6 +102,16 @@ BackendResult<void> Placement::kv_copy(Executor &executor, std::span<const uint3
   return on_device([&] { return executor.kv_copy(sources, destinations); });
 }
 
+BackendResult<void> Placement::kv_export(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                         std::span<std::byte> data) {
+  return on_device([&] { return executor.kv_export(blocks, n_tokens, data); });
+}
+
+BackendResult<void> Placement::kv_import(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                         std::span<const std::byte> data) {
+  return on_device([&] { return executor.kv_import(blocks, n_tokens, data); });
+}
+
 void Placement::retire() {
   const std::lock_guard lock(mutex_);
   retired_ = true;

@@ -48,6 +48,10 @@ class Placement {
   void discard(std::unique_ptr<Executor> executor);
   BackendResult<void> kv_copy(Executor &executor, std::span<const uint32_t> sources,
                               std::span<const uint32_t> destinations);
+  BackendResult<void> kv_export(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<std::byte> data);
+  BackendResult<void> kv_import(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<const std::byte> data);
 
   // What sessions have learned here.
   PassCosts &pass_costs() { return pass_costs_; }

@@ -34,6 +34,11 @@ class SessionState {
   void append_tokens(std::span<const int32_t> tokens);
   void truncate(uint32_t length);
 
+  // Writes the tokens, and their keys and values as far as they are computed and the backend hands them out; and takes
+  // them up again in the place of what is here (session_file.h, session_save.cpp).
+  void save(const std::string &path);
+  void load(const std::string &path);
+
   // How many tokens compute() would run.
   uint32_t n_pending() const { return length() - n_computed_; }
 
@@ -78,6 +83,8 @@ class SessionState {
   bool forward(std::span<const int32_t> tokens, std::span<Output> outputs);
   // That many of the session's own, from the first that is pending on.
   std::span<const int32_t> next(uint32_t n) const { return std::span(tokens_).subspan(n_computed_, n); }
+
+  bool import_cache(uint32_t n_tokens, std::span<const std::byte> cache);
 
   std::shared_ptr<EngineState> engine_;
   std::shared_ptr<Placement> placement_;

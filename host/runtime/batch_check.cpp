@@ -80,6 +80,17 @@ BackendResult<void> check_copy(const ExecutorConfig &config, std::span<const uin
   return {};
 }
 
+BackendResult<void> check_transfer(const ExecutorConfig &config, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                   uint64_t bytes, uint64_t expected) {
+  for (const uint32_t block : blocks) {
+    if (block >= config.n_blocks) return invalid("block {} is outside the pool of {}", block, config.n_blocks);
+  }
+  if (n_tokens > uint64_t{blocks.size()} * config.block_size)
+    return invalid("{} tokens in {} blocks of {}", n_tokens, blocks.size(), config.block_size);
+  if (bytes != expected) return invalid("{} bytes for {} tokens, expected {}", bytes, n_tokens, expected);
+  return {};
+}
+
 std::string kv_dtype_name(bonsai_kv_dtype dtype) {
   switch (dtype) {
     case BONSAI_KV_F16:

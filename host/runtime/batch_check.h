@@ -18,6 +18,10 @@ BackendResult<void> check_batch(const ExecutorConfig &config, const model::Confi
 BackendResult<void> check_copy(const ExecutorConfig &config, std::span<const uint32_t> sources,
                                std::span<const uint32_t> destinations);
 
+// INVALID_ARGUMENT unless the blocks are in the pool and hold n_tokens, for which `bytes` must be `expected`.
+BackendResult<void> check_transfer(const ExecutorConfig &config, std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                   uint64_t bytes, uint64_t expected);
+
 // "f16", "q8_0", "f32"; the number for another value.
 std::string kv_dtype_name(bonsai_kv_dtype dtype);
 

@@ -93,6 +93,20 @@ BackendResult<void> Composer::kv_copy(std::span<const uint32_t> sources, std::sp
   return checked;
 }
 
+BackendResult<void> Composer::kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                        std::span<std::byte> data) {
+  auto checked = check_transfer(config_, blocks, n_tokens, data.size(), kv_.exported_bytes(n_tokens));
+  if (checked) kv_.export_tokens(blocks, n_tokens, data.data());
+  return checked;
+}
+
+BackendResult<void> Composer::kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                        std::span<const std::byte> data) {
+  auto checked = check_transfer(config_, blocks, n_tokens, data.size(), kv_.exported_bytes(n_tokens));
+  if (checked) kv_.import_tokens(blocks, n_tokens, data.data());
+  return checked;
+}
+
 // y (n, rows) = W x for n vectors.
 BackendResult<void> Composer::multiply(const Weight &weight, uint64_t rows, size_t n, const std::vector<float> &x,
                                        std::vector<float> &y) {

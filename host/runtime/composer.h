@@ -21,6 +21,10 @@ class Composer final : public Executor {
   uint64_t memory_bytes() const override;
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
   BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
+  BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<std::byte> data) override;
+  BackendResult<void> kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<const std::byte> data) override;
 
  private:
   BackendResult<void> run_layer(uint32_t layer, const Batch &batch);

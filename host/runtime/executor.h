@@ -4,6 +4,7 @@
 
 #include <bonsai/backend.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,12 @@ class Executor {
   virtual BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) = 0;
   // Copies whole KV blocks, all layers.
   virtual BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) = 0;
+  // Keys and values of positions [0, n_tokens) of the sequence that lies in `blocks`, to and from the layout of
+  // kv_export (backend.h), which no backend differs in. UNSUPPORTED where the backend does not offer it.
+  virtual BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                        std::span<std::byte> data) = 0;
+  virtual BackendResult<void> kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                        std::span<const std::byte> data) = 0;
 };
 
 // The best level that the backend offers, or `level` (0..2) if given; errors: UNSUPPORTED if that level is not offered.

@@ -53,6 +53,32 @@ void KvCache::load(uint32_t layer, Kind kind, uint32_t kv_head, std::span<const 
   }
 }
 
+template <class Visit>
+void KvCache::each_head(std::span<const uint32_t> blocks, uint32_t n_tokens, const Visit &visit) const {
+  size_t exported = 0;
+  for (uint32_t layer = 0; layer < layers_; ++layer) {
+    for (const Kind kind : {Kind::kKeys, Kind::kValues}) {
+      for (uint32_t position = 0; position < n_tokens; ++position) {
+        const size_t first =
+            block_offset(layer, kind, blocks[position / block_size_]) + position % block_size_ * head_bytes_;
+        for (uint32_t head = 0; head < kv_heads_; ++head, exported += head_bytes_) {
+          visit(first + head * head_bytes_ * block_size_, exported);
+        }
+      }
+    }
+  }
+}
+
+void KvCache::export_tokens(std::span<const uint32_t> blocks, uint32_t n_tokens, std::byte *data) const {
+  each_head(blocks, n_tokens,
+            [&](size_t here, size_t exported) { std::memcpy(data + exported, data_.data() + here, head_bytes_); });
+}
+
+void KvCache::import_tokens(std::span<const uint32_t> blocks, uint32_t n_tokens, const std::byte *data) {
+  each_head(blocks, n_tokens,
+            [&](size_t here, size_t exported) { std::memcpy(data_.data() + here, data + exported, head_bytes_); });
+}
+
 void KvCache::copy_block(uint32_t source, uint32_t destination) {
   if (source == destination) return;
   for (uint32_t layer = 0; layer < layers_; ++layer) {

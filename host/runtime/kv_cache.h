@@ -30,10 +30,20 @@ class KvCache {
 
   void copy_block(uint32_t source, uint32_t destination);
 
+  // The canonical layout of kv_export, for positions [0, n_tokens) that lie in `blocks`.
+  uint64_t exported_bytes(uint32_t n_tokens) const {
+    return uint64_t{layers_} * 2 * kv_heads_ * head_bytes_ * n_tokens;
+  }
+  void export_tokens(std::span<const uint32_t> blocks, uint32_t n_tokens, std::byte *data) const;
+  void import_tokens(std::span<const uint32_t> blocks, uint32_t n_tokens, const std::byte *data);
+
   uint64_t bytes() const { return data_.size(); }
 
  private:
   size_t block_offset(uint32_t layer, Kind kind, uint32_t block) const;
+  // Calls visit(offset of a head here, offset in the canonical layout) for every head of the positions.
+  template <class Visit>
+  void each_head(std::span<const uint32_t> blocks, uint32_t n_tokens, const Visit &visit) const;
 
   const quant::FormatTraits &format_;
   uint32_t layers_, kv_heads_, head_dim_, n_blocks_, block_size_;

@@ -137,4 +137,24 @@ BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
   return {};
 }
 
+BackendResult<void> SessionExecutor::kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                               std::span<std::byte> data) {
+  CallError error;
+  if (api().kv_export == nullptr) return failure(model_.device(), error, "kv_export", BONSAI_UNSUPPORTED);
+  const bonsai_status status = api().kv_export(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
+                                               data.data(), data.size(), error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "kv_export", status);
+  return {};
+}
+
+BackendResult<void> SessionExecutor::kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                               std::span<const std::byte> data) {
+  CallError error;
+  if (api().kv_import == nullptr) return failure(model_.device(), error, "kv_import", BONSAI_UNSUPPORTED);
+  const bonsai_status status = api().kv_import(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
+                                               data.data(), data.size(), error.out());
+  if (status != BONSAI_OK) return failure(model_.device(), error, "kv_import", status);
+  return {};
+}
+
 }  // namespace bonsai::host

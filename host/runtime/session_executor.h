@@ -25,6 +25,10 @@ class SessionExecutor final : public Executor {
   uint64_t memory_bytes() const override { return memory_bytes_; }
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
   BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
+  BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<std::byte> data) override;
+  BackendResult<void> kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
+                                std::span<const std::byte> data) override;
 
  private:
   SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level);

@@ -198,6 +198,13 @@ class BONSAI_API Session {
   // Forgets every token from `length` on; a length beyond the end changes nothing.
   void truncate(uint32_t length);
 
+  // Writes the session to a file: its tokens, and the keys and values computed so far. load() puts it in the place of
+  // what this session holds, so that it goes on where it was, on any backend, without computing the tokens again; only
+  // where the KV type is another one, or a backend does not hand its cache out, they are. Errors, which change nothing:
+  // a path that cannot be read or written, another kind of file or version, damage, another model, a context too short.
+  void save(const std::string &path) const;
+  void load(const std::string &path);
+
   std::span<const int32_t> tokens() const;
   uint32_t length() const;
   uint32_t room() const;  // tokens that can still be appended

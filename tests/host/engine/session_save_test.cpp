@@ -1,0 +1,144 @@
+// Sessions on disk, through the public API: a text goes on where it was, whatever backend takes it up.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "tests/host/engine/seedling.h"
+
+namespace bonsai {
+namespace {
+
+class SavedSession : public ::testing::Test {
+ protected:
+  std::string path(const std::string &name) const { return ::testing::TempDir() + "/bonsai-" + name + ".session"; }
+
+  static EngineOptions on(const std::string &backend) {
+    EngineOptions options = seedling_options();
+    options.backend = backend;
+    options.backend_strict = true;
+    return options;
+  }
+  static EngineOptions with_kv(KvType kv) {
+    EngineOptions options = seedling_options();
+    options.kv = kv;
+    return options;
+  }
+
+  // Saves a session behind some text and says what follows.
+  static std::string save(const Engine &engine, const std::string &path) {
+    Session session = engine.new_session();
+    session.append("Once upon a time, there was a little");
+    session.generate(greedy(40));
+    session.save(path);
+    return session.generate(greedy(30)).text;
+  }
+};
+
+TEST_F(SavedSession, GoesOnWithoutComputingItsTokensAgain) {
+  for (const KvType kv : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
+    const std::string file = path("same");
+    const std::string expected = save(Engine::load(with_kv(kv)), file);
+    Session session = Engine::load(with_kv(kv)).new_session();
+    session.append("something else that loading replaces");
+    session.load(file);
+    const Generation generation = session.generate(greedy(30));
+    EXPECT_EQ(generation.text, expected);
+    EXPECT_EQ(generation.stats.prompt_tokens, 1u);
+    std::filesystem::remove(file);
+  }
+}
+
+// The template backend offers products alone: there the host keeps the cache.
+TEST_F(SavedSession, MovesBetweenBackends) {
+  const char *const backends[] = {"cpu", "template"};
+  for (const char *from : backends) {
+    const std::string file = path("moved");
+    save(Engine::load(on(from)), file);
+    for (const char *to : backends) {
+      Session session = Engine::load(on(to)).new_session();
+      session.load(file);
+      const std::vector<int32_t> tokens(session.tokens().begin(), session.tokens().end());
+      const std::vector<float> logits = session.logits();
+      Session fresh = Engine::load(on(to)).new_session();
+      fresh.append_tokens(tokens);
+      const std::vector<float> expected = fresh.logits();
+      ASSERT_EQ(logits.size(), expected.size());
+      double error = 0, norm = 0;
+      for (size_t i = 0; i < logits.size(); ++i) {
+        error += (logits[i] - expected[i]) * (logits[i] - expected[i]);
+        norm += expected[i] * expected[i];
+      }
+      // Eight-bit activations on one side, float on the other (DESIGN §7).
+      EXPECT_LE(std::sqrt(error / norm), 2e-2) << from << " to " << to;
+      EXPECT_EQ(session.generate(greedy(1)).stats.prompt_tokens, 0u);
+    }
+    std::filesystem::remove(file);
+  }
+}
+
+TEST_F(SavedSession, IsComputedAgainForAnotherKvType) {
+  const std::string file = path("kv");
+  save(Engine::load(with_kv(KvType::kF16)), file);
+  EngineOptions options = with_kv(KvType::kQ8_0);
+  std::vector<std::string> warnings;
+  options.log = [&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::kWarning) warnings.emplace_back(line);
+  };
+  const Engine engine = Engine::load(options);
+  Session session = engine.new_session(), fresh = engine.new_session();
+  session.load(file);
+  fresh.append_tokens(session.tokens());
+  EXPECT_EQ(session.logits(), fresh.logits());
+  EXPECT_EQ(warnings, std::vector<std::string>{file + ": keys and values of another KV type are computed again"});
+  std::filesystem::remove(file);
+}
+
+TEST_F(SavedSession, MayBeEmptyAndMayBeTruncated) {
+  const Engine engine = load_seedling();
+  const std::string file = path("empty");
+  engine.new_session().save(file);
+  Session session = engine.new_session();
+  session.append("Once upon a time");
+  const std::vector<float> expected = session.logits();
+  session.load(file);
+  EXPECT_EQ(session.length(), 0u);
+  session.append("Once upon a time");
+  session.save(file);  // nothing is computed yet
+  session.load(file);
+  EXPECT_EQ(session.logits(), expected);
+  session.truncate(3);
+  session.save(file);
+  session.load(file);
+  Session fresh = engine.new_session();
+  fresh.append_tokens(session.tokens());
+  EXPECT_EQ(session.logits(), fresh.logits());
+  std::filesystem::remove(file);
+}
+
+TEST_F(SavedSession, IsRefusedWhereItMeansNothing) {
+  const std::string file = path("refused");
+  save(load_seedling(), file);
+  EngineOptions ternary = seedling_options(), narrow = seedling_options();
+  ternary.model = BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf";
+  narrow.context = 40;
+  const Thrown other = thrown_by([&] { Engine::load(ternary).new_session().load(file); });
+  EXPECT_EQ(other.kind, ErrorKind::kModel);
+  EXPECT_EQ(other.message, file + ": a session of another model: its keys and values would mean nothing here");
+  const Thrown full = thrown_by([&] { Engine::load(narrow).new_session().load(file); });
+  EXPECT_EQ(full.kind, ErrorKind::kContextFull);
+  EXPECT_EQ(full.message, file + ": a session of 50 tokens, room for 40 (context)");
+  Session session = load_seedling().new_session();
+  session.append("Once upon a time");
+  const Thrown model = thrown_by([&] { session.load(seedling_file()); });
+  EXPECT_EQ(model.message, seedling_file() + ": not a session file");
+  EXPECT_EQ(thrown_by([&] { session.load("/nowhere/x"); }).message,
+            "/nowhere/x: cannot open: No such file or directory");
+  EXPECT_EQ(thrown_by([&] { session.save("/nowhere/x"); }).message,
+            "/nowhere/x: cannot be written: No such file or directory");
+  EXPECT_EQ(session.length(), 5u);  // a failure changes nothing
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace bonsai

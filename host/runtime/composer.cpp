@@ -84,7 +84,7 @@ BackendResult<void> Composer::forward(const Batch &batch, std::span<Output> outp
   if (!done) return done;
   decode_embeddings(model_.model(), batch.tokens, x_);
   for (uint32_t layer = 0; done && layer < shape_.layers; ++layer) done = run_layer(layer, batch);
-  return done ? run_head(outputs) : done;
+  return done ? run_outputs(outputs) : done;
 }
 
 BackendResult<void> Composer::kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) {
@@ -211,17 +211,32 @@ void Composer::attend_run(uint32_t layer, uint32_t kv_head, const Batch &batch, 
   }
 }
 
-BackendResult<void> Composer::run_head(std::span<Output> outputs) {
+BackendResult<void> Composer::run_outputs(std::span<Output> outputs) {
+  std::vector<Output *> with_logits;
+  for (Output &output : outputs) {
+    if (output.kind == OutputKind::kLogits) {
+      with_logits.push_back(&output);
+    } else {
+      output.hidden.resize(shape_.hidden);
+      output_norm(output, output.hidden.data());
+    }
+  }
+  return run_head(with_logits);
+}
+
+void Composer::output_norm(const Output &output, float *h) const {
+  rms_norm(&x_[size_t{output.token} * shape_.hidden], model_.model().output_norm, shape_.rms_eps, h);
+}
+
+BackendResult<void> Composer::run_head(std::span<Output *const> outputs) {
   const size_t hidden = shape_.hidden, vocab = shape_.vocab;
   for (size_t begin = 0; begin < outputs.size(); begin += kHeadRows) {
     const auto rows = outputs.subspan(begin, std::min(kHeadRows, outputs.size() - begin));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      rms_norm(&x_[rows[i].token * hidden], model_.model().output_norm, shape_.rms_eps, &h_[i * hidden]);
-    }
+    for (size_t i = 0; i < rows.size(); ++i) output_norm(*rows[i], &h_[i * hidden]);
     auto done = multiply(model_.head(), vocab, rows.size(), h_, logits_);
     if (!done) return done;
     for (size_t i = 0; i < rows.size(); ++i) {
-      rows[i].logits.assign(&logits_[i * vocab], &logits_[i * vocab] + vocab);
+      rows[i]->logits.assign(&logits_[i * vocab], &logits_[i * vocab] + vocab);
     }
   }
   return {};

@@ -28,7 +28,9 @@ class Composer final : public Executor {
 
  private:
   BackendResult<void> run_layer(uint32_t layer, const Batch &batch);
-  BackendResult<void> run_head(std::span<Output> outputs);
+  BackendResult<void> run_outputs(std::span<Output> outputs);
+  BackendResult<void> run_head(std::span<Output *const> outputs);
+  void output_norm(const Output &output, float *h) const;
   void rotate_and_store(uint32_t layer, const Batch &batch);
   void attend(uint32_t layer, const Batch &batch);
   void attend_run(uint32_t layer, uint32_t kv_head, const Batch &batch, size_t begin, size_t end);

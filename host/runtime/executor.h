@@ -36,10 +36,14 @@ struct Batch {
   uint32_t blocks_per_sequence = 0;
 };
 
+enum class OutputKind { kLogits, kHidden };
+
 // A row of results that is wanted: filled by forward().
 struct Output {
   uint32_t token = 0;         // index into the batch
-  std::vector<float> logits;  // all of them, (vocab)
+  std::vector<float> logits;  // kLogits: all of them, (vocab)
+  OutputKind kind = OutputKind::kLogits;
+  std::vector<float> hidden = {};  // kHidden: the state after the output norm, (hidden)
 };
 
 class Executor {
@@ -48,7 +52,7 @@ class Executor {
   virtual const ExecutorConfig &config() const = 0;
   virtual int level() const = 0;              // which way it runs: 0, 1 or 2
   virtual uint64_t memory_bytes() const = 0;  // KV cache and scratch
-  // Computes the batch, stores its K and V, and fills every output's logits.
+  // Computes the batch, stores its K and V, and fills every output.
   virtual BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) = 0;
   // Copies whole KV blocks, all layers.
   virtual BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) = 0;

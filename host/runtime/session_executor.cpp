@@ -21,7 +21,7 @@ bonsai_session_config raw_config(const ExecutorConfig &config) {
   raw.max_sequences = config.max_sequences;
   raw.max_blocks_per_sequence = config.max_blocks_per_sequence;
   raw.max_outputs = config.max_outputs;
-  raw.max_k = 1;  // every output asks for all logits
+  raw.max_k = 1;  // no output asks for the likeliest
   return raw;
 }
 
@@ -89,12 +89,18 @@ void SessionExecutor::prepare_outputs(std::span<Output> outputs) {
   raw_outputs_.clear();
   output_pointers_.clear();
   for (Output &output : outputs) {
-    output.logits.resize(model_.model().config.vocab);
     bonsai_output raw{};
     raw.struct_size = sizeof raw;
-    raw.kind = BONSAI_OUTPUT_LOGITS;
     raw.token = output.token;
-    raw.logits = output.logits.data();
+    if (output.kind == OutputKind::kHidden) {
+      output.hidden.resize(model_.model().config.hidden);
+      raw.kind = BONSAI_OUTPUT_HIDDEN;
+      raw.hidden = output.hidden.data();
+    } else {
+      output.logits.resize(model_.model().config.vocab);
+      raw.kind = BONSAI_OUTPUT_LOGITS;
+      raw.logits = output.logits.data();
+    }
     raw_outputs_.push_back(raw);
   }
   for (const bonsai_output &raw : raw_outputs_) output_pointers_.push_back(&raw);

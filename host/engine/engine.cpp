@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "host/engine/embedder.h"
 #include "host/engine/engine_state.h"
 #include "host/engine/session_state.h"
 
@@ -59,6 +60,14 @@ Generation Engine::generate(std::string_view prompt, const GenerateOptions &opti
   Session session = new_session();
   session.append(prompt);
   return session.generate(options, callback);
+}
+
+std::vector<float> Engine::embed(std::string_view text, const EmbeddingOptions &options) const {
+  return embed_tokens(host::tokens_to_embed(*state_, text), options);
+}
+
+std::vector<float> Engine::embed_tokens(std::span<const int32_t> tokens, const EmbeddingOptions &options) const {
+  return host::embed(*state_, tokens, options);
 }
 
 std::vector<int32_t> Engine::tokenize(std::string_view text, bool parse_special) const {

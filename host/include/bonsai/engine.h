@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <bonsai/embedding.h>
 #include <bonsai/export.h>
 #include <bonsai/logprobs.h>
 #include <bonsai/sampling.h>
@@ -230,6 +231,14 @@ class BONSAI_API Engine {
                       const TextCallback &callback = {}) const;
 
   Session new_session() const;
+
+  // One vector for a text, (the model's hidden size) long and of length 1: texts are alike where the dot product of
+  // theirs is near 1. The model's BOS comes first if it wants one; special tokens that are spelled out are plain text.
+  // Errors: an empty text, invalid UTF-8, a file without tokenizer, more tokens than the context, options out of range,
+  // a backend that fails where the CPU cannot or may not take over.
+  std::vector<float> embed(std::string_view text, const EmbeddingOptions &options = {}) const;
+  // The same for ids, nothing added. Errors: none at all, an id outside the vocabulary, and what else applies.
+  std::vector<float> embed_tokens(std::span<const int32_t> tokens, const EmbeddingOptions &options = {}) const;
 
   // Ids of a text, nothing added in front. `parse_special`: special tokens that are spelled out are one token each;
   // else they are plain text. Errors: invalid UTF-8, a file without tokenizer.

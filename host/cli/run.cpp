@@ -32,6 +32,7 @@ Options run_options() {
   add_chat_options(options);
   add_session_options(options);
   add_generate_options(options);
+  options.value("logprobs", "N", "with --json: how likely the model found each token, and the N likeliest");
   return options;
 }
 
@@ -50,6 +51,20 @@ std::string prompt_text(const Arguments &arguments) {
 
 double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
+// A token's bytes need not be text by themselves: what is not is U+FFFD. A token that cannot be has null.
+nlohmann::ordered_json to_json(const LogProb &entry, const Engine &engine) {
+  return {{"token", entry.token}, {"text", engine.detokenize({&entry.token, 1})}, {"logprob", entry.logprob}};
+}
+
+nlohmann::ordered_json to_json(const std::vector<TokenLogProbs> &logprobs, const Engine &engine) {
+  auto json = nlohmann::ordered_json::array();
+  for (const TokenLogProbs &place : logprobs) {
+    json.push_back(to_json(place.chosen, engine));
+    for (const LogProb &entry : place.top) json.back()["top"].push_back(to_json(entry, engine));
+  }
+  return json;
+}
+
 nlohmann::ordered_json to_json(const std::string &prompt, const Generation &generation, const Engine &engine) {
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
@@ -57,6 +72,7 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
   return {{"prompt", prompt},
           {"text", generation.text},
           {"tokens", generation.tokens},
+          {"logprobs", to_json(generation.logprobs, engine)},
           {"finish_reason", finish_reason_name(generation.finish)},
           {"seed", stats.seed},
           {"prompt_tokens", stats.prompt_tokens},
@@ -137,6 +153,8 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   if (!arguments) return kSuccess;
   check_chat_options(*arguments);
   GenerateOptions options = generate_options(*arguments);
+  options.logprobs = static_cast<uint32_t>(arguments->count("logprobs", 1).value_or(0));
+  if (options.logprobs > 0 && !arguments->flag("json")) throw UsageError("--logprobs is for --json");
   InterruptGuard interrupt;
   const std::string prompt = prompt_text(*arguments);
   const EngineOptions engine_choice = engine_options(*arguments, terminal);

@@ -98,6 +98,28 @@ TEST(Run, ALogitBiasForbidsAToken) {
   EXPECT_NE(json::parse(outcome.out)["tokens"][0], forbidden);
 }
 
+TEST(Run, TellsHowLikelyEachTokenWas) {
+  const Outcome outcome = run_program({"run", "--temp", "0", "-n", "4", "--json", "--logprobs", "2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  ASSERT_EQ(result["logprobs"].size(), 4u);
+  std::string text;
+  for (size_t i = 0; i < 4; ++i) {
+    const json &place = result["logprobs"][i];
+    EXPECT_EQ(place["token"], result["tokens"][i]);
+    ASSERT_EQ(place["top"].size(), 2u);
+    EXPECT_EQ(place["top"][0]["token"], place["token"]);  // the likeliest was chosen
+    EXPECT_EQ(place["top"][0]["logprob"], place["logprob"]);
+    EXPECT_LE(place["top"][1]["logprob"], place["logprob"]);
+    EXPECT_LE(place["logprob"], 0.0);
+    text += place["text"];
+  }
+  EXPECT_EQ(text, result["text"]);
+  EXPECT_EQ(json::parse(run_program({"run", "-n", "1", "--json"}).out)["logprobs"], json::array());
+  EXPECT_EQ(run_program({"run", "--logprobs", "2"}).err,
+            "bonsai run: --logprobs is for --json (see 'bonsai run --help')\n");
+}
+
 TEST(Run, EveryKvTypeSpeaks) {
   for (const char *kv : {"f16", "q8_0", "f32"}) {
     const Outcome outcome = run_program({"run", "--kv", kv, "-n", "4", "--temp", "0"});

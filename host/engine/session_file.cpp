@@ -140,7 +140,7 @@ Result<SessionFile> parse_session_file(std::span<const std::byte> bytes) {
                 header.n_tokens, header.n_cached);
   file.n_cached = header.n_cached;
   file.tokens.resize(header.n_tokens);
-  std::memcpy(file.tokens.data(), bytes.data() + sizeof header, token_bytes);
+  if (token_bytes > 0) std::memcpy(file.tokens.data(), bytes.data() + sizeof header, token_bytes);
   file.cache = bytes.subspan(sizeof header + token_bytes, rest - token_bytes);
   uint64_t stored;
   std::memcpy(&stored, bytes.data() + sizeof header + rest, sizeof stored);
@@ -167,7 +167,9 @@ Result<void> write_session_file(const std::string &path, const SessionFile &file
   if (fd < 0) return write_error(path);
   std::unique_ptr<std::FILE, CloseFile> out(::fdopen(fd, "wb"));
   bool written = out != nullptr;
-  const auto write = [&](const void *data, size_t n) { written = written && std::fwrite(data, 1, n, out.get()) == n; };
+  const auto write = [&](const void *data, size_t n) {
+    written = written && (n == 0 || std::fwrite(data, 1, n, out.get()) == n);
+  };
   write(&header, sizeof header);
   write(file.tokens.data(), file.tokens.size() * sizeof(int32_t));
   write(file.cache.data(), file.cache.size());

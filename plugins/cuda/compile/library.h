@@ -1,0 +1,52 @@
+// The kernels of one device: compiled or taken from the cache when they are first asked for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plugins/cuda/compile/cache.h"
+#include "plugins/cuda/compile/compiler.h"
+#include "plugins/cuda/compile/log.h"
+#include "plugins/cuda/driver/module.h"
+
+namespace bonsai::cuda {
+
+struct LibraryConfig {
+  int capability = 0;           // of the device, 10 major + minor
+  NvrtcResult nvrtc;            // without NVRTC the cache alone serves
+  std::string cache_directory;  // kernel_cache_directory(); empty: no cache
+  Log log;
+};
+
+// [device] Calls need the context to be current, and are serialised by whoever owns it.
+class KernelLibrary {
+ public:
+  KernelLibrary(const Context &context, LibraryConfig config);
+
+  const Architecture &architecture() const { return architecture_; }
+
+  // Makes these units ready, those that must be compiled in parallel and with a progress line each. Throws INTERNAL for
+  // a unit that does not compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
+  void prepare(std::span<const std::string> units);
+
+  // Lives as long as the library. Prepares the unit if need be. Throws as prepare does, and INTERNAL for an unknown
+  // kernel.
+  const Function &function(const std::string &unit, const std::string &kernel);
+
+ private:
+  struct LoadedUnit {
+    std::unique_ptr<Module> module;
+    std::map<std::string, Function> functions;
+  };
+
+  const Context &context_;
+  LibraryConfig config_;
+  Architecture architecture_;
+  KernelCache cache_;
+  std::map<std::string, LoadedUnit> units_;
+};
+
+}  // namespace bonsai::cuda

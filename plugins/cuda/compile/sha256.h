@@ -1,0 +1,35 @@
+// SHA-256 (FIPS 180-4): names cache entries and proves them whole.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace bonsai::cuda {
+
+using Digest = std::array<std::byte, 32>;
+
+class Sha256 {
+ public:
+  void add(std::span<const std::byte> bytes);
+  // The text and its length, so that "ab" and "c" differ from "a" and "bc".
+  void add_field(std::string_view text);
+  // Ends the message.
+  Digest finish();
+
+ private:
+  void add_block(const std::byte *block);
+
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<std::byte, 64> pending_ = {};
+  uint64_t total_bytes_ = 0;
+};
+
+// 64 digits, lower case.
+std::string hex(const Digest &digest);
+
+}  // namespace bonsai::cuda

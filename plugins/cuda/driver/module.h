@@ -1,0 +1,79 @@
+// Code on the device: modules, their functions, and launching them. Calls need the context to be current.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "plugins/cuda/driver/stream.h"
+
+namespace bonsai::cuda {
+
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+struct LaunchShape {
+  Grid grid;                  // blocks
+  unsigned threads = 1;       // in a block
+  unsigned shared_bytes = 0;  // dynamic shared memory; beyond 48 KiB see Function::allow_shared_bytes
+  bool starts_early =
+      false;  // may start before the kernel ahead of it has ended (griddepcontrol; compute capability 9.0)
+  bool is_cooperative = false;  // all its blocks run at once, and may wait for each other
+};
+
+class Function {
+ public:
+  // `name` is for messages.
+  Function(const Context &context, CUfunction handle, std::string name);
+
+  const Context &context() const { return *context_; }
+  const std::string &name() const { return name_; }
+  int registers() const { return registers_; }        // of a thread
+  int local_bytes() const { return local_bytes_; }    // of a thread: spilled registers and arrays
+  int shared_bytes() const { return shared_bytes_; }  // of a block, static
+  int max_threads() const { return max_threads_; }    // of a block
+
+  // Lets launches ask for this much dynamic shared memory.
+  void allow_shared_bytes(unsigned bytes) const;
+  // Blocks that one multiprocessor runs at once.
+  int blocks_per_multiprocessor(unsigned threads, unsigned shared_bytes) const;
+
+  // Launches with one parameter of any trivially copyable type, copied during the call. See launch() below.
+  void launch_raw(const Stream &stream, const LaunchShape &shape, const void *arguments) const;
+
+ private:
+  const Context *context_;
+  CUfunction handle_;
+  std::string name_;
+  int registers_, local_bytes_, shared_bytes_, max_threads_;
+};
+
+// Submits a kernel. `arguments` is the kernel's one parameter; both sides include its declaration from kernels/.
+template <class Arguments>
+void launch(const Stream &stream, const Function &function, const LaunchShape &shape, const Arguments &arguments) {
+  static_assert(std::is_trivially_copyable_v<Arguments>, "kernels take their arguments as bytes");
+  static_assert(sizeof(Arguments) <= 4096, "more than 4 KiB of parameters need newer devices and drivers");
+  function.launch_raw(stream, shape, &arguments);
+}
+
+class Module {
+ public:
+  // Loads a cubin or a PTX text (NUL-terminated). Null if the driver refuses it (made for another device, or by a newer
+  // compiler), with the reason in *why. Throws for everything else.
+  static std::unique_ptr<Module> load(const Context &context, std::string_view image, std::string *why);
+  ~Module();
+  Module(const Module &) = delete;
+  Module &operator=(const Module &) = delete;
+
+  // Throws INTERNAL if the module has no such kernel.
+  Function function(const std::string &name) const;
+
+ private:
+  Module(const Context &context, CUmodule handle) : context_(context), handle_(handle) {}
+  const Context &context_;
+  CUmodule handle_;
+};
+
+}  // namespace bonsai::cuda

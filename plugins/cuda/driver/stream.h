@@ -1,0 +1,65 @@
+// Streams, in which work runs in order, and events, which mark places in them. Calls need the context to be current.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plugins/cuda/driver/context.h"
+
+namespace bonsai::cuda {
+
+class Event;
+
+class Stream {
+ public:
+  // Does not wait for, nor hold up, the process's default stream.
+  explicit Stream(const Context &context);
+  ~Stream();
+  Stream(Stream &&other) noexcept;
+  Stream &operator=(Stream &&other) noexcept;
+
+  const Context &context() const { return *context_; }
+  CUstream handle() const { return handle_; }
+
+  // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned; pageable
+  // memory has been read (upload) or written (download) on return. No bytes: nothing happens.
+  void upload(void *device, const void *host, size_t bytes) const;
+  void download(void *host, const void *device, size_t bytes) const;
+  void copy(void *to, const void *from, size_t bytes) const;
+  void fill(void *device, uint8_t value, size_t bytes) const;
+
+  // Work submitted from here on waits for the event.
+  void wait(const Event &event) const;
+  // Blocks until the stream has run empty. Throws what failed in it.
+  void synchronize() const;
+  // True if it has run empty. Throws what failed in it.
+  bool is_idle() const;
+
+ private:
+  const Context *context_;
+  CUstream handle_ = nullptr;
+};
+
+class Event {
+ public:
+  enum class Timing { kOff, kOn };
+  explicit Event(const Context &context, Timing timing = Timing::kOff);
+  ~Event();
+  Event(Event &&other) noexcept;
+  Event &operator=(Event &&other) noexcept;
+
+  CUevent handle() const { return handle_; }
+
+  void record(const Stream &stream) const;
+  // Blocks until the stream has come to the recorded place.
+  void synchronize() const;
+  bool is_reached() const;
+  // Both events have Timing::kOn and are reached.
+  double seconds_since(const Event &earlier) const;
+
+ private:
+  const Context *context_;
+  CUevent handle_ = nullptr;
+};
+
+}  // namespace bonsai::cuda

@@ -8,17 +8,19 @@
 #include <string>
 #include <string_view>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
+#include "plugins/common/session_config.h"
+#include "plugins/common/weight_description.h"
 #include "plugins/cpu/weight.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 // gemv takes its vectors in groups of this many, so that its scratch has a size.
 constexpr uint32_t kGemvVectors = 64;
-
-constexpr std::array<uint32_t, 4> kBlockSizes = {32, 16, 64, 128};
-constexpr std::array<bonsai_kv_dtype, 3> kKvDtypes = {BONSAI_KV_F16, BONSAI_KV_Q8_0, BONSAI_KV_F32};
 
 const KernelTable &kernels_for(const std::string &isa) {
   std::string why_not;
@@ -74,21 +76,17 @@ void Device::gemv(const bonsai_gemv_args &args) {
   require_pointer(args.x, "args->x");
   require_pointer(args.y, "args->y");
   const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
-  if (!(weight.uses() & BONSAI_USE_MATRIX)) reject("the weight was not uploaded for BONSAI_USE_MATRIX");
-  if (args.n == 0) reject("args->n is 0, expected at least 1");
-  if (args.rows == 0) reject("args->rows is 0, expected at least 1");
-  if (args.first_row > weight.rows() || args.rows > weight.rows() - args.first_row) {
-    reject("rows {} to {} reach beyond the weight's {}", args.first_row, args.first_row + args.rows, weight.rows());
-  }
+  check_gemv(args, weight.shape());
+  const uint64_t columns = weight.shape().columns;
   const Profile::Span span(profile_, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
   for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
     multiply(threads_, *kernels_,
              {.rows = gemv_rows_,
-              .columns = weight.columns(),
+              .columns = columns,
               .n = std::min(kGemvVectors, args.n - i),
-              .x = args.x + i * weight.columns(),
+              .x = args.x + i * columns,
               .y = args.y + i * args.rows,
               .y_stride = args.rows,
               .activations = gemv_activations_.data()});
@@ -96,37 +94,32 @@ void Device::gemv(const bonsai_gemv_args &args) {
   }
 }
 
-std::span<const uint32_t> block_sizes() { return kBlockSizes; }
-std::span<const bonsai_kv_dtype> kv_dtypes() { return kKvDtypes; }
-
-void describe_device(bonsai_device_info *info) {
-  checked(info, "info");
+void describe_device(bonsai_device_info &info) {
   static const std::string name = read_processor_name();
   const MachineMemory memory = machine_memory();
-  info->features =
+  info.features =
       BONSAI_FEATURE_ADJUST | BONSAI_FEATURE_TOKEN_CHAINING | BONSAI_FEATURE_DETERMINISTIC | BONSAI_FEATURE_BORROWS;
-  info->name = name.c_str();
-  info->memory_total_bytes = memory.total_bytes;
-  info->memory_free_bytes = memory.free_bytes;
-  info->n_options = static_cast<uint32_t>(option_infos().size());
-  info->options = option_infos().data();
-  info->n_kv_dtypes = kKvDtypes.size();
-  info->kv_dtypes = kKvDtypes.data();
-  info->n_block_sizes = kBlockSizes.size();
-  info->block_sizes = kBlockSizes.data();
-  info->max_k = kMaxK;
+  info.name = name.c_str();
+  info.memory_total_bytes = memory.total_bytes;
+  info.memory_free_bytes = memory.free_bytes;
+  info.n_options = static_cast<uint32_t>(option_infos().size());
+  info.options = option_infos().data();
+  info.n_kv_dtypes = kKvDtypes.size();
+  info.kv_dtypes = kKvDtypes.data();
+  info.n_block_sizes = kBlockSizes.size();
+  info.block_sizes = kBlockSizes.data();
+  info.max_k = kMaxK;
 }
 
-void describe_status(Device &device, bonsai_device_status *status) {
-  checked(status, "status");
+void Device::describe(bonsai_device_status &status) const {
   const MachineMemory memory = machine_memory();
-  status->threads = static_cast<uint32_t>(device.threads().count());
-  status->kernel = device.kernels().name;
-  status->weight_bytes = device.weight_bytes;
-  status->borrowed_bytes = device.borrowed_bytes;
-  status->session_bytes = device.session_bytes;
-  status->memory_total_bytes = memory.total_bytes;
-  status->memory_free_bytes = memory.free_bytes;
+  status.threads = static_cast<uint32_t>(threads_.count());
+  status.kernel = kernels_->name;
+  status.weight_bytes = weight_bytes;
+  status.borrowed_bytes = borrowed_bytes;
+  status.session_bytes = session_bytes;
+  status.memory_total_bytes = memory.total_bytes;
+  status.memory_free_bytes = memory.free_bytes;
 }
 
 }  // namespace bonsai::cpu

@@ -7,15 +7,17 @@
 #include <span>
 #include <vector>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
+#include "plugins/common/profile.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/options.h"
-#include "plugins/cpu/profile.h"
 #include "plugins/cpu/slabs.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 class Device {
  public:
@@ -26,6 +28,12 @@ class Device {
   const KernelTable &kernels() const { return *kernels_; }
   Profile &profile() { return profile_; }
   Slabs &slabs() { return slabs_; }
+
+  // What device_status says.
+  void describe(bonsai_device_status &status) const;
+  // Every call has run when it returns.
+  void synchronize() {}
+  void profile(bonsai_profile_action action, bonsai_profile *profile) { profile_.apply(action, profile); }
 
   // y = W x for n vectors. Checks its arguments; throws BONSAI_INVALID_ARGUMENT.
   void gemv(const bonsai_gemv_args &args);
@@ -45,13 +53,7 @@ class Device {
   std::vector<MatrixRows> gemv_rows_;
 };
 
-// What sessions may ask for.
-inline constexpr uint32_t kMaxK = 1024;
-std::span<const uint32_t> block_sizes();
-std::span<const bonsai_kv_dtype> kv_dtypes();
-
-// Fill the caller's struct. Throw BONSAI_INVALID_ARGUMENT unless its struct_size covers the form of version 0.9.
-void describe_device(bonsai_device_info *info);
-void describe_status(Device &device, bonsai_device_status *status);
+// What device_info says.
+void describe_device(bonsai_device_info &info);
 
 }  // namespace bonsai::cpu

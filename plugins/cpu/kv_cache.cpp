@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/quant/format.h"
+#include "plugins/common/session_config.h"
 
 namespace bonsai::cpu {
 namespace {
@@ -23,10 +24,7 @@ KvCache::KvCache(const KvShape &shape)
       head_bytes_(head_bytes(shape)),
       pool_(bytes(shape), "the KV cache") {}
 
-uint64_t KvCache::head_bytes(const KvShape &shape) {
-  if (shape.dtype == BONSAI_KV_Q8_0) return shape.head_dim / kGroup * kGroupBytes;
-  return shape.head_dim * element_bytes(shape.dtype);
-}
+uint64_t KvCache::head_bytes(const KvShape &shape) { return kv_head_bytes(shape.dtype, shape.head_dim); }
 
 uint64_t KvCache::bytes(const KvShape &shape) {
   const uint64_t rows = uint64_t{shape.layers} * shape.blocks * 2 * shape.kv_heads * shape.block_size;

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <span>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
+#include "plugins/common/model_shape.h"
 #include "plugins/cpu/kernels/kernels.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 struct KvShape {
   bonsai_kv_dtype dtype = BONSAI_KV_F16;
@@ -30,7 +33,6 @@ class KvCache {
   static constexpr uint32_t kLanes = 16;
   static constexpr uint32_t kGroup = 32;       // of Q8_0, along head_dim
   static constexpr uint32_t kGroupBytes = 34;  // as exported: f16 scale, 32 int8
-  static constexpr uint32_t kMaxHeadDim = 1024;
 
   KvCache() = default;
   explicit KvCache(const KvShape &shape);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 constexpr uint64_t kSmallestGroup = 32;

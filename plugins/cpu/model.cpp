@@ -1,95 +1,20 @@
 #include "plugins/cpu/model.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 #include "plugins/cpu/kv_cache.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
-
-// Beyond these no such model exists, and sizes made of them fit 64 bits.
-constexpr uint32_t kMaxLayers = 1u << 12;
-constexpr uint32_t kMaxWidth = 1u << 20;  // hidden, ffn, heads * head_dim
-constexpr uint32_t kMaxVocab = 1u << 24;
-constexpr uint32_t kMaxPositions = 1u << 24;
-
-void check_range(uint32_t value, uint32_t most, const char *name) {
-  if (value == 0) reject("model->{} is 0, expected at least 1", name);
-  if (value > most) refuse("model->{} is {}, expected at most {}", name, value, most);
-}
-
-void check_heads(const bonsai_model_spec &spec) {
-  check_range(spec.n_heads, kMaxWidth, "n_heads");
-  check_range(spec.n_kv_heads, kMaxWidth, "n_kv_heads");
-  check_range(spec.head_dim, KvCache::kMaxHeadDim, "head_dim");
-  if (spec.n_heads % spec.n_kv_heads != 0) {
-    reject("model->n_kv_heads is {}, expected a divisor of n_heads, {}", spec.n_kv_heads, spec.n_heads);
-  }
-  if (spec.head_dim % 2 != 0) reject("model->head_dim is {}, expected an even number", spec.head_dim);
-  if (uint64_t{spec.n_heads} * spec.head_dim > kMaxWidth) {
-    refuse("model: {} heads of {} are {} wide, expected at most {}", spec.n_heads, spec.head_dim,
-           uint64_t{spec.n_heads} * spec.head_dim, kMaxWidth);
-  }
-}
-
-void check_rope(const bonsai_model_spec &spec) {
-  if (spec.rope_dim % 2 != 0 || spec.rope_dim > spec.head_dim) {
-    reject("model->rope_dim is {}, expected an even number up to head_dim, {}", spec.rope_dim, spec.head_dim);
-  }
-  check_range(spec.rope_positions, kMaxPositions, "rope_positions");
-  if (spec.rope_dim == 0) return;
-  require_pointer(spec.rope_cos, "model->rope_cos");
-  require_pointer(spec.rope_sin, "model->rope_sin");
-}
-
-void check_ends(const bonsai_model_spec &spec) {
-  if ((spec.head == nullptr) != (spec.output_norm == nullptr)) {
-    reject("model->{} is NULL and model->{} is not, expected both or neither", spec.head ? "output_norm" : "head",
-           spec.head ? "head" : "output_norm");
-  }
-  if (spec.embedding || spec.head) {
-    check_range(spec.vocab, kMaxVocab, "vocab");
-  } else if (spec.vocab != 0) {
-    reject("model->vocab is {}, expected 0 without embedding and head", spec.vocab);
-  }
-}
-
-struct SliceShape {
-  const char *name;
-  uint64_t rows, columns;
-  bonsai_weight_use use;
-};
-
-const Weight &check_slice(const bonsai_weight_slice *given, const SliceShape &expected) {
-  const bonsai_weight_slice &slice = checked(given, expected.name);
-  if (!slice.weight) reject("{}->weight is NULL", expected.name);
-  if (slice.reserved != 0) reject("{}->reserved is {}, expected 0", expected.name, slice.reserved);
-  const Weight &weight = *reinterpret_cast<const Weight *>(slice.weight);
-  if (slice.rows != expected.rows || weight.columns() != expected.columns) {
-    reject("{} is ({}, {}), expected ({}, {})", expected.name, slice.rows, weight.columns(), expected.rows,
-           expected.columns);
-  }
-  if (slice.first_row > weight.rows() || slice.rows > weight.rows() - slice.first_row) {
-    reject("{}: rows {} to {} reach beyond the weight's {}", expected.name, slice.first_row,
-           slice.first_row + slice.rows, weight.rows());
-  }
-  if (!(weight.uses() & expected.use)) {
-    reject("{}: the weight was not uploaded for {}", expected.name,
-           expected.use == BONSAI_USE_MATRIX ? "BONSAI_USE_MATRIX" : "BONSAI_USE_EMBEDDING");
-  }
-  return weight;
-}
 
 // Appends a matrix whose row 0 is output element `to`.
 void append_slice(const bonsai_weight_slice *slice, const SliceShape &expected, uint64_t to,
                   std::vector<MatrixRows> &rows) {
-  check_slice(slice, expected).append_rows(slice->first_row, slice->rows, to, rows);
-}
-
-SliceShape matrix(const char *name, uint64_t rows, uint64_t columns) {
-  return {.name = name, .rows = rows, .columns = columns, .use = BONSAI_USE_MATRIX};
+  checked_weight<Weight>(slice, expected).append_rows(slice->first_row, slice->rows, to, rows);
 }
 
 // Floats that one layer's vectors take: norms and biases, whether it has them or not.
@@ -103,34 +28,6 @@ uint64_t kept_floats(const ModelShape &shape) {
 }
 
 }  // namespace
-
-ModelShape check_shape(const bonsai_model_spec &spec) {
-  if (spec.features != 0) refuse("model->features has unknown bits {:#x}", spec.features);
-  if (spec.reserved != 0) reject("model->reserved is {}, expected 0", spec.reserved);
-  check_range(spec.n_layers, kMaxLayers, "n_layers");
-  check_range(spec.hidden, kMaxWidth, "hidden");
-  check_range(spec.ffn, kMaxWidth, "ffn");
-  check_heads(spec);
-  check_rope(spec);
-  check_ends(spec);
-  if (!(spec.rms_eps >= 0) || std::isinf(spec.rms_eps)) {
-    reject("model->rms_eps is {}, expected a number from 0", spec.rms_eps);
-  }
-  if (!std::isfinite(spec.softmax_scale)) {
-    reject("model->softmax_scale is {}, expected a finite number", spec.softmax_scale);
-  }
-  return {.layers = spec.n_layers,
-          .hidden = spec.hidden,
-          .ffn = spec.ffn,
-          .heads = spec.n_heads,
-          .kv_heads = spec.n_kv_heads,
-          .head_dim = spec.head_dim,
-          .vocab = spec.vocab,
-          .rope_dim = spec.rope_dim,
-          .rope_positions = spec.rope_positions,
-          .has_embedding = spec.embedding != nullptr,
-          .has_head = spec.head != nullptr};
-}
 
 uint64_t Model::bytes(const ModelShape &shape) { return Buffer<float>::bytes(kept_floats(shape)); }
 
@@ -146,7 +43,7 @@ Model::Model(const bonsai_model_spec &spec)
   layers_.reserve(shape_.layers);
   for (uint32_t i = 0; i < shape_.layers; ++i) add_layer(checked(spec.layers[i], "layer"));
   if (shape_.has_embedding) {
-    embedding_ = &check_slice(
+    embedding_ = &checked_weight<Weight>(
         spec.embedding,
         {.name = "model->embedding", .rows = shape_.vocab, .columns = shape_.hidden, .use = BONSAI_USE_EMBEDDING});
     embedding_row_ = spec.embedding->first_row;
@@ -167,23 +64,17 @@ const float *Model::keep(const float *values, uint64_t n) {
 }
 
 void Model::add_layer(const bonsai_layer_spec &spec) {
-  if (spec.kind != BONSAI_LAYER_DECODER) refuse("layer->kind is {}, expected BONSAI_LAYER_DECODER", spec.kind);
-  require_pointer(spec.attn_norm, "layer->attn_norm");
-  require_pointer(spec.ffn_norm, "layer->ffn_norm");
-  const uint64_t q = shape_.q_rows(), kv = shape_.kv_rows(), hidden = shape_.hidden, ffn = shape_.ffn;
+  check_layer(spec);
   Layer &layer = layers_.emplace_back();
-  append_slice(spec.q, matrix("layer->q", q, hidden), 0, layer.qkv);
-  append_slice(spec.k, matrix("layer->k", kv, hidden), q, layer.qkv);
-  append_slice(spec.v, matrix("layer->v", kv, hidden), q + kv, layer.qkv);
-  append_slice(spec.o, matrix("layer->o", hidden, q), 0, layer.o);
-  append_slice(spec.gate, matrix("layer->gate", ffn, hidden), 0, layer.gate_up);
-  append_slice(spec.up, matrix("layer->up", ffn, hidden), ffn, layer.gate_up);
-  append_slice(spec.down, matrix("layer->down", hidden, ffn), 0, layer.down);
-  layer.attn_norm = keep(spec.attn_norm, hidden);
-  layer.ffn_norm = keep(spec.ffn_norm, hidden);
+  each_slice(shape_, spec,
+             [&](Projection projection, const bonsai_weight_slice *slice, const SliceShape &expected, uint64_t to) {
+               append_slice(slice, expected, to, layer.rows(projection));
+             });
+  layer.attn_norm = keep(spec.attn_norm, shape_.hidden);
+  layer.ffn_norm = keep(spec.ffn_norm, shape_.hidden);
   layer.q_norm = keep(spec.q_norm, shape_.head_dim);
   layer.k_norm = keep(spec.k_norm, shape_.head_dim);
-  layer.o_bias = keep(spec.o_bias, hidden);
+  layer.o_bias = keep(spec.o_bias, shape_.hidden);
   keep_qkv_bias(spec, layer);
 }
 

@@ -6,28 +6,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
+#include "plugins/common/model_shape.h"
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/weight.h"
 
 namespace bonsai::cpu {
 
-// The numbers of a model that sizes follow from.
-struct ModelShape {
-  uint32_t layers, hidden, ffn, heads, kv_heads, head_dim, vocab;
-  uint32_t rope_dim, rope_positions;
-  bool has_embedding, has_head;
-
-  uint64_t q_rows() const { return uint64_t{heads} * head_dim; }
-  uint64_t kv_rows() const { return uint64_t{kv_heads} * head_dim; }
-  uint64_t qkv_rows() const { return q_rows() + 2 * kv_rows(); }
-  uint32_t group() const { return heads / kv_heads; }        // heads that share a kv head
-  uint32_t vectors() const { return (head_dim + 15) / 16; }  // of 16 floats in a head
-};
-
-// Checks everything but layers and weights. Throws BONSAI_INVALID_ARGUMENT for what cannot be meant and
-// BONSAI_UNSUPPORTED for what this backend cannot run right.
-ModelShape check_shape(const bonsai_model_spec &spec);
+using namespace plugin;
 
 // One layer's matrices and vectors. Vectors that the model does not have are nullptr.
 struct Layer {
@@ -41,6 +27,19 @@ struct Layer {
   const float *k_norm;              // (head_dim)
   const float *qkv_bias;            // (qkv_rows)
   const float *o_bias;              // (hidden)
+
+  std::vector<MatrixRows> &rows(Projection projection) {
+    switch (projection) {
+      case Projection::kQkv:
+        return qkv;
+      case Projection::kO:
+        return o;
+      case Projection::kGateUp:
+        return gate_up;
+      default:
+        return down;
+    }
+  }
 };
 
 class Model {

@@ -4,10 +4,13 @@
 #include <charconv>
 #include <string_view>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 constexpr bonsai_option_info kThreadsInfo = {

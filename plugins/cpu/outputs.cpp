@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 #include "plugins/cpu/selection.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 uint32_t row_count(const ModelShape &shape, const OutputLimits &limits) {

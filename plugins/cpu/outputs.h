@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <span>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/model.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 struct OutputLimits {
   uint32_t max_outputs;

@@ -5,13 +5,15 @@
 
 #include <cstdint>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kv_cache.h"
 #include "plugins/cpu/model.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 struct AttentionLimits {
   uint32_t max_tokens;

@@ -2,48 +2,16 @@
 
 #include <algorithm>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
+#include "plugins/common/token_checks.h"
 
 namespace bonsai::cpu {
-namespace {
 
-void check_size(uint32_t size, uint32_t most, const char *name) {
-  if (size == 0) reject("config->{} is 0, expected at least 1", name);
-  if (size > most) refuse("config->{} is {}, expected at most {}", name, size, most);
-}
-
-constexpr uint32_t kMaxBatch = 1u << 20;
-constexpr uint32_t kMaxBlocks = 1u << 28;
-
-void check_config(const bonsai_session_config &config, const ModelShape &model) {
-  const auto known = kv_dtypes();
-  if (std::find(known.begin(), known.end(), config.kv_dtype) == known.end()) {
-    refuse("config->kv_dtype is {}, expected 0 to 2", config.kv_dtype);
-  }
-  if (config.kv_dtype == BONSAI_KV_Q8_0 && model.head_dim % KvCache::kGroup != 0) {
-    refuse("a Q8_0 KV cache needs a head_dim that is a multiple of {}, this model's is {}", KvCache::kGroup,
-           model.head_dim);
-  }
-  const auto sizes = block_sizes();
-  if (std::find(sizes.begin(), sizes.end(), config.block_size) == sizes.end()) {
-    reject("config->block_size is {}, expected 16, 32, 64 or 128", config.block_size);
-  }
-  check_size(config.n_blocks, kMaxBlocks, "n_blocks");
-  check_size(config.max_tokens, kMaxBatch, "max_tokens");
-  check_size(config.max_sequences, kMaxBatch, "max_sequences");
-  check_size(config.max_blocks_per_sequence, kMaxBlocks, "max_blocks_per_sequence");
-  if (model.has_head) check_size(config.max_outputs, kMaxBatch, "max_outputs");
-  if (config.max_k > kMaxK) reject("config->max_k is {}, expected at most {}", config.max_k, kMaxK);
-  if (config.reserved != 0) reject("config->reserved is {}, expected 0", config.reserved);
-}
-
-}  // namespace
+using namespace plugin;
 
 SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
   const ModelShape model = check_shape(spec);
   check_config(config, model);
-  const uint64_t table_positions = uint64_t{config.max_blocks_per_sequence} * config.block_size;
-  const auto max_positions = static_cast<uint32_t>(std::min<uint64_t>(table_positions, model.rope_positions));
   const SessionShape shape = {
       .model = model,
       .kv = {.dtype = config.kv_dtype,
@@ -52,13 +20,8 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
              .head_dim = model.head_dim,
              .block_size = config.block_size,
              .blocks = config.n_blocks},
-      .batch = {.max_tokens = config.max_tokens,
-                .max_sequences = config.max_sequences,
-                .max_blocks_per_sequence = config.max_blocks_per_sequence,
-                .block_size = config.block_size,
-                .n_blocks = config.n_blocks,
-                .rope_positions = model.rope_positions},
-      .attention = {.max_tokens = config.max_tokens, .max_positions = max_positions, .threads = threads},
+      .batch = batch_limits(config, model),
+      .attention = {.max_tokens = config.max_tokens, .max_positions = max_positions(config, model), .threads = threads},
       .outputs = {.max_outputs = config.max_outputs, .max_k = config.max_k, .threads = threads}};
   const double kv_rows = 2.0 * model.layers * config.n_blocks * config.block_size * model.kv_heads;
   if (kv_rows > 0x1p50) {  // sizes in bytes would leave 64 bits
@@ -158,10 +121,9 @@ void Session::run_head(const OutputStage::Request &request, const float *x, int3
 }
 
 uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
-  if (submitted_ - waited_ == kMaxInFlight)
-    reject("two submits are in flight already: wait for ticket {}", waited_ + 1);
+  tickets_.check_room();
   checker_.check(batch);
-  check_tokens(batch);
+  check_tokens(batch, shape_.model, [&](uint32_t output) { return selected_by(output) >= 0; });
   const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = batch.n_tokens};
   output_stage_.check(request);
 
@@ -171,36 +133,14 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
   for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
   if (n_outputs > 0) run_head(request, activations_.x.data(), selected_.data());
   n_selected_ = n_outputs;
-  return ++submitted_;
+  return tickets_.submit();
 }
 
-void Session::forward_wait(uint64_t ticket) {
-  if (waited_ == submitted_) reject("ticket {}: no submit is in flight", ticket);
-  if (ticket != waited_ + 1) reject("ticket is {}, expected {}, the oldest in flight", ticket, waited_ + 1);
-  ++waited_;
-}
+// A submit has run when it returns.
+void Session::forward_wait(uint64_t ticket) { tickets_.wait(ticket); }
 
-// The token that an id, or a reference to the previous submit, stands for; -1 if there is none.
-int32_t Session::resolve_token(int32_t token) const {
-  if (token >= 0) return static_cast<uint32_t>(token) < shape_.model.vocab ? token : -1;
-  const auto output = static_cast<uint32_t>(-1 - token);
-  return output < n_selected_ ? selected_[output] : -1;
-}
-
-void Session::check_tokens(const bonsai_batch &batch) const {
-  if (!shape_.model.has_embedding) {
-    if (batch.tokens) reject("batch->tokens is given, expected NULL: the session has no embedding");
-    return require_pointer(batch.hidden, "batch->hidden");
-  }
-  if (batch.hidden) reject("batch->hidden is given, expected NULL: the session has an embedding");
-  require_pointer(batch.tokens, "batch->tokens");
-  for (uint32_t i = 0; i < batch.n_tokens; ++i) {
-    const int32_t token = batch.tokens[i];
-    if (resolve_token(token) >= 0) continue;
-    if (token >= 0) reject("batch->tokens[{}] is {}, expected 0 to {}", i, token, shape_.model.vocab - 1);
-    reject("batch->tokens[{}] refers to output {}, which selected no token in the previous submit", i, -1 - token);
-  }
-}
+// The token that an output of the previous submit selected; -1 if there is none.
+int32_t Session::selected_by(uint32_t output) const { return output < n_selected_ ? selected_[output] : -1; }
 
 void Session::load_inputs(const bonsai_batch &batch) {
   const Profile::Span span(device_.profile(), Phase::kEmbedding);
@@ -211,7 +151,10 @@ void Session::load_inputs(const bonsai_batch &batch) {
     return;
   }
   device_.threads().each_range(batch.n_tokens, rows_worth_a_thread(hidden), [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) model_.embed(resolve_token(batch.tokens[i]), x + i * hidden);
+    for (size_t i = begin; i < end; ++i) {
+      const int32_t token = batch.tokens[i];
+      model_.embed(token >= 0 ? token : selected_by(referred_output(token)), x + i * hidden);
+    }
   });
 }
 

@@ -6,8 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "plugins/cpu/batch.h"
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/backend_table.h"
+#include "plugins/common/batch_checker.h"
+#include "plugins/common/buffer.h"
+#include "plugins/common/kv_range.h"
+#include "plugins/common/session_config.h"
+#include "plugins/common/tickets.h"
 #include "plugins/cpu/device.h"
 #include "plugins/cpu/kv_cache.h"
 #include "plugins/cpu/model.h"
@@ -15,6 +19,8 @@
 #include "plugins/cpu/self_attention.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 // A session's sizes, all derived from the spec and the configuration.
 struct SessionShape {
@@ -55,8 +61,9 @@ class Session {
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
-  static uint64_t memory(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
-    return SessionShape::check(spec, config, threads).bytes();
+  static MemoryNeed memory(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config) {
+    const uint64_t bytes = SessionShape::check(spec, config, device.threads().count()).bytes();
+    return {.device_bytes = bytes, .host_bytes = bytes};
   }
 
   // The functions of the ABI's table, which documents them. All check their arguments before they change anything.
@@ -65,12 +72,6 @@ class Session {
   uint64_t forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs);
   void forward_wait(uint64_t ticket);
   void kv_copy(const uint32_t *sources, const uint32_t *destinations, uint32_t n);
-  struct KvRange {
-    const uint32_t *blocks;
-    uint32_t n_blocks;
-    uint32_t n_tokens;
-    uint64_t bytes;
-  };
   void kv_export(const KvRange &range, void *data) const;
   void kv_import(const KvRange &range, const void *data);
 
@@ -93,10 +94,15 @@ class Session {
   void swiglu_rows(uint32_t n_tokens);
   void add_to_residual(const float *bias, uint32_t n_tokens);
   void run_head(const OutputStage::Request &request, const float *x, int32_t *selected);
-  void check_tokens(const bonsai_batch &batch) const;
   void load_inputs(const bonsai_batch &batch);
-  int32_t resolve_token(int32_t token) const;
-  void check_range(const KvRange &range, const void *data) const;
+  int32_t selected_by(uint32_t output) const;
+  KvPoolShape pool_shape() const {
+    return {.layers = shape_.kv.layers,
+            .kv_heads = shape_.kv.kv_heads,
+            .blocks = shape_.kv.blocks,
+            .block_size = shape_.kv.block_size,
+            .head_bytes = KvCache::head_bytes(shape_.kv)};
+  }
 
   Device &device_;
   SessionShape shape_;
@@ -109,8 +115,7 @@ class Session {
   Buffer<int32_t> selected_;  // (max_outputs) by the previous submit's outputs; -1: no token
   uint32_t n_selected_ = 0;
   uint32_t n_states_ = 0;  // rows that the previous layer_encode left in x
-  static constexpr uint64_t kMaxInFlight = 2;
-  uint64_t submitted_ = 0, waited_ = 0;  // tickets count from 1; a submit has run when it returns
+  Tickets tickets_;
 };
 
 }  // namespace bonsai::cpu

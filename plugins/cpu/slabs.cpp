@@ -1,8 +1,11 @@
 #include "plugins/cpu/slabs.h"
 
-#include "plugins/cpu/memory.h"
+#include "plugins/common/memory.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 constexpr uint64_t kSlab = uint64_t{64} << 20;

@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <optional>
 
-#include "plugins/cpu/floating_point_environment.h"
+#include "plugins/common/floating_point_environment.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
 
 // Cores that this process may run on: its affinity mask, cut by the control group's CPU quota (rounded up).
 int available_cores();

@@ -2,54 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "core/quant/format.h"
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
+#include "plugins/common/weight_description.h"
 
 namespace bonsai::cpu {
+
+using namespace plugin;
+
 namespace {
 
 // Tiles that are worth handing to another thread when a matrix is packed.
 constexpr size_t kPackGrain = 16;
 
 constexpr bonsai_weight_use kUses = BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING;
-
-// The format of a dtype; nullptr for a number that is not one. Their numbers are equal.
-const quant::FormatTraits *find_traits(bonsai_dtype dtype) {
-  return dtype < quant::formats().size() ? &quant::formats()[dtype] : nullptr;
-}
-
-void check_part(const bonsai_weight_part &part, const bonsai_weight_desc &desc, const std::string &name) {
-  const quant::FormatTraits *format = find_traits(part.dtype);
-  if (!format) refuse("{}: unknown dtype {}, expected 0 to {}", name, part.dtype, quant::formats().size() - 1);
-  if (desc.uses & ~supported_uses(part.dtype)) refuse("{}: no kernel multiplies with {}", name, format->name);
-  const uint64_t columns = desc.columns;
-  if (columns % format->block_weights != 0) {
-    reject("{}: {} columns are not whole blocks of {}, which has {}", name, columns, format->name,
-           format->block_weights);
-  }
-  if (part.rows == 0) reject("{}: a part has 0 rows, expected at least 1", name);
-  if (!part.data) reject("{}: a part's data is NULL", name);
-  uint64_t expected = 0;
-  if (__builtin_mul_overflow(part.rows, quant::row_bytes(*format, columns), &expected) || expected != part.data_bytes) {
-    reject("{}: data_bytes is {}, expected {} rows of {} columns in {}", name, part.data_bytes, part.rows, columns,
-           format->name);
-  }
-}
-
-// Everything about a description that can be wrong, before anything is made of it.
-std::string check_description(const bonsai_weight_desc &desc) {
-  const std::string name = desc.name ? desc.name : "weight";
-  if (desc.flags & ~uint32_t{BONSAI_WEIGHT_BORROWED}) refuse("{}: unknown flags {:#x}", name, desc.flags);
-  if (desc.uses & ~kUses) refuse("{}: unknown uses {:#x}", name, desc.uses);
-  if (desc.uses == 0) reject("{}: uses is 0, expected at least one", name);
-  if (desc.n_parts == 0) reject("{}: n_parts is 0, expected at least 1", name);
-  if (desc.columns == 0) reject("{}: columns is 0, expected at least 1", name);
-  if (!desc.parts) reject("{}: parts is NULL", name);
-  for (uint32_t i = 0; i < desc.n_parts; ++i) check_part(checked(desc.parts[i], "part"), desc, name);
-  return name;
-}
 
 }  // namespace
 
@@ -61,7 +28,7 @@ bonsai_weight_use supported_uses(bonsai_dtype dtype) {
 
 Weight::Weight(Device &device, const bonsai_weight_desc &desc)
     : device_(device), uses_(desc.uses), columns_(desc.columns) {
-  check_description(desc);
+  check_description(desc, supported_uses);
   parts_.reserve(desc.n_parts);
   for (uint32_t i = 0; i < desc.n_parts; ++i) {
     add_part(device, *desc.parts[i], (desc.flags & BONSAI_WEIGHT_BORROWED) != 0);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "plugins/common/model_shape.h"
 #include "plugins/cpu/device.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
 #include "plugins/cpu/matmul.h"
@@ -27,9 +28,7 @@ class Weight {
   Weight(const Weight &) = delete;
   Weight &operator=(const Weight &) = delete;
 
-  uint64_t rows() const { return rows_; }
-  uint64_t columns() const { return columns_; }
-  bonsai_weight_use uses() const { return uses_; }
+  WeightShape shape() const { return {.rows = rows_, .columns = columns_, .uses = uses_}; }
   uint64_t bytes() const { return bytes_; }
   uint64_t borrowed_bytes() const { return borrowed_bytes_; }
 

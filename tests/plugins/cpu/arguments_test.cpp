@@ -50,7 +50,7 @@ TEST(DeviceArguments, IndexAndStructsAreChecked) {
   bonsai_device_info info{};
   info.struct_size = sizeof info;
   BONSAI_EXPECT_FAILS(api.device_info(1, &info, &error), BONSAI_INVALID_ARGUMENT,
-                      "device index is 1, expected 0: there is one CPU device");
+                      "device index is 1, expected less than 1");
   BONSAI_EXPECT_FAILS(api.device_info(0, nullptr, &error), BONSAI_INVALID_ARGUMENT, "info is NULL");
   info.struct_size = 8;
   const std::string expected = "info: struct_size is 8, expected at least " + std::to_string(sizeof info);

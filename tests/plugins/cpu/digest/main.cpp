@@ -6,10 +6,13 @@
 #include <cstring>
 #include <string_view>
 
-#include "plugins/cpu/floating_point_environment.h"
+#include "plugins/common/floating_point_environment.h"
 #include "tests/plugins/cpu/digest/digest.h"
 
 namespace bonsai::cpu::digest {
+
+using namespace plugin;
+
 namespace {
 
 // Rounding upwards and flushing subnormals: what a host may have set.

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 // In the order of a forward pass.
 enum class Phase : size_t {
@@ -72,4 +72,4 @@ class Profile {
   std::array<const bonsai_profile_phase *, kPhases> pointers_;
 };
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -1,9 +1,9 @@
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 bonsai_status report(bonsai_error *error, bonsai_status status, const char *message) noexcept {
   if (!error) return status;
@@ -17,4 +17,4 @@ bonsai_status report(bonsai_error *error, bonsai_status status, const char *mess
   return status;
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -1,10 +1,10 @@
-#include "plugins/cpu/batch.h"
+#include "plugins/common/batch_checker.h"
 
 #include <algorithm>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 namespace {
 
 void check_count(uint32_t count, uint32_t most, const char *name, const char *limit) {
@@ -94,4 +94,4 @@ void BatchChecker::check_sharing(const bonsai_batch &batch) const {
   reject("batch: sequences {} and {} both write block {}", minor_of(shared[0]), minor_of(shared[1]), major_of(*shared));
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

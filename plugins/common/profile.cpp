@@ -1,8 +1,8 @@
-#include "plugins/cpu/profile.h"
+#include "plugins/common/profile.h"
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 namespace {
 
 constexpr std::array<const char *, kPhases> kNames = {"embedding", "norm",   "qkv",  "rope",     "attention", "o",
@@ -41,4 +41,4 @@ void Profile::describe(bonsai_profile &profile) {
   profile.phases = pointers_.data();
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

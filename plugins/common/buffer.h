@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "plugins/cpu/memory.h"
+#include "plugins/common/memory.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 // Uninitialised elements in whole cache lines.
 template <class T>
@@ -34,4 +34,4 @@ class Buffer {
   uint64_t size_ = 0;
 };
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 // While it lives, this thread rounds to nearest even, keeps subnormals (neither flush-to-zero nor denormals-are-zero)
 // and traps nothing: a host that set something else still gets the same bytes. Afterwards the thread has its own
@@ -39,4 +39,4 @@ class DefaultFloatingPoint {
   Register saved_;
 };
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -1,10 +1,10 @@
-#include "plugins/cpu/memory.h"
+#include "plugins/common/memory.h"
 
 #include <sys/mman.h>
 
-#include "plugins/cpu/failure.h"
+#include "plugins/common/failure.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 namespace {
 
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
@@ -23,4 +23,4 @@ Memory allocate_memory(uint64_t bytes, const char *purpose) {
   return Memory(static_cast<std::byte *>(memory));
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "plugins/cpu/buffer.h"
+#include "plugins/common/buffer.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 // What a session allows.
 struct BatchLimits {
@@ -41,4 +41,4 @@ class BatchChecker {
   Buffer<uint64_t> keys_;     // (max_tokens) to sort
 };
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "plugins/cpu/floating_point_environment.h"
+#include "plugins/common/floating_point_environment.h"
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 class Failure : public std::exception {
  public:
@@ -61,7 +61,7 @@ bonsai_status guarded(bonsai_error *error, Body &&body) noexcept {
 
 // Throws unless `pointer` is given and its struct_size covers all of its form in version 0.9.
 template <class Struct>
-const Struct &checked(const Struct *pointer, const char *name) {
+Struct &checked(Struct *pointer, const char *name) {
   if (!pointer) reject("{} is NULL", name);
   if (pointer->struct_size < sizeof(Struct)) {
     reject("{}: struct_size is {}, expected at least {}", name, pointer->struct_size, sizeof(Struct));
@@ -74,4 +74,4 @@ void require_pointer(const T *pointer, const char *name) {
   if (!pointer) reject("{} is NULL", name);
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

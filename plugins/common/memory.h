@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace bonsai::cpu {
+namespace bonsai::plugin {
 
 constexpr size_t kCacheLine = 64;
 
@@ -22,4 +22,4 @@ using Memory = std::unique_ptr<std::byte, FreeMemory>;
 // BONSAI_OUT_OF_MEMORY; `purpose` says in the message what the memory was for.
 Memory allocate_memory(uint64_t bytes, const char *purpose);
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai::plugin

@@ -1,0 +1,32 @@
+// What the kernels of matmul.cu are given. Host and device both include this file.
+#pragma once
+
+#include "activation_arguments.h"
+#include "plain_types.h"
+
+namespace bonsai::cuda {
+
+// y[token][row - first_row] = W[row] x[token] + bias[row - first_row], or += that, for `rows` rows from first_row.
+// Grids, threads and shared memory: layout/matmul_plan.h.
+struct MatmulArguments {
+  const void *weights;  // packed: layout/packed_matrix.h
+  uint64_t tile_bytes;
+  PackedActivations activations;  // with the form that the format takes (layout/packed_matrix.h)
+  const float *bias;              // (rows); null: none
+  float *y;                       // (n, y_stride)
+  uint64_t y_stride;              // floats from token to token
+  uint32_t first_row;
+  uint32_t rows;
+  uint32_t segments;         // of 512 columns in a row
+  uint32_t n;                // tokens
+  uint32_t tiles_per_block;  // matmul_decode and matmul_bits
+  uint32_t add;              // 1: y += ..., 0: y = ...
+};
+
+inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
+inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits
+inline constexpr uint32_t kDecodeMaxThreads = 512;
+inline constexpr uint32_t kPrefillTokens = 64;  // of a block of matmul_prefill
+inline constexpr uint32_t kPrefillMaxThreads = 256;
+
+}  // namespace bonsai::cuda

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "plugins/common/buffer.h"
+#include "plugins/common/output_checker.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/model.h"
 #include "plugins/cpu/threads.h"
@@ -30,15 +31,11 @@ class OutputStage {
 
   OutputStage(const ModelShape &shape, const OutputLimits &limits);
   static uint64_t bytes(const ModelShape &shape, const OutputLimits &limits);
-  uint64_t bytes() const { return normed_.bytes() + logits_.bytes() + ranks_.bytes() + seen_.bytes(); }
+  uint64_t bytes() const { return normed_.bytes() + logits_.bytes() + ranks_.bytes() + checker_.bytes(); }
 
-  struct Request {
-    const bonsai_output *const *outputs;  // (n)
-    uint32_t n;
-    uint32_t n_rows;  // rows that an output may ask for
-  };
+  using Request = OutputRequest;
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED with the first thing that is wrong.
-  void check(const Request &request) const;
+  void check(const Request &request) const { checker_.check(request); }
 
   // How often a request's rows of logits make run() read the head.
   static uint64_t passes(const Request &request);
@@ -57,9 +54,6 @@ class OutputStage {
     std::array<uint32_t, kRows> outputs;
     uint32_t n = 0;
   };
-  void check_output(const bonsai_output &output, uint32_t n_rows) const;
-  void check_top(const bonsai_output &output) const;
-  void check_adjustments(const bonsai_output &output) const;
   void run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
                  const Group &group) const;
   int32_t select(const KernelTable &kernels, const bonsai_output &output, std::span<float> logits, int worker) const;
@@ -69,7 +63,7 @@ class OutputStage {
   Buffer<float> normed_;    // (kRows, hidden)
   Buffer<float> logits_;    // (kRows, vocab)
   Buffer<uint64_t> ranks_;  // (threads, max_k)
-  Buffer<uint64_t> seen_;   // (vocab) bits: ids that were met while checking
+  OutputChecker checker_;
 };
 
 }  // namespace bonsai::cpu

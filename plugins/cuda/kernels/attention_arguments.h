@@ -1,0 +1,86 @@
+// Arguments of rope.cu and attention.cu. All arrays are device memory: a captured graph stays valid when they change.
+#pragma once
+
+#include "kv_layout.cuh"
+
+namespace bonsai::cuda {
+
+// The arithmetic of one query at one token is pinned, so that it does not depend on the batch: chunks begin at
+// positions 0, 64, 128, ...; the chunks of a section are folded in order, then the sections.
+inline constexpr uint32_t kAttentionChunk = 64;
+inline constexpr uint32_t kAttentionSection = 256;
+
+// prepare_heads: one warp per (token, head of Q, K and V), kPrepareThreads / 32 heads a block.
+// grid (n_tokens, ceil((heads + 2 kv_heads) / (kPrepareThreads / 32))), no dynamic shared memory.
+inline constexpr uint32_t kPrepareThreads = 128;
+struct PrepareHeadsArguments {
+  float *qkv;                    // (n_tokens, (heads + 2 kv_heads) * head_dim); queries become what attention reads
+  const float *bias;             // ((heads + 2 kv_heads) * head_dim); null: none
+  const float *q_norm;           // (head_dim); null: no norm
+  const float *k_norm;           // (head_dim); null: no norm
+  const float *rope_cos;         // (positions, rope_dim / 2)
+  const float *rope_sin;         // (positions, rope_dim / 2)
+  const uint32_t *positions;     // (n_tokens)
+  const uint32_t *sequences;     // (n_tokens)
+  const uint32_t *block_table;   // (sequences, blocks_per_sequence)
+  KvPool pool;                   // receives K and V, rounded to its dtype
+  uint32_t blocks_per_sequence;  // from one sequence's row of the table to the next one's
+  uint32_t layer;
+  uint32_t heads;
+  uint32_t rope_dim;
+  float rms_eps;
+};
+
+// What one block does, for each kv head: some sections of a tile, which is a run of tokens of one sequence. Its rows
+// are (token, head): at most kNarrowRows or kWideRows.
+struct AttentionPiece {
+  uint32_t first_token, n_tokens;  // in the batch; no tokens: the block leaves at once
+  uint32_t first_head, n_heads;    // of those that share the kv head
+  uint32_t sequence;
+  uint32_t length;                           // positions that the tile attends to: its highest + 1
+  uint32_t first_section, end_section;       // of the positions
+  uint32_t first_partial, partials_a_token;  // where section 0 of the first token goes; 0 a token: all is written to y
+  uint32_t reserved[2];
+};
+
+// attend_narrow: 4 warps on 16 rows, a chunk each. attend_wide: 4 warps with 16 rows each, on all chunks in turn; for
+// F16 and Q8_0. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled with
+// -DBONSAI_KV_DTYPE=(0 | 1 | 2) -DBONSAI_HEAD_DIM=(padded_head_dim).
+inline constexpr uint32_t kAttendThreads = 128;
+inline constexpr uint32_t kNarrowRows = 16;
+inline constexpr uint32_t kWideRows = 64;
+struct AttendArguments {
+  KvPool pool;
+  const float *queries;          // (n_tokens, heads * head_dim), query_stride floats from token to token
+  float *y;                      // (n_tokens, heads * head_dim)
+  const uint32_t *positions;     // (n_tokens)
+  const uint32_t *block_table;   // (sequences, blocks_per_sequence)
+  const AttentionPiece *pieces;  // (grid / kv_heads)
+  float *partial_sums;           // (partials, heads, padded_head_dim) weighted sums of values
+  float *partial_weights;        // (partials, heads, 2) largest score, sum of weights
+  uint32_t query_stride;         // even
+  uint32_t blocks_per_sequence;  // from one sequence's row of the table to the next one's
+  uint32_t layer;
+  uint32_t heads;
+  float score_scale;  // softmax_scale * log2(e)
+};
+
+// combine_sections: folds the sections of tokens whose tiles were split. grid (splits, heads), no dynamic shared
+// memory.
+struct AttentionSplit {
+  uint32_t token;
+  uint32_t first_partial;
+  uint32_t n_partials;  // 0: the block leaves at once
+  uint32_t reserved;
+};
+inline constexpr uint32_t kCombineThreads = 128;
+struct CombineArguments {
+  const AttentionSplit *splits;  // (grid_x)
+  const float *partial_sums;     // as above
+  const float *partial_weights;  // as above
+  float *y;                      // (n_tokens, heads * head_dim)
+  uint32_t heads;
+  uint32_t head_dim;
+};
+
+}  // namespace bonsai::cuda

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "plugins/cuda/compile/compiler.h"
+#include "plugins/cuda/compile/cache_entry.h"
 #include "plugins/cuda/compile/log.h"
-#include "plugins/cuda/compile/sha256.h"
+#include "plugins/cuda/compile/private_directory.h"
 
 namespace bonsai::cuda {
 
@@ -18,37 +18,30 @@ namespace bonsai::cuda {
 // string is $XDG_CACHE_HOME/bonsai/kernels or ~/.cache/bonsai/kernels, as far as the variables hold absolute paths.
 std::string kernel_cache_directory(std::string_view option, const char *xdg_cache_home, const char *home);
 
-struct CacheKey {
-  Digest digest;      // unit_digest
-  int nvrtc_version;  // 0: whichever made it, the newest first (where there is no NVRTC to make another)
-};
-
 // Any thread; also several processes at once.
 class KernelCache {
  public:
   // `directory` is made when the first entry is stored; empty: nothing is kept. `max_bytes` bounds all entries
   // together: those that were used longest ago go first.
-  KernelCache(std::string directory, Log log, uint64_t max_bytes = 256 << 20);
-  ~KernelCache();
-  KernelCache(const KernelCache &) = delete;
-  KernelCache &operator=(const KernelCache &) = delete;
+  KernelCache(std::string directory, Log log, uint64_t max_bytes = uint64_t{256} << 20);
 
   // Nothing where there is no entry, or one that is truncated, damaged, or another's.
   std::optional<Binary> load(const CacheKey &key);
-  // Writes an entry whole or not at all. A directory that cannot be written is logged once.
+  // The same of any version of NVRTC, the newest first: for machines where there is none to compile with.
+  std::optional<Binary> load_any(const Digest &digest);
+  // Writes an entry, whole or not at all.
   void store(const CacheKey &key, const Binary &binary);
 
   const std::string &directory() const { return directory_; }
 
  private:
-  int open_directory(bool create);
-  void complain(const std::string &line);
+  void trim(const PrivateDirectory &opened) const;
+  void complain(const char *what);
 
   std::string directory_;
   Log log_;
   uint64_t max_bytes_;
   std::mutex mutex_;
-  int directory_descriptor_ = -1;
   bool has_complained_ = false;
 };
 

@@ -1,32 +1,38 @@
 // Compiles units of device code with NVRTC.
 #pragma once
 
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "plugins/cuda/compile/architecture.h"
 #include "plugins/cuda/compile/nvrtc.h"
 #include "plugins/cuda/compile/sha256.h"
+#include "plugins/cuda/compile/source.h"
 #include "plugins/cuda/compile/units.h"
 
 namespace bonsai::cuda {
 
-struct Binary {
-  std::string ptx;    // NUL-terminated text
-  std::string cubin;  // empty where the architecture is not real
-  std::string log;    // what the compiler said, not kept in the cache
+struct CompileJob {
+  const Unit &unit;
+  const Architecture &architecture;
+  std::span<const KernelFile> files = kernel_files();
+  std::vector<std::string> extra_options = {};
 };
 
-// The compiler's options for a unit, architecture included.
-std::vector<std::string> compile_options(const Unit &unit, const Architecture &architecture);
+struct Binary {
+  std::string ptx;
+  std::string cubin = {};  // empty where the architecture is not real
+};
 
-// Names what compiling a unit depends on, but for NVRTC's version: the text of its file and of all headers, and the
-// options.
-Digest unit_digest(const Unit &unit, const Architecture &architecture);
+// The compiler's options, architecture and defines included.
+std::vector<std::string> compile_options(const CompileJob &job);
 
-// Any thread. Throws INTERNAL with the first error of NVRTC's log. `extra` are more options, for tests.
-Binary compile(const Nvrtc &nvrtc, const Unit &unit, const Architecture &architecture,
-               const std::vector<std::string> &extra = {});
+// Names all that the result depends on, but for NVRTC's version: the options and the texts of the unit's file and of
+// every header.
+Digest digest_of(const CompileJob &job);
+
+// Any thread. Throws INTERNAL with the first error of the compiler's log. `log`, if given, receives all of it.
+Binary compile(const Nvrtc &nvrtc, const CompileJob &job, std::string *log = nullptr);
 
 }  // namespace bonsai::cuda

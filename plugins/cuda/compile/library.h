@@ -3,9 +3,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "plugins/cuda/compile/cache.h"
 #include "plugins/cuda/compile/compiler.h"
@@ -16,21 +17,24 @@ namespace bonsai::cuda {
 
 struct LibraryConfig {
   int capability = 0;           // of the device, 10 major + minor
-  NvrtcResult nvrtc;            // without NVRTC the cache alone serves
+  NvrtcResult nvrtc;            // without NVRTC, what is in the cache still runs
   std::string cache_directory;  // kernel_cache_directory(); empty: no cache
   Log log;
+  std::span<const Unit> units = bonsai::cuda::units();
+  std::span<const KernelFile> files = kernel_files();
 };
 
 // [device] Calls need the context to be current, and are serialised by whoever owns it.
 class KernelLibrary {
  public:
+  // Throws UNSUPPORTED if NVRTC compiles for newer devices alone.
   KernelLibrary(const Context &context, LibraryConfig config);
 
   const Architecture &architecture() const { return architecture_; }
 
-  // Makes these units ready, those that must be compiled in parallel and with a progress line each. Throws INTERNAL for
-  // a unit that does not compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
-  void prepare(std::span<const std::string> units);
+  // Makes units ready, those that must be compiled in parallel and with a progress line each. Throws INTERNAL for a
+  // unit that does not compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
+  void prepare(std::span<const std::string> names);
 
   // Lives as long as the library. Prepares the unit if need be. Throws as prepare does, and INTERNAL for an unknown
   // kernel.
@@ -42,11 +46,19 @@ class KernelLibrary {
     std::map<std::string, Function> functions;
   };
 
+  CompileJob job(const Unit &unit) const {
+    return {.unit = unit, .architecture = architecture_, .files = config_.files};
+  }
+  bool load_cached(const Unit &unit);
+  std::vector<Binary> compile_all(std::span<const Unit *const> missing);
+  // Loads the cubin, or the PTX where the driver refuses it; null with the reasons in *why if it refuses both.
+  std::unique_ptr<Module> load(const Binary &binary, std::string *why) const;
+
   const Context &context_;
   LibraryConfig config_;
   Architecture architecture_;
   KernelCache cache_;
-  std::map<std::string, LoadedUnit> units_;
+  std::map<std::string, LoadedUnit> loaded_;
 };
 
 }  // namespace bonsai::cuda

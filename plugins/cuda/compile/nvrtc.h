@@ -34,6 +34,9 @@ struct NvrtcFunctions {
 struct Nvrtc : NvrtcFunctions {
   int version = 0;                 // 1000 major + 10 minor
   std::vector<int> architectures;  // compute capabilities that it compiles for, 10 major + minor, rising
+
+  // Throws INTERNAL with the call and NVRTC's name for the error.
+  void check(nvrtcResult result, const char *call) const;
 };
 
 struct NvrtcResult {

@@ -4,28 +4,27 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
 namespace bonsai::cuda {
 
-using Digest = std::array<std::byte, 32>;
+using Digest = std::array<uint8_t, 32>;
 
 class Sha256 {
  public:
-  void add(std::span<const std::byte> bytes);
-  // The text and its length, so that "ab" and "c" differ from "a" and "bc".
+  void add(std::string_view bytes);
+  // The text with its length before it, so that the fields "ab" and "c" differ from "a" and "bc".
   void add_field(std::string_view text);
   // Ends the message.
   Digest finish();
 
  private:
-  void add_block(const std::byte *block);
+  void add_block(const uint8_t *block);
 
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, 64> pending_ = {};
+  std::array<uint8_t, 64> pending_ = {};  // the first total_bytes_ % 64
   uint64_t total_bytes_ = 0;
 };
 

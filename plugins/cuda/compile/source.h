@@ -7,7 +7,7 @@
 namespace bonsai::cuda {
 
 struct KernelFile {
-  std::string_view name;  // "matmul.cu", "simt.cuh": as #include names it
+  std::string_view name;  // "matmul.cu", "simt.cuh": as #include names it; NUL-terminated
   std::string_view text;  // NUL-terminated
 };
 

@@ -25,6 +25,6 @@ struct Unit {
 std::span<const Unit> units();
 
 // Throws INTERNAL if there is none of that name.
-const Unit &unit(std::string_view name);
+const Unit &find_unit(std::span<const Unit> among, std::string_view name);
 
 }  // namespace bonsai::cuda

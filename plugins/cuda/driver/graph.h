@@ -7,22 +7,17 @@ namespace bonsai::cuda {
 
 class Graph {
  public:
-  ~Graph();
-  Graph(Graph &&other) noexcept;
-  Graph &operator=(Graph &&other) noexcept;
-
-  const Context &context() const { return *context_; }
-  CUgraph handle() const { return handle_; }
+  const Context &context() const { return graph_.context(); }
+  CUgraph handle() const { return graph_.get(); }
 
  private:
   friend class Capture;
-  Graph(const Context &context, CUgraph handle) : context_(&context), handle_(handle) {}
-  const Context *context_;
-  CUgraph handle_;
+  Graph(const Context &context, CUgraph graph) : graph_(context, graph) {}
+  Handle<CUgraph, &DriverFunctions::cuGraphDestroy> graph_;
 };
 
-// Records what is submitted to a stream while it lives, instead of running it. Until finish, an exception that passes
-// by ends the recording and throws it away, so that the stream can be used again.
+// Records what is submitted to a stream while it lives, instead of running it. An exception that passes by before
+// finish ends the recording and throws it away, so that the stream can be used again.
 class Capture {
  public:
   explicit Capture(const Stream &stream);
@@ -42,9 +37,6 @@ class Capture {
 class GraphExec {
  public:
   explicit GraphExec(const Graph &graph);
-  ~GraphExec();
-  GraphExec(GraphExec &&other) noexcept;
-  GraphExec &operator=(GraphExec &&other) noexcept;
 
   // Takes over the parameters of a graph of the same shape; false if the shapes differ (the old one stays).
   bool update(const Graph &graph) const;
@@ -53,8 +45,7 @@ class GraphExec {
   void launch(const Stream &stream) const;
 
  private:
-  const Context *context_;
-  CUgraphExec handle_ = nullptr;
+  Handle<CUgraphExec, &DriverFunctions::cuGraphExecDestroy> exec_;
 };
 
 }  // namespace bonsai::cuda

@@ -3,35 +3,48 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "plugins/cuda/driver/context.h"
 
 namespace bonsai::cuda {
 
-// Device memory, aligned to 256 bytes; its contents are undefined. No bytes: a null pointer.
-class DeviceBuffer {
+// What the two kinds share. Movable; no bytes: a null pointer.
+class Memory {
+ public:
+  size_t bytes() const { return memory_ ? memory_.get_deleter().bytes : 0; }
+  void *data() const { return memory_.get(); }
+  template <class T>
+  T *as(size_t byte_offset = 0) const {
+    return reinterpret_cast<T *>(static_cast<std::byte *>(data()) + byte_offset);
+  }
+
+ protected:
+  enum class Kind { kDevice, kPinned };
+  struct Release {
+    const Context *context = nullptr;
+    Kind kind = Kind::kDevice;
+    size_t bytes = 0;
+    uint64_t *account = nullptr;
+    void operator()(void *memory) const noexcept;
+  };
+
+  Memory() = default;
+  // Takes over memory that has just been allocated, and counts it.
+  Memory(void *memory, const Release &release);
+
+ private:
+  std::unique_ptr<void, Release> memory_;
+};
+
+// Device memory, aligned to 256 bytes; its contents are undefined. Addresses are for kernels' arguments and Stream's
+// copies, never to be followed here.
+class DeviceBuffer : public Memory {
  public:
   DeviceBuffer() = default;
   // `purpose` is for messages: "KV blocks". `account`, if given, counts the bytes for as long as the buffer lives.
   // Throws BONSAI_OUT_OF_MEMORY with what was asked for and what is free. The context need not be current.
   DeviceBuffer(const Context &context, size_t bytes, const char *purpose, uint64_t *account = nullptr);
-  ~DeviceBuffer();
-  DeviceBuffer(DeviceBuffer &&other) noexcept;
-  DeviceBuffer &operator=(DeviceBuffer &&other) noexcept;
-
-  size_t bytes() const { return bytes_; }
-  // A device address: for kernels' arguments and Stream's copies, never to be followed here.
-  void *data() const { return data_; }
-  template <class T>
-  T *as(size_t byte_offset = 0) const {
-    return reinterpret_cast<T *>(static_cast<std::byte *>(data_) + byte_offset);
-  }
-
- private:
-  const Context *context_ = nullptr;
-  void *data_ = nullptr;
-  size_t bytes_ = 0;
-  uint64_t *account_ = nullptr;
 };
 
 // What the processor does with pinned memory.
@@ -40,29 +53,13 @@ enum class Pinned {
   kWriteOnly,  // write-combined: faster to fill and to send, very slow to read
 };
 
-// Pinned host memory, page-aligned; its contents are undefined. No bytes: a null pointer.
-class PinnedBuffer {
+// Pinned host memory, page-aligned; its contents are undefined.
+class PinnedBuffer : public Memory {
  public:
   PinnedBuffer() = default;
   // As DeviceBuffer.
   PinnedBuffer(const Context &context, size_t bytes, const char *purpose, Pinned use = Pinned::kReadWrite,
                uint64_t *account = nullptr);
-  ~PinnedBuffer();
-  PinnedBuffer(PinnedBuffer &&other) noexcept;
-  PinnedBuffer &operator=(PinnedBuffer &&other) noexcept;
-
-  size_t bytes() const { return bytes_; }
-  void *data() const { return data_; }
-  template <class T>
-  T *as(size_t byte_offset = 0) const {
-    return reinterpret_cast<T *>(static_cast<std::byte *>(data_) + byte_offset);
-  }
-
- private:
-  const Context *context_ = nullptr;
-  void *data_ = nullptr;
-  size_t bytes_ = 0;
-  uint64_t *account_ = nullptr;
 };
 
 }  // namespace bonsai::cuda

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <type_traits>
 
 #include "plugins/cuda/driver/stream.h"
@@ -60,20 +59,17 @@ void launch(const Stream &stream, const Function &function, const LaunchShape &s
 
 class Module {
  public:
-  // Loads a cubin or a PTX text (NUL-terminated). Null if the driver refuses it (made for another device, or by a newer
-  // compiler), with the reason in *why. Throws for everything else.
-  static std::unique_ptr<Module> load(const Context &context, std::string_view image, std::string *why);
-  ~Module();
-  Module(const Module &) = delete;
-  Module &operator=(const Module &) = delete;
+  // Loads a cubin or a PTX text. Null if the driver refuses it (made for another device, or by a newer compiler), with
+  // the reason in *why. Throws for everything else.
+  static std::unique_ptr<Module> load(const Context &context, const std::string &image, std::string *why);
+  // Takes over what the driver has loaded.
+  Module(const Context &context, CUmodule module) : module_(context, module) {}
 
   // Throws INTERNAL if the module has no such kernel.
   Function function(const std::string &name) const;
 
  private:
-  Module(const Context &context, CUmodule handle) : context_(context), handle_(handle) {}
-  const Context &context_;
-  CUmodule handle_;
+  Handle<CUmodule, &DriverFunctions::cuModuleUnload> module_;
 };
 
 }  // namespace bonsai::cuda

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "plugins/cuda/driver/context.h"
+#include "plugins/cuda/driver/handle.h"
 
 namespace bonsai::cuda {
 
@@ -14,12 +14,9 @@ class Stream {
  public:
   // Does not wait for, nor hold up, the process's default stream.
   explicit Stream(const Context &context);
-  ~Stream();
-  Stream(Stream &&other) noexcept;
-  Stream &operator=(Stream &&other) noexcept;
 
-  const Context &context() const { return *context_; }
-  CUstream handle() const { return handle_; }
+  const Context &context() const { return stream_.context(); }
+  CUstream handle() const { return stream_.get(); }
 
   // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned; pageable
   // memory has been read (upload) or written (download) on return. No bytes: nothing happens.
@@ -36,19 +33,15 @@ class Stream {
   bool is_idle() const;
 
  private:
-  const Context *context_;
-  CUstream handle_ = nullptr;
+  Handle<CUstream, &DriverFunctions::cuStreamDestroy_v2> stream_;
 };
 
 class Event {
  public:
   enum class Timing { kOff, kOn };
   explicit Event(const Context &context, Timing timing = Timing::kOff);
-  ~Event();
-  Event(Event &&other) noexcept;
-  Event &operator=(Event &&other) noexcept;
 
-  CUevent handle() const { return handle_; }
+  CUevent handle() const { return event_.get(); }
 
   void record(const Stream &stream) const;
   // Blocks until the stream has come to the recorded place.
@@ -58,8 +51,7 @@ class Event {
   double seconds_since(const Event &earlier) const;
 
  private:
-  const Context *context_;
-  CUevent handle_ = nullptr;
+  Handle<CUevent, &DriverFunctions::cuEventDestroy_v2> event_;
 };
 
 }  // namespace bonsai::cuda

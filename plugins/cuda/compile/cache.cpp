@@ -1,0 +1,115 @@
+#include "plugins/cuda/compile/cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace bonsai::cuda {
+namespace {
+
+// No entry comes near: what is longer is no entry.
+constexpr uint64_t kMaxEntryBytes = uint64_t{64} << 20;
+
+// All versions of one unit have this in front.
+std::string name_prefix(const Digest &digest) { return hex(digest) + ".nvrtc-"; }
+
+std::string file_name(const CacheKey &key) { return fmt::format("{}{}", name_prefix(key.digest), key.nvrtc_version); }
+
+// The version at the end of a file's name; 0 if there is none.
+int version_in(std::string_view name, const std::string &prefix) {
+  if (!name.starts_with(prefix)) return 0;
+  name.remove_prefix(prefix.size());
+  int version = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
+  return error == std::errc{} && end == name.data() + name.size() ? version : 0;
+}
+
+std::optional<Binary> read_entry(const PrivateDirectory &directory, const CacheKey &key, const Log &log) {
+  const std::string name = file_name(key);
+  const auto bytes = directory.read(name, kMaxEntryBytes);
+  if (!bytes) return std::nullopt;
+  auto binary = decode_entry(*bytes, key);
+  if (!binary && log) log(BONSAI_LOG_INFO, fmt::format("cuda: kernel cache: {} is damaged and not used", name));
+  return binary;
+}
+
+bool is_absolute(const char *path) { return path && path[0] == '/'; }
+
+}  // namespace
+
+std::string kernel_cache_directory(std::string_view option, const char *xdg_cache_home, const char *home) {
+  if (option == "off") return {};
+  if (!option.empty()) return std::string(option);
+  if (is_absolute(xdg_cache_home)) return std::string(xdg_cache_home) + "/bonsai/kernels";
+  if (is_absolute(home)) return std::string(home) + "/.cache/bonsai/kernels";
+  return {};
+}
+
+KernelCache::KernelCache(std::string directory, Log log, uint64_t max_bytes)
+    : directory_(std::move(directory)), log_(std::move(log)), max_bytes_(max_bytes) {}
+
+std::optional<Binary> KernelCache::load(const CacheKey &key) {
+  if (directory_.empty()) return std::nullopt;
+  try {
+    const auto opened = PrivateDirectory::open(directory_);
+    return opened ? read_entry(*opened, key, log_) : std::nullopt;
+  } catch (const std::runtime_error &error) {
+    complain(error.what());
+    return std::nullopt;
+  }
+}
+
+std::optional<Binary> KernelCache::load_any(const Digest &digest) {
+  if (directory_.empty()) return std::nullopt;
+  try {
+    const auto opened = PrivateDirectory::open(directory_);
+    if (!opened) return std::nullopt;
+    std::vector<int> versions;
+    for (const auto &file : opened->list()) versions.push_back(version_in(file.name, name_prefix(digest)));
+    std::sort(versions.begin(), versions.end(), std::greater<>());
+    for (const int version : versions) {
+      if (version == 0) break;
+      if (auto binary = read_entry(*opened, {digest, version}, log_)) return binary;
+    }
+  } catch (const std::runtime_error &error) {
+    complain(error.what());
+  }
+  return std::nullopt;
+}
+
+void KernelCache::store(const CacheKey &key, const Binary &binary) {
+  if (directory_.empty()) return;
+  try {
+    const PrivateDirectory opened = PrivateDirectory::make(directory_);
+    opened.write(file_name(key), encode_entry(key, binary));
+    trim(opened);
+  } catch (const std::runtime_error &error) {
+    complain(error.what());
+  }
+}
+
+void KernelCache::trim(const PrivateDirectory &opened) const {
+  opened.remove_abandoned();
+  const std::vector<PrivateDirectory::File> files = opened.list();
+  uint64_t bytes = 0;
+  for (const auto &file : files) bytes += file.bytes;
+  for (const auto &file : files) {
+    if (bytes <= max_bytes_) return;
+    opened.remove(file.name);
+    bytes -= file.bytes;
+  }
+}
+
+// Once: the same thing is wrong with the next entry.
+void KernelCache::complain(const char *what) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(has_complained_, true) || !log_) return;
+  log_(BONSAI_LOG_WARNING, fmt::format("cuda: kernel cache: {}; kernels are compiled at every start", what));
+}
+
+}  // namespace bonsai::cuda

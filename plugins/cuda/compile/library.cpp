@@ -1,0 +1,118 @@
+#include "plugins/cuda/compile/library.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+namespace bonsai::cuda {
+namespace {
+
+Architecture choose(const LibraryConfig &config) {
+  if (!config.nvrtc.nvrtc) return choose_architecture(config.capability, {});
+  return choose_architecture(config.capability, config.nvrtc.nvrtc->architectures);
+}
+
+// Runs body(0) to body(n - 1) on as many threads as there are cores. The first exception ends it and is thrown.
+template <class Body>
+void in_parallel(size_t n, const Body &body) {
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> has_failed = false;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (size_t i = next++; i < n && !has_failed; i = next++) {
+      try {
+        body(i);
+      } catch (...) {
+        if (!has_failed.exchange(true)) failure = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
+    for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
+    : context_(context),
+      config_(std::move(config)),
+      architecture_(choose(config_)),
+      cache_(config_.cache_directory, config_.log) {}
+
+std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *why) const {
+  for (const std::string *image : {&binary.cubin, &binary.ptx}) {
+    if (image->empty()) continue;
+    std::string refusal;
+    if (auto module = Module::load(context_, *image, &refusal)) return module;
+    *why += (why->empty() ? "" : "; ") + refusal;
+  }
+  return nullptr;
+}
+
+bool KernelLibrary::load_cached(const Unit &unit) {
+  const Digest digest = digest_of(job(unit));
+  const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get();
+  const auto binary = nvrtc ? cache_.load({digest, nvrtc->version}) : cache_.load_any(digest);
+  if (!binary) return false;
+  std::string why;
+  auto module = load(*binary, &why);
+  if (!module) return false;
+  loaded_[unit.name].module = std::move(module);
+  return true;
+}
+
+std::vector<Binary> KernelLibrary::compile_all(std::span<const Unit *const> missing) {
+  if (!config_.nvrtc.nvrtc) {
+    refuse("{} must be compiled for {}: {}", missing[0]->name, architecture_.name, config_.nvrtc.reason);
+  }
+  const Nvrtc &nvrtc = *config_.nvrtc.nvrtc;
+  std::vector<Binary> binaries(missing.size());
+  in_parallel(missing.size(), [&](size_t i) {
+    if (config_.log) {
+      config_.log(BONSAI_LOG_INFO,
+                  fmt::format("cuda: compiling kernels for {}, {} of {}", architecture_.name, i + 1, missing.size()));
+    }
+    const CompileJob compile_job = job(*missing[i]);
+    binaries[i] = compile(nvrtc, compile_job);
+    cache_.store({digest_of(compile_job), nvrtc.version}, binaries[i]);
+  });
+  return binaries;
+}
+
+void KernelLibrary::prepare(std::span<const std::string> names) {
+  std::vector<const Unit *> missing;
+  for (const std::string &name : names) {
+    const Unit &unit = find_unit(config_.units, name);
+    const bool is_asked_twice = std::find(missing.begin(), missing.end(), &unit) != missing.end();
+    if (!loaded_.contains(name) && !is_asked_twice && !load_cached(unit)) missing.push_back(&unit);
+  }
+  if (missing.empty()) return;
+  const std::vector<Binary> binaries = compile_all(missing);
+  for (size_t i = 0; i < missing.size(); ++i) {
+    std::string why;
+    auto module = load(binaries[i], &why);
+    if (!module) {
+      throw Failure(BONSAI_INTERNAL,
+                    fmt::format("the driver, for CUDA {}, refuses what NVRTC {} made of {} for {}: {}",
+                                version_name(context_.driver().version()), version_name(config_.nvrtc.nvrtc->version),
+                                missing[i]->name, architecture_.name, why));
+    }
+    loaded_[missing[i]->name].module = std::move(module);
+  }
+}
+
+const Function &KernelLibrary::function(const std::string &unit, const std::string &kernel) {
+  prepare({&unit, 1});
+  LoadedUnit &loaded = loaded_.at(unit);
+  const auto found = loaded.functions.find(kernel);
+  if (found != loaded.functions.end()) return found->second;
+  return loaded.functions.emplace(kernel, loaded.module->function(kernel)).first->second;
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,100 @@
+#include "plugins/cuda/compile/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+#include "plugins/common/failure.h"
+
+namespace bonsai::cuda {
+namespace {
+
+template <class Function>
+void find(void *library, const char *name, Function *&function, std::string &missing) {
+  function = reinterpret_cast<Function *>(dlsym(library, name));
+  if (!function && missing.empty()) missing = name;
+}
+
+// Directories with toolkits' libraries, each once.
+std::vector<std::string> library_directories() {
+  const std::array<const char *, 3> toolkits = {std::getenv("CUDA_HOME"), std::getenv("CUDA_PATH"), "/usr/local/cuda"};
+  std::vector<std::string> directories;
+  for (const char *toolkit : toolkits) {
+    if (!toolkit || toolkit[0] != '/') continue;
+    std::string directory = std::string(toolkit) + "/lib64/";
+    if (std::find(directories.begin(), directories.end(), directory) == directories.end()) {
+      directories.push_back(std::move(directory));
+    }
+  }
+  return directories;
+}
+
+void ask_architectures(Nvrtc &nvrtc) {
+  int major = 0, minor = 0, count = 0;
+  nvrtc.check(nvrtc.nvrtcVersion(&major, &minor), "nvrtcVersion");
+  nvrtc.version = 1000 * major + 10 * minor;
+  nvrtc.check(nvrtc.nvrtcGetNumSupportedArchs(&count), "nvrtcGetNumSupportedArchs");
+  nvrtc.architectures.resize(static_cast<size_t>(count));
+  nvrtc.check(nvrtc.nvrtcGetSupportedArchs(nvrtc.architectures.data()), "nvrtcGetSupportedArchs");
+  std::sort(nvrtc.architectures.begin(), nvrtc.architectures.end());
+}
+
+// The library, or one line.
+NvrtcResult start(const std::string &name, void *library) {
+  auto nvrtc = std::make_shared<Nvrtc>();
+  std::string missing;
+#define BONSAI_FIND(function) find(library, #function, nvrtc->function, missing);
+  BONSAI_CUDA_NVRTC_FUNCTIONS(BONSAI_FIND)
+#undef BONSAI_FIND
+  if (!missing.empty()) return {nullptr, fmt::format("{} has no {}", name, missing)};
+  try {
+    ask_architectures(*nvrtc);
+  } catch (const plugin::Failure &failure) {
+    return {nullptr, fmt::format("{}: {}", name, failure.what())};
+  }
+  return {std::move(nvrtc), {}};
+}
+
+// The loader's message, but for files that are just not there: their name says enough.
+std::string why_not(const std::string &name, std::string_view loader_message) {
+  return loader_message.ends_with("No such file or directory") ? name : std::string(loader_message);
+}
+
+}  // namespace
+
+void Nvrtc::check(nvrtcResult result, const char *call) const {
+  if (result == NVRTC_SUCCESS) return;
+  throw plugin::Failure(BONSAI_INTERNAL, fmt::format("{}: {}", call, nvrtcGetErrorString(result)));
+}
+
+std::vector<std::string> nvrtc_candidates(int driver_version) {
+  std::vector<const char *> names = {"libnvrtc.so.13", "libnvrtc.so.12"};
+  if (driver_version / 1000 == 12) std::swap(names[0], names[1]);
+  std::vector<std::string> candidates;
+  for (const char *name : names) {
+    candidates.emplace_back(name);
+    for (const std::string &directory : library_directories()) candidates.push_back(directory + name);
+  }
+  return candidates;
+}
+
+NvrtcResult load_nvrtc(const std::vector<std::string> &candidates) {
+  std::string reason;
+  for (const std::string &name : candidates) {
+    std::string why;
+    if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      NvrtcResult result = start(name, library);
+      if (result.nvrtc) return result;
+      why = result.reason;
+    } else {
+      why = why_not(name, dlerror());
+    }
+    reason += (reason.empty() ? "NVRTC is not found, looked for " : ", ") + why;
+  }
+  return {nullptr, reason};
+}
+
+}  // namespace bonsai::cuda

@@ -131,8 +131,9 @@ const char *name(Collective::Kind kind) {
 }  // namespace
 
 bool same_place(const Collective &a, const Collective &b) {
+  const char *a_file = a.where.file_name(), *b_file = b.where.file_name();
   return a.kind == b.kind && a.where.line() == b.where.line() && a.where.column() == b.where.column() &&
-         std::string_view(a.where.file_name()) == b.where.file_name();
+         (a_file == b_file || std::string_view(a_file) == b_file);
 }
 
 std::string describe(const Collective &collective) {

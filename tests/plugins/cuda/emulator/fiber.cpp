@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -37,6 +38,8 @@ struct Fiber::Stack {
     if (memory == MAP_FAILED) throw std::bad_alloc();
     mprotect(memory, page, PROT_NONE);
     bottom = static_cast<char *>(memory) + page;
+    // Stacks that all begin at the same place of a page would compete for the same few cache lines.
+    top = bottom + kStackBytes - reinterpret_cast<uintptr_t>(memory) / page % 61 * 64;
   }
   ~Stack() { munmap(memory, bytes); }
   Stack(const Stack &) = delete;
@@ -44,13 +47,13 @@ struct Fiber::Stack {
 
   void *memory;
   size_t bytes;
-  char *bottom;
+  char *bottom, *top;
 };
 
 Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), stack_(std::make_unique<Stack>()) {
   boost::context::stack_context context;
-  context.sp = stack_->bottom + kStackBytes;
-  context.size = kStackBytes;
+  context.sp = stack_->top;
+  context.size = static_cast<size_t>(stack_->top - stack_->bottom);
   self_ = boost::context::fiber(std::allocator_arg, boost::context::preallocated(context.sp, context.size, context),
                                 Borrowed(), [this](boost::context::fiber &&caller) { return run(std::move(caller)); });
 #if defined(__SANITIZE_THREAD__)

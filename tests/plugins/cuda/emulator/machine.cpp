@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <numeric>
 
@@ -13,15 +14,13 @@ namespace {
 struct Abandoned {};
 
 // More turns of a warp than any kernel of a test takes in a block: a loop that never ends.
-constexpr uint64_t kMostTurns = 20'000'000;
+constexpr uint64_t kMostTurns = 2'000'000;
 
-// 0..n-1 in the order of the launch.
-std::vector<unsigned> take_turns(unsigned n, Order::Kind kind, std::minstd_rand &random) {
-  std::vector<unsigned> turns(n);
+// Puts 0..n-1 into the order of the launch.
+void take_turns(std::span<unsigned> turns, Order::Kind kind, std::minstd_rand &random) {
   std::iota(turns.begin(), turns.end(), 0u);
   if (kind == Order::Kind::kBackward) std::reverse(turns.begin(), turns.end());
   if (kind == Order::Kind::kRandom) std::shuffle(turns.begin(), turns.end(), random);
-  return turns;
 }
 
 // "lanes 0 to 3, 9": a list of ascending numbers.
@@ -38,7 +37,7 @@ std::string ranges(const std::vector<unsigned> &numbers) {
 }
 
 // "lanes 0 to 15: sync_warp (a.cu:3); lanes 16 to 31: the end"
-std::string who_stands_where(const char *what, const std::vector<const Collective *> &places) {
+std::string who_stands_where(const char *what, std::span<const Collective *const> places) {
   std::vector<std::pair<std::string, std::vector<unsigned>>> groups;
   for (unsigned i = 0; i < places.size(); ++i) {
     const std::string place = places[i] ? describe(*places[i]) : "the kernel's end";
@@ -54,7 +53,7 @@ std::string who_stands_where(const char *what, const std::vector<const Collectiv
   return text;
 }
 
-bool all_at_one_place(const std::vector<const Collective *> &places) {
+bool all_at_one_place(std::span<const Collective *const> places) {
   return std::all_of(places.begin(), places.end(), [&](const Collective *place) {
     return place == places[0] || (place && places[0] && same_place(*place, *places[0]));
   });
@@ -91,7 +90,9 @@ void Machine::run(const Launch &launch) {
   const Grid &grid = launch.grid;
   position.block_threads = launch.block_threads;
   position.grid_x = grid.x;
-  for (const unsigned block : take_turns(grid.x * grid.y * grid.z, launch.order.kind, random_)) {
+  std::vector<unsigned> blocks(size_t{grid.x} * grid.y * grid.z);
+  take_turns(blocks, launch.order.kind, random_);
+  for (const unsigned block : blocks) {
     position.block_x = block % grid.x;
     position.block_y = block / grid.x % grid.y;
     position.block_z = block / grid.x / grid.y;
@@ -153,8 +154,10 @@ void Machine::cross_barrier() {
 // Every lane of the warp runs to where it meets the others; there they do what they came for.
 void Machine::run_warp(unsigned warp) {
   if (++turns_ > kMostTurns) abandon_and_throw(fmt::format("no end after {} steps of its warps", kMostTurns));
-  for (const unsigned lane : take_turns(kLanes, launch_->order.kind, random_)) resume(warp * kLanes + lane);
-  std::vector<const Collective *> places(kLanes);
+  std::array<unsigned, kLanes> turns;
+  take_turns(turns, launch_->order.kind, random_);
+  for (const unsigned lane : turns) resume(warp * kLanes + lane);
+  std::array<const Collective *, kLanes> places;
   for (unsigned lane = 0; lane < kLanes; ++lane) places[lane] = lanes_of(warp)[lane].waits_at;
   if (!all_at_one_place(places)) {
     abandon_and_throw(
@@ -165,7 +168,7 @@ void Machine::run_warp(unsigned warp) {
   } else if (places[0]->kind == Collective::Kind::kSyncBlock) {
     at_barrier_[warp] = true;
   } else {
-    perform(std::span<const Collective *const, kLanes>(places));
+    perform(places);
   }
 }
 

@@ -12,7 +12,7 @@
   static const ::bonsai::emulation::Registration bonsai_registration_of_##name(                                 \
       BONSAI_EMULATED_UNIT, #name, sizeof(Arguments), max_threads, min_blocks, bonsai_emulated_static_shared(), \
       [](const void *emulated) { name(*static_cast<const Arguments *>(emulated)); });                           \
-  static void name(const Arguments &arguments)
+  static void name([[maybe_unused]] const Arguments &arguments)
 
 // One block runs at a time, so the block's shared memory can be the unit's. A section of its own tells where it is.
 #define BONSAI_SHARED static __attribute__((section(BONSAI_EMULATED_SHARED_SECTION)))

@@ -102,14 +102,18 @@ class SelectionRound {
     uint32_t k, n_ids;
     uint32_t results;  // place, in words
   };
-  bool fits(const bonsai_output &output) const;
-  void add_group(const Request &request, std::span<const uint32_t> outputs, std::span<std::byte> staged);
+  uint32_t find_end(const Request &request) const;
+  void order_outputs(const Request &request, uint32_t end);
+  uint64_t first_parameter() const { return (1 + sizeof(SelectRow) / 4) * order_.size(); }
   SelectRow stage_row(const bonsai_output &output, uint32_t index, std::span<std::byte> staged);
   uint32_t stage_words(const void *words, uint64_t n, std::span<std::byte> staged);
+  void add_to_group(const bonsai_output &output, uint32_t row);
 
+  // Staged are, in words: the rows' tokens, the rows, then what they refer to.
   SelectionLimits limits_;
   uint64_t staged_bytes_ = 0, result_bytes_ = 0;
-  uint32_t n_rows_ = 0;
+  uint64_t next_parameter_ = 0, next_result_ = 0;
+  std::vector<uint32_t> order_;  // the output of each row
   std::vector<SelectionGroup> groups_;
   std::vector<RowCopy> row_copies_;
   std::vector<Delivery> deliveries_;

@@ -7,6 +7,10 @@ namespace {
 
 std::vector<Unit> make_units() {
   std::vector<Unit> units;
+  units.push_back({.name = "selection",
+                   .file = "selection.cu",
+                   .defines = {},
+                   .hot = {{"gather_rows", 32}, {"select_chunks", 48}, {"select_finish", 64}}});
   return units;
 }
 

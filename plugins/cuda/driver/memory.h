@@ -22,10 +22,10 @@ class Memory {
  protected:
   enum class Kind { kDevice, kPinned };
   struct Release {
-    const Context *context = nullptr;
-    Kind kind = Kind::kDevice;
-    size_t bytes = 0;
-    uint64_t *account = nullptr;
+    const Context *context;
+    Kind kind;
+    size_t bytes;
+    uint64_t *account;
     void operator()(void *memory) const noexcept;
   };
 

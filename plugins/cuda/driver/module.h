@@ -14,7 +14,7 @@ struct Grid {
 };
 
 struct LaunchShape {
-  Grid grid;                  // blocks
+  Grid grid = {};             // blocks
   unsigned threads = 1;       // in a block
   unsigned shared_bytes = 0;  // dynamic shared memory; beyond 48 KiB see Function::allow_shared_bytes
   bool starts_early =

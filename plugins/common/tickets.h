@@ -18,6 +18,8 @@ class Tickets {
       reject("two submits are in flight already: wait for ticket {}", waited_ + 1);
     }
   }
+  // The ticket that the next submit gets.
+  uint64_t next() const { return submitted_ + 1; }
   uint64_t submit() { return ++submitted_; }
 
   void wait(uint64_t ticket) {
@@ -25,7 +27,6 @@ class Tickets {
     if (ticket != waited_ + 1) reject("ticket is {}, expected {}, the oldest in flight", ticket, waited_ + 1);
     ++waited_;
   }
-  uint64_t in_flight() const { return submitted_ - waited_; }
 
  private:
   uint64_t submitted_ = 0, waited_ = 0;

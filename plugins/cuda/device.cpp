@@ -1,0 +1,160 @@
+#include "plugins/cuda/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "plugins/common/session_config.h"
+#include "plugins/common/weight_description.h"
+#include "plugins/cuda/packing.h"
+#include "plugins/cuda/weight.h"
+
+namespace bonsai::cuda {
+namespace {
+
+// gemv takes its vectors in groups of this many, so that its scratch has a size.
+constexpr uint32_t kGemvVectors = 64;
+
+LibraryConfig library_config(const DeviceDescription &description, const Options &options, const Log &log) {
+  return {.capability = description.capability,
+          .nvrtc = load_nvrtc(nvrtc_candidates(platform().driver->version())),
+          .cache_directory =
+              kernel_cache_directory(options.kernel_cache, std::getenv("XDG_CACHE_HOME"), std::getenv("HOME")),
+          .log = log};
+}
+
+// Makes a buffer hold at least `bytes`; what it held is lost.
+void grow(DeviceBuffer &buffer, const Context &context, size_t bytes) {
+  if (buffer.bytes() >= bytes) return;
+  buffer = DeviceBuffer();  // first: both at once may not fit
+  buffer = DeviceBuffer(context, bytes, "vectors");
+}
+
+std::vector<std::string> all_units() {
+  std::vector<std::string> names;
+  for (const Unit &unit : units()) names.push_back(unit.name);
+  return names;
+}
+
+// The profile, after what was submitted before has run, so that a span does not measure it.
+Profile &settled_profile(Device &device) {
+  if (device.profile().is_on()) device.stream().synchronize();
+  return device.profile();
+}
+
+// A stream is made in a context that is current.
+Stream make_stream(const Context &context) {
+  const CurrentContext current(context);
+  return Stream(context);
+}
+
+}  // namespace
+
+Device::Device(const DeviceDescription &description, const Options &options, Log log)
+    : description_(description),
+      options_(options),
+      log_(std::move(log)),
+      context_(platform().driver, description.handle),
+      stream_(make_stream(context_)),
+      library_(context_, library_config(description, options, log_)),
+      uploader_(context_, stream_) {
+  if (!options_.warm) return;
+  const CurrentContext current(context_);
+  library_.prepare(all_units());
+}
+
+Device::~Device() = default;
+
+MatmulDevice Device::matmul_device() const {
+  return {.multiprocessors = static_cast<uint32_t>(description_.multiprocessors),
+          .has_bit_mma = description_.capability >= 80 && description_.capability < 100};
+}
+
+void Device::describe(bonsai_device_status &status) const {
+  const CurrentContext current(context_);
+  const Context::Memory memory = context_.memory();
+  status.threads = 0;
+  status.kernel = library_.architecture().name.c_str();
+  status.weight_bytes = weight_bytes;
+  status.borrowed_bytes = 0;
+  status.session_bytes = session_bytes;
+  status.memory_total_bytes = memory.total_bytes;
+  status.memory_free_bytes = memory.free_bytes;
+}
+
+void Device::synchronize() {
+  const CurrentContext current(context_);
+  stream_.synchronize();
+}
+
+void Device::profile(bonsai_profile_action action, bonsai_profile *profile) {
+  synchronize();
+  profile_.apply(action, profile);
+}
+
+void Device::gemv(const bonsai_gemv_args &args) {
+  require_pointer(args.weight, "args->weight");
+  require_pointer(args.x, "args->x");
+  require_pointer(args.y, "args->y");
+  const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
+  check_gemv(args, weight.shape());
+  const uint64_t columns = weight.shape().columns;
+  const CurrentContext current(context_);
+  const DeviceSpan span(*this, Phase::kGemv);
+  gemv_rows_.clear();
+  weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
+  for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
+    const uint64_t n = std::min(kGemvVectors, args.n - i);
+    const ActivationForms forms = forms_for(gemv_rows_, n, matmul_device());
+    grow(gemv_.x, context_, n * columns * sizeof(float));
+    grow(gemv_.y, context_, n * args.rows * sizeof(float));
+    grow(gemv_.activations, context_, packed_activation_bytes(forms, n, columns));
+    stream_.upload(gemv_.x.data(), args.x + i * columns, n * columns * sizeof(float));
+    const PackedActivations activations = place_activations(forms, gemv_.activations.as<std::byte>(), n, columns);
+    pack_rows(*this, {.x = gemv_.x.as<float>(), .n = n, .columns = columns, .forms = forms, .to = activations});
+    multiply(*this, {.rows = gemv_rows_,
+                     .activations = activations,
+                     .n = n,
+                     .bias = nullptr,
+                     .y = gemv_.y.as<float>(),
+                     .y_stride = args.rows,
+                     .add = false});
+    stream_.download(args.y + i * args.rows, gemv_.y.data(), n * args.rows * sizeof(float));
+    stream_.synchronize();
+    if (profile_.is_on()) profile_.add_bytes(Phase::kGemv, bytes_of_rows(gemv_rows_));
+  }
+}
+
+DeviceSpan::DeviceSpan(Device &device, Phase phase) : device_(device), span_(settled_profile(device), phase) {}
+
+DeviceSpan::~DeviceSpan() {
+  if (!device_.profile().is_on()) return;
+  try {
+    device_.stream().synchronize();
+  } catch (const Failure &) {
+    // What failed in the stream fails again in the call that waits for its results.
+  }
+}
+
+void describe_device(uint32_t index, bonsai_device_info &info) {
+  const DeviceDescription &device = platform().devices[index];
+  info.features = BONSAI_FEATURE_ADJUST | BONSAI_FEATURE_TOKEN_CHAINING | BONSAI_FEATURE_DETERMINISTIC;
+  info.name = device.name.c_str();
+  info.memory_total_bytes = device.memory_bytes;
+  info.memory_free_bytes = 0;  // to be known, the device has to be opened
+  info.n_options = static_cast<uint32_t>(option_infos().size());
+  info.options = option_infos().data();
+  info.n_kv_dtypes = kKvDtypes.size();
+  info.kv_dtypes = kKvDtypes.data();
+  info.n_block_sizes = kBlockSizes.size();
+  info.block_sizes = kBlockSizes.data();
+  info.max_k = kMaxK;
+}
+
+Log log_of(const bonsai_device_config &config) {
+  if (!config.log) return {};
+  return [log = config.log, context = config.log_context](bonsai_log_level level, const std::string &line) {
+    log(context, level, line.c_str());
+  };
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,62 @@
+#include "plugins/cuda/options.h"
+
+#include <array>
+#include <string_view>
+
+#include "plugins/common/failure.h"
+
+namespace bonsai::cuda {
+
+using namespace plugin;
+
+namespace {
+
+constexpr bonsai_option_info kCacheInfo = {
+    sizeof(bonsai_option_info), "cuda.kernel_cache",
+    "where compiled kernels are kept: a directory, or off (default: $XDG_CACHE_HOME/bonsai/kernels, or "
+    "~/.cache/bonsai/kernels)"};
+constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
+                                            "on or off: replay decode steps as CUDA graphs (default: on)"};
+constexpr bonsai_option_info kWarmInfo = {
+    sizeof(bonsai_option_info), "cuda.warm",
+    "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
+constexpr std::array<const bonsai_option_info *, 3> kInfos = {&kCacheInfo, &kGraphsInfo, &kWarmInfo};
+
+bool parse_switch(std::string_view key, std::string_view value) {
+  if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
+  return value == "on";
+}
+
+std::string parse_directory(std::string_view value) {
+  if (value != "off" && !value.starts_with('/')) {
+    reject("cuda.kernel_cache is '{}', expected off or a directory's absolute path", value);
+  }
+  return std::string(value);
+}
+
+}  // namespace
+
+std::span<const bonsai_option_info *const> option_infos() { return kInfos; }
+
+Options parse_options(const bonsai_device_config &config) {
+  Options options;
+  if (config.n_options > 0) require_pointer(config.options, "config->options");
+  for (uint32_t i = 0; i < config.n_options; ++i) {
+    const bonsai_option &option = checked(config.options[i], "option");
+    require_pointer(option.key, "option->key");
+    const std::string_view key = option.key;
+    if (!option.value) reject("the value of option {} is NULL", key);
+    if (key == kCacheInfo.key) {
+      options.kernel_cache = parse_directory(option.value);
+    } else if (key == kGraphsInfo.key) {
+      options.graphs = parse_switch(key, option.value);
+    } else if (key == kWarmInfo.key) {
+      options.warm = parse_switch(key, option.value);
+    } else {
+      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs or cuda.warm", key);
+    }
+  }
+  return options;
+}
+
+}  // namespace bonsai::cuda

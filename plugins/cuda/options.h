@@ -1,0 +1,24 @@
+// The options of device_open, as strings from the user.
+#pragma once
+
+#include <bonsai/backend.h>
+
+#include <span>
+#include <string>
+
+namespace bonsai::cuda {
+
+struct Options {
+  std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
+  bool graphs = true;        // decode steps as captured graphs
+  bool warm = false;         // every kernel ready before device_open returns
+};
+
+// What device_info lists.
+std::span<const bonsai_option_info *const> option_infos();
+
+// Reads what device_open was given. Throws BONSAI_UNSUPPORTED for an unknown key and BONSAI_INVALID_ARGUMENT for a bad
+// value; both messages name the key.
+Options parse_options(const bonsai_device_config &config);
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,219 @@
+#include "plugins/cuda/session.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "plugins/common/failure.h"
+#include "plugins/common/token_checks.h"
+
+namespace bonsai::cuda {
+namespace {
+
+// Passes of up to this many tokens are recorded as graphs: beyond them, kernels take longer than their launches.
+constexpr uint32_t kGraphTokens = 32;
+
+OutputBounds output_bounds(const SessionShape &shape) {
+  return {.vocab = shape.model.vocab,
+          .max_outputs = shape.selection.max_outputs,
+          .max_k = shape.selection.max_k,
+          .has_head = shape.model.has_head};
+}
+
+}  // namespace
+
+Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config)
+    : Session(device, spec, config, CurrentContext(device.context())) {}
+
+Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config,
+                 const CurrentContext &)
+    : device_(device),
+      shape_(SessionShape::check(spec, config, device.description())),
+      planner_(shape_.attention),
+      layout_(shape_, planner_),
+      model_(device, spec),
+      pool_(shape_.pool()),
+      checker_(shape_.batch),
+      output_checker_(output_bounds(shape_)),
+      kv_(device.context(), kv_pool_bytes(pool_, shape_.model.layers), "the KV cache"),
+      scratch_(device.context(), layout_.bytes, "activations and outputs"),
+      graphs_(device.stream(), device.uses_graphs(), device.log()) {
+  pool_.data = kv_.as<uint8_t>();
+  device_.stream().fill(kv_.data(), 0, kv_.bytes());
+  for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
+  prepare_kernels();
+  device_.uploader().release();
+  device_.stream().synchronize();
+  device_.session_bytes += session_memory(shape_).device_bytes;
+}
+
+Session::~Session() {
+  device_.session_bytes -= session_memory(shape_).device_bytes;
+  device_.context().release([&](const Driver &driver) { driver.cuStreamSynchronize(device_.stream().handle()); });
+}
+
+Session::Slot Session::make_slot() {
+  const Context &context = device_.context();
+  const SelectionLimits &limits = shape_.selection;
+  uint64_t staged = 0, results = 0;
+  if (shape_.has_selection()) {
+    const SelectionSizes sizes(limits);
+    staged = sizes.staged;
+    results = sizes.results;
+  }
+  return {.batch = PinnedBuffer(context, batch_array_bytes(shape_.batch), "batches", Pinned::kWriteOnly),
+          .plan = PinnedBuffer(context, planner_.plan_bytes(), "batches"),
+          .staged = PinnedBuffer(context, staged, "outputs"),
+          .results = PinnedBuffer(context, results, "outputs"),
+          .rows = PinnedBuffer(context, row_slot_bytes(shape_), "outputs"),
+          .round = SelectionRound(limits),
+          .pending = {},
+          .done = Event(context)};
+}
+
+// Has every kernel that the model can need compiled and loaded: nothing may be loaded while a graph is recorded, and
+// the first token should not wait for a compiler.
+void Session::prepare_kernels() {
+  std::set<std::string> units = {"activations", "rope", "kv", attention_unit(pool_)};
+  const auto add = [&](const std::vector<MatrixRows> &rows, std::string (*unit)(quant::Format)) {
+    for (const MatrixRows &part : rows) units.insert(unit(part.matrix->format));
+  };
+  for (uint32_t i = 0; i < shape_.model.layers; ++i) {
+    for (const auto &rows : model_.layer(i).projections) add(rows, matmul_unit);
+  }
+  add(model_.embedding(), embedding_unit);
+  if (shape_.has_selection()) {
+    add(model_.head(), matmul_unit);
+    units.insert("selection");
+  }
+  device_.library().prepare(std::vector<std::string>(units.begin(), units.end()));
+}
+
+// Sends a checked batch; its arrays are on the device for what is submitted from here on.
+Session::Staged Session::stage_batch(const bonsai_batch &batch, Slot &slot) {
+  const BatchShape shape = BatchShape::of(batch, shape_.batch.max_blocks_per_sequence);
+  fill(BatchArrays::at(slot.batch.as<std::byte>(), shape), shape, batch);
+  const AttentionPlan plan =
+      planner_.plan({batch.positions, batch.n_tokens}, {batch.sequences, batch.n_tokens}, slot.plan.as<std::byte>());
+  const Stream &stream = device_.stream();
+  stream.upload(scratch(layout_.batch), slot.batch.data(), shape.bytes());
+  const auto send = [&](uint64_t offset, uint64_t bytes) {
+    stream.upload(scratch(layout_.plan + offset), slot.plan.as<std::byte>(offset), bytes);
+  };
+  send(planner_.narrow_offset(), plan.narrow_pieces * sizeof(AttentionPiece));
+  send(planner_.wide_offset(), plan.wide_pieces * sizeof(AttentionPiece));
+  send(planner_.splits_offset(), plan.splits * sizeof(AttentionSplit));
+  return {.shape = shape, .arrays = BatchArrays::at(scratch(layout_.batch), shape), .attention = plan};
+}
+
+void Session::check_outputs(const Request &request, uint32_t n_rows) const {
+  output_checker_.check({.outputs = request.outputs, .n = request.n, .n_rows = n_rows});
+  if (request.n > 0) SelectionRound::check(request.outputs, request.n, shape_.selection);
+}
+
+void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out) {
+  if (layer >= shape_.model.layers) reject("layer is {}, expected less than {}", layer, shape_.model.layers);
+  checker_.check(batch);
+  if (!in && n_states_ != batch.n_tokens) {
+    reject("in is NULL and the previous layer_encode left {} states, expected {}", n_states_, batch.n_tokens);
+  }
+  const CurrentContext current(device_.context());
+  const Stream &stream = device_.stream();
+  stream.synchronize();  // the slot may be on its way
+  const uint64_t bytes = uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float);
+  if (in) stream.upload(scratch(layout_.x), in, bytes);
+  n_states_ = batch.n_tokens;
+  run_layer(layer, stage_batch(batch, own_slot()));
+  if (out) stream.download(out, scratch(layout_.x), bytes);
+  stream.synchronize();
+}
+
+void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *const *outputs, uint32_t n_outputs) {
+  if (n_rows == 0) reject("n_rows is 0, expected at least 1");
+  if (!in && n_states_ != n_rows) {
+    reject("in is NULL and the previous layer_encode left {} states, expected n_rows, {}", n_states_, n_rows);
+  }
+  const Request request = {.outputs = outputs, .n = n_outputs};
+  check_outputs(request, n_rows);
+  if (n_outputs == 0) return;
+  const CurrentContext current(device_.context());
+  device_.stream().synchronize();
+  if (in) {
+    head_over(in, request);
+  } else {
+    run_head(request);
+  }
+}
+
+// Starts all layers and the head; the slot is free.
+void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slot &slot) {
+  slot.has_results = false;
+  slot.pending.clear();
+  const Staged staged = stage_batch(batch, slot);
+  if (batch.hidden) {
+    device_.stream().upload(scratch(layout_.x), batch.hidden,
+                            uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float));
+  }
+  const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
+  const bool is_one = next == request.n && (request.n == 0 || slot.round.groups().size() == 1);
+  const auto pass = [&] {
+    if (!model_.embedding().empty()) embed(staged);
+    for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, staged);
+    if (is_one && request.n > 0) run_group(slot, slot.round.groups()[0]);
+  };
+  if (is_one && batch.n_tokens <= kGraphTokens && !device_.profile().is_on()) {
+    graphs_.run(graph_key(staged, request.n > 0 ? &slot.round.groups()[0] : nullptr), pass);
+  } else {
+    pass();
+  }
+  if (request.n == 0) return;
+  if (is_one) {
+    fetch_rows(slot, slot.round.groups()[0]);
+    return fetch_results(slot);
+  }
+  run_groups(slot);
+  run_rounds(request, next, slot);
+}
+
+GraphKey Session::graph_key(const Staged &staged, const SelectionGroup *group) const {
+  GraphKey key = {staged.shape.n_tokens,          staged.shape.n_sequences,     staged.shape.columns,
+                  staged.attention.narrow_pieces, staged.attention.wide_pieces, staged.attention.splits};
+  if (group) key.insert(key.end(), {group->first, group->n, group->has_logits, group->selects});
+  return key;
+}
+
+uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
+  tickets_.check_room();
+  checker_.check(batch);
+  check_tokens(batch, shape_.model, [&](uint32_t output) { return output < selects_.size() && selects_[output]; });
+  const Request request = {.outputs = outputs, .n = n_outputs};
+  check_outputs(request, batch.n_tokens);
+
+  const CurrentContext current(device_.context());
+  n_states_ = 0;
+  Slot &slot = *slots_[tickets_.next() % kSlots];
+  try {
+    submit_pass(batch, request, slot);
+    slot.done.record(device_.stream());
+  } catch (...) {
+    // What was submitted must not write to the slot after it is free again.
+    device_.context().release([&](const Driver &driver) { driver.cuStreamSynchronize(device_.stream().handle()); });
+    throw;
+  }
+  selects_.assign(n_outputs, false);
+  for (uint32_t i = 0; i < n_outputs; ++i) {
+    selects_[i] = outputs[i]->kind == BONSAI_OUTPUT_ARGMAX || outputs[i]->kind == BONSAI_OUTPUT_TOP_K;
+  }
+  return tickets_.submit();
+}
+
+void Session::forward_wait(uint64_t ticket) {
+  tickets_.wait(ticket);
+  const CurrentContext current(device_.context());
+  Slot &slot = *slots_[ticket % kSlots];
+  slot.done.synchronize();
+  deliver(slot);
+}
+
+}  // namespace bonsai::cuda

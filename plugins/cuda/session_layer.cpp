@@ -1,0 +1,197 @@
+// One decoder layer over a batch, in the order in which data flows.
+#include <numbers>
+
+#include "plugins/cuda/kernels/attention_arguments.h"
+#include "plugins/cuda/layout/packed_matrix.h"
+#include "plugins/cuda/packing.h"
+#include "plugins/cuda/session.h"
+
+namespace bonsai::cuda {
+
+// x = rows of the embedding
+void Session::embed(const Staged &staged) {
+  const DeviceSpan span(device_, Phase::kEmbedding);
+  for (const MatrixRows &part : model_.embedding()) {
+    const PackedMatrix &matrix = *part.matrix;
+    const EmbedArguments arguments = {.weights = matrix.storage.data(),
+                                      .tile_bytes = tile_bytes(matrix.format, matrix.columns),
+                                      .tokens = staged.arrays.tokens,
+                                      .selected = scratch_.as<int32_t>(layout_.selected),
+                                      .x = floats(layout_.x),
+                                      .columns = shape_.model.hidden,
+                                      .first_row = static_cast<uint32_t>(part.first_row),
+                                      .first_token = static_cast<int32_t>(part.output),
+                                      .rows = static_cast<uint32_t>(part.rows)};
+    device_.launch(embedding_unit(matrix.format), "embed",
+                   {.grid = {staged.shape.n_tokens, segment_count(matrix.columns), 1}, .threads = kEmbedThreads},
+                   arguments);
+  }
+}
+
+void Session::run_layer(uint32_t index, const Staged &staged) {
+  const Layer &layer = model_.layer(index);
+  attention_half(layer, index, staged);
+  ffn_half(layer, staged.shape.n_tokens);
+}
+
+// x += Wo attention(rope(norm(Wq h)), rope(norm(Wk h)), Wv h), h = rms_norm(x, attn_norm)
+void Session::attention_half(const Layer &layer, uint32_t index, const Staged &staged) {
+  const ModelShape &model = shape_.model;
+  const uint64_t n = staged.shape.n_tokens;
+  const PackedActivations h = pack_normed(layer.rows(Projection::kQkv), n, floats(layout_.x), layer.attn_norm);
+  run_product(Phase::kQkv, {.rows = layer.rows(Projection::kQkv),
+                            .activations = h,
+                            .n = n,
+                            .bias = nullptr,
+                            .y = floats(layout_.qkv),
+                            .y_stride = model.qkv_rows(),
+                            .add = false});
+  prepare_heads(layer, index, staged);
+  attend(index, staged);
+  const PackedActivations attended = pack_attended(layer.rows(Projection::kO), n);
+  run_product(Phase::kO, {.rows = layer.rows(Projection::kO),
+                          .activations = attended,
+                          .n = n,
+                          .bias = layer.o_bias,
+                          .y = floats(layout_.x),
+                          .y_stride = model.hidden,
+                          .add = true});
+}
+
+// x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
+void Session::ffn_half(const Layer &layer, uint64_t n) {
+  const ModelShape &model = shape_.model;
+  const PackedActivations h = pack_normed(layer.rows(Projection::kGateUp), n, floats(layout_.x), layer.ffn_norm);
+  run_product(Phase::kGateUp, {.rows = layer.rows(Projection::kGateUp),
+                               .activations = h,
+                               .n = n,
+                               .bias = nullptr,
+                               .y = floats(layout_.gate_up),
+                               .y_stride = 2 * uint64_t{model.ffn},
+                               .add = false});
+  const PackedActivations ffn = pack_gated(layer.rows(Projection::kDown), n);
+  run_product(Phase::kDown, {.rows = layer.rows(Projection::kDown),
+                             .activations = ffn,
+                             .n = n,
+                             .bias = nullptr,
+                             .y = floats(layout_.x),
+                             .y_stride = model.hidden,
+                             .add = true});
+}
+
+void Session::run_product(Phase phase, const Product &product) {
+  const DeviceSpan span(device_, phase);
+  multiply(device_, product);
+  if (device_.profile().is_on()) device_.profile().add_bytes(phase, bytes_of_rows(product.rows));
+}
+
+// Where a product of `rows` finds its n vectors, and in which forms.
+RowsToPack Session::rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const {
+  const ActivationForms forms = forms_for(rows, n, device_.matmul_device());
+  return {.x = nullptr,
+          .n = n,
+          .columns = columns,
+          .forms = forms,
+          .to = place_activations(forms, scratch(layout_.activations), n, columns)};
+}
+
+PackedActivations Session::pack_normed(const std::vector<MatrixRows> &rows, uint64_t n, const float *x,
+                                       const float *norm) {
+  const DeviceSpan span(device_, Phase::kNorm);
+  RowsToPack packed = rows_to_pack(rows, n, shape_.model.hidden);
+  packed.x = x;
+  packed.norm = norm;
+  packed.eps = model_.rms_eps();
+  pack_rows(device_, packed);
+  return packed.to;
+}
+
+PackedActivations Session::pack_attended(const std::vector<MatrixRows> &rows, uint64_t n) {
+  const DeviceSpan span(device_, Phase::kO);  // belongs to the product that reads it
+  RowsToPack packed = rows_to_pack(rows, n, shape_.model.q_rows());
+  packed.x = floats(layout_.attended);
+  pack_rows(device_, packed);
+  return packed.to;
+}
+
+// silu(gate) * up
+PackedActivations Session::pack_gated(const std::vector<MatrixRows> &rows, uint64_t n) {
+  const DeviceSpan span(device_, Phase::kSwiglu);
+  RowsToPack packed = rows_to_pack(rows, n, shape_.model.ffn);
+  packed.x = floats(layout_.gate_up);
+  pack_swiglu(device_, packed);
+  return packed.to;
+}
+
+// Biases, norms and RoPE of every head; K and V go to the cache, queries to where attention reads them.
+void Session::prepare_heads(const Layer &layer, uint32_t index, const Staged &staged) {
+  const DeviceSpan span(device_, Phase::kRope);
+  const ModelShape &model = shape_.model;
+  const PrepareHeadsArguments arguments = {.qkv = floats(layout_.qkv),
+                                           .bias = layer.qkv_bias,
+                                           .q_norm = layer.q_norm,
+                                           .k_norm = layer.k_norm,
+                                           .rope_cos = model_.rope_cos(),
+                                           .rope_sin = model_.rope_sin(),
+                                           .positions = staged.arrays.positions,
+                                           .sequences = staged.arrays.sequences,
+                                           .block_table = staged.arrays.block_table,
+                                           .pool = pool_,
+                                           .blocks_per_sequence = staged.shape.columns,
+                                           .layer = index,
+                                           .heads = model.heads,
+                                           .rope_dim = model.rope_dim,
+                                           .rms_eps = model_.rms_eps()};
+  constexpr uint32_t kHeads = kPrepareThreads / 32;
+  const uint32_t heads = model.heads + 2 * model.kv_heads;
+  device_.launch("rope", "prepare_heads",
+                 {.grid = {staged.shape.n_tokens, (heads + kHeads - 1) / kHeads, 1}, .threads = kPrepareThreads},
+                 arguments);
+}
+
+void Session::attend(uint32_t index, const Staged &staged) {
+  const DeviceSpan span(device_, Phase::kAttention);
+  const ModelShape &model = shape_.model;
+  const auto plan_at = [&](uint64_t offset) { return scratch_.as<AttentionPiece>(layout_.plan + offset); };
+  AttendArguments arguments = {.pool = pool_,
+                               .queries = floats(layout_.qkv),
+                               .y = floats(layout_.attended),
+                               .positions = staged.arrays.positions,
+                               .block_table = staged.arrays.block_table,
+                               .pieces = plan_at(planner_.narrow_offset()),
+                               .partial_sums = floats(layout_.partials),
+                               .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
+                               .query_stride = static_cast<uint32_t>(model.qkv_rows()),
+                               .blocks_per_sequence = staged.shape.columns,
+                               .layer = index,
+                               .heads = model.heads,
+                               .score_scale = model_.softmax_scale() * std::numbers::log2e_v<float>};
+  const AttentionPlan &plan = staged.attention;
+  if (plan.narrow_pieces > 0) {
+    device_.launch(attention_unit(pool_), "attend_narrow",
+                   {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
+                    .threads = kAttendThreads,
+                    .shared_bytes = planner_.narrow_shared_bytes()},
+                   arguments);
+  }
+  if (plan.wide_pieces > 0) {
+    arguments.pieces = plan_at(planner_.wide_offset());
+    device_.launch(attention_unit(pool_), "attend_wide",
+                   {.grid = {plan.wide_pieces * model.kv_heads, 1, 1},
+                    .threads = kAttendThreads,
+                    .shared_bytes = planner_.wide_shared_bytes()},
+                   arguments);
+  }
+  if (plan.splits > 0) {
+    const CombineArguments combined = {.splits = scratch_.as<AttentionSplit>(layout_.plan + planner_.splits_offset()),
+                                       .partial_sums = arguments.partial_sums,
+                                       .partial_weights = arguments.partial_weights,
+                                       .y = arguments.y,
+                                       .heads = model.heads,
+                                       .head_dim = model.head_dim};
+    device_.launch(attention_unit(pool_), "combine_sections",
+                   {.grid = {plan.splits, model.heads, 1}, .threads = kCombineThreads}, combined);
+  }
+}
+
+}  // namespace bonsai::cuda

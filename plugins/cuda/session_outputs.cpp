@@ -1,0 +1,152 @@
+// The end of a forward pass: output norm, head, and what the caller asked for of each row.
+#include <algorithm>
+
+#include "plugins/cuda/packing.h"
+#include "plugins/cuda/session.h"
+
+namespace bonsai::cuda {
+
+SelectionBuffers Session::selection_buffers() const {
+  return {.staged = scratch(layout_.staged),
+          .results = scratch(layout_.results),
+          .partials = scratch(layout_.select_partials),
+          .segments = scratch(layout_.segments),
+          .selected = scratch_.as<int32_t>(layout_.selected),
+          .logits = floats(layout_.logits),
+          .logits_stride = shape_.model.vocab};
+}
+
+// Sends the parameters of as many outputs as fit; returns the first of the next round.
+uint32_t Session::stage_round(const Request &request, uint32_t first, Slot &slot) {
+  const uint32_t next = slot.round.stage({.outputs = request.outputs, .n = request.n, .first = first},
+                                         {slot.staged.as<std::byte>(), slot.staged.bytes()});
+  device_.stream().upload(scratch(layout_.staged), slot.staged.data(), slot.round.staged_bytes());
+  return next;
+}
+
+// Rows of x through the norm and, where logits are asked for, the head and selection.
+void Session::run_group(const Slot &slot, const SelectionGroup &group) {
+  const DeviceSpan span(device_, Phase::kHead);
+  const ModelShape &model = shape_.model;
+  const SelectionBuffers buffers = selection_buffers();
+  const GatherRowsArguments gathered = {.x = floats(layout_.x),
+                                        .tokens = slot.round.tokens(group, buffers),
+                                        .y = floats(layout_.gathered),
+                                        .hidden = model.hidden};
+  const unsigned pieces = (model.hidden + kGatherFloats - 1) / kGatherFloats;
+  device_.launch("selection", "gather_rows", {.grid = {pieces, group.n, 1}, .threads = kGatherThreads}, gathered);
+  RowsToPack packed = rows_to_pack(model_.head(), group.n, model.hidden);
+  packed.x = floats(layout_.gathered);
+  packed.norm = model_.output_norm();
+  packed.eps = model_.rms_eps();
+  packed.y = group.has_logits ? nullptr : floats(layout_.normed);
+  pack_rows(device_, packed);
+  if (group.has_logits) {
+    multiply(device_, {.rows = model_.head(),
+                       .activations = packed.to,
+                       .n = group.n,
+                       .bias = nullptr,
+                       .y = floats(layout_.logits),
+                       .y_stride = model.vocab,
+                       .add = false});
+    if (device_.profile().is_on()) device_.profile().add_bytes(Phase::kHead, bytes_of_rows(model_.head()));
+  }
+  const SelectArguments arguments = slot.round.arguments(group, buffers);
+  if (group.selects) {
+    device_.launch("selection", "select_chunks",
+                   {.grid = {arguments.n_chunks, group.n, 1}, .threads = kSelectChunkThreads}, arguments);
+  }
+  device_.launch("selection", "select_finish", {.grid = {group.n, 1, 1}, .threads = kSelectFinishThreads}, arguments);
+}
+
+// Starts bringing a group's whole rows to the host, behind those that are pending.
+void Session::fetch_rows(Slot &slot, const SelectionGroup &group) {
+  const float *from = floats(group.has_logits ? layout_.logits : layout_.normed);
+  const uint64_t row_floats = group.has_logits ? shape_.model.vocab : shape_.model.hidden;
+  for (const RowCopy &copy : slot.round.row_copies(group)) {
+    void *to = slot.rows.as<std::byte>(slot.pending.size() * row_stride_bytes());
+    device_.stream().download(to, from + copy.row * row_floats, copy.floats * sizeof(float));
+    slot.pending.push_back(copy);
+  }
+}
+
+void Session::fetch_results(Slot &slot) {
+  device_.stream().download(slot.results.data(), scratch(layout_.results), slot.round.result_bytes());
+  slot.has_results = true;
+}
+
+// Gives the callers what was fetched. Precondition: it is there.
+void Session::deliver(Slot &slot) {
+  if (!slot.has_results) return;
+  slot.has_results = false;
+  slot.round.deliver({slot.results.as<std::byte>(), slot.round.result_bytes()});
+  deliver_rows(slot);
+}
+
+void Session::deliver_rows(Slot &slot) {
+  for (size_t i = 0; i < slot.pending.size(); ++i) {
+    std::copy_n(slot.rows.as<float>(i * row_stride_bytes()), slot.pending[i].floats, slot.pending[i].to);
+  }
+  slot.pending.clear();
+}
+
+// Runs a staged round's groups; rows of all but the last are delivered at once, since the next group needs their place.
+void Session::run_groups(Slot &slot) {
+  for (const SelectionGroup &group : slot.round.groups()) {
+    if (slot.pending.size() + group.n > shape_.selection.group_rows) {
+      device_.stream().synchronize();
+      deliver_rows(slot);
+    }
+    run_group(slot, group);
+    fetch_rows(slot, group);
+  }
+  fetch_results(slot);
+}
+
+// The rounds after the first, from output `first` on: each takes the buffers over when the one before was delivered.
+void Session::run_rounds(const Request &request, uint32_t first, Slot &slot) {
+  while (first < request.n) {
+    device_.stream().synchronize();
+    deliver(slot);
+    first = stage_round(request, first, slot);
+    run_groups(slot);
+  }
+}
+
+// Norm, head and selection over rows of x, delivered on return.
+void Session::run_head(const Request &request) {
+  Slot &slot = own_slot();
+  const uint32_t next = stage_round(request, 0, slot);
+  run_groups(slot);
+  run_rounds(request, next, slot);
+  device_.stream().synchronize();
+  deliver(slot);
+}
+
+// The same over rows that the caller brings, any number of them: those that are asked for go to x, a batch at a time.
+void Session::head_over(const float *in, const Request &request) {
+  const uint64_t hidden = shape_.model.hidden;
+  std::vector<float> rows;
+  std::vector<bonsai_output> moved;
+  std::vector<const bonsai_output *> pointers;
+  for (uint32_t first = 0; first < request.n; first += shape_.batch.max_tokens) {
+    const uint32_t n = std::min(shape_.batch.max_tokens, request.n - first);
+    rows.clear();
+    moved.clear();
+    pointers.clear();
+    for (uint32_t i = 0; i < n; ++i) {
+      const bonsai_output &output = *request.outputs[first + i];
+      const float *row = in + output.token * hidden;
+      rows.insert(rows.end(), row, row + hidden);
+      moved.push_back(output);
+      moved.back().struct_size = sizeof(bonsai_output);
+      moved.back().token = i;
+    }
+    for (const bonsai_output &output : moved) pointers.push_back(&output);
+    device_.stream().upload(scratch(layout_.x), rows.data(), rows.size() * sizeof(float));
+    run_head({.outputs = pointers.data(), .n = n});
+  }
+  n_states_ = 0;  // x holds other rows now
+}
+
+}  // namespace bonsai::cuda

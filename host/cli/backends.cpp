@@ -1,9 +1,12 @@
 // `bonsai backends`: every backend that was found and its devices, or why one cannot be used.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "host/backend/device.h"
 #include "host/backend/registry.h"
 #include "host/cli/arguments.h"
 #include "host/cli/command.h"
@@ -88,9 +91,8 @@ Json to_json(const host::Candidate &candidate) {
 
 std::string describe(const host::DeviceInfo &device, size_t index) {
   std::string text = fmt::format("  device {}: {}", index, device.name);
-  if (device.memory_total_bytes > 0)
-    text += fmt::format(", memory {} ({} free)", format_bytes(device.memory_total_bytes),
-                        format_bytes(device.memory_free_bytes));
+  if (device.memory_total_bytes > 0) text += fmt::format(", memory {}", format_bytes(device.memory_total_bytes));
+  if (device.memory_free_bytes > 0) text += fmt::format(" ({} free)", format_bytes(device.memory_free_bytes));
   text += '\n';
   for (const auto &option : device.options) text += fmt::format("    {:<20} {}\n", option.key, option.help);
   return text;
@@ -110,6 +112,37 @@ std::string describe(const host::Candidate &candidate) {
   return text;
 }
 
+// The option by which a backend's device makes everything ready that it would otherwise make when it is first needed,
+// compiled kernels above all: `NAME.warm`.
+bool has_warm_option(const host::Backend &backend, const host::DeviceInfo &device) {
+  const std::string key = backend.name() + ".warm";
+  return std::any_of(device.options.begin(), device.options.end(),
+                     [&](const auto &option) { return option.key == key; });
+}
+
+// Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. Returns whether all went
+// well.
+bool warm(const std::vector<host::Candidate> &candidates, Terminal &terminal) {
+  bool all_well = true, any = false;
+  for (const host::Candidate &candidate : candidates) {
+    if (!candidate.backend || candidate.shadowed) continue;
+    const Devices list = list_devices(*candidate.backend);
+    for (uint32_t i = 0; i < list.devices.size(); ++i) {
+      if (!has_warm_option(*candidate.backend, list.devices[i])) continue;
+      any = true;
+      const std::string name = fmt::format("{} device {}", candidate.backend->name(), i);
+      const std::vector<host::DeviceOption> options = {{candidate.backend->name() + ".warm", "on"}};
+      const auto opened = host::Device::open(
+          candidate.backend, i, options, [](bonsai_log_level, const std::string &line) { spdlog::info("{}", line); });
+      all_well = all_well && opened.has_value();
+      terminal.out.write(opened ? fmt::format("{}: ready\n", name)
+                                : fmt::format("{}: {}\n", name, opened.error().message));
+    }
+  }
+  if (!any) terminal.out.write("no device has anything to make ready\n");
+  return all_well;
+}
+
 }  // namespace
 
 int backends_command(const std::vector<std::string> &command_line, Terminal &terminal) {
@@ -118,9 +151,13 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
                   "installed directory), or those of the given files: its devices with their memory and options, or\n"
                   "why it cannot be used. JSON: an array with one object per file.");
   options.positional("library", -1);
+  options.flag("warm",
+               "have every device make ready what it would otherwise make when it is first needed: CUDA's kernels\n"
+               "are compiled and kept on disk");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const std::vector<host::Candidate> candidates = find_candidates(arguments->texts("library"));
+  if (arguments->flag("warm")) return warm(candidates, terminal) ? kSuccess : kFailure;
   if (arguments->flag("json")) {
     Json json = Json::array();
     for (const host::Candidate &candidate : candidates) json.push_back(to_json(candidate));

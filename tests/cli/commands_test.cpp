@@ -209,6 +209,12 @@ TEST(Backends, ShowsEachWithItsDevicesAndOptions) {
   EXPECT_EQ((*cpu)["usable"], true);
 }
 
+TEST(Backends, WarmSaysWhereNothingIsToBeMadeReady) {
+  const Outcome outcome = run_program({"backends", backend_file("cpu"), "--warm"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "no device has anything to make ready\n");
+}
+
 TEST(Backends, SaysWhyAFileIsNone) {
   const std::string path = write_file("libbonsai_text.so", "not a shared object");
   const Outcome outcome = run_program({"backends", path});

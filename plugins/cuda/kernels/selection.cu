@@ -21,7 +21,7 @@ inline void adjust_ids(const SelectArguments &arguments, const SelectRow &row, f
   sync_block();
 }
 
-// A thread's logits: id, id + 32, ... up to the vocabulary's end.
+// A thread's logits: first, first + 32, ..., -infinity past the vocabulary's end.
 struct Logits {
   float values[kMine];
   uint32_t first;
@@ -143,9 +143,7 @@ BONSAI_KERNEL(select_chunks, SelectArguments, kSelectChunkThreads, 4) {
   if (is_top) {
     const float largest = logit_of(partial.largest);
     float sum = 0;
-    for (uint32_t i = 0; i < kMine; ++i) {
-      if (mine.id(i) < arguments.vocab) sum += exp_difference(mine.values[i], largest);
-    }
+    for (const float value : mine.values) sum += exp_difference(value, largest);
     partial.sum = block_sum(sum, sums);
   }
   if (thread() == 0) arguments.partials[uint64_t{block_y()} * arguments.n_chunks + block_x()] = partial;

@@ -19,6 +19,7 @@ struct TopScratch {
   uint32_t digits[kDigits];  // how many ranks have the digit
   uint32_t digit;            // the k-th highest's
   uint32_t before;           // ranks with a higher digit
+  uint32_t n_equal;          // ranks with this one
   uint32_t n_found;
 };
 
@@ -73,7 +74,7 @@ inline void count_digit(bool counts, uint32_t digit, uint32_t *digits) {
   if (counts && !as_first) atomic_add(&digits[mine], 1);
 }
 
-// By one warp: finds in scratch.digits the digit of the k-th highest, and how many are above it.
+// By one warp: finds in scratch.digits the digit of the k-th highest, and how many are above and beside it.
 inline void find_digit(uint32_t k, TopScratch &scratch) {
   constexpr uint32_t kMine = kDigits / kWarp;
   const uint32_t top = kDigits - 1 - lane() * kMine;  // lane 0 has the highest digits
@@ -90,6 +91,7 @@ inline void find_digit(uint32_t k, TopScratch &scratch) {
   while (before + scratch.digits[digit] < k) before += scratch.digits[digit--];
   scratch.digit = digit;
   scratch.before = before;
+  scratch.n_equal = scratch.digits[digit];
 }
 
 // A bound that exactly k of the ranks reach that walk(visit) visits; there are at least k. Digit by digit from the
@@ -109,8 +111,7 @@ uint64_t kth_highest(const Walk &walk, uint32_t k, TopScratch &scratch) {
     sync_block();
     known = known << 8 | scratch.digit;
     k -= scratch.before;
-    if (shift == 0 || scratch.digits[scratch.digit] == k) return larger(known << shift, 1);
-    sync_block();
+    if (shift == 0 || scratch.n_equal == k) return larger(known << shift, 1);
   }
 }
 
@@ -124,9 +125,7 @@ inline uint32_t find_ranks(const RankedRow &row, uint64_t bound, TopScratch &scr
     if (place < kFoundRanks) scratch.found[place] = rank;
   });
   sync_block();
-  const uint32_t n = scratch.n_found;
-  sync_block();
-  return n;
+  return scratch.n_found;
 }
 
 // Sorts the n found ranks in falling order: a bitonic network (K. E. Batcher, "Sorting networks and their

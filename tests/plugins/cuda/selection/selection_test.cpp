@@ -207,6 +207,14 @@ TEST(Selection, AddsExponentialsAsFloat64Does) {
   }
 }
 
+// n equal logits: the sum is exactly n, so that only the logarithm rounds.
+TEST(Selection, TakesLogarithmsToTheLastBit) {
+  for (uint32_t n = 1; n <= 150; ++n) {
+    const float sum = run({.vocab = n}, {Row(n, 0.0f)}, {top(1)})[0].log_sum_exp[0];
+    EXPECT_EQ(sum, static_cast<float>(std::log(n))) << n;
+  }
+}
+
 TEST(Selection, GivesAnInfiniteLargestLogitAsLogSumExp) {
   const auto log_sum_exp_of = [](const Row &row) {
     return run({.vocab = static_cast<uint32_t>(row.size())}, {row}, {top(1)})[0].log_sum_exp[0];

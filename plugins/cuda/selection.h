@@ -37,7 +37,7 @@ struct SelectionBuffers {
   void *results;
   void *partials;
   void *segments;
-  int32_t *selected;
+  int32_t *selected;       // NULL: no token is chained from these outputs
   float *logits;           // (group_rows, logits_stride)
   uint64_t logits_stride;  // floats, at least vocab
 };

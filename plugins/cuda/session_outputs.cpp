@@ -28,7 +28,8 @@ uint32_t Session::stage_round(const Request &request, uint32_t first, Slot &slot
 void Session::run_group(const Slot &slot, const SelectionGroup &group) {
   const DeviceSpan span(device_, Phase::kHead);
   const ModelShape &model = shape_.model;
-  const SelectionBuffers buffers = selection_buffers();
+  SelectionBuffers buffers = selection_buffers();
+  if (&slot == slots_[kSlots].get()) buffers.selected = nullptr;  // tokens are chained from submits alone
   const GatherRowsArguments gathered = {.x = floats(layout_.x),
                                         .tokens = slot.round.tokens(group, buffers),
                                         .y = floats(layout_.gathered),

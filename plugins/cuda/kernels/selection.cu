@@ -66,13 +66,18 @@ inline uint64_t rank_chunk(const SelectArguments &arguments, bool keep_segments,
   return block_largest(largest, places);
 }
 
+// For the next pass, which may have the token as an input.
+inline void write_selected(const SelectArguments &arguments, const SelectRow &row, int32_t token) {
+  if (arguments.selected) arguments.selected[row.output] = token;
+}
+
 inline void write_argmax(const SelectArguments &arguments, const SelectRow &row, uint64_t largest) {
   if (thread() != 0) return;
   const uint32_t id = id_of(largest);
   const float *logits = arguments.logits + block_x() * arguments.stride;
   arguments.results[row.results] = id;
   arguments.results[row.results + 1] = float_to_bits(logits[id]);
-  arguments.selected[row.output] = static_cast<int32_t>(id);
+  write_selected(arguments, row, static_cast<int32_t>(id));
 }
 
 // The largest of a row's partials.
@@ -103,7 +108,7 @@ inline void write_top(const SelectArguments &arguments, const SelectRow &row, co
     const uint32_t id = id_of(scratch.found[i]);
     results[i] = id;
     results[row.k + i] = float_to_bits(logits[id]);
-    if (i == 0) arguments.selected[row.output] = static_cast<int32_t>(id);
+    if (i == 0) write_selected(arguments, row, static_cast<int32_t>(id));
   }
   for (uint32_t i = thread(); i < row.n_ids; i += kSelectFinishThreads) {
     results[2 * row.k + 1 + i] = float_to_bits(logits[arguments.staged[row.ids + i]]);
@@ -157,7 +162,7 @@ BONSAI_KERNEL(select_finish, SelectArguments, kSelectFinishThreads, 1) {
   BONSAI_SHARED TopScratch scratch;
   const SelectRow row = arguments.rows[block_x()];
   if (row.kind == SelectKind::kLogits || row.kind == SelectKind::kHidden) {
-    if (thread() == 0) arguments.selected[row.output] = -1;
+    if (thread() == 0) write_selected(arguments, row, -1);
     return;
   }
   const uint64_t largest = largest_of_row(arguments, ranks);

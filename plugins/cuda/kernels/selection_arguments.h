@@ -62,7 +62,7 @@ struct SelectArguments {
   SelectPartial *partials;  // (rows, n_chunks)
   uint64_t *segments;       // (rows, n_chunks * kSelectSegments) the highest rank of each segment; TOP_K rows only
   uint32_t *results;
-  int32_t *selected;  // written: at each row's output the token that it selects, -1 for LOGITS and HIDDEN
+  int32_t *selected;  // written: at each row's output the token that it selects, -1 for LOGITS and HIDDEN; may be NULL
   uint64_t stride;    // floats
   uint32_t vocab;
   uint32_t n_chunks;  // ceil(vocab / kSelectChunk)

@@ -81,7 +81,7 @@ class Machine {
                                       .results = results_.span().data(),
                                       .partials = partials_.span().data(),
                                       .segments = segments_.span().data(),
-                                      .selected = selected_.as<int32_t>(),
+                                      .selected = setting_.chains ? selected_.as<int32_t>() : nullptr,
                                       .logits = logits_.as<float>(),
                                       .logits_stride = stride()};
     EXPECT_LE(group.n, setting_.group_rows);

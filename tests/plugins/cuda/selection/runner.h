@@ -14,6 +14,7 @@ struct Setting {
   uint32_t vocab;
   uint32_t group_rows = 4;
   emulation::Order order = {};
+  bool chains = true;  // false: the kernels are not told where selected tokens go
 };
 
 // rows[token] stands for what the head makes of a token: (vocab) logits, or hidden states. All buffers but the logits

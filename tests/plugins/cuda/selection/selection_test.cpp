@@ -257,6 +257,14 @@ TEST(Selection, SelectsATokenWhereTheKindDoes) {
   EXPECT_EQ(selected, (std::vector<int32_t>{-1, 1, -1, 0, 0, -1}));
 }
 
+TEST(Selection, KeepsWhatASubmitSelectedFromCallsThatNothingIsChainedTo) {
+  const std::vector<Row> rows = {{1, 5, 2}};
+  const std::vector<Given> given = run({.vocab = 3, .chains = false}, rows, {hidden(), argmax(), logits(), top(2)});
+  for (const Given &one : given) EXPECT_EQ(one.selected, static_cast<int32_t>(0xA5A5A5A5));
+  EXPECT_EQ(given[1].top_ids, std::vector<int32_t>{1});
+  EXPECT_EQ(given[3].top_ids, (std::vector<int32_t>{1, 2}));
+}
+
 TEST_P(EveryOrder, GathersRows) {
   constexpr uint32_t kHidden = 2500;
   const Row x = random_row(7 * kHidden, 40);

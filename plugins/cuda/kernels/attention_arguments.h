@@ -1,4 +1,5 @@
-// Arguments of rope.cu and attention.cu. All arrays are device memory: a captured graph stays valid when they change.
+// Arguments of rope.cu and attention.cu. All arrays are device memory: a captured graph stays valid when
+// they change.
 #pragma once
 
 #include "kv_layout.cuh"
@@ -44,8 +45,8 @@ struct AttentionPiece {
 };
 
 // attend_narrow: 4 warps on 16 rows, a chunk each. attend_wide: 4 warps with 16 rows each, on all chunks in turn; for
-// F16 and Q8_0. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled with
-// -DBONSAI_KV_DTYPE=(0 | 1 | 2) -DBONSAI_HEAD_DIM=(padded_head_dim).
+// F16 and Q8_0. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once for each of
+// -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
 inline constexpr uint32_t kAttendThreads = 128;
 inline constexpr uint32_t kNarrowRows = 16;
 inline constexpr uint32_t kWideRows = 64;
@@ -65,8 +66,18 @@ struct AttendArguments {
   float score_scale;  // softmax_scale * log2(e)
 };
 
-// combine_sections: folds the sections of tokens whose tiles were split. grid (splits, heads), no dynamic shared
-// memory.
+// Dynamic shared memory. Narrow: the queries, and twice sums of one unit from each warp, whose rows lie a little apart
+// for the banks' sake. Wide: the queries of all warps, a chunk's keys and its values.
+inline constexpr uint32_t kExchangeStride = kUnit + 4;
+inline constexpr uint32_t kExchangeFloats = kAttendThreads / 32 * kNarrowRows * kExchangeStride;
+constexpr uint32_t query_tile_bytes(uint32_t padded) { return 16 * padded * 4; }  // of 16 rows
+constexpr uint32_t narrow_shared_bytes(uint32_t padded) { return query_tile_bytes(padded) + 2 * kExchangeFloats * 4; }
+constexpr uint32_t wide_shared_bytes(uint32_t dtype, uint32_t padded) {
+  return kWideRows / 16 * query_tile_bytes(padded) + 2 * kAttentionChunk / kStripSlots * strip_bytes(dtype, padded);
+}
+
+// combine_sections: folds the sections of tokens whose tiles were split. grid (splits, heads), no dynamic
+// shared memory.
 struct AttentionSplit {
   uint32_t token;
   uint32_t first_partial;

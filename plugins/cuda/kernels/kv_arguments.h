@@ -26,9 +26,11 @@ struct MoveRowsArguments {
   uint32_t n_tokens;
 };
 
+inline constexpr uint32_t kGroupBytes = 34;  // of Q8_0 there: f16 scale, 32 codes
+
 // Of one head of one token in the canonical layout.
 constexpr uint32_t kv_row_bytes(uint32_t dtype, uint32_t head_dim) {
-  return dtype == kKvF16 ? 2 * head_dim : dtype == kKvF32 ? 4 * head_dim : head_dim / kUnit * 34;
+  return dtype == kKvF16 ? 2 * head_dim : dtype == kKvF32 ? 4 * head_dim : head_dim / kUnit * kGroupBytes;
 }
 
 }  // namespace bonsai::cuda

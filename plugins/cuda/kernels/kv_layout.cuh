@@ -7,11 +7,13 @@
 // Heads are filled up with zeros to a padded size D, a multiple of 32; a unit is 32 places along D (a group of Q8_0).
 // With place j = d % 32 of unit u = d / 32, and slot s of the strip:
 //
-//   F16 keys     piece (s / 8, u), lane 4 (s % 8) + j / 8: halves j % 8
+//   F16 keys     piece (u, s / 8), lane 4 (s % 8) + j / 8: halves j % 8
 //   F16 values   piece (u, j % 8 / 4), lane 4 g + s % 8 / 2 with g = 2 (j / 8) + j % 2: halves 4 (j % 4 / 2) +
 //                2 (s / 8) + s % 2
-//   Q8_0 keys    piece (u), lane 4 (s % 8) + j / 8: bytes 8 (s / 8) + j % 8; then half scales (u, s)
-//   Q8_0 values  piece (u), lane 4 g + s % 8 / 2: bytes 4 (j % 8 / 2) + 2 (s / 8) + s % 2; then half scales (u, s)
+//   Q8_0 keys    piece (u), lane 4 (s % 8) + j / 8: bytes 8 (s / 8) + j % 8 / 4 * 4 + order[j % 4]
+//   Q8_0 values  piece (u), lane 4 g + s % 8 / 2: bytes 4 (j % 8 / 2) + order[2 (s / 8) + s % 2]
+//                with order = {0, 2, 1, 3}, each byte code + 128: so two operations make halves of two bytes;
+//                after all pieces: half scales (u, s)
 //   F32 keys     (d / 4, s, d % 4): floats
 //   F32 values   (s, d): floats
 #pragma once
@@ -41,11 +43,14 @@ constexpr uint32_t strip_bytes(uint32_t dtype, uint32_t padded) {
   return dtype == kKvF16 ? 2 * values : dtype == kKvF32 ? 4 * values : values + values / kUnit * 2;
 }
 
+// Where the n-th of four codes of Q8_0 lies in their 32 bits.
+constexpr uint32_t code_byte(uint32_t n) { return n % 2 * 2 + n / 2; }
+
 // Offsets in a strip, in bytes. `d` below the padded size, `slot` below 16.
-constexpr uint32_t key_offset(uint32_t dtype, uint32_t padded, uint32_t slot, uint32_t d) {
+constexpr uint32_t key_offset(uint32_t dtype, uint32_t slot, uint32_t d) {
   const uint32_t unit = d / kUnit, place = d % kUnit, lane = 4 * (slot % 8) + place / 8;
-  if (dtype == kKvF16) return ((slot / 8 * (padded / kUnit) + unit) * 32 + lane) * 16 + 2 * (place % 8);
-  if (dtype == kKvQ8_0) return (unit * 32 + lane) * 16 + 8 * (slot / 8) + place % 8;
+  if (dtype == kKvF16) return ((2 * unit + slot / 8) * 32 + lane) * 16 + 2 * (place % 8);
+  if (dtype == kKvQ8_0) return (unit * 32 + lane) * 16 + 8 * (slot / 8) + place % 8 / 4 * 4 + code_byte(place % 4);
   return 4 * ((d / 4 * kStripSlots + slot) * 4 + d % 4);
 }
 constexpr uint32_t value_offset(uint32_t dtype, uint32_t padded, uint32_t slot, uint32_t d) {
@@ -54,7 +59,7 @@ constexpr uint32_t value_offset(uint32_t dtype, uint32_t padded, uint32_t slot, 
   if (dtype == kKvF16) {
     return ((2 * unit + place % 8 / 4) * 32 + lane) * 16 + 2 * (4 * (place % 4 / 2) + of_slots);
   }
-  if (dtype == kKvQ8_0) return (unit * 32 + lane) * 16 + 4 * (place % 8 / 2) + of_slots;
+  if (dtype == kKvQ8_0) return (unit * 32 + lane) * 16 + 4 * (place % 8 / 2) + code_byte(of_slots);
   return 4 * (slot * padded + d);
 }
 // Of a Q8_0 group's scale, in keys and in values.
@@ -64,7 +69,7 @@ constexpr uint32_t scale_offset(uint32_t padded, uint32_t slot, uint32_t unit) {
 
 // The pool of a session.
 struct KvPool {
-  uint8_t *data;      // aligned to 16 bytes; all zeros when a session begins
+  uint8_t *data;      // aligned to 16 bytes
   uint32_t dtype;     // kKvF16, kKvQ8_0, kKvF32
   uint32_t head_dim;  // even, at most kMaxHeadDim
   uint32_t kv_heads;
@@ -72,23 +77,23 @@ struct KvPool {
   uint32_t n_blocks;
 };
 
-// Of one block in one layer, which is contiguous.
-constexpr uint64_t kv_block_bytes(const KvPool &pool) {
-  const uint32_t strips = pool.block_size / kStripSlots;
-  return uint64_t{2} * pool.kv_heads * strips * strip_bytes(pool.dtype, padded_head_dim(pool.head_dim));
+// Of one head's keys, or values, in one block: its strips.
+constexpr uint32_t kv_plane_bytes(const KvPool &pool) {
+  return pool.block_size / kStripSlots * strip_bytes(pool.dtype, padded_head_dim(pool.head_dim));
 }
+// Of one block in one layer, which is contiguous.
+constexpr uint64_t kv_block_bytes(const KvPool &pool) { return uint64_t{2} * pool.kv_heads * kv_plane_bytes(pool); }
 constexpr uint64_t kv_pool_bytes(const KvPool &pool, uint32_t layers) {
   return layers * (pool.n_blocks * kv_block_bytes(pool));
 }
 
-// Where the strips of one head's keys (or values) of one block begin, in bytes from the pool's begin.
+// Where a plane begins, in bytes from the pool's begin.
 struct KvPlane {
   uint32_t layer, block, kv_head, is_value;
 };
 constexpr uint64_t kv_plane_offset(const KvPool &pool, const KvPlane &plane) {
-  const uint64_t of_block = (uint64_t{plane.layer} * pool.n_blocks + plane.block) * kv_block_bytes(pool);
-  const uint64_t of_plane = kv_block_bytes(pool) / (2 * pool.kv_heads);
-  return of_block + (2 * plane.kv_head + plane.is_value) * of_plane;
+  const uint64_t block = uint64_t{plane.layer} * pool.n_blocks + plane.block;
+  return block * kv_block_bytes(pool) + uint64_t{2 * plane.kv_head + plane.is_value} * kv_plane_bytes(pool);
 }
 
 }  // namespace bonsai::cuda

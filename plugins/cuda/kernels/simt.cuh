@@ -113,6 +113,21 @@ __device__ inline uint16_t float_to_half(float value) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
   return half;
 }
+// Two halves in 32 bits, the first in the low ones.
+__device__ inline uint32_t floats_to_halves(float first, float second) {
+  uint32_t halves;
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(halves) : "f"(second), "f"(first));
+#else
+  halves = float_to_half(first) | static_cast<uint32_t>(float_to_half(second)) << 16;
+#endif
+  return halves;
+}
+__device__ inline uint32_t add_halves(uint32_t a, uint32_t b) {
+  uint32_t sums;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sums) : "r"(a), "r"(b));
+  return sums;
+}
 __device__ inline float bits_to_float(uint32_t bits) { return __uint_as_float(bits); }
 __device__ inline uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 // To nearest, ties to even.

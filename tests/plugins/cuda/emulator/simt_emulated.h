@@ -74,6 +74,14 @@ inline void copy_async_wait() {
 
 inline float half_to_float(uint16_t half) { return ::bonsai::emulation::half_to_float(half); }
 inline uint16_t float_to_half(float value) { return ::bonsai::emulation::float_to_half(value); }
+inline uint32_t floats_to_halves(float first, float second) {
+  return float_to_half(first) | static_cast<uint32_t>(float_to_half(second)) << 16;
+}
+// A float holds the sum of two halves all but exactly, and rounding it twice is rounding it once.
+inline uint32_t add_halves(uint32_t a, uint32_t b) {
+  const auto low = [](uint32_t halves) { return half_to_float(static_cast<uint16_t>(halves)); };
+  return floats_to_halves(low(a) + low(b), low(a >> 16) + low(b >> 16));
+}
 inline float bits_to_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 inline uint32_t float_to_bits(float value) { return __builtin_bit_cast(uint32_t, value); }
 inline int float_to_int(float value) { return ::bonsai::emulation::float_to_int(value); }

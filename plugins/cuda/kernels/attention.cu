@@ -1,0 +1,412 @@
+// Attention over the paged KV pool, for any mix of sequences: flash-style (arXiv:2205.14135), split over the context as
+// "flash decoding" does it.
+//
+//   score(p) = score_scale * (q . k[p]),  y = sum over p of 2^(score(p) - largest) v[p] / sum of 2^(score(p) - largest)
+//
+// The arithmetic of a row (a query head of a token) is the same in every kernel and batch: of a chunk of 64 positions
+// all scores, their maximum, weights and sums; chunks folded into their section of 256 in order, and sections in order.
+// Positions that a row does not see have weight 0, and chunks without any it sees change nothing. So a token's result
+// does not depend on the tokens beside it, nor on who folds the sections.
+//
+// attend_narrow reads keys and values once for 16 rows, from global memory into fragments: decoding moves, for each kv
+// head, 4 * head_dim bytes a position with F16, 2.125 * head_dim with Q8_0. attend_wide shares a chunk in shared memory
+// between 64 rows.
+#include "attention_rows.cuh"
+
+namespace bonsai::cuda {
+namespace {
+
+using Stored = BONSAI_FORMAT;
+
+// The strips of one kv head and one sequence.
+class Strips {
+ public:
+  Strips(const AttendArguments &arguments, uint32_t kv_head, uint32_t sequence)
+      : blocks_(arguments.block_table + uint64_t{sequence} * arguments.blocks_per_sequence),
+        keys_(arguments.pool.data + kv_plane_offset(arguments.pool, {arguments.layer, 0, kv_head, 0})),
+        plane_bytes_(kv_plane_bytes(arguments.pool)),
+        block_bytes_(kv_block_bytes(arguments.pool)) {
+    while (kStripSlots << shift_ < arguments.pool.block_size) ++shift_;
+  }
+
+  const uint8_t *keys(uint32_t strip) const {
+    return keys_ + blocks_[strip >> shift_] * block_bytes_ + (strip & ((1u << shift_) - 1)) * Stored::kStripBytes;
+  }
+  const uint8_t *values(uint32_t strip) const { return keys(strip) + plane_bytes_; }
+
+ private:
+  const uint32_t *blocks_;
+  const uint8_t *keys_;  // of block 0
+  uint32_t plane_bytes_;
+  uint64_t block_bytes_;
+  uint32_t shift_ = 0;  // log2 of strips in a block
+};
+
+// A unit of a chunk's keys or values. Strips of which no position is in use are null and count as zeros; n: positions
+// of the chunk that are in use.
+template <bool kStreaming>
+inline void load_keys(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Keys (&keys)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    keys[i] = {};
+    if (!kStreaming || strips[i]) keys[i] = Stored::load_keys<kStreaming>(strips[i], unit);
+  }
+}
+template <bool kStreaming>
+inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, uint32_t n,
+                        Stored::Values (&values)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    values[i] = {};
+    if (!kStreaming || strips[i]) values[i] = Stored::load_values<kStreaming>(strips[i], unit);
+  }
+  if (n == kAttentionChunk) return;
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], n > i * kStripSlots ? n - i * kStripSlots : 0);
+}
+
+inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Few rows
+
+// Sums of one unit, from fragments to (warp, row, 32 places).
+inline void exchange_sums(const float (&sums)[kUnitTiles][4], float *exchange) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = warp() * kNarrowRows + lane() / 4 + i / 2 * 8, tile = i % 2 * 2;
+    const Floats four = {sums[tile][i / 2 * 2], sums[tile][i / 2 * 2 + 1], sums[tile + 1][i / 2 * 2],
+                         sums[tile + 1][i / 2 * 2 + 1]};
+    *reinterpret_cast<Floats *>(exchange + row * kExchangeStride + 8 * (lane() % 4) + 2 * tile) = four;
+  }
+}
+
+}  // namespace
+
+// Block (piece, kv_head). Each warp computes one chunk of a section for all rows; 8 threads a row fold the section.
+BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 3) {
+  const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
+  const AttentionPiece piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+  if (piece.n_tokens == 0) return;
+  const uint32_t head_dim = arguments.pool.head_dim;
+
+  Quad *const queries = dynamic_shared<Quad>();
+  float *const exchange = reinterpret_cast<float *>(queries) + query_tile_bytes(Stored::kHeadDim) / sizeof(float);
+  BONSAI_SHARED float scales_of[kNarrowRows];
+  BONSAI_SHARED RowWeights chunk_weights[kAttendThreads / 32][kNarrowRows];
+
+#pragma unroll 1
+  for (uint32_t i = 0; i < kNarrowRows / 4; ++i) {
+    const uint32_t row = 4 * i + warp();
+    const Row from = find_row(arguments, piece, kv_head, row);
+    scales_of[row] = stage_query<Stored>(from, head_dim, arguments.score_scale, row, queries);
+  }
+  const Row folded = find_row(arguments, piece, kv_head, thread() / 8);
+  const uint32_t visible[2] = {find_row(arguments, piece, kv_head, lane() / 4).visible,
+                               find_row(arguments, piece, kv_head, lane() / 4 + 8).visible};
+  sync_block();
+  const float scales[2] = {scales_of[lane() / 4], scales_of[lane() / 4 + 8]};
+  const Strips pool(arguments, kv_head, piece.sequence);
+
+  RowWeights total = no_weights();
+#pragma unroll 1
+  for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
+    const uint32_t begin = section * kAttentionSection + warp() * kAttentionChunk;
+    const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
+    const uint8_t *strips[kStrips];
+#pragma unroll
+    for (uint32_t i = 0; i < kStrips; ++i) {
+      strips[i] = i * kStripSlots < n ? pool.keys(begin / kStripSlots + i) : nullptr;
+    }
+
+    // Scores, with the next unit's keys on their way meanwhile; then weights.
+    float scores[kTiles][4] = {};
+    Stored::Values values[2][kStrips];
+    RowWeights weights[2] = {no_weights(), no_weights()};
+    if (n > 0) {
+      Stored::Keys keys[2][kStrips];
+      load_keys<true>(strips, 0, keys[0]);
+#pragma unroll
+      for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+        if (unit + 1 < Stored::kUnits) load_keys<true>(strips, unit + 1, keys[(unit + 1) % 2]);
+        Stored::score(queries, unit, keys[unit % 2], scores);
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kStrips; ++i) {
+        if (strips[i]) strips[i] += kv_plane_bytes(arguments.pool);
+      }
+      load_values<true>(strips, 0, n, values[0]);
+      softmax_chunk(scores, scales, visible, begin, weights);
+    }
+    if (lane() % 4 == 0) {
+      chunk_weights[warp()][lane() / 4] = weights[0];
+      chunk_weights[warp()][lane() / 4 + 8] = weights[1];
+    }
+    sync_block();
+
+    // The row that this thread folds.
+    const uint32_t chunks = least((piece.length - section * kAttentionSection + kAttentionChunk - 1) / kAttentionChunk,
+                                  kAttentionSection / kAttentionChunk);
+    RowWeights of_section = no_weights();
+    Factors factors[kAttendThreads / 32] = {};
+#pragma unroll
+    for (uint32_t i = 0; i < kAttendThreads / 32; ++i) {
+      if (i < chunks) factors[i] = fold_weights(of_section, chunk_weights[i][thread() / 8]);
+    }
+    const Leaving leaving = leave(folded, arguments, piece, section, of_section, total, thread() % 8 == 0);
+
+    const auto &packed = Stored::pack(scores);
+#pragma unroll
+    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+      float *const turn = exchange + unit % 2 * kExchangeFloats;
+      if (n > 0) {
+        if (unit + 1 < Stored::kUnits) load_values<true>(strips, unit + 1, n, values[(unit + 1) % 2]);
+        float sums[kUnitTiles][4];
+        Stored::sum(packed, values[unit % 2], sums);
+        exchange_sums(sums, turn);
+      }
+      sync_block();
+      Floats state = {};
+#pragma unroll
+      for (uint32_t i = 0; i < kAttendThreads / 32; ++i) {
+        if (i >= chunks) break;
+        const float *row = turn + (i * kNarrowRows + thread() / 8) * kExchangeStride + thread() % 8 * 4;
+        const Floats added = *reinterpret_cast<const Floats *>(row);
+#pragma unroll
+        for (uint32_t k = 0; k < 4; ++k) state.of[k] = fold(state.of[k], added.of[k], factors[i]);
+      }
+      put(folded, leaving, section, head_dim, unit * kUnit + thread() % 8 * 4, state);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Many rows
+
+namespace {
+
+// Starts copying a chunk's keys or values to shared memory, all threads together; zeros for strips that are not in use.
+template <bool kValues>
+inline void copy_chunk(const Strips &pool, uint32_t chunk, uint32_t length, uint8_t *to) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    const uint32_t strip = chunk * kStrips + i;
+    const bool valid = strip * kStripSlots < length;
+    const uint8_t *from = pool.keys(valid ? strip : 0);
+    if constexpr (kValues) from = pool.values(valid ? strip : 0);
+    for (uint32_t offset = thread() * sizeof(Quad); offset < Stored::kStripBytes;
+         offset += kAttendThreads * sizeof(Quad))
+      copy_async(to + i * Stored::kStripBytes + offset, from + offset, valid);
+  }
+}
+
+// Rows g and g + 8 of a warp, and their sums over a section.
+struct WideRows {
+  float scales[2];
+  RowWeights section[2], total[2];
+  float sums[Stored::kUnits][kUnitTiles][4];
+};
+
+inline void begin_section(WideRows &state) {
+  state.section[0] = state.section[1] = no_weights();
+#pragma unroll
+  for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4 * kUnitTiles; ++i) state.sums[unit][i / 4][i % 4] = 0;
+  }
+}
+
+// Where rows go is found anew each time: the registers are needed in between.
+inline void end_section(WideRows &state, const AttendArguments &arguments, uint32_t section) {
+  const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
+  const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+#pragma unroll
+  for (uint32_t row = 0; row < 2; ++row) {
+    const Row to = find_row(arguments, piece, kv_head, warp() * 16 + lane() / 4 + 8 * row);
+    const Leaving leaving = leave(to, arguments, piece, section, state.section[row], state.total[row], lane() % 4 == 0);
+#pragma unroll
+    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+#pragma unroll
+      for (uint32_t tile = 0; tile < kUnitTiles; tile += 2) {
+        const float(&of)[kUnitTiles][4] = state.sums[unit];
+        const Floats four = {of[tile][2 * row], of[tile][2 * row + 1], of[tile + 1][2 * row],
+                             of[tile + 1][2 * row + 1]};
+        put(to, leaving, section, arguments.pool.head_dim, unit * kUnit + 8 * (lane() % 4) + 2 * tile, four);
+      }
+    }
+  }
+}
+
+inline void score_chunk(const Quad *queries, const uint8_t *tile, float (&scores)[kTiles][4]) {
+  const uint8_t *strips[kStrips];
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) strips[i] = tile + i * Stored::kStripBytes;
+#pragma unroll
+  for (uint32_t i = 0; i < 4 * kTiles; ++i) scores[i / 4][i % 4] = 0;
+#pragma unroll
+  for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+    Stored::Keys keys[kStrips];
+    load_keys<false>(strips, unit, keys);
+    Stored::score(queries, unit, keys, scores);
+  }
+}
+
+inline void add_values(const Stored::Weights &weights, const uint8_t *tile, uint32_t n, const Factors (&factors)[2],
+                       WideRows &state) {
+  const uint8_t *strips[kStrips];
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) strips[i] = tile + i * Stored::kStripBytes;
+#pragma unroll
+  for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
+    Stored::Values values[kStrips];
+    load_values<false>(strips, unit, n, values);
+    float sums[kUnitTiles][4];
+    Stored::sum(weights, values, sums);
+#pragma unroll
+    for (uint32_t i = 0; i < 4 * kUnitTiles; ++i) {
+      float &to = state.sums[unit][i / 4][i % 4];
+      to = fold(to, sums[i / 4][i % 4], factors[i % 4 / 2]);
+    }
+  }
+}
+
+// Block (piece, kv_head). A chunk's keys and values are in shared memory for the rows of all warps; the next chunk's
+// keys come while the values are used, and the other way round.
+inline void attend_wide_rows(const AttendArguments &arguments) {
+  const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
+  const AttentionPiece piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+  if (piece.n_tokens == 0) return;
+
+  uint8_t *const shared = dynamic_shared<uint8_t>();
+  Quad *const queries = reinterpret_cast<Quad *>(shared + warp() * query_tile_bytes(Stored::kHeadDim));
+  uint8_t *const keys = shared + kAttendThreads / 32 * query_tile_bytes(Stored::kHeadDim);
+  uint8_t *const values = keys + kStrips * Stored::kStripBytes;
+
+  const Strips pool(arguments, kv_head, piece.sequence);
+  uint32_t chunk = piece.first_section * (kAttentionSection / kAttentionChunk);
+  const uint32_t end = least((piece.length + kAttentionChunk - 1) / kAttentionChunk,
+                             piece.end_section * (kAttentionSection / kAttentionChunk));
+  copy_chunk<false>(pool, chunk, piece.length, keys);
+  copy_async_commit();
+  copy_chunk<true>(pool, chunk, piece.length, values);
+  copy_async_commit();
+
+  WideRows state;
+  state.scales[0] = state.scales[1] = 1;
+  uint32_t visible[2];
+#pragma unroll 1
+  for (uint32_t row = 0; row < 16; ++row) {
+    const Row from = find_row(arguments, piece, kv_head, warp() * 16 + row);
+    const float scale = stage_query<Stored>(from, arguments.pool.head_dim, arguments.score_scale, row, queries);
+    if (lane() / 4 == row) state.scales[0] = scale;
+    if (lane() / 4 + 8 == row) state.scales[1] = scale;
+  }
+#pragma unroll
+  for (uint32_t row = 0; row < 2; ++row) {
+    visible[row] = find_row(arguments, piece, kv_head, warp() * 16 + lane() / 4 + 8 * row).visible;
+    state.total[row] = no_weights();
+  }
+  begin_section(state);
+
+#pragma unroll 1
+  for (; chunk < end; ++chunk) {
+    const uint32_t begin = chunk * kAttentionChunk;
+    const bool busy = ballot(visible[0] > begin || visible[1] > begin) != 0;
+    float scores[kTiles][4];
+    Factors factors[2] = {};
+    copy_async_wait<1>();
+    sync_block();
+    if (busy) score_chunk(queries, keys, scores);
+    sync_block();
+    if (chunk + 1 < end) copy_chunk<false>(pool, chunk + 1, piece.length, keys);
+    copy_async_commit();
+    if (busy) {
+      RowWeights weights[2];
+      softmax_chunk(scores, state.scales, visible, begin, weights);
+      factors[0] = fold_weights(state.section[0], weights[0]);
+      factors[1] = fold_weights(state.section[1], weights[1]);
+    }
+    copy_async_wait<1>();
+    sync_block();
+    if (busy) add_values(Stored::pack(scores), values, least(piece.length - begin, kAttentionChunk), factors, state);
+    sync_block();
+    if (chunk + 1 < end) copy_chunk<true>(pool, chunk + 1, piece.length, values);
+    copy_async_commit();
+    if ((chunk + 1) % (kAttentionSection / kAttentionChunk) == 0 || chunk + 1 == end) {
+      end_section(state, arguments, begin / kAttentionSection);
+      begin_section(state);
+    }
+  }
+}
+
+}  // namespace
+
+BONSAI_KERNEL(attend_wide, AttendArguments, kAttendThreads, 2) {
+  if constexpr (Stored::kHasWide) attend_wide_rows(arguments);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sections
+
+namespace {
+
+constexpr uint32_t kSections = 128;                                                       // at a time
+constexpr uint32_t kPlaces = (Stored::kHeadDim + kCombineThreads - 1) / kCombineThreads;  // of a thread
+
+// What each of the next n sections is multiplied by when it is folded, and the sum of weights then. The maximum of
+// several numbers is the same in any order: so a thread finds its section's factors alone.
+inline void find_factors(const RowWeights *sections, uint32_t n, float largest_before, Factors *factors) {
+  if (thread() >= n) return;
+  RowWeights state = {largest_before, 0};
+  for (uint32_t i = 0; i < thread(); ++i) state.largest = fmaxf(state.largest, sections[i].largest);
+  factors[thread()] = fold_weights(state, sections[thread()]);
+}
+
+}  // namespace
+
+// Block (split, head); a thread takes a place of the head. Reads (head_dim + 2) floats a section.
+BONSAI_KERNEL(combine_sections, CombineArguments, kCombineThreads, 4) {
+  BONSAI_SHARED RowWeights sections[kSections];
+  BONSAI_SHARED Factors factors[kSections];
+  const AttentionSplit split = arguments.splits[block_x()];
+  const uint32_t head = block_y(), head_dim = arguments.head_dim, padded = padded_head_dim(head_dim);
+
+  RowWeights state = no_weights();
+  float sums[kPlaces] = {};
+  for (uint32_t first = 0; first < split.n_partials; first += kSections) {
+    const uint32_t n = split.n_partials - first < kSections ? split.n_partials - first : kSections;
+    const uint64_t result = uint64_t{split.first_partial + first} * arguments.heads + head;
+    sync_block();
+    if (thread() < n) {
+      const float *const weights = arguments.partial_weights + 2 * (result + uint64_t{thread()} * arguments.heads);
+      sections[thread()] = {weights[0], weights[1]};
+    }
+    sync_block();
+    find_factors(sections, n, state.largest, factors);
+    sync_block();
+    const float *const from = arguments.partial_sums + result * padded;
+#pragma unroll
+    for (uint32_t place = 0; place < kPlaces; ++place) {
+      const uint32_t d = thread() + place * kCombineThreads;
+      if (d >= head_dim) break;
+#pragma unroll 16
+      for (uint32_t i = 0; i < n; ++i) {
+        sums[place] = fold(sums[place], from[uint64_t{i} * arguments.heads * padded + d], factors[i]);
+      }
+    }
+    for (uint32_t i = 0; i < n; ++i) {
+      state.sum = fold(state.sum, sections[i].sum, factors[i]);
+      state.largest = fmaxf(state.largest, sections[i].largest);
+    }
+  }
+  if (split.n_partials == 0) return;
+  const float reciprocal = divide(1.0f, state.sum);
+  float *const y = arguments.y + (uint64_t{split.token} * arguments.heads + head) * head_dim;
+#pragma unroll
+  for (uint32_t place = 0; place < kPlaces; ++place) {
+    const uint32_t d = thread() + place * kCombineThreads;
+    if (d < head_dim) y[d] = fmaf(sums[place], reciprocal, 0.0f);
+  }
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,73 @@
+// Single heads of single tokens in the KV pool: rounding and storing them.
+#pragma once
+
+#include "kv_layout.cuh"
+#include "simt.cuh"
+
+namespace bonsai::cuda {
+
+// A head's numbers in a warp: lane i has d = i, 32 + i, 64 + i, ...; zeros from the head's end on.
+inline constexpr uint32_t kHeadUnits = kMaxHeadDim / kUnit;
+
+// Where one head of one token lies.
+struct KvSlot {
+  uint8_t *strip;
+  uint32_t slot;  // in the strip
+  bool is_value;
+};
+inline KvSlot find_slot(const KvPool &pool, const KvPlane &plane, uint32_t slot) {
+  uint8_t *const begin = pool.data + kv_plane_offset(pool, plane);
+  const uint32_t bytes = strip_bytes(pool.dtype, padded_head_dim(pool.head_dim));
+  return {begin + slot / kStripSlots * bytes, slot % kStripSlots, plane.is_value != 0};
+}
+// Of one element.
+inline uint8_t *find_element(const KvPool &pool, const KvSlot &to, uint32_t d) {
+  const uint32_t padded = padded_head_dim(pool.head_dim);
+  return to.strip + (to.is_value ? value_offset(pool.dtype, padded, to.slot, d) : key_offset(pool.dtype, to.slot, d));
+}
+inline uint16_t *find_scale(const KvPool &pool, const KvSlot &to, uint32_t unit) {
+  return reinterpret_cast<uint16_t *>(to.strip + scale_offset(padded_head_dim(pool.head_dim), to.slot, unit));
+}
+
+// `x` to the nearest code, halves away from zero; NaN becomes 0. As core/quant/rounding.h has it.
+inline int round_to_code(float x) {
+  if (x != x) return 0;
+  const float kept = fminf(fmaxf(x, -127.0f), 127.0f);
+  const int even = float_to_int(kept);  // to the nearest, ties to even
+  const float rest = kept - static_cast<float>(even);
+  if (rest == 0.5f && kept > 0) return even + 1;
+  if (rest == -0.5f && kept < 0) return even - 1;
+  return even;
+}
+
+// A warp rounds one group of 32 as BONSAI_DTYPE_Q8_0 does (core/quant/legacy_blocks.h) and stores it.
+inline void store_group(const KvPool &pool, const KvSlot &to, uint32_t unit, float x) {
+  float largest = fabsf(x);  // of NaNs, fmaxf takes the other
+  for (uint32_t mask = 16; mask > 0; mask /= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
+  largest = fmaxf(largest, 0.0f);
+  const float scale = divide(largest, 127.0f);
+  const float inverse = scale != 0 ? divide(1.0f, scale) : 0;
+  *find_element(pool, to, unit * kUnit + lane()) = static_cast<uint8_t>(round_to_code(x * inverse) + 128);
+  if (lane() == 0) *find_scale(pool, to, unit) = float_to_half(scale);
+}
+
+// A warp stores a head, rounded to the pool's dtype, the filling included.
+inline void store_head(const KvPool &pool, const KvSlot &to, const float (&head)[kHeadUnits]) {
+  const uint32_t units = padded_head_dim(pool.head_dim) / kUnit;
+#pragma unroll
+  for (uint32_t unit = 0; unit < kHeadUnits; ++unit) {
+    if (unit >= units) return;
+    if (pool.dtype == kKvQ8_0) {
+      store_group(pool, to, unit, head[unit]);
+      continue;
+    }
+    uint8_t *const element = find_element(pool, to, unit * kUnit + lane());
+    if (pool.dtype == kKvF16) {
+      *reinterpret_cast<uint16_t *>(element) = float_to_half(head[unit]);
+    } else {
+      *reinterpret_cast<float *>(element) = head[unit];
+    }
+  }
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,67 @@
+// Sequences in a KV pool, and attention over them: by the kernels, on the emulator, and in float64.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugins/cuda/attention.h"
+#include "tests/plugins/cuda/emulator/emulator.h"
+#include "tests/plugins/cuda/kv/pool.h"
+
+namespace bonsai::cuda {
+
+struct AttentionShape {
+  uint32_t dtype = kKvF16;
+  uint32_t head_dim = 64;
+  uint32_t kv_heads = 1;
+  uint32_t group = 1;  // query heads of a kv head
+  uint32_t block_size = 32;
+
+  uint32_t heads() const { return kv_heads * group; }
+};
+std::string name_of(const AttentionShape &shape);
+
+struct Token {
+  uint32_t sequence, position;
+  bool operator==(const Token &) const = default;
+};
+
+// What a device is to be like. Few multiprocessors: a block walks along a whole context; many: contexts are split.
+struct Circumstances {
+  uint32_t multiprocessors = 132;
+  uint32_t shared_bytes = 227 * 1024;
+  emulation::Order order = {};
+};
+
+class Sequences {
+ public:
+  // Sequences of these lengths, with random keys and values in blocks that lie anywhere; whatever belongs to none of
+  // them is NaN.
+  Sequences(const AttentionShape &shape, std::vector<uint32_t> lengths);
+
+  // (tokens, heads * head_dim). The query of a sequence's position is always the same.
+  std::vector<float> attend(const std::vector<Token> &tokens, const Circumstances &circumstances = {}) const;
+  std::vector<double> expect(const Token &token) const;
+
+  const AttentionShape &shape() const { return shape_; }
+  float *query(const Token &token, float *to) const;
+
+ private:
+  uint32_t block_of(const Token &token) const;
+  void fill(uint32_t sequence);
+
+  AttentionShape shape_;
+  std::vector<uint32_t> lengths_;
+  uint32_t columns_;  // of the block table
+  Pool pool_;
+  std::vector<uint32_t> block_table_;
+};
+
+// Tokens first, first + 1, ... last - 1 of a sequence.
+std::vector<Token> run(uint32_t sequence, uint32_t first, uint32_t last);
+
+// |a - b| / |b| over elements.
+double relative_error(const float *a, const std::vector<double> &b);
+
+}  // namespace bonsai::cuda

@@ -9,12 +9,14 @@
 namespace bonsai::emulation {
 namespace {
 
+size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
 size_t round_up(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace
 
 GuardedMemory::GuardedMemory(size_t bytes, size_t alignment) : bytes_(bytes) {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t page = page_bytes();
   const size_t aligned = round_up(bytes, alignment);
   pages_bytes_ = round_up(aligned, page) + page;
   pages_ = mmap(nullptr, pages_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,5 +37,14 @@ GuardedMemory::GuardedMemory(GuardedMemory &&other) noexcept
       data_(other.data_),
       bytes_(other.bytes_),
       slack_(other.slack_) {}
+
+void GuardedMemory::set_accessible(bool is_accessible) {
+  mprotect(pages_, pages_bytes_ - page_bytes(), is_accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void GuardedMemory::give_pages_back() {
+  set_accessible(false);
+  madvise(pages_, pages_bytes_, MADV_DONTNEED);
+}
 
 }  // namespace bonsai::emulation

@@ -14,6 +14,11 @@ class GuardedMemory {
   GuardedMemory(GuardedMemory &&other) noexcept;
   GuardedMemory &operator=(GuardedMemory &&) = delete;
 
+  // Whether it may be read and written.
+  void set_accessible(bool is_accessible);
+  // Makes it inaccessible and keeps nothing but the addresses.
+  void give_pages_back();
+
   std::byte *data() const { return data_; }
   size_t size() const { return bytes_; }
   // From the end to the page.

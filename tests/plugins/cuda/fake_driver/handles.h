@@ -1,0 +1,141 @@
+// What the fake driver's handles point to.
+#pragma once
+
+#include <cuda.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "tests/plugins/cuda/emulator/emulator.h"
+
+namespace bonsai::fake {
+
+struct Context {
+  int device = 0;
+  unsigned retained = 0;
+};
+
+struct Module {
+  Context *context;
+  std::string unit;
+};
+
+struct Function {
+  Context *context;
+  Module *module;
+  const emulation::Kernel *kernel;
+  size_t most_dynamic_shared = 0;
+};
+
+// A piece of work: a copy, a fill or a kernel.
+struct Work {
+  enum class Kind { kUpload, kDownload, kCopy, kFill, kKernel };
+  Kind kind;
+
+  // Copies and fills.
+  void *to = nullptr;
+  const void *from = nullptr;
+  size_t bytes = 0;
+  unsigned char value = 0;
+  std::vector<std::byte> staged = {};  // what was in pageable memory when the upload was submitted
+
+  // Kernels.
+  const Function *function = nullptr;
+  emulation::Grid grid = {};
+  unsigned block_threads = 0;
+  size_t shared_bytes = 0;
+  std::vector<std::byte> arguments = {};
+};
+
+struct Stream;
+struct Capture;
+using Clock = std::chrono::steady_clock;
+
+// A place in a stream, and when the stream came to it.
+struct Event {
+  Context *context;
+  bool has_timing;
+  Stream *stream = nullptr;  // NULL: not recorded
+  uint64_t position = 0;     // of the stream
+  Clock::time_point reached = {};
+  std::shared_ptr<Capture> capture = nullptr;  // recorded in this capture
+  uint64_t captured = 0;                       // nodes of the stream before it
+};
+
+struct Record {
+  Event *event;
+};
+
+struct Wait {
+  Stream *stream;
+  uint64_t position;
+};
+
+struct Stream {
+  Context *context;
+  std::deque<std::variant<Work, Record, Wait>> pending;
+  uint64_t submitted = 0, done = 0;  // items
+  std::shared_ptr<Capture> capture;
+  uint64_t captured = 0, joined = 0;  // nodes in the capture, and those that another stream of it waits for
+};
+
+struct Graph {
+  Context *context;
+  std::vector<Work> work;
+};
+
+struct GraphExec {
+  Context *context;
+  std::vector<Work> work;
+};
+
+// A recording. The streams in it are the one that it began on and those that have waited for it.
+struct Capture {
+  Stream *origin;
+  std::thread::id thread;
+  CUstreamCaptureMode mode;
+  std::vector<Work> work = {};
+  std::set<Stream *> streams = {};
+  bool is_invalid = false;
+};
+
+// Owns what handles point to, and remembers handles that are gone. A new one never has an old one's address.
+template <class T>
+class Table {
+ public:
+  T *add(T value) {
+    owned_.push_back(std::make_unique<T>(std::move(value)));
+    alive_.insert(owned_.back().get());
+    return owned_.back().get();
+  }
+  bool is_alive(const void *handle) const { return alive_.contains(handle); }
+  bool was_alive(const void *handle) const {
+    for (const auto &one : owned_) {
+      if (one.get() == handle) return true;
+    }
+    return false;
+  }
+  void remove(const void *handle) { alive_.erase(handle); }
+  size_t size() const { return alive_.size(); }
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (const auto &one : owned_) {
+      if (is_alive(one.get())) visit(*one);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<T>> owned_;
+  std::set<const void *> alive_;
+};
+
+}  // namespace bonsai::fake

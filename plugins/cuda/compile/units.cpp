@@ -19,8 +19,30 @@ void add_attention(std::vector<Unit> &units) {
   }
 }
 
+// Products and embeddings are compiled for each format that matrices are packed in (layout/packed_matrix.h).
+void add_products(std::vector<Unit> &units) {
+  const auto add = [&](const std::string &kernels, const char *format, const std::vector<HotKernel> &hot) {
+    units.push_back({.name = fmt::format("{}.{}", kernels, format),
+                     .file = kernels + ".cu",
+                     .defines = {fmt::format("BONSAI_FORMAT={}", format)},
+                     .hot = hot});
+  };
+  units.push_back({.name = "activations",
+                   .file = "activations.cu",
+                   .defines = {},
+                   .hot = {{"rms_norm_quantize", 64}, {"quantize", 64}, {"swiglu_quantize", 64}}});
+  for (const char *format : {"F32", "F16", "Q8_0", "Q4_0", "Q1_0_G128", "TQ2_0_G128", "Q2_0_G64", "F8_E4M3", "F8_E5M2",
+                             "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"}) {
+    const int decode_registers = format == std::string_view("Q5_1") ? 216 : 128;
+    add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 200}});
+    add("embedding", format, {{"embed", 40}});
+  }
+  for (const char *format : {"Q1_0_G128", "TQ2_0_G128"}) add("matmul_bits", format, {{"matmul_bits", 80}});
+}
+
 std::vector<Unit> make_units() {
   std::vector<Unit> units;
+  add_products(units);
   add_attention(units);
   units.push_back({.name = "selection",
                    .file = "selection.cu",

@@ -16,7 +16,7 @@ struct ActivationForms {
   bool codes_by_32 = false;
   bool halves = false;
 
-  // What a product with a matrix of this format needs. bit_planes: the plan's kernel is matmul_bits.
+  // What a product with a matrix of this format needs. bit_planes: takes_bits(plan), see matmul_plan.h.
   static ActivationForms of(quant::Format format, bool bit_planes);
   ActivationForms &operator|=(const ActivationForms &other);
 };
@@ -24,7 +24,7 @@ struct ActivationForms {
 // Columns rounded up as the kernels have them: to whole segments of 512.
 uint64_t padded_columns(uint64_t columns);
 
-// Bytes for n tokens of the forms; a multiple of 256. More tokens never need less.
+// Bytes for n tokens of the forms; a multiple of 256. More tokens or columns never need less.
 size_t packed_activation_bytes(const ActivationForms &forms, uint64_t n, uint64_t columns);
 
 // The forms of n tokens in memory at `base` (a device address, aligned to 256); null pointers for those not in `forms`.
@@ -36,6 +36,6 @@ struct ActivationPlan {
   uint32_t chunks;
   uint32_t chunk_columns;
 };
-ActivationPlan plan_activations(const ActivationForms &forms, uint64_t n, uint64_t columns, uint32_t multiprocessors);
+ActivationPlan plan_activations(uint64_t n, uint64_t columns, uint32_t multiprocessors);
 
 }  // namespace bonsai::cuda

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/quant/format.h"
 
@@ -23,7 +24,8 @@ struct MatmulShape {
 };
 
 struct MatmulPlan {
-  const char *kernel;  // "matmul_decode", "matmul_bits" (takes the bit planes) or "matmul_prefill"
+  std::string unit;    // of device code (compile/units.h): "matmul.Q4_0" or "matmul_bits.Q1_0_G128"
+  std::string kernel;  // "matmul_decode", "matmul_bits" or "matmul_prefill"
   uint32_t grid_x, grid_y;
   uint32_t threads;
   uint32_t shared_bytes;     // dynamic
@@ -32,8 +34,15 @@ struct MatmulPlan {
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
-// "matmul.Q4_0": the unit (compile/units.h) that holds a format's kernels, and the one of its embedding.
-std::string matmul_unit(quant::Format format);
+// Whether some n takes the kernel matmul_bits, which reads the activations' bit planes.
+bool may_take_bits(quant::Format format, const MatmulDevice &device);
+// Whether the plan is that kernel.
+bool takes_bits(const MatmulPlan &plan);
+
+// Every unit that plan_matmul may name for a format, for KernelLibrary::prepare.
+std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device);
+
+// "embedding.Q4_0": the unit that decodes the rows of an embedding of a format.
 std::string embedding_unit(quant::Format format);
 
 }  // namespace bonsai::cuda

@@ -1,0 +1,352 @@
+// Weight formats as the matrix kernels see them: what a lane loads of a step, and how that becomes fragments for the
+// tensor cores and scales. All is derived from the format's MatrixLayout; where formats differ, this file says how.
+//
+// Numbers are pinned: a format's products are summed group by group, in order, into a segment's sum, whichever kernel
+// does it. A group is 32 columns or, where activations are packed by 128 columns, 128 at the most. Groups' integer sums
+// are exact; then segment = fmaf(sum, d * scale of the activations, segment) and, with the minimum, the same again.
+// Floats go through the same tensor core instructions in the same order.
+#pragma once
+
+#include "activation_arguments.h"
+#include "matrix_layout.h"
+#include "simt.cuh"
+
+namespace bonsai::cuda {
+
+constexpr uint32_t group_columns(MatrixLayout layout) {
+  if (layout.packing != Packing::kCodesBy128) return 32;
+  return layout.group < 128 ? layout.group : 128;
+}
+
+// Columns that a lane loads at once: 64 bytes or so, and scales in whole loads.
+constexpr uint32_t step_columns(MatrixLayout layout) {
+  if (layout.codes == Codes::kTwoHalves) return 32;
+  if (layout.is_float()) return 64;
+  if (layout.bits == 8) return 128;
+  if (layout.packing == Packing::kCodesBy128) return 512;
+  return layout.scales == Scales::kHalfAndMinimum && layout.high_bits == 0 ? 128 : 256;
+}
+
+// A mask of the lowest `bits` of each byte.
+constexpr uint32_t low_bits_of_bytes(uint32_t bits) { return 0x01010101u * ((1u << bits) - 1); }
+
+struct alignas(8) Pair {
+  uint32_t x, y;
+};
+
+// -------- Weights as they are in memory
+
+template <MatrixLayout kLayout>
+struct StepWeights {
+  static constexpr uint32_t kColumns = step_columns(kLayout);
+  static constexpr uint32_t kQuads = kColumns * kLayout.bits / 256;
+  static constexpr uint32_t kHighQuads = kColumns * kLayout.high_bits / 256;
+  // Words of scales for rows g and g + 8: of the step's groups, or of the block of 256 that the step is in.
+  static constexpr bool kScalesOfBlock = kLayout.has_integers() || kLayout.scales == Scales::kFloat;
+  static constexpr uint32_t kScaleWords =
+      kScalesOfBlock ? kLayout.scale_bytes() / 8 : kLayout.scale_bytes() / 4 * kColumns / kSegmentColumns;
+  static constexpr uint32_t kIntegerWords = kLayout.integer_bytes() / 4 * kColumns / kSegmentColumns;
+
+  static constexpr uint32_t kWords = 4 * (kQuads + kHighQuads) + kScaleWords + kIntegerWords;
+
+  uint32_t codes[kQuads][4];
+  uint32_t high[kHighQuads > 0 ? kHighQuads : 1][4];
+  uint32_t scales[kScaleWords > 0 ? kScaleWords : 1];
+  uint32_t integers[kIntegerWords > 0 ? kIntegerWords : 1];
+};
+
+__device__ inline void load_quad(const uint8_t *from, uint32_t *to) {
+  const Quad quad = load_streaming(from);
+  to[0] = quad.x;
+  to[1] = quad.y;
+  to[2] = quad.z;
+  to[3] = quad.w;
+}
+
+// A few words that several lanes read: 16 bytes at a time, or 8, or 4.
+template <uint32_t kWords>
+__device__ inline void load_words(const uint8_t *from, uint32_t *to) {
+  if constexpr (kWords % 4 == 0) {
+#pragma unroll
+    for (uint32_t i = 0; i < kWords; i += 4) load_quad(from + 4 * i, to + i);
+  } else if constexpr (kWords == 2) {
+    const Pair pair = *reinterpret_cast<const Pair *>(from);
+    to[0] = pair.x;
+    to[1] = pair.y;
+  } else {
+    static_assert(kWords == 1);
+    to[0] = *reinterpret_cast<const uint32_t *>(from);
+  }
+}
+
+// This lane's share of step `step` of a record.
+template <MatrixLayout kLayout>
+__device__ inline StepWeights<kLayout> load_step(const uint8_t *record, uint32_t step) {
+  using Step = StepWeights<kLayout>;
+  Step weights;
+#pragma unroll
+  for (uint32_t i = 0; i < Step::kQuads; ++i) {
+    load_quad(record + ((step * Step::kQuads + i) * kWarp + lane()) * sizeof(Quad), weights.codes[i]);
+  }
+  const uint8_t *high = record + kLayout.code_bytes();
+  if constexpr (Step::kHighQuads > 0) {
+#pragma unroll
+    for (uint32_t i = 0; i < Step::kHighQuads; ++i) {
+      load_quad(high + ((step * Step::kHighQuads + i) * kWarp + lane()) * sizeof(Quad), weights.high[i]);
+    }
+  }
+  if constexpr (Step::kScaleWords > 0) {
+    const uint32_t part = Step::kScalesOfBlock ? step * Step::kColumns / 256 : step;
+    load_words<Step::kScaleWords>(
+        record + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes() + part * Step::kScaleWords * 4,
+        weights.scales);
+  }
+  if constexpr (Step::kIntegerWords > 0) {
+    load_words<Step::kIntegerWords>(
+        record + kLayout.integers_at() + lane() / 4 * kLayout.integer_bytes() + step * Step::kIntegerWords * 4,
+        weights.integers);
+  }
+  return weights;
+}
+
+// -------- A group of them, ready for the tensor cores
+
+template <MatrixLayout kLayout>
+struct GroupWeights {
+  static constexpr uint32_t kColumns = group_columns(kLayout);
+  static constexpr uint32_t kSteps = kColumns / 32;  // of 32 columns
+
+  uint32_t fragments[kLayout.is_float() ? 2 : kSteps][4];
+  uint32_t second[2][4];  // F32: what the first halves leave
+  float d[2];             // of rows g and g + 8
+  float minimum[2];       // what is added to q d: m or -dmin
+  int scale[2][2];        // integers of row g or g + 8 and, where groups have 16 columns, of both halves
+  int minima[2][2];
+};
+
+// Codes of 32 columns as a fragment of mma_s8_k32.
+template <MatrixLayout kLayout>
+__device__ inline void code_fragment(const StepWeights<kLayout> &weights, uint32_t step, uint32_t *to) {
+  constexpr uint32_t kBits = kLayout.bits, kMask = low_bits_of_bytes(kBits);
+  constexpr uint32_t kInQuad = 8 / kBits;  // steps
+  if constexpr (kBits == 1) {
+    const uint32_t *words = weights.codes[step / 8] + step / 4 % 2 * 2;
+    const uint32_t at = step % 4 * 2;
+    to[0] = words[0] >> at & kMask;
+    to[1] = words[1] >> at & kMask;
+    to[2] = words[0] >> (at + 1) & kMask;
+    to[3] = words[1] >> (at + 1) & kMask;
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      to[i] = weights.codes[step / kInQuad][i];
+      if constexpr (kBits < 8) to[i] = to[i] >> step % kInQuad * kBits & kMask;
+      if constexpr (kLayout.high_bits > 0) {
+        constexpr uint32_t kHighInQuad = 8 / kLayout.high_bits;
+        const uint32_t high = weights.high[step / kHighInQuad][i] >> step % kHighInQuad * kLayout.high_bits;
+        to[i] |= (high & low_bits_of_bytes(kLayout.high_bits)) << kBits;
+      }
+    }
+  }
+}
+
+// Two bytes, one in each half's upper byte, as two halves. E4M3's come out as 2^-8 of what they are: its exponent has
+// the other bias, and no bit is lost, because that is a half even where it is subnormal.
+template <MatrixLayout kLayout>
+__device__ inline uint32_t halves_of_fp8(uint32_t bytes) {
+  if constexpr (kLayout.codes == Codes::kE5M2) return bytes;
+  return (bytes & 0x80008000u) | (bytes & 0x7F007F00u) >> 1;
+}
+
+// Codes of 32 columns as two fragments of mma_f16_k16.
+template <MatrixLayout kLayout>
+__device__ inline void half_fragments(const StepWeights<kLayout> &weights, uint32_t step,
+                                      GroupWeights<kLayout> &group) {
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    if constexpr (kLayout.bits == 8) {
+#pragma unroll
+      for (uint32_t row = 0; row < 2; ++row) {
+        const uint32_t four = weights.codes[step][2 * half + row];
+        group.fragments[half][row] = halves_of_fp8<kLayout>((four & 0xFF) << 8 | (four & 0xFF00) << 16);
+        group.fragments[half][2 + row] = halves_of_fp8<kLayout>((four & 0xFF0000) >> 8 | (four & 0xFF000000));
+      }
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        group.fragments[half][i] = weights.codes[2 * step + half][i];
+        if constexpr (kLayout.codes == Codes::kTwoHalves) group.second[half][i] = weights.high[2 * step + half][i];
+      }
+    }
+  }
+}
+
+__device__ inline void two_halves(uint32_t word, float (&to)[2]) {
+  to[0] = half_to_float(static_cast<uint16_t>(word));
+  to[1] = half_to_float(static_cast<uint16_t>(word >> 16));
+}
+
+// The floating-point scales of a step's group.
+template <MatrixLayout kLayout>
+__device__ inline void group_scales(const StepWeights<kLayout> &weights, uint32_t index, GroupWeights<kLayout> &group) {
+  if constexpr (kLayout.scales == Scales::kHalf) {
+    two_halves(weights.scales[index], group.d);
+    if constexpr (kLayout.codes == Codes::kE4M3) {
+      group.d[0] *= 256.0f;
+      group.d[1] *= 256.0f;
+    }
+  } else if constexpr (kLayout.scales == Scales::kHalfAndMinimum) {
+    two_halves(weights.scales[2 * index], group.d);
+    two_halves(weights.scales[2 * index + 1], group.minimum);
+  } else if constexpr (kLayout.scales == Scales::kFloat) {
+    group.d[0] = bits_to_float(weights.scales[0]);
+    group.d[1] = bits_to_float(weights.scales[1]);
+  } else if constexpr (kLayout.has_integers()) {
+    two_halves(weights.scales[0], group.d);
+    if constexpr (kLayout.has_minima()) two_halves(weights.scales[1] ^ 0x80008000u, group.minimum);  // -dmin
+  }
+}
+
+// The small integers of 32 columns: four bytes of a word.
+template <MatrixLayout kLayout>
+__device__ inline void group_integers(const StepWeights<kLayout> &weights, uint32_t index,
+                                      GroupWeights<kLayout> &group) {
+  if constexpr (kLayout.has_integers()) {
+    const uint32_t word = weights.integers[index];
+#pragma unroll
+    for (uint32_t row = 0; row < 2; ++row) {
+      const uint32_t first = word >> 8 * row, second = word >> (16 + 8 * row);
+      if constexpr (kLayout.scales == Scales::kSignedBytes) {
+        group.scale[row][0] = static_cast<int8_t>(first);
+        group.scale[row][1] = static_cast<int8_t>(second);
+      } else if constexpr (kLayout.scales == Scales::kNibbles) {
+        group.scale[row][0] = first & 15;
+        group.scale[row][1] = second & 15;
+        group.minima[row][0] = first >> 4 & 15;
+        group.minima[row][1] = second >> 4 & 15;
+      } else {
+        group.scale[row][0] = first & 0xFF;
+        group.minima[row][0] = second & 0xFF;
+      }
+    }
+  }
+}
+
+// Group `index` of a step.
+template <MatrixLayout kLayout>
+__device__ inline GroupWeights<kLayout> take_group(const StepWeights<kLayout> &weights, uint32_t index) {
+  using Group = GroupWeights<kLayout>;
+  Group group;
+  if constexpr (kLayout.is_float()) {
+    half_fragments<kLayout>(weights, index, group);
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < Group::kSteps; ++i) {
+      code_fragment<kLayout>(weights, index * Group::kSteps + i, group.fragments[i]);
+    }
+  }
+  group_scales<kLayout>(weights, index, group);
+  group_integers<kLayout>(weights, index, group);
+  return group;
+}
+
+// -------- Products
+
+// The records of tokens 2 t and 2 t + 1.
+struct alignas(16) RecordPair {
+  GroupRecord of[2];
+};
+
+// Four numbers to each of 32 lanes: rows g and g + 8 times tokens 2 t and 2 t + 1, as the tensor cores have them.
+using Sums = float[4];
+
+// What a group's integers are worth: sums[half] are the products' sums of each 16 columns, or of all.
+template <MatrixLayout kLayout>
+__device__ inline void add_group(const GroupWeights<kLayout> &group, const int (&sums)[2][4], const RecordPair &records,
+                                 bool second_half, Sums &segment) {
+  constexpr int kFactor = kLayout.bits == 1 ? 2 : 1;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = i / 2;
+    const GroupRecord &record = records.of[i % 2];
+    const int whole = record.sum, second = record.second_half_sum, first = whole - second;
+    int sum = 0, minimum = 0;
+    if constexpr (kLayout.splits_steps()) {
+      sum = group.scale[row][0] * (sums[0][i] - kLayout.offset * first) +
+            group.scale[row][1] * (sums[1][i] - kLayout.offset * second);
+      if constexpr (kLayout.has_minima()) minimum = group.minima[row][0] * first + group.minima[row][1] * second;
+    } else if constexpr (kLayout.has_integers()) {
+      sum = group.scale[row][0] * (sums[0][i] - kLayout.offset * whole);
+      minimum = group.minima[row][0] * whole;
+    } else {
+      // Groups of 64 are halves of the activations' groups of 128.
+      const int codes = group_columns(kLayout) != 64 ? whole : second_half ? second : first;
+      sum = kFactor * sums[0][i] - kLayout.offset * codes;
+      minimum = whole;
+    }
+    segment[i] = fmaf(static_cast<float>(sum), group.d[row] * record.scale, segment[i]);
+    if constexpr (kLayout.has_minima()) {
+      segment[i] = fmaf(static_cast<float>(minimum), group.minimum[row] * record.scale, segment[i]);
+    }
+  }
+}
+
+// 32 columns of one token as a fragment: 8 in a row for each lane or, in halves of 16, 4 of each.
+template <MatrixLayout kLayout>
+__device__ inline void token_fragment(const int8_t *codes, uint32_t (&to)[2]) {
+  const uint32_t t = lane() % 4;
+  if constexpr (kLayout.splits_steps()) {
+    to[0] = *reinterpret_cast<const uint32_t *>(codes + 4 * t);
+    to[1] = *reinterpret_cast<const uint32_t *>(codes + 16 + 4 * t);
+  } else {
+    const Pair pair = *reinterpret_cast<const Pair *>(codes + 8 * t);
+    to[0] = pair.x;
+    to[1] = pair.y;
+  }
+}
+
+// Adds a group times 8 tokens to the segment's sums. Integers: `tokens` has
+//   void codes(uint32_t step, uint32_t (&to)[2])   token g's fragment of 32 columns of the group
+//   RecordPair records()
+template <MatrixLayout kLayout, class Tokens>
+requires(!kLayout.is_float()) __device__
+    inline void multiply_group(const GroupWeights<kLayout> &group, const Tokens &tokens, bool second_half,
+                               Sums &segment) {
+  int sums[2][4] = {};
+#pragma unroll
+  for (uint32_t step = 0; step < GroupWeights<kLayout>::kSteps; ++step) {
+    uint32_t codes[2];
+    tokens.codes(step, codes);
+    if constexpr (kLayout.splits_steps()) {
+      mma_s8_k16(sums[0], {group.fragments[step][0], group.fragments[step][1]}, codes[0]);
+      mma_s8_k16(sums[1], {group.fragments[step][2], group.fragments[step][3]}, codes[1]);
+    } else {
+      mma_s8_k32(sums[0], group.fragments[step], codes);
+    }
+  }
+  add_group<kLayout>(group, sums, tokens.records(), second_half, segment);
+}
+
+// Floats: `tokens` has Quad high() and Quad low(), token g's halves of columns 8 t to 8 t + 7 of 32.
+template <MatrixLayout kLayout, class Tokens>
+requires(kLayout.is_float()) __device__
+    inline void multiply_group(const GroupWeights<kLayout> &group, const Tokens &tokens, bool, Sums &segment) {
+  constexpr bool kScaled = kLayout.scales != Scales::kRow;
+  const Quad high = tokens.high(), low = tokens.low();
+  const uint32_t high_halves[2][2] = {{high.x, high.y}, {high.z, high.w}};
+  const uint32_t low_halves[2][2] = {{low.x, low.y}, {low.z, low.w}};
+  Sums products = {};
+  Sums &sums = kScaled ? products : segment;
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    mma_f16_k16(sums, group.fragments[half], high_halves[half]);
+    mma_f16_k16(sums, group.fragments[half], low_halves[half]);
+    if constexpr (kLayout.codes == Codes::kTwoHalves) mma_f16_k16(sums, group.second[half], high_halves[half]);
+  }
+  if constexpr (kScaled) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) segment[i] = fmaf(products[i], group.d[i / 2], segment[i]);
+  }
+}
+
+}  // namespace bonsai::cuda

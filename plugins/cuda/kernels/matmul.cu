@@ -1,0 +1,234 @@
+// y = W x for matrices of the format BONSAI_FORMAT: matmul_decode for few tokens, where reading the weights takes the
+// time, and matmul_prefill for many, where each weight that was read serves 64 tokens. Both give the same bytes.
+#include "matmul_decode.cuh"
+
+namespace bonsai::cuda {
+constexpr uint32_t kGroupsInStep = step_columns(kLayout) / group_columns(kLayout);
+constexpr uint32_t kFragmentTokens = 8;  // that one mma multiplies with
+
+__device__ inline const int8_t *token_codes(const MatmulArguments &arguments, uint64_t token, uint32_t column) {
+  const PackedActivations &activations = arguments.activations;
+  const int8_t *codes = kLayout.packing == Packing::kCodesBy128 ? activations.codes_by_128 : activations.codes_by_32;
+  return codes + token * padded_columns(arguments) + column;
+}
+
+// The records of the packing's group that `column` is in, from `token` on.
+__device__ inline const GroupRecord *token_records(const MatmulArguments &arguments, uint32_t token, uint32_t column) {
+  const PackedActivations &activations = arguments.activations;
+  if constexpr (kLayout.packing == Packing::kCodesBy128) {
+    return activations.groups_128 + uint64_t{column / 128} * activations.stride + token;
+  } else {
+    return activations.groups_32 + uint64_t{column / 32} * activations.stride + token;
+  }
+}
+
+// -------- Few tokens
+
+// Eight tokens from `first` on, where the activation kernels left them. Those that are not there are zeros.
+struct GlobalTokens {
+  const MatmulArguments &arguments;
+  uint32_t first, column;
+
+  __device__ uint32_t token() const { return first + lane() / 4; }
+  __device__ void codes(uint32_t step, uint32_t (&to)[2]) const {
+    to[0] = to[1] = 0;
+    if (token() < arguments.n) token_fragment<kLayout>(token_codes(arguments, token(), column + 32 * step), to);
+  }
+  __device__ RecordPair records() const {
+    return *reinterpret_cast<const RecordPair *>(token_records(arguments, first + lane() % 4 * 2, column));
+  }
+  __device__ Quad high() const { return halves(arguments.activations.high); }
+  __device__ Quad low() const { return halves(arguments.activations.low); }
+  __device__ Quad halves(const uint16_t *of) const {
+    if (token() >= arguments.n) return {0, 0, 0, 0};
+    const uint64_t at = uint64_t{token()} * padded_columns(arguments) + column + lane() % 4 * 8;
+    return *reinterpret_cast<const Quad *>(of + at);
+  }
+};
+
+// Eight tokens' products of one segment with 16 rows, as far as they are summed up.
+struct EightTokens {
+  static constexpr uint32_t kTokens = kDecodeTokens;
+  Sums segment = {};
+
+  __device__ void add(const DecodePlace &place, const StepWeights<kLayout> &weights) {
+    GlobalTokens tokens = {place.arguments, place.first_token,
+                           place.segment * kSegmentColumns + place.step * step_columns(kLayout)};
+#pragma unroll
+    for (uint32_t i = 0; i < kGroupsInStep; ++i) {
+      multiply_group<kLayout>(take_group<kLayout>(weights, i), tokens, i % 2 != 0, segment);
+      tokens.column += group_columns(kLayout);
+    }
+  }
+  __device__ void write(float *to) const {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      to[(lane() % 4 * 2 + i % 2) * kTileRows + lane() / 4 + i / 2 * 8] = segment[i];
+    }
+  }
+};
+
+// Blocks of 256 threads that a multiprocessor has room for: a step of Q5_1 is too long for 128 registers.
+constexpr uint32_t kDecodeBlocks = StepWeights<kLayout>::kWords > 34 ? 1 : 2;
+
+// y for 8 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, tokens 8 y to 8 y + 7; a warp has
+// every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
+// tiles_per_block times what the tokens have, mostly from the first-level cache.
+BONSAI_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, kDecodeBlocks) { decode<EightTokens>(arguments); }
+
+// -------- Many tokens
+
+// Columns that are in shared memory at a time, in pieces of 32, so that eight tokens' fragments lie next to each other.
+constexpr uint32_t kMostStageColumns = kLayout.is_float() ? 64 : 128;
+constexpr uint32_t kStageColumns =
+    step_columns(kLayout) < kMostStageColumns ? step_columns(kLayout) : kMostStageColumns;
+constexpr uint32_t kStagesInStep = step_columns(kLayout) / kStageColumns;
+constexpr uint32_t kPieces = kStageColumns / 32;
+constexpr uint32_t kPieceBytes = kLayout.is_float() ? 64 : 32;                            // of one token
+constexpr uint32_t kPlanes = kLayout.is_float() ? 2 : 1;                                  // high and low
+constexpr uint32_t kRecordGroups = kLayout.packing == Packing::kCodesBy32 ? kPieces : 1;  // of integer activations
+constexpr uint32_t kGroupsInStage = kStageColumns / group_columns(kLayout);
+
+struct alignas(16) Stage {
+  uint8_t pieces[kPlanes][kPieces][kPrefillTokens][kPieceBytes];
+  GroupRecord records[kRecordGroups][kPrefillTokens];
+};
+
+// Eight tokens of a stage, from `first` on.
+struct SharedTokens {
+  const Stage &stage;
+  uint32_t first, group;  // of the stage
+
+  __device__ void codes(uint32_t step, uint32_t (&to)[2]) const {
+    const uint32_t piece = group * group_columns(kLayout) / 32 + step;
+    token_fragment<kLayout>(reinterpret_cast<const int8_t *>(stage.pieces[0][piece][first + lane() / 4]), to);
+  }
+  __device__ RecordPair records() const {
+    const uint32_t of = group * kRecordGroups / kGroupsInStage;
+    return *reinterpret_cast<const RecordPair *>(&stage.records[of][first + lane() % 4 * 2]);
+  }
+  __device__ Quad high() const { return halves(0); }
+  __device__ Quad low() const { return halves(kPlanes - 1); }
+  __device__ Quad halves(uint32_t plane) const {
+    return *reinterpret_cast<const Quad *>(&stage.pieces[plane][group][first + lane() / 4][lane() % 4 * 16]);
+  }
+};
+
+// Where 16 bytes of a token's piece come from.
+__device__ inline const void *piece_source(const MatmulArguments &arguments, uint32_t plane, uint64_t token,
+                                           uint32_t column) {
+  if constexpr (kLayout.is_float()) {
+    const PackedActivations &activations = arguments.activations;
+    return (plane == 0 ? activations.high : activations.low) + token * padded_columns(arguments) + column;
+  } else {
+    return token_codes(arguments, token, column);
+  }
+}
+
+// Starts the copies of the columns from `column` on.
+__device__ inline void fill_stage(const MatmulArguments &arguments, uint32_t first_token, uint32_t column,
+                                  Stage &stage) {
+  constexpr uint32_t kParts = kPieceBytes / 16, kPartColumns = 32 / kParts;
+  for (uint32_t i = thread(); i < kPlanes * kPieces * kPrefillTokens * kParts; i += block_threads()) {
+    const uint32_t part = i % kParts, token = i / kParts % kPrefillTokens;
+    const uint32_t piece = i / (kParts * kPrefillTokens) % kPieces, plane = i / (kParts * kPrefillTokens * kPieces);
+    const bool valid = first_token + token < arguments.n;
+    const void *from = piece_source(arguments, plane, valid ? first_token + token : first_token,
+                                    column + 32 * piece + part * kPartColumns);
+    copy_async(stage.pieces[plane][piece][token] + 16 * part, from, valid);
+  }
+  if constexpr (!kLayout.is_float()) {
+    for (uint32_t i = thread(); i < kRecordGroups * kPrefillTokens / 2; i += block_threads()) {
+      const uint32_t token = i % (kPrefillTokens / 2) * 2, group = i / (kPrefillTokens / 2);
+      const bool valid = first_token + token < arguments.n;
+      const void *from = token_records(arguments, valid ? first_token + token : first_token, column + group * 32);
+      copy_async(&stage.records[group][token], from, valid);
+    }
+  }
+}
+
+// The sums of 16 rows and up to 64 tokens.
+struct TileSums {
+  static constexpr uint32_t kFragments = kPrefillTokens / kFragmentTokens;
+  Sums segments[kFragments], totals[kFragments];
+};
+
+// Adds the groups of a stage, the `part`th of the weights' step.
+__device__ inline void multiply_stage(const StepWeights<kLayout> &weights, uint32_t part, const Stage &stage,
+                                      uint32_t n_fragments, TileSums &sums) {
+#pragma unroll
+  for (uint32_t i = 0; i < kGroupsInStage; ++i) {
+    const GroupWeights<kLayout> group = take_group<kLayout>(weights, part * kGroupsInStage + i);
+#pragma unroll
+    for (uint32_t j = 0; j < TileSums::kFragments; ++j) {
+      if (j < n_fragments) {
+        multiply_group<kLayout>(group, SharedTokens{stage, j * kFragmentTokens, i}, i % 2 != 0, sums.segments[j]);
+      }
+    }
+  }
+}
+
+__device__ inline void end_segment(TileSums &sums) {
+#pragma unroll
+  for (uint32_t j = 0; j < TileSums::kFragments; ++j) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      sums.totals[j][i] += sums.segments[j][i];
+      sums.segments[j][i] = 0;
+    }
+  }
+}
+
+__device__ inline void write_tile(const MatmulArguments &arguments, uint32_t tile, uint32_t first_token,
+                                  const TileSums &sums) {
+  const uint32_t g = lane() / 4, t = lane() % 4;
+#pragma unroll
+  for (uint32_t j = 0; j < TileSums::kFragments; ++j) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t row = tile * kTileRows + g + i / 2 * 8;
+      write_result(arguments, row, first_token + j * kFragmentTokens + 2 * t + i % 2, sums.totals[j][i]);
+    }
+  }
+}
+
+// y for 64 tokens. Block (x, y): a tile for each of its warps, tokens 64 y to 64 y + 63. The activations go through
+// shared memory, two stages of it, and serve all warps; each warp reads its own tile's weights, once for 64 tokens.
+BONSAI_KERNEL(matmul_prefill, MatmulArguments, kPrefillMaxThreads, 1) {
+  BONSAI_SHARED Stage stages[2];
+  const uint32_t tile = first_tile(arguments) + block_x() * (block_threads() / kWarp) + warp();
+  const bool has_tile = tile < end_tile(arguments);
+  const uint32_t first_token = block_y() * kPrefillTokens, tokens = arguments.n - first_token;
+  const uint32_t n_fragments =
+      tokens < kPrefillTokens ? (tokens + kFragmentTokens - 1) / kFragmentTokens : TileSums::kFragments;
+  const uint32_t n_steps = arguments.segments * kStepsInSegment;
+  const uint8_t *records = tile_at(arguments, tile);
+  StepWeights<kLayout> weights = {};
+  if (has_tile) weights = load_step<kLayout>(records, 0);
+  fill_stage(arguments, first_token, 0, stages[0]);
+  copy_async_commit();
+  TileSums sums = {};
+  for (uint32_t step = 0; step < n_steps; ++step) {
+    StepWeights<kLayout> next_weights = weights;
+    if (has_tile && step + 1 < n_steps) {
+      const uint8_t *record = records + (step + 1) / kStepsInSegment * kLayout.record_bytes();
+      next_weights = load_step<kLayout>(record, (step + 1) % kStepsInSegment);
+    }
+#pragma unroll
+    for (uint32_t part = 0; part < kStagesInStep; ++part) {
+      const uint32_t stage = step * kStagesInStep + part;
+      copy_async_wait<0>();
+      sync_block();  // this stage is there, and no one reads the one before
+      if (stage + 1 < n_steps * kStagesInStep) {
+        fill_stage(arguments, first_token, (stage + 1) * kStageColumns, stages[(stage + 1) % 2]);
+        copy_async_commit();
+      }
+      if (has_tile) multiply_stage(weights, part, stages[stage % 2], n_fragments, sums);
+    }
+    if ((step + 1) % kStepsInSegment == 0) end_segment(sums);
+    weights = next_weights;
+  }
+  if (has_tile) write_tile(arguments, tile, first_token, sums);
+}
+
+}  // namespace bonsai::cuda

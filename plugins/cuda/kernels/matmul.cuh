@@ -1,0 +1,48 @@
+// What the matrix kernels share: which tiles a block has, and how a finished sum becomes a result.
+#pragma once
+
+#include "formats.cuh"
+#include "matmul_arguments.h"
+
+// The layout of the format that this unit is compiled for, as in -DBONSAI_FORMAT=Q4_0.
+#define BONSAI_JOIN_NAMES(a, b, c) a##b##c
+#define BONSAI_LAYOUT_NAME(format) BONSAI_JOIN_NAMES(k, format, Layout)
+
+namespace bonsai::cuda {
+
+inline constexpr MatrixLayout kLayout = BONSAI_LAYOUT_NAME(BONSAI_FORMAT);
+
+inline constexpr uint32_t kStepsInSegment = kSegmentColumns / step_columns(kLayout);
+
+// Tiles that hold rows [first_row, first_row + rows).
+__device__ inline uint32_t first_tile(const MatmulArguments &arguments) { return arguments.first_row / kTileRows; }
+__device__ inline uint32_t end_tile(const MatmulArguments &arguments) {
+  return (arguments.first_row + arguments.rows + kTileRows - 1) / kTileRows;
+}
+
+__device__ inline const uint8_t *tile_at(const MatmulArguments &arguments, uint32_t tile) {
+  return static_cast<const uint8_t *>(arguments.weights) + tile * arguments.tile_bytes;
+}
+
+// Packed columns from token to token.
+__device__ inline uint32_t padded_columns(const MatmulArguments &arguments) {
+  return arguments.segments * kSegmentColumns;
+}
+
+// Writes the sum over all segments of a row of the matrix times a token, if both are asked for.
+__device__ inline void write_result(const MatmulArguments &arguments, uint32_t row, uint32_t token, float sum) {
+  if (row < arguments.first_row || row - arguments.first_row >= arguments.rows || token >= arguments.n) return;
+  if constexpr (kLayout.is_float()) {
+    if constexpr (kLayout.scales == Scales::kRow) {
+      const uint8_t *scales = tile_at(arguments, row / kTileRows) + arguments.segments * kLayout.record_bytes();
+      sum *= reinterpret_cast<const float *>(scales)[row % kTileRows];
+    }
+    sum *= arguments.activations.row_scales[token];
+  }
+  const uint32_t index = row - arguments.first_row;
+  if (arguments.bias) sum += arguments.bias[index];
+  float *y = arguments.y + token * arguments.y_stride + index;
+  *y = arguments.add ? *y + sum : sum;
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,107 @@
+// Products for few tokens: how a block shares a few tiles between its warps, segment by segment, and how the segments'
+// sums come together. What a warp does with its weights is the Product's:
+//   static constexpr uint32_t kTokens
+//   void add(const DecodePlace &, const StepWeights<kLayout> &)   adds a step's products to the segment's sums
+//   void write(float *to)                                         the segment's sums, (kTokens, 16)
+#pragma once
+
+#include "matmul.cuh"
+
+namespace bonsai::cuda {
+
+// Where a step is.
+struct DecodePlace {
+  const MatmulArguments &arguments;
+  uint32_t first_token;
+  uint32_t segment, step;
+};
+
+// The steps that a warp works through: its segments, of each the block's tiles, of each the steps. So a warp's part of
+// the activations stays in the first-level cache.
+struct Walk {
+  uint32_t tiles, end_segment, segment_stride;
+  uint32_t segment, tile, step;
+
+  __device__ bool at_end() const { return segment >= end_segment; }
+  __device__ Walk next() const {
+    Walk walk = *this;
+    if (++walk.step < kStepsInSegment) return walk;
+    walk.step = 0;
+    if (++walk.tile < tiles) return walk;
+    walk.tile = 0;
+    walk.segment += segment_stride;
+    return walk;
+  }
+};
+
+// A block's sums of segments, in shared memory: (kRoundSegments, tiles, kTokens, 16), behind (tiles, kTokens, 16)
+// totals.
+template <class Product>
+struct DecodeBlock {
+  const MatmulArguments &arguments;
+  float *shared;
+  uint32_t first, tiles;  // tiles of the matrix
+  uint32_t first_token;
+
+  static constexpr uint32_t kTileOutputs = Product::kTokens * kTileRows;
+  __device__ uint32_t outputs() const { return tiles * kTileOutputs; }
+  __device__ float *sums(uint32_t segment) const { return shared + (1 + segment % kRoundSegments) * outputs(); }
+  __device__ StepWeights<kLayout> load(const Walk &walk) const {
+    const uint8_t *record = tile_at(arguments, first + walk.tile) + walk.segment * kLayout.record_bytes();
+    return load_step<kLayout>(record, walk.step);
+  }
+};
+
+// Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come.
+template <class Product>
+__device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
+  Walk walk = {block.tiles, end, block_threads() / kWarp, begin + warp(), 0, 0};
+  if (walk.at_end()) return;
+  StepWeights<kLayout> weights = block.load(walk);
+  Product product;
+  while (!walk.at_end()) {
+    const Walk next = walk.next();
+    StepWeights<kLayout> next_weights = weights;
+    if (!next.at_end()) next_weights = block.load(next);
+    product.add({block.arguments, block.first_token, walk.segment, walk.step}, weights);
+    if (next.step == 0) {
+      product.write(block.sums(walk.segment) + walk.tile * block.kTileOutputs);
+      product = Product();
+    }
+    weights = next_weights;
+    walk = next;
+  }
+}
+
+// Adds the sums of segments [begin, end) to the totals, in order, and writes these after the last.
+template <class Product>
+__device__ inline void add_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
+  for (uint32_t i = thread(); i < block.outputs(); i += block_threads()) {
+    float total = begin == 0 ? 0.0f : block.shared[i];
+#pragma unroll 8
+    for (uint32_t segment = begin; segment < end; ++segment) total += block.sums(segment)[i];
+    block.shared[i] = total;
+    if (end < block.arguments.segments) continue;
+    const uint32_t row = i % kTileRows, token = i / kTileRows % Product::kTokens, tile = i / block.kTileOutputs;
+    write_result(block.arguments, (block.first + tile) * kTileRows + row, block.first_token + token, total);
+  }
+}
+
+// What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on.
+template <class Product>
+__device__ inline void decode(const MatmulArguments &arguments) {
+  const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;
+  const uint32_t left = end_tile(arguments) - begin;
+  const DecodeBlock<Product> block = {arguments, dynamic_shared<float>(), begin,
+                                      left < arguments.tiles_per_block ? left : arguments.tiles_per_block,
+                                      block_y() * Product::kTokens};
+  for (uint32_t segment = 0; segment < arguments.segments; segment += kRoundSegments) {
+    const uint32_t end = arguments.segments - segment < kRoundSegments ? arguments.segments : segment + kRoundSegments;
+    if (segment > 0) sync_block();
+    sum_segments(block, segment, end);
+    sync_block();
+    add_segments(block, segment, end);
+  }
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,61 @@
+// Plans: which kernel, and that a grid covers all rows and tokens within what a block may have.
+#include "tests/plugins/cuda/matmul/support.h"
+
+namespace bonsai::cuda {
+namespace {
+
+constexpr MatmulDevice kHopper = {.multiprocessors = 132, .has_bit_mma = true};
+constexpr MatmulDevice kBlackwell = {.multiprocessors = 148, .has_bit_mma = false};
+
+std::string kernel_for(Format format, uint64_t n, const MatmulDevice &device) {
+  const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
+  return plan.unit + " " + plan.kernel;
+}
+
+TEST(MatmulPlan, FewTokensTakeBitsWhereTheDeviceCountsThem) {
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kHopper), "matmul_bits.Q1_0_G128 matmul_bits");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 4, kHopper), "matmul_bits.Q1_0_G128 matmul_bits");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 5, kHopper), "matmul.Q1_0_G128 matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul.Q1_0_G128 matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kTQ1_0, 1, kHopper), "matmul_bits.TQ2_0_G128 matmul_bits");
+  EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul.Q2_0_G64 matmul_decode");
+}
+
+TEST(MatmulPlan, ManyTokensSharePieces) {
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 16, kHopper), "matmul.Q4_K matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 17, kHopper), "matmul.Q4_K matmul_prefill");
+  EXPECT_EQ(kernel_for(Format::kBF16, 512, kHopper), "matmul.F16 matmul_prefill");
+}
+
+TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
+  EXPECT_EQ(matmul_units(Format::kTQ2_0, kHopper),
+            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_bits.TQ2_0_G128"}));
+  EXPECT_EQ(matmul_units(Format::kTQ2_0, kBlackwell), std::vector<std::string>{"matmul.TQ2_0_G128"});
+  EXPECT_EQ(matmul_units(Format::kQ8_K, kHopper), std::vector<std::string>{"matmul.Q8_K"});
+  EXPECT_EQ(embedding_unit(Format::kBF16), "embedding.F16");
+}
+
+TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
+  for (const MatmulDevice &device : {kHopper, kBlackwell, MatmulDevice{1, true}}) {
+    for (const uint64_t rows : {1, 16, 4096, 24576, 151936}) {
+      for (const uint64_t columns : {32, 2560, 4096, 9728, 12288, 53248}) {
+        for (const uint64_t n : {1, 4, 5, 8, 16, 17, 64, 65, 2048}) {
+          const MatmulPlan plan = plan_matmul({Format::kQ1_0_G128, 7, rows, columns, n}, device);
+          const bool prefill = plan.kernel == "matmul_prefill";
+          const uint64_t tiles = (7 + rows + 15) / 16;
+          const uint64_t tiles_of_block = prefill ? plan.threads / 32 : plan.tiles_per_block;
+          const uint64_t tokens = prefill ? kPrefillTokens : takes_bits(plan) ? kBitTokens : kDecodeTokens;
+          ASSERT_GE(plan.grid_x * tiles_of_block, tiles);
+          ASSERT_LT((plan.grid_x - 1) * tiles_of_block, tiles) << "a block has nothing to do";
+          ASSERT_GE(plan.grid_y * tokens, n);
+          ASSERT_LE(plan.grid_y, 65535u);
+          ASSERT_LE(plan.shared_bytes, 48u * 1024);
+          ASSERT_LE(plan.threads, prefill ? kPrefillMaxThreads : kDecodeMaxThreads);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::cuda

@@ -27,7 +27,7 @@ uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
 ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
   ActivationForms forms;
   for (const MatrixRows &part : rows) {
-    forms |= ActivationForms::of(part.matrix->format, plan(part, n, device).kernel == std::string_view("matmul_bits"));
+    forms |= ActivationForms::of(part.matrix->format, takes_bits(plan(part, n, device)));
   }
   return forms;
 }
@@ -49,7 +49,7 @@ void multiply(Device &device, const Product &product) {
                                        .tiles_per_block = chosen.tiles_per_block,
                                        .add = product.add};
     device.launch(
-        matmul_unit(matrix.format), chosen.kernel,
+        chosen.unit, chosen.kernel,
         {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
         arguments);
   }

@@ -76,15 +76,17 @@ Session::Slot Session::make_slot() {
 // the first token should not wait for a compiler.
 void Session::prepare_kernels() {
   std::set<std::string> units = {"activations", "rope", "kv", attention_unit(pool_)};
-  const auto add = [&](const std::vector<MatrixRows> &rows, std::string (*unit)(quant::Format)) {
-    for (const MatrixRows &part : rows) units.insert(unit(part.matrix->format));
+  const auto add_products = [&](const std::vector<MatrixRows> &rows) {
+    for (const MatrixRows &part : rows) {
+      for (std::string &unit : matmul_units(part.matrix->format, device_.matmul_device())) units.insert(std::move(unit));
+    }
   };
   for (uint32_t i = 0; i < shape_.model.layers; ++i) {
-    for (const auto &rows : model_.layer(i).projections) add(rows, matmul_unit);
+    for (const auto &rows : model_.layer(i).projections) add_products(rows);
   }
-  add(model_.embedding(), embedding_unit);
+  for (const MatrixRows &part : model_.embedding()) units.insert(embedding_unit(part.matrix->format));
   if (shape_.has_selection()) {
-    add(model_.head(), matmul_unit);
+    add_products(model_.head());
     units.insert("selection");
   }
   device_.library().prepare(std::vector<std::string>(units.begin(), units.end()));

@@ -79,6 +79,33 @@ TEST_F(FakeKernel, FunctionsDoNotOutliveTheirModule) {
   EXPECT_EQ(take_misuse(), "cuLaunchKernelEx: the function's module was unloaded\n");
 }
 
+TEST_F(FakeKernel, GraphsDoNotOutliveTheirModules) {
+  CUmodule gone = load_module();
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+  EXPECT_EQ(launch(find_function(gone, "add_index"), arguments), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuModuleUnload(gone), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(take_misuse(), "kernel add_index runs, but its module was unloaded\n");
+  EXPECT_EQ(cu->cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(cu->cuGraphExecDestroy(exec), CUDA_SUCCESS);
+}
+
+TEST_F(FakeKernel, KernelsCanBeLeftOut) {
+  control().run_kernels(0);
+  EXPECT_EQ(launch(add_index, arguments), CUDA_SUCCESS);
+  uint32_t out = 0;
+  EXPECT_EQ(cu->cuMemcpyDtoHAsync_v2(&out, memory + kBytes + 4, 4, stream), CUDA_SUCCESS);
+  control().run_kernels(1);
+  EXPECT_EQ(control().kernels(), 1u);
+  EXPECT_EQ(out, 0xFFFFFFFFu);
+}
+
 TEST_F(FakeKernel, HostMemoryAmongTheArgumentsIsMisuse) {
   std::vector<uint32_t> host(32);
   arguments.in = host.data();

@@ -60,6 +60,9 @@ uint64_t bonsai_fake_cuda_kernels(void);
 // The order of the emulator from here on: 0 forward, 1 backward, from 2 on: random.
 void bonsai_fake_cuda_set_order(uint64_t order);
 
+// 0: kernels are checked and counted but leave memory as it is, for tests of what is around them; 1: they run.
+void bonsai_fake_cuda_run_kernels(int run);
+
 // Forgets misuse and failures, set or suffered. What is alive stays.
 void bonsai_fake_cuda_reset(void);
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "plugins/cuda/driver/driver.h"
 #include "tests/plugins/cuda/fake_driver/fake_support.h"
 #include "tests/plugins/cuda/fake_driver/image.h"
 

@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 
-#include "plugins/cuda/driver/driver.h"
 #include "tests/plugins/cuda/fake_driver/fake_cuda.h"
 
 namespace bonsai::fake {
@@ -22,6 +23,7 @@ struct Control {
   decltype(&bonsai_fake_cuda_work) work;
   decltype(&bonsai_fake_cuda_kernels) kernels;
   decltype(&bonsai_fake_cuda_set_order) set_order;
+  decltype(&bonsai_fake_cuda_run_kernels) run_kernels;
   decltype(&bonsai_fake_cuda_reset) reset;
 
   bonsai_fake_cuda_alive_counts alive() const {
@@ -50,6 +52,7 @@ inline const Control &control() {
     find(control.work, "bonsai_fake_cuda_work");
     find(control.kernels, "bonsai_fake_cuda_kernels");
     find(control.set_order, "bonsai_fake_cuda_set_order");
+    find(control.run_kernels, "bonsai_fake_cuda_run_kernels");
     find(control.reset, "bonsai_fake_cuda_reset");
     return control;
   }();

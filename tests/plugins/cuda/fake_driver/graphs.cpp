@@ -72,7 +72,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 
 CUresult cuGraphDestroy(CUgraph handle) {
   return call(__func__, kNeedsContext | kReleases,
-              [&](World &world) { world.graphs.remove(&find(world.graphs, handle, "graph")); });
+              [&](World &world) { world.graphs.remove(find(world.graphs, handle, "graph")); });
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph handle, unsigned long long) {
@@ -111,7 +111,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
 // Work that is under way keeps its own copy, as a driver does.
 CUresult cuGraphExecDestroy(CUgraphExec handle) {
   return call(__func__, kNeedsContext | kReleases,
-              [&](World &world) { world.graph_execs.remove(&find(world.graph_execs, handle, "graph exec")); });
+              [&](World &world) { world.graph_execs.remove(find(world.graph_execs, handle, "graph exec")); });
 }
 
 }  // extern "C"

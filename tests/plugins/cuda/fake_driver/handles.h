@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,14 +24,14 @@ struct Context {
 };
 
 struct Module {
-  Context *context;
+  Context *context = nullptr;
   std::string unit;
 };
 
 struct Function {
-  Context *context;
-  Module *module;
-  const emulation::Kernel *kernel;
+  Context *context = nullptr;
+  Module *module = nullptr;
+  const emulation::Kernel *kernel = nullptr;
   size_t most_dynamic_shared = 0;
 };
 
@@ -62,8 +61,8 @@ using Clock = std::chrono::steady_clock;
 
 // A place in a stream, and when the stream came to it.
 struct Event {
-  Context *context;
-  bool has_timing;
+  Context *context = nullptr;
+  bool has_timing = false;
   Stream *stream = nullptr;  // NULL: not recorded
   uint64_t position = 0;     // of the stream
   Clock::time_point reached = {};
@@ -81,7 +80,7 @@ struct Wait {
 };
 
 struct Stream {
-  Context *context;
+  Context *context = nullptr;
   std::deque<std::variant<Work, Record, Wait>> pending;
   uint64_t submitted = 0, done = 0;  // items
   std::shared_ptr<Capture> capture;
@@ -89,12 +88,12 @@ struct Stream {
 };
 
 struct Graph {
-  Context *context;
+  Context *context = nullptr;
   std::vector<Work> work;
 };
 
 struct GraphExec {
-  Context *context;
+  Context *context = nullptr;
   std::vector<Work> work;
 };
 
@@ -113,29 +112,28 @@ template <class T>
 class Table {
  public:
   T *add(T value) {
-    owned_.push_back(std::make_unique<T>(std::move(value)));
-    alive_.insert(owned_.back().get());
-    return owned_.back().get();
+    owned_.push_back(std::move(value));
+    alive_.insert(&owned_.back());
+    return &owned_.back();
   }
   bool is_alive(const void *handle) const { return alive_.contains(handle); }
-  bool was_alive(const void *handle) const {
-    for (const auto &one : owned_) {
-      if (one.get() == handle) return true;
-    }
-    return false;
+  bool was_alive(const void *handle) const { return gone_.contains(handle); }
+  void remove(T &one) {
+    alive_.erase(&one);
+    gone_.insert(&one);
+    one = {};  // keeps the address and no memory
   }
-  void remove(const void *handle) { alive_.erase(handle); }
   size_t size() const { return alive_.size(); }
   template <class Visit>
   void for_each(Visit visit) {
-    for (const auto &one : owned_) {
-      if (is_alive(one.get())) visit(*one);
+    for (T &one : owned_) {
+      if (is_alive(&one)) visit(one);
     }
   }
 
  private:
-  std::vector<std::unique_ptr<T>> owned_;
-  std::set<const void *> alive_;
+  std::deque<T> owned_;
+  std::set<const void *> alive_, gone_;
 };
 
 }  // namespace bonsai::fake

@@ -141,7 +141,7 @@ CUresult cuModuleUnload(CUmodule handle) {
   return call(__func__, kNeedsContext | kReleases | kNotWhileCapturing, [&](World &world) {
     Module &module = find(world.modules, handle, "module");
     if (world.broken == CUDA_SUCCESS) run_all(world, current_context());
-    world.modules.remove(&module);
+    world.modules.remove(module);
   });
 }
 

@@ -62,7 +62,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
     Stream &stream = find_stream(world, handle);
     refuse_captured(stream);
     if (world.broken == CUDA_SUCCESS) run_until(world, stream, stream.submitted);
-    world.streams.remove(&stream);
+    world.streams.remove(stream);
   });
 }
 
@@ -125,7 +125,7 @@ CUresult cuEventQuery(CUevent handle) {
 
 CUresult cuEventDestroy_v2(CUevent handle) {
   return call(__func__, kNeedsContext | kReleases,
-              [&](World &world) { world.events.remove(&find_event(world, handle)); });
+              [&](World &world) { world.events.remove(find_event(world, handle)); });
 }
 
 // cuda.h declares a later version under this name.

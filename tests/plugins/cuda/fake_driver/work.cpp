@@ -68,7 +68,12 @@ void require_device_pointers(const World &world, const Work &work) {
 void run_kernel(World &world, const Work &work) {
   ++world.kernels;
   try {
+    if (!world.modules.is_alive(work.function->module)) {
+      throw Misuse{CUDA_ERROR_ILLEGAL_ADDRESS,
+                   fmt::format("kernel {} runs, but its module was unloaded", work.function->kernel->name)};
+    }
     require_device_pointers(world, work);
+    if (!world.runs_kernels) return;
     emulation::launch(*work.function->kernel, world.order, work.grid, work.block_threads, work.shared_bytes,
                       work.arguments.data());
   } catch (const Misuse &misuse) {

@@ -41,6 +41,7 @@ class World {
   std::string misuse;              // a line each
   Fault calls, work;
   uint64_t kernels = 0;
+  bool runs_kernels = true;
   emulation::Order order = settings.order;
 
   std::vector<Context> contexts = std::vector<Context>(static_cast<size_t>(settings.devices));  // the primary ones

@@ -37,7 +37,8 @@ void add_products(std::vector<Unit> &units) {
     add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 200}});
     add("embedding", format, {{"embed", 40}});
   }
-  for (const char *format : {"Q1_0_G128", "TQ2_0_G128"}) add("matmul_bits", format, {{"matmul_bits", 80}});
+  add("matmul_bits", "Q1_0_G128", {{"matmul_bits_1", 80}, {"matmul_bits_2", 128}, {"matmul_bits_4", 128}});
+  add("matmul_bits", "TQ2_0_G128", {{"matmul_bits_1", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
 std::vector<Unit> make_units() {

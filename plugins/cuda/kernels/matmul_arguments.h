@@ -19,7 +19,7 @@ struct MatmulArguments {
   uint32_t rows;
   uint32_t segments;         // of 512 columns in a row
   uint32_t n;                // tokens
-  uint32_t tiles_per_block;  // matmul_decode and matmul_bits
+  uint32_t tiles_per_block;  // not of matmul_prefill
   uint32_t add;              // 1: y += ..., 0: y = ...
 };
 

@@ -3,6 +3,7 @@
 //   static constexpr uint32_t kTokens
 //   void add(const DecodePlace &, const StepWeights<kLayout> &)   adds a step's products to the segment's sums
 //   void write(float *to)                                         the segment's sums, (kTokens, 16)
+// or else an overload of sum_segments.
 #pragma once
 
 #include "matmul.cuh"
@@ -46,9 +47,9 @@ struct DecodeBlock {
   static constexpr uint32_t kTileOutputs = Product::kTokens * kTileRows;
   __device__ uint32_t outputs() const { return tiles * kTileOutputs; }
   __device__ float *sums(uint32_t segment) const { return shared + (1 + segment % kRoundSegments) * outputs(); }
-  __device__ StepWeights<kLayout> load(const Walk &walk) const {
-    const uint8_t *record = tile_at(arguments, first + walk.tile) + walk.segment * kLayout.record_bytes();
-    return load_step<kLayout>(record, walk.step);
+  // Of one of the block's tiles.
+  __device__ const uint8_t *record(uint32_t tile, uint32_t segment) const {
+    return tile_at(arguments, first + tile) + segment * kLayout.record_bytes();
   }
 };
 
@@ -57,12 +58,12 @@ template <class Product>
 __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
   Walk walk = {block.tiles, end, block_threads() / kWarp, begin + warp(), 0, 0};
   if (walk.at_end()) return;
-  StepWeights<kLayout> weights = block.load(walk);
+  StepWeights<kLayout> weights = load_step<kLayout>(block.record(walk.tile, walk.segment), walk.step);
   Product product;
   while (!walk.at_end()) {
     const Walk next = walk.next();
     StepWeights<kLayout> next_weights = weights;
-    if (!next.at_end()) next_weights = block.load(next);
+    if (!next.at_end()) next_weights = load_step<kLayout>(block.record(next.tile, next.segment), next.step);
     product.add({block.arguments, block.first_token, walk.segment, walk.step}, weights);
     if (next.step == 0) {
       product.write(block.sums(walk.segment) + walk.tile * block.kTileOutputs);

@@ -65,15 +65,16 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
   return device.has_bit_mma && layout.packing == Packing::kCodesBy128 && layout.group == 128;
 }
 
-bool takes_bits(const MatmulPlan &plan) { return plan.kernel == kBits; }
+bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   // Warps of a multiprocessor with 65,536 registers: see the kernels' launch bounds.
-  constexpr uint32_t kDecodeWarps = 16, kBitWarps = 32;
+  constexpr uint32_t kDecodeWarps = 16, kOneTokenWarps = 24;
   MatmulPlan plan;
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {
-    plan = plan_decode(shape, device, kBitTokens, kBitWarps);
-    plan.kernel = kBits;
+    const uint32_t tokens = shape.n <= 2 ? static_cast<uint32_t>(shape.n) : kBitTokens;
+    plan = plan_decode(shape, device, tokens, tokens == 1 ? kOneTokenWarps : kDecodeWarps);
+    plan.kernel = tokens == 1 ? "matmul_bits_1" : tokens == 2 ? "matmul_bits_2" : "matmul_bits_4";
     plan.unit = unit_of(kBits, shape.format);
     return plan;
   }

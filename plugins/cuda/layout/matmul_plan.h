@@ -25,7 +25,7 @@ struct MatmulShape {
 
 struct MatmulPlan {
   std::string unit;    // of device code (compile/units.h): "matmul.Q4_0" or "matmul_bits.Q1_0_G128"
-  std::string kernel;  // "matmul_decode", "matmul_bits" or "matmul_prefill"
+  std::string kernel;  // "matmul_decode", "matmul_bits_1", "_2" or "_4", or "matmul_prefill"
   uint32_t grid_x, grid_y;
   uint32_t threads;
   uint32_t shared_bytes;     // dynamic
@@ -34,9 +34,9 @@ struct MatmulPlan {
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
-// Whether some n takes the kernel matmul_bits, which reads the activations' bit planes.
+// Whether some n takes one of the kernels matmul_bits, which read the activations' bit planes.
 bool may_take_bits(quant::Format format, const MatmulDevice &device);
-// Whether the plan is that kernel.
+// Whether the plan is one of them.
 bool takes_bits(const MatmulPlan &plan);
 
 // Every unit that plan_matmul may name for a format, for KernelLibrary::prepare.

@@ -159,6 +159,28 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
   }
 }
 
+// Blocks of more tiles than are counted at a time, in more segments than there are warps.
+TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
+  constexpr uint64_t kManyRows = 150, kLong = 512 * 9, kTiles = 10;
+  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0}) {
+    for (const uint64_t n : {1, 2, 4}) {
+      RandomMatrix matrix(format, kManyRows, kLong);
+      const std::vector<float> x = random_vectors(n, kLong);
+      const MatmulPlan prefill = plan_matmul({format, 0, kManyRows, kLong, 64}, kTestDevice);
+      const std::vector<float> expected = multiply(prefill, matrix, x);
+      for (const uint32_t warps : {1, 3, 8}) {
+        MatmulPlan plan = plan_matmul({format, 0, kManyRows, kLong, n}, kTestDevice);
+        plan.tiles_per_block = kTiles;
+        plan.grid_x = 1;
+        plan.threads = 32 * warps;
+        plan.shared_bytes = static_cast<uint32_t>((1 + 9) * kTiles * tokens_of_block(plan) * kTileRows * sizeof(float));
+        EXPECT_TRUE(same_bytes(multiply(plan, matrix, x, emulation::kOrders[warps % 4]), expected))
+            << plan.unit << " " << plan.kernel << " " << warps;
+      }
+    }
+  }
+}
+
 // The largest sums that single bits can make: all codes 3 (+2) or 0 (-1), all activations at one end of their range.
 TEST(Matmul, ExtremesOfBitsAreExact) {
   constexpr uint64_t kTwo = 512;

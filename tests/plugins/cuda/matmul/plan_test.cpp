@@ -13,11 +13,12 @@ std::string kernel_for(Format format, uint64_t n, const MatmulDevice &device) {
 }
 
 TEST(MatmulPlan, FewTokensTakeBitsWhereTheDeviceCountsThem) {
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kHopper), "matmul_bits.Q1_0_G128 matmul_bits");
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 4, kHopper), "matmul_bits.Q1_0_G128 matmul_bits");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_1");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 2, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_2");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 3, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_4");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 5, kHopper), "matmul.Q1_0_G128 matmul_decode");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul.Q1_0_G128 matmul_decode");
-  EXPECT_EQ(kernel_for(Format::kTQ1_0, 1, kHopper), "matmul_bits.TQ2_0_G128 matmul_bits");
+  EXPECT_EQ(kernel_for(Format::kTQ1_0, 1, kHopper), "matmul_bits.TQ2_0_G128 matmul_bits_1");
   EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul.Q2_0_G64 matmul_decode");
 }
 
@@ -44,7 +45,7 @@ TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
           const bool prefill = plan.kernel == "matmul_prefill";
           const uint64_t tiles = (7 + rows + 15) / 16;
           const uint64_t tiles_of_block = prefill ? plan.threads / 32 : plan.tiles_per_block;
-          const uint64_t tokens = prefill ? kPrefillTokens : takes_bits(plan) ? kBitTokens : kDecodeTokens;
+          const uint64_t tokens = tokens_of_block(plan);
           ASSERT_GE(plan.grid_x * tiles_of_block, tiles);
           ASSERT_LT((plan.grid_x - 1) * tiles_of_block, tiles) << "a block has nothing to do";
           ASSERT_GE(plan.grid_y * tokens, n);

@@ -225,6 +225,11 @@ std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const 
   return y;
 }
 
+uint64_t tokens_of_block(const MatmulPlan &plan) {
+  if (plan.kernel == "matmul_prefill") return kPrefillTokens;
+  return takes_bits(plan) ? static_cast<uint64_t>(plan.kernel.back() - '0') : kDecodeTokens;
+}
+
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
   std::vector<MatmulPlan> plans;
   for (const uint32_t multiprocessors : {1u, 132u}) {
@@ -232,12 +237,9 @@ std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns
       const MatmulDevice device = {multiprocessors, has_bit_mma};
       if (has_bit_mma && !may_take_bits(format, device)) continue;
       // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
-      for (const uint64_t planned : {uint64_t{1}, uint64_t{8}, uint64_t{100}}) {
+      for (const uint64_t planned : {1, 2, 4, 8, 100}) {
         MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
-        const uint64_t tokens = plan.kernel == "matmul_prefill" ? kPrefillTokens
-                                : takes_bits(plan)              ? kBitTokens
-                                                                : kDecodeTokens;
-        plan.grid_y = static_cast<uint32_t>((n + tokens - 1) / tokens);
+        plan.grid_y = static_cast<uint32_t>((n + tokens_of_block(plan) - 1) / tokens_of_block(plan));
         plans.push_back(plan);
       }
     }

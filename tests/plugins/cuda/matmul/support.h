@@ -108,6 +108,9 @@ void run_matmul(const MatmulPlan &plan, RandomMatrix &matrix, const void *packed
 std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const std::vector<float> &x,
                             const emulation::Order &order = kForward);
 
+// How many tokens a block of the plan's kernel takes.
+uint64_t tokens_of_block(const MatmulPlan &plan);
+
 // The plans that a product of a format with n vectors can have: every kernel, few tiles in a block and many.
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n);
 

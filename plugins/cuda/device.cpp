@@ -135,6 +135,18 @@ DeviceSpan::~DeviceSpan() {
   }
 }
 
+const std::string &why_no_devices() {
+  static const std::string why = [] {
+    std::string reason = platform().reason;
+    for (const DeviceDescription &device : platform().devices) {
+      reason = why_no_kernels(library_config(device, {}, {}));
+      if (reason.empty()) break;
+    }
+    return reason;
+  }();
+  return why;
+}
+
 void describe_device(uint32_t index, bonsai_device_info &info) {
   const DeviceDescription &device = platform().devices[index];
   info.features = BONSAI_FEATURE_ADJUST | BONSAI_FEATURE_TOKEN_CHAINING | BONSAI_FEATURE_DETERMINISTIC;

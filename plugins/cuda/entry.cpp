@@ -18,8 +18,8 @@ struct Backend {
   using Session = cuda::Session;
 
   static uint32_t count(std::string &why_none) {
-    why_none = platform().reason;
-    return static_cast<uint32_t>(platform().devices.size());
+    why_none = why_no_devices();
+    return why_none.empty() ? static_cast<uint32_t>(platform().devices.size()) : 0;
   }
   static void describe(uint32_t index, bonsai_device_info &info) { describe_device(index, info); }
   static std::unique_ptr<Device> open(uint32_t index, const bonsai_device_config &config) {

@@ -96,7 +96,6 @@ std::vector<std::string> compile_options(const CompileJob &job) {
       "-std=c++20",
       "-fmad=false",      // a fused multiply-add happens where the source says so, as on the CPU (DESIGN §7)
       "-default-device",  // functions need no __device__
-      "-lineinfo",        // sanitizers and profilers name the source's lines; the code is the same
       "-arch=" + job.architecture.name,
   };
   for (const std::string &define : job.unit.defines) options.push_back("-D" + define);

@@ -39,11 +39,24 @@ void in_parallel(size_t n, const Body &body) {
 
 }  // namespace
 
+std::string why_no_kernels(const LibraryConfig &config) {
+  if (config.nvrtc.nvrtc) return {};
+  const Architecture architecture = choose(config);
+  KernelCache cache(config.cache_directory, config.log);
+  for (const Unit &unit : config.units) {
+    if (cache.load_any(digest_of({.unit = unit, .architecture = architecture, .files = config.files}))) return {};
+  }
+  return fmt::format("no kernels for {} are kept, and none can be compiled: {}", architecture.name,
+                     config.nvrtc.reason);
+}
+
 KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
     : context_(context),
       config_(std::move(config)),
       architecture_(choose(config_)),
-      cache_(config_.cache_directory, config_.log) {}
+      cache_(config_.cache_directory, config_.log) {
+  if (const std::string why = why_no_kernels(config_); !why.empty()) refuse("{}", why);
+}
 
 std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *why) const {
   for (const std::string *image : {&binary.cubin, &binary.ptx}) {

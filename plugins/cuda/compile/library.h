@@ -24,10 +24,13 @@ struct LibraryConfig {
   std::span<const KernelFile> files = kernel_files();
 };
 
+// One line if no kernel at all can be had: there is no NVRTC, and the cache keeps none for the device. Else empty.
+std::string why_no_kernels(const LibraryConfig &config);
+
 // [device] Calls need the context to be current, and are serialised by whoever owns it.
 class KernelLibrary {
  public:
-  // Throws UNSUPPORTED if NVRTC compiles for newer devices alone.
+  // Throws UNSUPPORTED if NVRTC compiles for newer devices alone, or if there are no kernels to be had.
   KernelLibrary(const Context &context, LibraryConfig config);
 
   const Architecture &architecture() const { return architecture_; }

@@ -30,8 +30,8 @@ CompileJob job_of(const Unit &unit, const Architecture &architecture = kHopper) 
 }
 
 TEST(KernelOptions, AreThoseThatNumericsRelyOn) {
-  EXPECT_EQ(compile_options(job_of(kGood)), (std::vector<std::string>{"-std=c++20", "-fmad=false", "-default-device",
-                                                                      "-lineinfo", "-arch=sm_90a", "-DTERM=2.0f"}));
+  EXPECT_EQ(compile_options(job_of(kGood)),
+            (std::vector<std::string>{"-std=c++20", "-fmad=false", "-default-device", "-arch=sm_90a", "-DTERM=2.0f"}));
 }
 
 TEST(KernelKeys, CoverOptionsFilesAndHeaders) {

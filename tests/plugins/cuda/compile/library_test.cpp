@@ -239,10 +239,24 @@ TEST_F(KernelLibraries, NeedNoNvrtcWhereTheCacheIsWarm) {
   EXPECT_EQ(n_compiled, 1);
 }
 
-TEST_F(KernelLibraries, NeedNvrtcWhereItIsNot) {
+TEST_F(KernelLibraries, NeedNvrtcForWhatIsNotKept) {
+  start({"b"});
   const Failure failure = failure_of({"a"}, without_nvrtc());
   EXPECT_EQ(failure.status(), BONSAI_UNSUPPORTED);
   EXPECT_STREQ(failure.what(), "a must be compiled for sm_90a: NVRTC is not found, looked for libnvrtc.so.13");
+}
+
+// Before a device is opened: another backend may serve.
+TEST_F(KernelLibraries, TellAtOnceThatNoKernelsCanBeHad) {
+  const std::string expected =
+      "no kernels for sm_90a are kept, and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";
+  EXPECT_EQ(why_no_kernels(without_nvrtc()), expected);
+  const Failure failure = failure_of({}, without_nvrtc());
+  EXPECT_EQ(failure.status(), BONSAI_UNSUPPORTED);
+  EXPECT_EQ(failure.what(), expected);
+  EXPECT_EQ(why_no_kernels(config()), "");
+  start({"c"});
+  EXPECT_EQ(why_no_kernels(without_nvrtc()), "");
 }
 
 TEST_F(KernelLibraries, DoNotTakeAnotherNvrtcsWork) {

@@ -1,83 +1,30 @@
-// Every kernel compiles for every architecture, and those in which time is spent keep to their registers: without a
-// GPU.
-#include "plugins/cuda/compile/units.h"
-
+// Every kernel compiles, and those in which time is spent keep to their registers, on every architecture and without a
+// GPU. All units and all architectures, but each unit for one of them: each for each takes minutes
+// (every_unit_test.cpp).
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
+#include <algorithm>
 
-#include "plugins/common/failure.h"
-#include "plugins/cuda/compile/compiler.h"
-#include "tests/plugins/cuda/compile/ptxas_log.h"
+#include "tests/plugins/cuda/compile/unit_check.h"
 
 namespace bonsai::cuda {
 namespace {
 
-class KernelsOn : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override {
-    if (!found_.nvrtc) GTEST_SKIP() << found_.reason;
-    architecture_ = choose_architecture(GetParam(), found_.nvrtc->architectures);
-    if (!architecture_.is_real()) {
-      GTEST_SKIP() << "this NVRTC, " << found_.nvrtc->version << ", does not know compute capability " << GetParam();
-    }
-  }
-
-  // One line for each thing that is wrong with a unit.
-  std::vector<std::string> complaints_about(const Unit &unit) const {
-    std::vector<std::string> complaints;
-    const auto complain = [&](const std::string &what) { complaints.push_back(unit.name + ": " + what); };
-    std::string log;
-    try {
-      compile(*found_.nvrtc, {.unit = unit, .architecture = architecture_, .extra_options = {"-Xptxas=-v"}}, &log);
-    } catch (const plugin::Failure &failure) {
-      return {failure.what() + std::string("\n") + log};
-    }
-    const auto kernels = read_ptxas_log(log);
-    if (kernels.empty()) complain("no kernel");
-    for (const HotKernel &hot : unit.hot) {
-      const auto kernel = kernels.find(hot.name);
-      if (kernel == kernels.end()) {
-        complain("no kernel " + hot.name);
-        continue;
-      }
-      const KernelNeeds &needs = kernel->second;
-      if (needs.spill_bytes > 0) complain(hot.name + " spills " + std::to_string(needs.spill_bytes) + " bytes");
-      if (needs.registers > hot.max_registers) {
-        complain(hot.name + " takes " + std::to_string(needs.registers) + " registers, expected at most " +
-                 std::to_string(hot.max_registers));
-      }
-    }
-    return complaints;
-  }
-
-  NvrtcResult found_ = load_nvrtc(nvrtc_candidates(0));
-  Architecture architecture_;
-};
+class KernelsOn : public testing::TestWithParam<int> {};
 
 TEST_P(KernelsOn, CompileAndKeepToTheirRegisters) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::vector<std::string> complaints;
-  const auto work = [&] {
-    for (size_t i = next++; i < units().size(); i = next++) {
-      const std::vector<std::string> found = complaints_about(units()[i]);
-      const std::lock_guard lock(mutex);
-      complaints.insert(complaints.end(), found.begin(), found.end());
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
+  const auto *const place = std::find(kTestedCapabilities.begin(), kTestedCapabilities.end(), GetParam());
+  std::vector<const Unit *> wanted;
+  for (size_t i = static_cast<size_t>(place - kTestedCapabilities.begin()); i < units().size();
+       i += kTestedCapabilities.size()) {
+    wanted.push_back(&units()[i]);
   }
-  for (const std::string &complaint : complaints) ADD_FAILURE() << architecture_.name << ": " << complaint;
+  const UnitCheck check = check_units(GetParam(), wanted);
+  if (!check.skipped.empty()) GTEST_SKIP() << check.skipped;
+  for (const std::string &complaint : check.complaints) ADD_FAILURE() << complaint;
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, KernelsOn, testing::Values(75, 80, 86, 89, 90, 100, 120),
+INSTANTIATE_TEST_SUITE_P(Architectures, KernelsOn, testing::ValuesIn(kTestedCapabilities),
                          [](const auto &info) { return "sm_" + std::to_string(info.param); });
 
 }  // namespace

@@ -54,7 +54,11 @@ template <class Arguments>
 void launch(const Stream &stream, const Function &function, const LaunchShape &shape, const Arguments &arguments) {
   static_assert(std::is_trivially_copyable_v<Arguments>, "kernels take their arguments as bytes");
   static_assert(sizeof(Arguments) <= 4096, "more than 4 KiB of parameters need newer devices and drivers");
-  function.launch_raw(stream, shape, &arguments);
+  Arguments clean = arguments;
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&clean);  // else the driver, and who looks over its shoulder, gets what was on the stack
+#endif
+  function.launch_raw(stream, shape, &clean);
 }
 
 class Module {

@@ -31,7 +31,8 @@ __device__ inline uint32_t padded_columns(const MatmulArguments &arguments) {
 
 // Writes the sum over all segments of a row of the matrix times a token, if both are asked for.
 __device__ inline void write_result(const MatmulArguments &arguments, uint32_t row, uint32_t token, float sum) {
-  if (row < arguments.first_row || row - arguments.first_row >= arguments.rows || token >= arguments.n) return;
+  const uint32_t index = row - arguments.first_row;  // of rows before the first: larger than any
+  if (index >= arguments.rows || token >= arguments.n) return;
   if constexpr (kLayout.is_float()) {
     if constexpr (kLayout.scales == Scales::kRow) {
       const uint8_t *scales = tile_at(arguments, row / kTileRows) + arguments.segments * kLayout.record_bytes();
@@ -39,7 +40,6 @@ __device__ inline void write_result(const MatmulArguments &arguments, uint32_t r
     }
     sum *= arguments.activations.row_scales[token];
   }
-  const uint32_t index = row - arguments.first_row;
   if (arguments.bias) sum += arguments.bias[index];
   float *y = arguments.y + token * arguments.y_stride + index;
   *y = arguments.add ? *y + sum : sum;

@@ -93,9 +93,9 @@ void read_e5m2(const std::byte *block, uint32_t at, SegmentRow &row) {
 // The kernels' way to halves knows no NaN (formats.cuh): the group's scale says it.
 void read_e4m3(const std::byte *block, uint32_t at, SegmentRow &row) {
   read_e5m2(block, at, row);
-  for (uint32_t i = at; i < at + 32; ++i) {
-    if ((row.codes[i] & 0x7F) == quant::E4M3::kNaN) row.d[at / 32] = 0x7E00;
-  }
+  bool has_nan = false;
+  for (uint32_t i = at; i < at + 32; ++i) has_nan |= (row.codes[i] & 0x7F) == quant::E4M3::kNaN;
+  if (has_nan) row.d[at / 32] = 0x7E00;
 }
 
 // -------- Super-blocks
@@ -131,21 +131,53 @@ void read_q8_k(const std::byte *block, uint32_t at, SegmentRow &row) {
 
 // -------- Numbers
 
-float number(Format format, const std::byte *from) {
-  return format == Format::kBF16 ? quant::bfloat16_to_float(load<uint16_t>(from)) : load<float>(from);
+struct RoundedHalf {
+  uint16_t half;
+  float rest;  // what rounding took away
+};
+
+// For magnitudes up to 2^15, to nearest, ties to even. Without branches, so that compilers make vectors of it: a model
+// of such weights has billions.
+inline RoundedHalf round_to_half(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits & 0x80000000, magnitude = bits ^ sign;
+  const uint32_t is_subnormal = 0u - static_cast<uint32_t>(magnitude < 0x38800000);  // all ones below 2^-14
+  const float shifted = std::bit_cast<float>(magnitude) + 0.5f;                      // the last bit is worth 2^-24
+  const uint32_t rounded = (magnitude + 0xFFF + (magnitude >> 13 & 1)) & ~0x1FFFu;   // as a float still
+  const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3F000000,
+                 small_kept = std::bit_cast<uint32_t>(shifted - 0.5f);
+  const uint32_t half = (small & is_subnormal) | ((rounded - (112u << 23)) >> 13 & ~is_subnormal);
+  const uint32_t kept = (small_kept & is_subnormal) | (rounded & ~is_subnormal);
+  return {static_cast<uint16_t>(half | sign >> 16), value - std::bit_cast<float>(kept | sign)};
 }
 
-// scale * (high + low); NaN's row has scale NaN, and zeros here.
-void read_number(const SourceRow &source, uint64_t column, float scale, uint32_t at, SegmentRow &row) {
+// Columns of a row of single numbers, scale * (high + low). A row that is not finite has scale NaN, and zeros here.
+void read_numbers(const SourceRow &source, uint64_t first, uint32_t columns, float scale, SegmentRow &row) {
   if (source.format == Format::kF16) {
-    row.high[at] = load<uint16_t>(source.blocks + column * 2);
+    std::memcpy(row.high, source.blocks + first * sizeof(uint16_t), columns * sizeof(uint16_t));
     return;
   }
   if (std::isnan(scale)) return;
-  const size_t bytes = source.format == Format::kBF16 ? 2 : 4;
-  const float value = number(source.format, source.blocks + column * bytes) * (1 / scale);  // exact: a power of two
-  row.high[at] = quant::float_to_half(value);
-  row.low[at] = quant::float_to_half(value - quant::half_to_float(row.high[at]));
+  const quant::FormatTraits &traits = quant::traits(source.format);
+  float values[kSegmentColumns];
+  traits.decode(source.blocks + first * traits.block_bytes, values, columns);
+  const float inverse = 1 / scale;
+  for (uint32_t i = 0; i < columns; ++i) {
+    const RoundedHalf high = round_to_half(values[i] * inverse);  // exact: a power of two
+    row.high[i] = high.half;
+    row.low[i] = round_to_half(high.rest).half;
+  }
+}
+
+// The bits of a row's largest magnitude, as a float's: finite numbers, then infinity, then NaN.
+template <class Bits>
+uint32_t largest_magnitude(const std::byte *numbers, uint64_t n) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  Bits largest = 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    largest = std::max(largest, static_cast<Bits>(load<Bits>(numbers + i * sizeof(Bits)) & kMagnitude));
+  }
+  return static_cast<uint32_t>(largest) << (32 - 8 * sizeof(Bits));
 }
 
 ReadBlock block_reader(Format format) {
@@ -200,13 +232,10 @@ ReadBlock block_reader(Format format) {
 
 float row_scale(const SourceRow &row) {
   if (row.format != Format::kBF16 && row.format != Format::kF32) return 1;
-  const size_t bytes = row.format == Format::kBF16 ? 2 : 4;
-  float largest = 0;
-  for (uint64_t i = 0; i < row.columns; ++i) {
-    const float magnitude = std::fabs(number(row.format, row.blocks + i * bytes));
-    if (!std::isfinite(magnitude)) return std::numeric_limits<float>::quiet_NaN();
-    largest = std::max(largest, magnitude);
-  }
+  const float largest =
+      std::bit_cast<float>(row.format == Format::kBF16 ? largest_magnitude<uint16_t>(row.blocks, row.columns)
+                                                       : largest_magnitude<uint32_t>(row.blocks, row.columns));
+  if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();
   if (largest == 0) return 1;
   constexpr int kLeast = -126;  // the inverse is finite, too
   return std::ldexp(1.0f, std::max(std::ilogb(largest) - 14, kLeast));
@@ -219,7 +248,7 @@ SegmentRow read_segment(const SourceRow &source, uint64_t segment, float scale) 
   const quant::FormatTraits &traits = quant::traits(source.format);
   const ReadBlock read = block_reader(source.format);
   if (read == nullptr) {
-    for (uint32_t at = 0; at < columns; ++at) read_number(source, first + at, scale, at, row);
+    read_numbers(source, first, columns, scale, row);
     return row;
   }
   const std::byte *block = source.blocks + first / traits.block_weights * traits.block_bytes;

@@ -7,12 +7,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 namespace bonsai::cuda {
 namespace {
 
 // Errors that cuda.h of CUDA 12.0 does not know yet.
 constexpr int kContained = 226, kTensorMemoryLeak = 721;
+
+// A name that cuda.h defines as another's would be typed as the one and looked up as the other.
+#define BONSAI_MEANT(name) #name
+#define BONSAI_CHECK_MEANT(name) \
+  static_assert(std::string_view(#name) == BONSAI_MEANT(name), #name " is another function in this cuda.h");
+BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_CHECK_MEANT)
+#undef BONSAI_CHECK_MEANT
+#undef BONSAI_MEANT
 
 // Finds one function. The first that is missing is remembered by name.
 template <class Function>
@@ -27,6 +36,7 @@ std::string fill(void *library, DriverFunctions &functions) {
 #define BONSAI_FIND(name) find(library, #name, functions.name, missing);
   BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_FIND)
 #undef BONSAI_FIND
+  find(library, "cuCtxSynchronize", functions.cuCtxSynchronize, missing);
   find(library, "cuEventElapsedTime", functions.cuEventElapsedTime_v1, missing);
   return missing;
 }

@@ -22,7 +22,6 @@ namespace bonsai::cuda {
   X(cuDevicePrimaryCtxRelease_v2)                \
   X(cuCtxPushCurrent_v2)                         \
   X(cuCtxPopCurrent_v2)                          \
-  X(cuCtxSynchronize)                            \
   X(cuMemGetInfo_v2)                             \
   X(cuMemAlloc_v2)                               \
   X(cuMemFree_v2)                                \
@@ -62,7 +61,8 @@ struct DriverFunctions {
 #define BONSAI_DECLARE(name) decltype(&::name) name = nullptr;
   BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_DECLARE)
 #undef BONSAI_DECLARE
-  // Apart: newer headers declare it under its second version's name alone.
+  // Apart: newer headers may mean their second versions by these names.
+  CUresult(CUDAAPI *cuCtxSynchronize)() = nullptr;
   CUresult(CUDAAPI *cuEventElapsedTime_v1)(float *milliseconds, CUevent start, CUevent end) = nullptr;
 };
 

@@ -57,6 +57,9 @@ std::string why_no_device(const DriverSearch &search) {
 std::optional<std::string> refuse_version(const std::string &name, const DriverFunctions &functions, int &version) {
   if (!functions.cuDriverGetVersion) return fmt::format("{} is no NVIDIA driver: it has no cuDriverGetVersion", name);
   const CUresult result = functions.cuDriverGetVersion(&version);
+  if (result == CUDA_ERROR_STUB_LIBRARY) {
+    return fmt::format("{} is a CUDA toolkit's stub, for linking, expected the driver's own library", name);
+  }
   if (result != CUDA_SUCCESS) return Driver(functions, 0).describe(result, "cuDriverGetVersion");
   if (version >= kOldestDriver) return std::nullopt;
   return fmt::format("the NVIDIA driver serves CUDA {}, expected at least {}", version_name(version),

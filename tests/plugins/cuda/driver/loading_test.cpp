@@ -131,6 +131,13 @@ TEST_F(DriverLoading, VersionThatIsNotToldIsAReason) {
   EXPECT_EQ(find().reason, "cuDriverGetVersion: CUDA_ERROR_UNKNOWN: unknown error");
 }
 
+// Toolkits bring a library of that name which only helps to link, and images often have it in the loader's path.
+TEST_F(DriverLoading, StubOfAToolkitIsNoDriver) {
+  environment_.set("STUB_BROKEN", "cuDriverGetVersion");
+  environment_.set("STUB_ERROR", "34");
+  EXPECT_EQ(find().reason, STUB_DRIVER " is a CUDA toolkit's stub, for linking, expected the driver's own library");
+}
+
 TEST_F(DriverLoading, NoDevicesAreTold) {
   environment_.set("STUB_CAPABILITIES", "");
   const Platform platform = find();

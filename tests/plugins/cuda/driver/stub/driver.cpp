@@ -1,6 +1,7 @@
 // A libcuda.so.1 that goes as far as finding devices. What it says comes from the environment, so that one library
 // stands for every driver that there may be:
-//   STUB_VERSION (12040)  STUB_INIT (0)  STUB_CAPABILITIES ("90"; one device each)  STUB_BROKEN (a function that fails)
+//   STUB_VERSION (12040)  STUB_INIT (0)  STUB_CAPABILITIES ("90"; one device each)
+//   STUB_BROKEN (a function that fails)  STUB_ERROR (999; how it does)
 #include <cuda.h>
 
 #include <cstdio>
@@ -17,7 +18,8 @@ const char *setting(const char *name, const char *otherwise) {
 }
 
 CUresult result_of(const char *function) {
-  return std::strcmp(setting("STUB_BROKEN", ""), function) == 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+  const bool is_broken = std::strcmp(setting("STUB_BROKEN", ""), function) == 0;
+  return is_broken ? static_cast<CUresult>(std::atoi(setting("STUB_ERROR", "999"))) : CUDA_SUCCESS;
 }
 
 // The capability of a device, 0 behind the last.

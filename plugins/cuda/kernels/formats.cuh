@@ -34,25 +34,34 @@ struct alignas(8) Pair {
   uint32_t x, y;
 };
 
-// -------- Weights as they are in memory
+// -------- Weights as they are in memory: a lane's share of kColumns columns of a record
+
+template <MatrixLayout kLayout, uint32_t kColumns>
+struct StepCodes {
+  static constexpr uint32_t kQuads = kColumns * kLayout.bits / 256;
+  static constexpr uint32_t kHighQuads = kColumns * kLayout.high_bits / 256;
+
+  uint32_t low[kQuads][4];
+  uint32_t high[kHighQuads > 0 ? kHighQuads : 1][4];
+};
+
+// For rows g and g + 8.
+template <MatrixLayout kLayout, uint32_t kColumns>
+struct StepScales {
+  // Of the step's groups, or of the block of 256 columns that the step is in.
+  static constexpr bool kOfBlock = kLayout.has_integers() || kLayout.scales == Scales::kFloat;
+  static constexpr uint32_t kWords =
+      kOfBlock ? kLayout.scale_bytes() / 8 : kLayout.scale_bytes() / 4 * kColumns / kSegmentColumns;
+  static constexpr uint32_t kIntegerWords = kLayout.integer_bytes() / 4 * kColumns / kSegmentColumns;
+
+  uint32_t words[kWords > 0 ? kWords : 1];
+  uint32_t integers[kIntegerWords > 0 ? kIntegerWords : 1];
+};
 
 template <MatrixLayout kLayout>
 struct StepWeights {
-  static constexpr uint32_t kColumns = step_columns(kLayout);
-  static constexpr uint32_t kQuads = kColumns * kLayout.bits / 256;
-  static constexpr uint32_t kHighQuads = kColumns * kLayout.high_bits / 256;
-  // Words of scales for rows g and g + 8: of the step's groups, or of the block of 256 that the step is in.
-  static constexpr bool kScalesOfBlock = kLayout.has_integers() || kLayout.scales == Scales::kFloat;
-  static constexpr uint32_t kScaleWords =
-      kScalesOfBlock ? kLayout.scale_bytes() / 8 : kLayout.scale_bytes() / 4 * kColumns / kSegmentColumns;
-  static constexpr uint32_t kIntegerWords = kLayout.integer_bytes() / 4 * kColumns / kSegmentColumns;
-
-  static constexpr uint32_t kWords = 4 * (kQuads + kHighQuads) + kScaleWords + kIntegerWords;
-
-  uint32_t codes[kQuads][4];
-  uint32_t high[kHighQuads > 0 ? kHighQuads : 1][4];
-  uint32_t scales[kScaleWords > 0 ? kScaleWords : 1];
-  uint32_t integers[kIntegerWords > 0 ? kIntegerWords : 1];
+  StepCodes<kLayout, step_columns(kLayout)> codes;
+  StepScales<kLayout, step_columns(kLayout)> scales;
 };
 
 __device__ inline void load_quad(const uint8_t *from, uint32_t *to) {
@@ -79,58 +88,71 @@ __device__ inline void load_words(const uint8_t *from, uint32_t *to) {
   }
 }
 
-// This lane's share of step `step` of a record.
-template <MatrixLayout kLayout>
-__device__ inline StepWeights<kLayout> load_step(const uint8_t *record, uint32_t step) {
-  using Step = StepWeights<kLayout>;
-  Step weights;
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline void load_codes(const uint8_t *record, uint32_t step, StepCodes<kLayout, kColumns> &to) {
+  using Step = StepCodes<kLayout, kColumns>;
 #pragma unroll
   for (uint32_t i = 0; i < Step::kQuads; ++i) {
-    load_quad(record + ((step * Step::kQuads + i) * kWarp + lane()) * sizeof(Quad), weights.codes[i]);
+    load_quad(record + ((step * Step::kQuads + i) * kWarp + lane()) * sizeof(Quad), to.low[i]);
   }
-  const uint8_t *high = record + kLayout.code_bytes();
   if constexpr (Step::kHighQuads > 0) {
+    record += kLayout.code_bytes();
 #pragma unroll
     for (uint32_t i = 0; i < Step::kHighQuads; ++i) {
-      load_quad(high + ((step * Step::kHighQuads + i) * kWarp + lane()) * sizeof(Quad), weights.high[i]);
+      load_quad(record + ((step * Step::kHighQuads + i) * kWarp + lane()) * sizeof(Quad), to.high[i]);
     }
   }
-  if constexpr (Step::kScaleWords > 0) {
-    const uint32_t part = Step::kScalesOfBlock ? step * Step::kColumns / 256 : step;
-    load_words<Step::kScaleWords>(
-        record + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes() + part * Step::kScaleWords * 4,
-        weights.scales);
+}
+
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline void load_scales(const uint8_t *record, uint32_t step, StepScales<kLayout, kColumns> &to) {
+  using Step = StepScales<kLayout, kColumns>;
+  const uint32_t g = lane() / 4;
+  if constexpr (Step::kWords > 0) {
+    const uint32_t part = Step::kOfBlock ? step * kColumns / 256 : step;
+    load_words<Step::kWords>(
+        record + kLayout.scales_at() + g * kLayout.scale_bytes() + part * Step::kWords * sizeof(uint32_t), to.words);
   }
   if constexpr (Step::kIntegerWords > 0) {
     load_words<Step::kIntegerWords>(
-        record + kLayout.integers_at() + lane() / 4 * kLayout.integer_bytes() + step * Step::kIntegerWords * 4,
-        weights.integers);
+        record + kLayout.integers_at() + g * kLayout.integer_bytes() + step * Step::kIntegerWords * sizeof(uint32_t),
+        to.integers);
   }
+}
+
+template <MatrixLayout kLayout>
+__device__ inline StepWeights<kLayout> load_step(const uint8_t *record, uint32_t step) {
+  StepWeights<kLayout> weights;
+  load_codes(record, step, weights.codes);
+  load_scales(record, step, weights.scales);
   return weights;
 }
 
 // -------- A group of them, ready for the tensor cores
 
 template <MatrixLayout kLayout>
-struct GroupWeights {
-  static constexpr uint32_t kColumns = group_columns(kLayout);
-  static constexpr uint32_t kSteps = kColumns / 32;  // of 32 columns
+struct GroupFragments {
+  static constexpr uint32_t kSteps = group_columns(kLayout) / 32;  // of 32 columns
 
-  uint32_t fragments[kLayout.is_float() ? 2 : kSteps][4];
+  uint32_t of[kLayout.is_float() ? 2 : kSteps][4];
   uint32_t second[2][4];  // F32: what the first halves leave
-  float d[2];             // of rows g and g + 8
-  float minimum[2];       // what is added to q d: m or -dmin
-  int scale[2][2];        // integers of row g or g + 8 and, where groups have 16 columns, of both halves
+};
+
+// Of rows g and g + 8.
+struct GroupScales {
+  float d[2];
+  float minimum[2];  // what is added to q d: m or -dmin
+  int scale[2][2];   // integers of the row and, where groups have 16 columns, of both halves
   int minima[2][2];
 };
 
 // Codes of 32 columns as a fragment of mma_s8_k32.
-template <MatrixLayout kLayout>
-__device__ inline void code_fragment(const StepWeights<kLayout> &weights, uint32_t step, uint32_t *to) {
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline void code_fragment(const StepCodes<kLayout, kColumns> &codes, uint32_t step, uint32_t *to) {
   constexpr uint32_t kBits = kLayout.bits, kMask = low_bits_of_bytes(kBits);
   constexpr uint32_t kInQuad = 8 / kBits;  // steps
   if constexpr (kBits == 1) {
-    const uint32_t *words = weights.codes[step / 8] + step / 4 % 2 * 2;
+    const uint32_t *words = codes.low[step / 8] + step / 4 % 2 * 2;
     const uint32_t at = step % 4 * 2;
     to[0] = words[0] >> at & kMask;
     to[1] = words[1] >> at & kMask;
@@ -139,11 +161,11 @@ __device__ inline void code_fragment(const StepWeights<kLayout> &weights, uint32
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
-      to[i] = weights.codes[step / kInQuad][i];
+      to[i] = codes.low[step / kInQuad][i];
       if constexpr (kBits < 8) to[i] = to[i] >> step % kInQuad * kBits & kMask;
       if constexpr (kLayout.high_bits > 0) {
         constexpr uint32_t kHighInQuad = 8 / kLayout.high_bits;
-        const uint32_t high = weights.high[step / kHighInQuad][i] >> step % kHighInQuad * kLayout.high_bits;
+        const uint32_t high = codes.high[step / kHighInQuad][i] >> step % kHighInQuad * kLayout.high_bits;
         to[i] |= (high & low_bits_of_bytes(kLayout.high_bits)) << kBits;
       }
     }
@@ -159,26 +181,40 @@ __device__ inline uint32_t halves_of_fp8(uint32_t bytes) {
 }
 
 // Codes of 32 columns as two fragments of mma_f16_k16.
-template <MatrixLayout kLayout>
-__device__ inline void half_fragments(const StepWeights<kLayout> &weights, uint32_t step,
-                                      GroupWeights<kLayout> &group) {
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline void half_fragments(const StepCodes<kLayout, kColumns> &codes, uint32_t step,
+                                      GroupFragments<kLayout> &to) {
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
     if constexpr (kLayout.bits == 8) {
 #pragma unroll
       for (uint32_t row = 0; row < 2; ++row) {
-        const uint32_t four = weights.codes[step][2 * half + row];
-        group.fragments[half][row] = halves_of_fp8<kLayout>((four & 0xFF) << 8 | (four & 0xFF00) << 16);
-        group.fragments[half][2 + row] = halves_of_fp8<kLayout>((four & 0xFF0000) >> 8 | (four & 0xFF000000));
+        const uint32_t four = codes.low[step][2 * half + row];
+        to.of[half][row] = halves_of_fp8<kLayout>((four & 0xFF) << 8 | (four & 0xFF00) << 16);
+        to.of[half][2 + row] = halves_of_fp8<kLayout>((four & 0xFF0000) >> 8 | (four & 0xFF000000));
       }
     } else {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
-        group.fragments[half][i] = weights.codes[2 * step + half][i];
-        if constexpr (kLayout.codes == Codes::kTwoHalves) group.second[half][i] = weights.high[2 * step + half][i];
+        to.of[half][i] = codes.low[2 * step + half][i];
+        if constexpr (kLayout.codes == Codes::kTwoHalves) to.second[half][i] = codes.high[2 * step + half][i];
       }
     }
   }
+}
+
+// Group `index` of a step.
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline GroupFragments<kLayout> take_fragments(const StepCodes<kLayout, kColumns> &codes, uint32_t index) {
+  GroupFragments<kLayout> fragments;
+  if constexpr (kLayout.is_float()) {
+    half_fragments(codes, index, fragments);
+  } else {
+    constexpr uint32_t kSteps = GroupFragments<kLayout>::kSteps;
+#pragma unroll
+    for (uint32_t i = 0; i < kSteps; ++i) code_fragment(codes, index * kSteps + i, fragments.of[i]);
+  }
+  return fragments;
 }
 
 __device__ inline void two_halves(uint32_t word, float (&to)[2]) {
@@ -186,89 +222,64 @@ __device__ inline void two_halves(uint32_t word, float (&to)[2]) {
   to[1] = half_to_float(static_cast<uint16_t>(word >> 16));
 }
 
-// The floating-point scales of a step's group.
-template <MatrixLayout kLayout>
-__device__ inline void group_scales(const StepWeights<kLayout> &weights, uint32_t index, GroupWeights<kLayout> &group) {
-  if constexpr (kLayout.scales == Scales::kHalf) {
-    two_halves(weights.scales[index], group.d);
-    if constexpr (kLayout.codes == Codes::kE4M3) {
-      group.d[0] *= 256.0f;
-      group.d[1] *= 256.0f;
-    }
-  } else if constexpr (kLayout.scales == Scales::kHalfAndMinimum) {
-    two_halves(weights.scales[2 * index], group.d);
-    two_halves(weights.scales[2 * index + 1], group.minimum);
-  } else if constexpr (kLayout.scales == Scales::kFloat) {
-    group.d[0] = bits_to_float(weights.scales[0]);
-    group.d[1] = bits_to_float(weights.scales[1]);
-  } else if constexpr (kLayout.has_integers()) {
-    two_halves(weights.scales[0], group.d);
-    if constexpr (kLayout.has_minima()) two_halves(weights.scales[1] ^ 0x80008000u, group.minimum);  // -dmin
-  }
-}
-
 // The small integers of 32 columns: four bytes of a word.
 template <MatrixLayout kLayout>
-__device__ inline void group_integers(const StepWeights<kLayout> &weights, uint32_t index,
-                                      GroupWeights<kLayout> &group) {
-  if constexpr (kLayout.has_integers()) {
-    const uint32_t word = weights.integers[index];
+__device__ inline void take_integers(uint32_t word, GroupScales &to) {
 #pragma unroll
-    for (uint32_t row = 0; row < 2; ++row) {
-      const uint32_t first = word >> 8 * row, second = word >> (16 + 8 * row);
-      if constexpr (kLayout.scales == Scales::kSignedBytes) {
-        group.scale[row][0] = static_cast<int8_t>(first);
-        group.scale[row][1] = static_cast<int8_t>(second);
-      } else if constexpr (kLayout.scales == Scales::kNibbles) {
-        group.scale[row][0] = first & 15;
-        group.scale[row][1] = second & 15;
-        group.minima[row][0] = first >> 4 & 15;
-        group.minima[row][1] = second >> 4 & 15;
-      } else {
-        group.scale[row][0] = first & 0xFF;
-        group.minima[row][0] = second & 0xFF;
-      }
+  for (uint32_t row = 0; row < 2; ++row) {
+    const uint32_t first = word >> 8 * row, second = word >> (16 + 8 * row);
+    if constexpr (kLayout.scales == Scales::kSignedBytes) {
+      to.scale[row][0] = static_cast<int8_t>(first);
+      to.scale[row][1] = static_cast<int8_t>(second);
+    } else if constexpr (kLayout.scales == Scales::kNibbles) {
+      to.scale[row][0] = first & 15;
+      to.scale[row][1] = second & 15;
+      to.minima[row][0] = first >> 4 & 15;
+      to.minima[row][1] = second >> 4 & 15;
+    } else {
+      to.scale[row][0] = first & 0xFF;
+      to.minima[row][0] = second & 0xFF;
     }
   }
 }
 
-// Group `index` of a step.
-template <MatrixLayout kLayout>
-__device__ inline GroupWeights<kLayout> take_group(const StepWeights<kLayout> &weights, uint32_t index) {
-  using Group = GroupWeights<kLayout>;
-  Group group;
-  if constexpr (kLayout.is_float()) {
-    half_fragments<kLayout>(weights, index, group);
-  } else {
-#pragma unroll
-    for (uint32_t i = 0; i < Group::kSteps; ++i) {
-      code_fragment<kLayout>(weights, index * Group::kSteps + i, group.fragments[i]);
+// Of group `index` of a step.
+template <MatrixLayout kLayout, uint32_t kColumns>
+__device__ inline GroupScales take_scales(const StepScales<kLayout, kColumns> &scales, uint32_t index) {
+  GroupScales to = {};
+  if constexpr (kLayout.scales == Scales::kHalf) {
+    two_halves(scales.words[index], to.d);
+    if constexpr (kLayout.codes == Codes::kE4M3) {
+      to.d[0] *= 256.0f;
+      to.d[1] *= 256.0f;
     }
+  } else if constexpr (kLayout.scales == Scales::kHalfAndMinimum) {
+    two_halves(scales.words[2 * index], to.d);
+    two_halves(scales.words[2 * index + 1], to.minimum);
+  } else if constexpr (kLayout.scales == Scales::kFloat) {
+    to.d[0] = bits_to_float(scales.words[0]);
+    to.d[1] = bits_to_float(scales.words[1]);
+  } else if constexpr (kLayout.has_integers()) {
+    two_halves(scales.words[0], to.d);
+    if constexpr (kLayout.has_minima()) two_halves(scales.words[1] ^ 0x80008000u, to.minimum);  // -dmin
+    take_integers<kLayout>(scales.integers[index], to);
   }
-  group_scales<kLayout>(weights, index, group);
-  group_integers<kLayout>(weights, index, group);
-  return group;
+  return to;
 }
 
 // -------- Products
 
-// The records of tokens 2 t and 2 t + 1.
-struct alignas(16) RecordPair {
-  GroupRecord of[2];
-};
-
-// Four numbers to each of 32 lanes: rows g and g + 8 times tokens 2 t and 2 t + 1, as the tensor cores have them.
-using Sums = float[4];
-
-// What a group's integers are worth: sums[half] are the products' sums of each 16 columns, or of all.
-template <MatrixLayout kLayout>
-__device__ inline void add_group(const GroupWeights<kLayout> &group, const int (&sums)[2][4], const RecordPair &records,
-                                 bool second_half, Sums &segment) {
+// What a group's integers are worth: exact sums[half] of 16 columns each, or sums[0] of all, of rows g and g + 8 times
+// kTokens tokens, whose records are given.
+template <MatrixLayout kLayout, uint32_t kTokens>
+__device__ inline void add_group(const GroupScales &group, const int (&sums)[2][2 * kTokens],
+                                 const GroupRecord (&records)[kTokens], bool second_half,
+                                 float (&segment)[2 * kTokens]) {
   constexpr int kFactor = kLayout.bits == 1 ? 2 : 1;
 #pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t row = i / 2;
-    const GroupRecord &record = records.of[i % 2];
+  for (uint32_t i = 0; i < 2 * kTokens; ++i) {
+    const uint32_t row = i / kTokens;
+    const GroupRecord &record = records[i % kTokens];
     const int whole = record.sum, second = record.second_half_sum, first = whole - second;
     int sum = 0, minimum = 0;
     if constexpr (kLayout.splits_steps()) {
@@ -291,6 +302,14 @@ __device__ inline void add_group(const GroupWeights<kLayout> &group, const int (
   }
 }
 
+// The records of tokens 2 t and 2 t + 1.
+struct alignas(16) RecordPair {
+  GroupRecord of[2];
+};
+
+// Four numbers to each of 32 lanes: rows g and g + 8 times tokens 2 t and 2 t + 1, as the tensor cores have them.
+using Sums = float[4];
+
 // 32 columns of one token as a fragment: 8 in a row for each lane or, in halves of 16, 4 of each.
 template <MatrixLayout kLayout>
 __device__ inline void token_fragment(const int8_t *codes, uint32_t (&to)[2]) {
@@ -305,32 +324,39 @@ __device__ inline void token_fragment(const int8_t *codes, uint32_t (&to)[2]) {
   }
 }
 
+// A step's 32 columns times 8 tokens, added to the integers of the group.
+template <MatrixLayout kLayout>
+__device__ inline void multiply_step(const uint32_t (&weights)[4], const uint32_t (&tokens)[2], int (&sums)[2][4]) {
+  if constexpr (kLayout.splits_steps()) {
+    mma_s8_k16(sums[0], {weights[0], weights[1]}, tokens[0]);
+    mma_s8_k16(sums[1], {weights[2], weights[3]}, tokens[1]);
+  } else {
+    mma_s8_k32(sums[0], weights, tokens);
+  }
+}
+
 // Adds a group times 8 tokens to the segment's sums. Integers: `tokens` has
 //   void codes(uint32_t step, uint32_t (&to)[2])   token g's fragment of 32 columns of the group
 //   RecordPair records()
 template <MatrixLayout kLayout, class Tokens>
 requires(!kLayout.is_float()) __device__
-    inline void multiply_group(const GroupWeights<kLayout> &group, const Tokens &tokens, bool second_half,
-                               Sums &segment) {
+    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales, const Tokens &tokens,
+                               bool second_half, Sums &segment) {
   int sums[2][4] = {};
 #pragma unroll
-  for (uint32_t step = 0; step < GroupWeights<kLayout>::kSteps; ++step) {
+  for (uint32_t step = 0; step < GroupFragments<kLayout>::kSteps; ++step) {
     uint32_t codes[2];
     tokens.codes(step, codes);
-    if constexpr (kLayout.splits_steps()) {
-      mma_s8_k16(sums[0], {group.fragments[step][0], group.fragments[step][1]}, codes[0]);
-      mma_s8_k16(sums[1], {group.fragments[step][2], group.fragments[step][3]}, codes[1]);
-    } else {
-      mma_s8_k32(sums[0], group.fragments[step], codes);
-    }
+    multiply_step<kLayout>(weights.of[step], codes, sums);
   }
-  add_group<kLayout>(group, sums, tokens.records(), second_half, segment);
+  add_group<kLayout, 2>(scales, sums, tokens.records().of, second_half, segment);
 }
 
 // Floats: `tokens` has Quad high() and Quad low(), token g's halves of columns 8 t to 8 t + 7 of 32.
 template <MatrixLayout kLayout, class Tokens>
 requires(kLayout.is_float()) __device__
-    inline void multiply_group(const GroupWeights<kLayout> &group, const Tokens &tokens, bool, Sums &segment) {
+    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales, const Tokens &tokens,
+                               bool, Sums &segment) {
   constexpr bool kScaled = kLayout.scales != Scales::kRow;
   const Quad high = tokens.high(), low = tokens.low();
   const uint32_t high_halves[2][2] = {{high.x, high.y}, {high.z, high.w}};
@@ -339,13 +365,13 @@ requires(kLayout.is_float()) __device__
   Sums &sums = kScaled ? products : segment;
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
-    mma_f16_k16(sums, group.fragments[half], high_halves[half]);
-    mma_f16_k16(sums, group.fragments[half], low_halves[half]);
-    if constexpr (kLayout.codes == Codes::kTwoHalves) mma_f16_k16(sums, group.second[half], high_halves[half]);
+    mma_f16_k16(sums, weights.of[half], high_halves[half]);
+    mma_f16_k16(sums, weights.of[half], low_halves[half]);
+    if constexpr (kLayout.codes == Codes::kTwoHalves) mma_f16_k16(sums, weights.second[half], high_halves[half]);
   }
   if constexpr (kScaled) {
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) segment[i] = fmaf(products[i], group.d[i / 2], segment[i]);
+    for (uint32_t i = 0; i < 4; ++i) segment[i] = fmaf(products[i], scales.d[i / 2], segment[i]);
   }
 }
 

@@ -6,22 +6,6 @@ namespace bonsai::cuda {
 constexpr uint32_t kGroupsInStep = step_columns(kLayout) / group_columns(kLayout);
 constexpr uint32_t kFragmentTokens = 8;  // that one mma multiplies with
 
-__device__ inline const int8_t *token_codes(const MatmulArguments &arguments, uint64_t token, uint32_t column) {
-  const PackedActivations &activations = arguments.activations;
-  const int8_t *codes = kLayout.packing == Packing::kCodesBy128 ? activations.codes_by_128 : activations.codes_by_32;
-  return codes + token * padded_columns(arguments) + column;
-}
-
-// The records of the packing's group that `column` is in, from `token` on.
-__device__ inline const GroupRecord *token_records(const MatmulArguments &arguments, uint32_t token, uint32_t column) {
-  const PackedActivations &activations = arguments.activations;
-  if constexpr (kLayout.packing == Packing::kCodesBy128) {
-    return activations.groups_128 + uint64_t{column / 128} * activations.stride + token;
-  } else {
-    return activations.groups_32 + uint64_t{column / 32} * activations.stride + token;
-  }
-}
-
 // -------- Few tokens
 
 // Eight tokens from `first` on, where the activation kernels left them. Those that are not there are zeros.
@@ -56,7 +40,8 @@ struct EightTokens {
                            place.segment * kSegmentColumns + place.step * step_columns(kLayout)};
 #pragma unroll
     for (uint32_t i = 0; i < kGroupsInStep; ++i) {
-      multiply_group<kLayout>(take_group<kLayout>(weights, i), tokens, i % 2 != 0, segment);
+      multiply_group<kLayout>(take_fragments(weights.codes, i), take_scales(weights.scales, i), tokens, i % 2 != 0,
+                              segment);
       tokens.column += group_columns(kLayout);
     }
   }
@@ -69,7 +54,7 @@ struct EightTokens {
 };
 
 // Blocks of 256 threads that a multiprocessor has room for: a step of Q5_1 is too long for 128 registers.
-constexpr uint32_t kDecodeBlocks = StepWeights<kLayout>::kWords > 34 ? 1 : 2;
+constexpr uint32_t kDecodeBlocks = sizeof(StepWeights<kLayout>) > 34 * sizeof(uint32_t) ? 1 : 2;
 
 // y for 8 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, tokens 8 y to 8 y + 7; a warp has
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
@@ -158,11 +143,14 @@ __device__ inline void multiply_stage(const StepWeights<kLayout> &weights, uint3
                                       uint32_t n_fragments, TileSums &sums) {
 #pragma unroll
   for (uint32_t i = 0; i < kGroupsInStage; ++i) {
-    const GroupWeights<kLayout> group = take_group<kLayout>(weights, part * kGroupsInStage + i);
+    const uint32_t index = part * kGroupsInStage + i;
+    const GroupFragments<kLayout> fragments = take_fragments(weights.codes, index);
+    const GroupScales scales = take_scales(weights.scales, index);
 #pragma unroll
     for (uint32_t j = 0; j < TileSums::kFragments; ++j) {
       if (j < n_fragments) {
-        multiply_group<kLayout>(group, SharedTokens{stage, j * kFragmentTokens, i}, i % 2 != 0, sums.segments[j]);
+        multiply_group<kLayout>(fragments, scales, SharedTokens{stage, j * kFragmentTokens, i}, i % 2 != 0,
+                                sums.segments[j]);
       }
     }
   }

@@ -29,6 +29,22 @@ __device__ inline uint32_t padded_columns(const MatmulArguments &arguments) {
   return arguments.segments * kSegmentColumns;
 }
 
+__device__ inline const int8_t *token_codes(const MatmulArguments &arguments, uint64_t token, uint32_t column) {
+  const PackedActivations &activations = arguments.activations;
+  const int8_t *codes = kLayout.packing == Packing::kCodesBy128 ? activations.codes_by_128 : activations.codes_by_32;
+  return codes + token * padded_columns(arguments) + column;
+}
+
+// The records of the packing's group that `column` is in, from `token` on.
+__device__ inline const GroupRecord *token_records(const MatmulArguments &arguments, uint32_t token, uint32_t column) {
+  const PackedActivations &activations = arguments.activations;
+  if constexpr (kLayout.packing == Packing::kCodesBy128) {
+    return activations.groups_128 + uint64_t{column / 128} * activations.stride + token;
+  } else {
+    return activations.groups_32 + uint64_t{column / 32} * activations.stride + token;
+  }
+}
+
 // Writes the sum over all segments of a row of the matrix times a token, if both are asked for.
 __device__ inline void write_result(const MatmulArguments &arguments, uint32_t row, uint32_t token, float sum) {
   const uint32_t index = row - arguments.first_row;  // of rows before the first: larger than any

@@ -26,8 +26,9 @@ struct MatmulArguments {
 inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits
 inline constexpr uint32_t kDecodeMaxThreads = 256;
-inline constexpr uint32_t kRoundSegments = 32;  // whose sums are in shared memory at a time
-inline constexpr uint32_t kPrefillTokens = 64;  // of a block of matmul_prefill
+inline constexpr uint32_t kOneMaxThreads = 192;  // of matmul_one
+inline constexpr uint32_t kRoundSegments = 32;   // whose sums are in shared memory at a time
+inline constexpr uint32_t kPrefillTokens = 64;   // of a block of matmul_prefill
 inline constexpr uint32_t kPrefillMaxThreads = 256;
 
 }  // namespace bonsai::cuda

@@ -25,19 +25,32 @@ uint32_t tiles_of(const MatmulShape &shape) {
   return static_cast<uint32_t>(tile_count(shape.first_row + shape.rows) - shape.first_row / kTileRows);
 }
 
+// What a kernel for few tokens takes.
+struct DecodeKernel {
+  const char *unit, *name;
+  uint32_t tokens;                   // of a block
+  uint32_t max_warps;                // of a block
+  uint32_t warps_of_multiprocessor;  // with 65,536 registers: see the kernels' launch bounds
+};
+
+constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, 8, 24};
+constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, 8, 16};
+constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, 8, 16};
+constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, kOneMaxThreads / kWarp, 12};
+constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, kDecodeMaxThreads / kWarp, 16};
+
 // A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once.
-MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, uint32_t tokens,
-                       uint32_t warps_of_multiprocessor) {
+MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
-  const uint32_t warps = ceil_divide(segments, ceil_divide(segments, kDecodeMaxThreads / kWarp));
-  const uint32_t slots = device.multiprocessors * std::max(1u, warps_of_multiprocessor / warps);
-  const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * tokens * kTileRows * sizeof(float);
+  const uint32_t warps = ceil_divide(segments, ceil_divide(segments, kernel.max_warps));
+  const uint32_t slots = device.multiprocessors * std::max(1u, kernel.warps_of_multiprocessor / warps);
+  const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * kernel.tokens * kTileRows * sizeof(float);
   const uint32_t tiles_of_block =
       std::clamp(ceil_divide(tiles, slots), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
-  return {.unit = {},
-          .kernel = {},
+  return {.unit = unit_of(kernel.unit, shape.format),
+          .kernel = kernel.name,
           .grid_x = ceil_divide(tiles, tiles_of_block),
-          .grid_y = ceil_divide(shape.n, tokens),
+          .grid_y = ceil_divide(shape.n, kernel.tokens),
           .threads = warps * kWarp,
           .shared_bytes = tiles_of_block * tile_bytes,
           .tiles_per_block = tiles_of_block};
@@ -49,7 +62,7 @@ MatmulPlan plan_prefill(const MatmulShape &shape, const MatmulDevice &device) {
   while (warps > 2 && ceil_divide(tiles, warps) * uint64_t{token_blocks} < 2 * uint64_t{device.multiprocessors}) {
     warps /= 2;
   }
-  return {.unit = {},
+  return {.unit = unit_of("matmul", shape.format),
           .kernel = "matmul_prefill",
           .grid_x = ceil_divide(tiles, warps),
           .grid_y = token_blocks,
@@ -57,6 +70,8 @@ MatmulPlan plan_prefill(const MatmulShape &shape, const MatmulDevice &device) {
           .shared_bytes = 0,
           .tiles_per_block = 0};
 }
+
+bool has_kernel_for_one(quant::Format format) { return !matrix_layout(format).is_float(); }
 
 }  // namespace
 
@@ -68,29 +83,20 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
 bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
-  // Warps of a multiprocessor with 65,536 registers: see the kernels' launch bounds.
-  constexpr uint32_t kDecodeWarps = 16, kOneTokenWarps = 24;
-  MatmulPlan plan;
+  if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {
-    const uint32_t tokens = shape.n <= 2 ? static_cast<uint32_t>(shape.n) : kBitTokens;
-    plan = plan_decode(shape, device, tokens, tokens == 1 ? kOneTokenWarps : kDecodeWarps);
-    plan.kernel = tokens == 1 ? "matmul_bits_1" : tokens == 2 ? "matmul_bits_2" : "matmul_bits_4";
-    plan.unit = unit_of(kBits, shape.format);
-    return plan;
+    return plan_decode(shape, device, shape.n == 1 ? kBits1 : shape.n == 2 ? kBits2 : kBits4);
   }
-  if (shape.n <= kMostDecodeTokens) {
-    plan = plan_decode(shape, device, kDecodeTokens, kDecodeWarps);
-    plan.kernel = "matmul_decode";
-  } else {
-    plan = plan_prefill(shape, device);
-  }
-  plan.unit = unit_of("matmul", shape.format);
-  return plan;
+  return plan_decode(shape, device, shape.n == 1 && has_kernel_for_one(shape.format) ? kOne : kEight);
 }
 
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device) {
-  std::vector<std::string> units = {unit_of("matmul", format)};
-  if (may_take_bits(format, device)) units.push_back(unit_of(kBits, format));
+  std::vector<std::string> units = {unit_of(kEight.unit, format)};
+  if (may_take_bits(format, device)) {
+    units.push_back(unit_of(kBits, format));
+  } else if (has_kernel_for_one(format)) {
+    units.push_back(unit_of(kOne.unit, format));
+  }
   return units;
 }
 

@@ -162,13 +162,13 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
 // Blocks of more tiles than are counted at a time, in more segments than there are warps.
 TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
   constexpr uint64_t kManyRows = 150, kLong = 512 * 9, kTiles = 10;
-  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0}) {
+  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ6_K}) {
     for (const uint64_t n : {1, 2, 4}) {
       RandomMatrix matrix(format, kManyRows, kLong);
       const std::vector<float> x = random_vectors(n, kLong);
       const MatmulPlan prefill = plan_matmul({format, 0, kManyRows, kLong, 64}, kTestDevice);
       const std::vector<float> expected = multiply(prefill, matrix, x);
-      for (const uint32_t warps : {1, 3, 8}) {
+      for (const uint32_t warps : {1, 3, 6}) {
         MatmulPlan plan = plan_matmul({format, 0, kManyRows, kLong, n}, kTestDevice);
         plan.tiles_per_block = kTiles;
         plan.grid_x = 1;

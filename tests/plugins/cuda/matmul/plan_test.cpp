@@ -17,9 +17,15 @@ TEST(MatmulPlan, FewTokensTakeBitsWhereTheDeviceCountsThem) {
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 2, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_2");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 3, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_4");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 5, kHopper), "matmul.Q1_0_G128 matmul_decode");
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul.Q1_0_G128 matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul_one.Q1_0_G128 matmul_one");
   EXPECT_EQ(kernel_for(Format::kTQ1_0, 1, kHopper), "matmul_bits.TQ2_0_G128 matmul_bits_1");
-  EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul.Q2_0_G64 matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul_one.Q2_0_G64 matmul_one");
+}
+
+TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 1, kHopper), "matmul_one.Q4_K matmul_one");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 2, kHopper), "matmul.Q4_K matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kF8_E4M3, 1, kHopper), "matmul.F8_E4M3 matmul_decode");
 }
 
 TEST(MatmulPlan, ManyTokensSharePieces) {
@@ -31,8 +37,10 @@ TEST(MatmulPlan, ManyTokensSharePieces) {
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
   EXPECT_EQ(matmul_units(Format::kTQ2_0, kHopper),
             (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_bits.TQ2_0_G128"}));
-  EXPECT_EQ(matmul_units(Format::kTQ2_0, kBlackwell), std::vector<std::string>{"matmul.TQ2_0_G128"});
-  EXPECT_EQ(matmul_units(Format::kQ8_K, kHopper), std::vector<std::string>{"matmul.Q8_K"});
+  EXPECT_EQ(matmul_units(Format::kTQ2_0, kBlackwell),
+            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_one.TQ2_0_G128"}));
+  EXPECT_EQ(matmul_units(Format::kQ8_K, kHopper), (std::vector<std::string>{"matmul.Q8_K", "matmul_one.Q8_K"}));
+  EXPECT_EQ(matmul_units(Format::kBF16, kHopper), std::vector<std::string>{"matmul.F16"});
   EXPECT_EQ(embedding_unit(Format::kBF16), "embedding.F16");
 }
 
@@ -51,7 +59,8 @@ TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
           ASSERT_GE(plan.grid_y * tokens, n);
           ASSERT_LE(plan.grid_y, 65535u);
           ASSERT_LE(plan.shared_bytes, 48u * 1024);
-          ASSERT_LE(plan.threads, prefill ? kPrefillMaxThreads : kDecodeMaxThreads);
+          const bool one = plan.kernel == "matmul_one";
+          ASSERT_LE(plan.threads, prefill ? kPrefillMaxThreads : one ? kOneMaxThreads : kDecodeMaxThreads);
         }
       }
     }

@@ -89,8 +89,8 @@ class DeviceSpan {
   Profile::Span span_;
 };
 
-// Why there is no device to open, no driver or no kernels for one; empty if there is. Looked for once, as the platform is,
-// and in the user's own cache directory: what cuda.kernel_cache names is known when a device is opened.
+// Why there is no device to open, no driver or no kernels for one; empty if there is. Looked for once, as the platform
+// is, and in the user's own cache directory: what cuda.kernel_cache names is known when a device is opened.
 const std::string &why_no_devices();
 
 // What device_info says of device `index` of this process's platform.

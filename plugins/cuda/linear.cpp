@@ -1,7 +1,8 @@
 #include "plugins/cuda/linear.h"
 
+#include <algorithm>
+
 #include "plugins/cuda/device.h"
-#include "plugins/cuda/kernels/matmul_arguments.h"
 #include "plugins/cuda/layout/packed_matrix.h"
 
 namespace bonsai::cuda {
@@ -32,26 +33,64 @@ ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const Ma
   return forms;
 }
 
+namespace {
+
+// A product of some rows of one matrix, as kernels are told of it.
+MatmulArguments arguments_of(const MatrixRows &part, const MatmulPlan &chosen) {
+  const PackedMatrix &matrix = *part.matrix;
+  MatmulArguments arguments = {};
+  arguments.weights = matrix.storage.data();
+  arguments.tile_bytes = tile_bytes(matrix.format, matrix.columns);
+  arguments.first_row = static_cast<uint32_t>(part.first_row);
+  arguments.rows = static_cast<uint32_t>(part.rows);
+  arguments.segments = segment_count(matrix.columns);
+  arguments.tiles_per_block = chosen.tiles_per_block;
+  return arguments;
+}
+
+LaunchShape shape_of(const MatmulPlan &chosen) {
+  return {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes};
+}
+
+}  // namespace
+
 void multiply(Device &device, const Product &product) {
   for (const MatrixRows &part : product.rows) {
-    const PackedMatrix &matrix = *part.matrix;
     const MatmulPlan chosen = plan(part, product.n, device.matmul_device());
-    const MatmulArguments arguments = {.weights = matrix.storage.data(),
-                                       .tile_bytes = tile_bytes(matrix.format, matrix.columns),
-                                       .activations = product.activations,
-                                       .bias = product.bias ? product.bias + part.output : nullptr,
-                                       .y = product.y + part.output,
-                                       .y_stride = product.y_stride,
-                                       .first_row = static_cast<uint32_t>(part.first_row),
-                                       .rows = static_cast<uint32_t>(part.rows),
-                                       .segments = segment_count(matrix.columns),
-                                       .n = static_cast<uint32_t>(product.n),
-                                       .tiles_per_block = chosen.tiles_per_block,
-                                       .add = product.add};
-    device.launch(
-        chosen.unit, chosen.kernel,
-        {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
-        arguments);
+    MatmulArguments arguments = arguments_of(part, chosen);
+    arguments.activations = product.activations;
+    arguments.bias = product.bias ? product.bias + part.output : nullptr;
+    arguments.y = product.y + part.output;
+    arguments.y_stride = product.y_stride;
+    arguments.n = static_cast<uint32_t>(product.n);
+    arguments.add = product.add;
+    device.launch(chosen.unit, chosen.kernel, shape_of(chosen), arguments);
+  }
+}
+
+bool packs_itself(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
+  return n == 1 &&
+         std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &part) { return may_pack(plan(part, n, device)); });
+}
+
+void multiply(Device &device, const PackingProduct &product) {
+  for (const MatrixRows &part : product.rows) {
+    const MatmulPlan chosen = plan(part, 1, device.matmul_device());
+    PackingMatmulArguments arguments = {};
+    arguments.product = arguments_of(part, chosen);
+    arguments.product.bias = product.bias ? product.bias + part.output : nullptr;
+    arguments.product.y = product.y + part.output;
+    arguments.product.n = 1;
+    arguments.product.add = product.add;
+    arguments.x = product.x;
+    arguments.weight = product.norm;
+    arguments.source = product.source;
+    arguments.columns = static_cast<uint32_t>(part.matrix->columns);
+    arguments.shared_bytes = chosen.shared_bytes;
+    arguments.eps = product.eps;
+    LaunchShape shape = shape_of(chosen);
+    shape.shared_bytes += packing_shared_bytes(arguments.product.segments);
+    device.launch(chosen.unit, "matmul_bits_1_packing", shape, arguments);
   }
 }
 

@@ -9,8 +9,7 @@ namespace {
 constexpr const char *kUnit = "activations";
 
 ActivationPlan plan(const Device &device, const RowsToPack &rows) {
-  return plan_activations(rows.n, rows.columns,
-                          static_cast<uint32_t>(device.description().multiprocessors));
+  return plan_activations(rows.n, rows.columns, static_cast<uint32_t>(device.description().multiprocessors));
 }
 
 LaunchShape shape(const ActivationPlan &plan, uint64_t n) {

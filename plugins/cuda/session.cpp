@@ -78,7 +78,8 @@ void Session::prepare_kernels() {
   std::set<std::string> units = {"activations", "rope", "kv", attention_unit(pool_)};
   const auto add_products = [&](const std::vector<MatrixRows> &rows) {
     for (const MatrixRows &part : rows) {
-      for (std::string &unit : matmul_units(part.matrix->format, device_.matmul_device())) units.insert(std::move(unit));
+      for (std::string &unit : matmul_units(part.matrix->format, device_.matmul_device()))
+        units.insert(std::move(unit));
     }
   };
   for (uint32_t i = 0; i < shape_.model.layers; ++i) {

@@ -88,11 +88,22 @@ class Session {
   void run_layer(uint32_t index, const Staged &staged);
   void attention_half(const Layer &layer, uint32_t index, const Staged &staged);
   void ffn_half(const Layer &layer, uint64_t n);
-  void run_product(Phase phase, const Product &product);
+  // One of a layer's four products.
+  struct Step {
+    Phase phase;
+    const std::vector<MatrixRows> &rows;
+    uint64_t n, columns;
+    PackedSource source;
+    const float *x;     // (n, columns), kGated: (n, 2 * columns)
+    const float *norm;  // kNormed only
+    const float *bias;
+    float *y;
+    uint64_t y_stride;
+    bool add;
+  };
+  void run_product(const Step &step);
+  PackedActivations pack(const Step &step);
   RowsToPack rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const;
-  PackedActivations pack_normed(const std::vector<MatrixRows> &rows, uint64_t n, const float *x, const float *norm);
-  PackedActivations pack_attended(const std::vector<MatrixRows> &rows, uint64_t n);
-  PackedActivations pack_gated(const std::vector<MatrixRows> &rows, uint64_t n);
   void prepare_heads(const Layer &layer, uint32_t index, const Staged &staged);
   void attend(uint32_t index, const Staged &staged);
 

@@ -37,52 +37,83 @@ void Session::run_layer(uint32_t index, const Staged &staged) {
 // x += Wo attention(rope(norm(Wq h)), rope(norm(Wk h)), Wv h), h = rms_norm(x, attn_norm)
 void Session::attention_half(const Layer &layer, uint32_t index, const Staged &staged) {
   const ModelShape &model = shape_.model;
-  const uint64_t n = staged.shape.n_tokens;
-  const PackedActivations h = pack_normed(layer.rows(Projection::kQkv), n, floats(layout_.x), layer.attn_norm);
-  run_product(Phase::kQkv, {.rows = layer.rows(Projection::kQkv),
-                            .activations = h,
-                            .n = n,
-                            .bias = nullptr,
-                            .y = floats(layout_.qkv),
-                            .y_stride = model.qkv_rows(),
-                            .add = false});
+  run_product({.phase = Phase::kQkv,
+               .rows = layer.rows(Projection::kQkv),
+               .n = staged.shape.n_tokens,
+               .columns = model.hidden,
+               .source = PackedSource::kNormed,
+               .x = floats(layout_.x),
+               .norm = layer.attn_norm,
+               .bias = nullptr,
+               .y = floats(layout_.qkv),
+               .y_stride = model.qkv_rows(),
+               .add = false});
   prepare_heads(layer, index, staged);
   attend(index, staged);
-  const PackedActivations attended = pack_attended(layer.rows(Projection::kO), n);
-  run_product(Phase::kO, {.rows = layer.rows(Projection::kO),
-                          .activations = attended,
-                          .n = n,
-                          .bias = layer.o_bias,
-                          .y = floats(layout_.x),
-                          .y_stride = model.hidden,
-                          .add = true});
+  run_product({.phase = Phase::kO,
+               .rows = layer.rows(Projection::kO),
+               .n = staged.shape.n_tokens,
+               .columns = model.q_rows(),
+               .source = PackedSource::kPlain,
+               .x = floats(layout_.attended),
+               .norm = nullptr,
+               .bias = layer.o_bias,
+               .y = floats(layout_.x),
+               .y_stride = model.hidden,
+               .add = true});
 }
 
 // x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
 void Session::ffn_half(const Layer &layer, uint64_t n) {
   const ModelShape &model = shape_.model;
-  const PackedActivations h = pack_normed(layer.rows(Projection::kGateUp), n, floats(layout_.x), layer.ffn_norm);
-  run_product(Phase::kGateUp, {.rows = layer.rows(Projection::kGateUp),
-                               .activations = h,
-                               .n = n,
-                               .bias = nullptr,
-                               .y = floats(layout_.gate_up),
-                               .y_stride = 2 * uint64_t{model.ffn},
-                               .add = false});
-  const PackedActivations ffn = pack_gated(layer.rows(Projection::kDown), n);
-  run_product(Phase::kDown, {.rows = layer.rows(Projection::kDown),
-                             .activations = ffn,
-                             .n = n,
-                             .bias = nullptr,
-                             .y = floats(layout_.x),
-                             .y_stride = model.hidden,
-                             .add = true});
+  run_product({.phase = Phase::kGateUp,
+               .rows = layer.rows(Projection::kGateUp),
+               .n = n,
+               .columns = model.hidden,
+               .source = PackedSource::kNormed,
+               .x = floats(layout_.x),
+               .norm = layer.ffn_norm,
+               .bias = nullptr,
+               .y = floats(layout_.gate_up),
+               .y_stride = 2 * uint64_t{model.ffn},
+               .add = false});
+  run_product({.phase = Phase::kDown,
+               .rows = layer.rows(Projection::kDown),
+               .n = n,
+               .columns = model.ffn,
+               .source = PackedSource::kGated,
+               .x = floats(layout_.gate_up),
+               .norm = nullptr,
+               .bias = nullptr,
+               .y = floats(layout_.x),
+               .y_stride = model.hidden,
+               .add = true});
 }
 
-void Session::run_product(Phase phase, const Product &product) {
-  const DeviceSpan span(device_, phase);
-  multiply(device_, product);
-  if (device_.profile().is_on()) device_.profile().add_bytes(phase, bytes_of_rows(product.rows));
+// A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, else two.
+void Session::run_product(const Step &step) {
+  if (packs_itself(step.rows, step.n, device_.matmul_device())) {
+    const DeviceSpan span(device_, step.phase);
+    multiply(device_, PackingProduct{.rows = step.rows,
+                                     .source = step.source,
+                                     .x = step.x,
+                                     .norm = step.norm,
+                                     .eps = model_.rms_eps(),
+                                     .bias = step.bias,
+                                     .y = step.y,
+                                     .add = step.add});
+  } else {
+    const PackedActivations activations = pack(step);
+    const DeviceSpan span(device_, step.phase);
+    multiply(device_, Product{.rows = step.rows,
+                              .activations = activations,
+                              .n = step.n,
+                              .bias = step.bias,
+                              .y = step.y,
+                              .y_stride = step.y_stride,
+                              .add = step.add});
+  }
+  if (device_.profile().is_on()) device_.profile().add_bytes(step.phase, bytes_of_rows(step.rows));
 }
 
 // Where a product of `rows` finds its n vectors, and in which forms.
@@ -95,31 +126,18 @@ RowsToPack Session::rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n
           .to = place_activations(forms, scratch(layout_.activations), n, columns)};
 }
 
-PackedActivations Session::pack_normed(const std::vector<MatrixRows> &rows, uint64_t n, const float *x,
-                                       const float *norm) {
-  const DeviceSpan span(device_, Phase::kNorm);
-  RowsToPack packed = rows_to_pack(rows, n, shape_.model.hidden);
-  packed.x = x;
-  packed.norm = norm;
+PackedActivations Session::pack(const Step &step) {
+  const bool is_normed = step.source == PackedSource::kNormed, is_gated = step.source == PackedSource::kGated;
+  const DeviceSpan span(device_, is_normed ? Phase::kNorm : is_gated ? Phase::kSwiglu : step.phase);
+  RowsToPack packed = rows_to_pack(step.rows, step.n, step.columns);
+  packed.x = step.x;
+  packed.norm = step.norm;
   packed.eps = model_.rms_eps();
-  pack_rows(device_, packed);
-  return packed.to;
-}
-
-PackedActivations Session::pack_attended(const std::vector<MatrixRows> &rows, uint64_t n) {
-  const DeviceSpan span(device_, Phase::kO);  // belongs to the product that reads it
-  RowsToPack packed = rows_to_pack(rows, n, shape_.model.q_rows());
-  packed.x = floats(layout_.attended);
-  pack_rows(device_, packed);
-  return packed.to;
-}
-
-// silu(gate) * up
-PackedActivations Session::pack_gated(const std::vector<MatrixRows> &rows, uint64_t n) {
-  const DeviceSpan span(device_, Phase::kSwiglu);
-  RowsToPack packed = rows_to_pack(rows, n, shape_.model.ffn);
-  packed.x = floats(layout_.gate_up);
-  pack_swiglu(device_, packed);
+  if (is_gated) {
+    pack_swiglu(device_, packed);
+  } else {
+    pack_rows(device_, packed);
+  }
   return packed.to;
 }
 

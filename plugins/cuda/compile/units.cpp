@@ -42,8 +42,10 @@ void add_products(std::vector<Unit> &units) {
     add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 208 : 168}});
     add("embedding", format, {{"embed", 40}});
   }
-  add("matmul_bits", "Q1_0_G128", {{"matmul_bits_1", 80}, {"matmul_bits_2", 128}, {"matmul_bits_4", 128}});
-  add("matmul_bits", "TQ2_0_G128", {{"matmul_bits_1", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
+  add("matmul_bits", "Q1_0_G128",
+      {{"matmul_bits_1", 80}, {"matmul_bits_1_packing", 80}, {"matmul_bits_2", 128}, {"matmul_bits_4", 128}});
+  add("matmul_bits", "TQ2_0_G128",
+      {{"matmul_bits_1", 128}, {"matmul_bits_1_packing", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
 std::vector<Unit> make_units() {

@@ -1,274 +1,35 @@
-// Activations on their way into a product: normed or gated, then packed in the forms that the weights take
-// (activation_arguments.h). A warp packs 128 columns at a time, four in each lane.
-#include "activation_arguments.h"
-#include "matrix_layout.h"
-#include "simt.cuh"
+// Activations on their way into a product: normed or gated, then packed in the forms that the weights take.
+#include "activation_packing.cuh"
 
 namespace bonsai::cuda {
 
-constexpr uint32_t kWarps = kActivationThreads / kWarp;
-constexpr uint32_t kInfinityBits = 0x7F800000;
-constexpr uint32_t kNaNBits = 0x7FC00000;
-constexpr uint32_t kSmallestAmaxBits = 0x04800000;  // 2^-118
-constexpr uint32_t kLaneColumns = 4;
-constexpr uint32_t kWarpColumns = kWarp * kLaneColumns;
-static_assert(kWarpColumns == 128);
-
-struct alignas(16) FourFloats {
-  float of[kLaneColumns];
-};
-
-// Four of a row's n floats from `column` on, zeros behind its end.
-__device__ inline FourFloats load_four(const float *row, uint32_t column, uint32_t n) {
-  const float *from = row + column;
-  if (column + kLaneColumns <= n && reinterpret_cast<size_t>(from) % sizeof(FourFloats) == 0) {
-    return *reinterpret_cast<const FourFloats *>(from);
-  }
-  FourFloats four;
-#pragma unroll
-  for (uint32_t i = 0; i < kLaneColumns; ++i) four.of[i] = column + i < n ? from[i] : 0.0f;
-  return four;
-}
-
-__device__ inline uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-// The bits of the largest magnitude. As integers, magnitudes are ordered: finite, infinite, NaN.
-__device__ inline uint32_t amax_bits(const FourFloats &x) {
-  uint32_t largest = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < kLaneColumns; ++i) largest = larger(largest, float_to_bits(x.of[i]) & 0x7FFFFFFF);
-  return largest;
-}
-
-// -------- What is packed. A source has `columns` and FourFloats at(column).
-
-struct Plain {
-  const float *x;  // (columns)
-  uint32_t columns;
-
-  __device__ FourFloats at(uint32_t column) const { return load_four(x, column, columns); }
-};
-
-struct Normed {
-  const float *x, *weight;  // (columns)
-  uint32_t columns;
-  float scale;  // 1 / sqrt(mean(x^2) + eps)
-
-  __device__ FourFloats at(uint32_t column) const {
-    FourFloats y = load_four(x, column, columns);
-    const FourFloats w = load_four(weight, column, columns);
-#pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = y.of[i] * scale * w.of[i];
-    return y;
-  }
-};
-
-struct Gated {
-  const float *gate, *up;  // (columns)
-  uint32_t columns;
-
-  __device__ FourFloats at(uint32_t column) const {
-    constexpr float kLog2E = 1.44269504f;
-    FourFloats y = load_four(gate, column, columns);
-    const FourFloats by = load_four(up, column, columns);
-#pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) {
-      y.of[i] = divide(y.of[i], 1.0f + exp2_fast(-y.of[i] * kLog2E)) * by.of[i];
-    }
-    return y;
-  }
-};
-
-// -------- Over the whole block
-
-// The sum of all threads' values, in one fixed order, for all of them. `shared` has kWarps places.
-__device__ inline float sum_of_block(float value, float *shared) {
-#pragma unroll
-  for (uint32_t distance = kWarp / 2; distance > 0; distance /= 2) value += shuffle_xor(value, distance);
-  if (lane() == 0) shared[warp()] = value;
-  sync_block();
-  float sum = 0;
-  for (uint32_t i = 0; i < kWarps; ++i) sum += shared[i];
-  return sum;
-}
-
-__device__ inline uint32_t largest_of_block(uint32_t value, uint32_t *shared) {
-#pragma unroll
-  for (uint32_t distance = kWarp / 2; distance > 0; distance /= 2) value = larger(value, shuffle_xor(value, distance));
-  if (lane() == 0) shared[warp()] = value;
-  sync_block();
-  uint32_t largest = 0;
-  for (uint32_t i = 0; i < kWarps; ++i) largest = larger(largest, shared[i]);
-  return largest;
-}
-
-// -------- Codes
-
-// Four codes of a group that kLanes lanes share, a byte each, and the group's record for its first lane.
-struct Codes4 {
-  int of[kLaneColumns];
-  GroupRecord record;
-  __device__ uint32_t bytes() const {
-    return (of[0] & 0xFF) | (of[1] & 0xFF) << 8 | (of[2] & 0xFF) << 16 | static_cast<uint32_t>(of[3]) << 24;
-  }
-};
-
-template <uint32_t kLanes>
-__device__ inline Codes4 codes_of_group(const FourFloats &x) {
-  uint32_t bits = amax_bits(x);
-#pragma unroll
-  for (uint32_t distance = 1; distance < kLanes; distance *= 2) bits = larger(bits, shuffle_xor(bits, distance));
-  const bool is_zero = bits < kSmallestAmaxBits, is_finite = bits < kInfinityBits;
-  const float amax = bits_to_float(bits);
-  const float inverse = is_zero || !is_finite ? 0.0f : divide(127.0f, amax);
-  Codes4 codes;
-  int sum = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < kLaneColumns; ++i) {
-    codes.of[i] = is_finite ? float_to_int(x.of[i] * inverse) : 0;
-    sum += codes.of[i];
-  }
-#pragma unroll
-  for (uint32_t distance = 1; distance < kLanes / 2; distance *= 2) sum += shuffle_xor(sum, distance);
-  const int other_half = shuffle_xor(sum, kLanes / 2);
-  codes.record.scale = is_zero ? 0.0f : is_finite ? divide(amax, 127.0f) : bits_to_float(kNaNBits);
-  codes.record.sum = static_cast<int16_t>(sum + other_half);
-  codes.record.second_half_sum = static_cast<int16_t>(other_half);
-  return codes;
-}
-
-// This lane's word of the bit planes of 128 columns. Lane 8 j + 2 t + s has columns 32 j + 8 t + 4 s + i, whose bit b
-// goes to bit 8 i + 2 j + s of lane 4 b + t.
-__device__ inline uint32_t bit_plane(const Codes4 &codes) {
-  const uint32_t plane = lane() / 4, t = lane() % 4;
-  uint32_t word = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < kLaneColumns; ++i) {
-    uint32_t bits = 0;
-#pragma unroll
-    for (uint32_t b = 0; b < 8; ++b) {
-      const uint32_t all = ballot((codes.of[i] >> b & 1) != 0);
-      if (b == plane) bits = all;
-    }
-    bits = bits >> 2 * t & 0x03030303;  // byte j: bits s
-    word |= ((bits | bits >> 6 | bits >> 12 | bits >> 18) & 0xFF) << 8 * i;
-  }
-  return word;
-}
-
-// -------- A token
-
-// Where a token's columns go.
-struct Destination {
-  const PackedActivations &packed;
-  float *y;  // (n, columns) or null
-  uint32_t token, columns, padded;
-
-  __device__ void store_floats(uint32_t column, const FourFloats &x) const {
-    float *to = y + uint64_t{token} * columns;
-#pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) {
-      if (column + i < columns) to[column + i] = x.of[i];
-    }
-  }
-  __device__ void store_by_128(uint32_t column, const FourFloats &x) const {
-    const Codes4 codes = codes_of_group<32>(x);
-    *reinterpret_cast<uint32_t *>(packed.codes_by_128 + uint64_t{token} * padded + column) = codes.bytes();
-    if (lane() == 0) packed.groups_128[uint64_t{column / 128} * packed.stride + token] = codes.record;
-    if (packed.bit_planes) {
-      const uint32_t word = bit_plane(codes);
-      const uint64_t segment = (uint64_t{token} * padded + column) / kSegmentColumns;
-      packed.bit_planes[(segment * kWarp + lane()) * 4 + column % kSegmentColumns / 128] = word;
-    }
-  }
-  __device__ void store_by_32(uint32_t column, const FourFloats &x) const {
-    const Codes4 codes = codes_of_group<8>(x);
-    *reinterpret_cast<uint32_t *>(packed.codes_by_32 + uint64_t{token} * padded + column) = codes.bytes();
-    if (lane() % 8 == 0) packed.groups_32[uint64_t{column / 32} * packed.stride + token] = codes.record;
-  }
-  // `inverse` is 1 / scale; 0: the row is not finite.
-  __device__ void store_halves(uint32_t column, const FourFloats &x, float inverse) const {
-    const uint64_t at = uint64_t{token} * padded + column;
-#pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) {
-      const float value = inverse == 0 ? 0.0f : x.of[i] * inverse;
-      const uint16_t high = float_to_half(value);
-      packed.high[at + i] = high;
-      packed.low[at + i] = float_to_half(value - half_to_float(high));
-    }
-  }
-};
-
-// A power of two that brings numbers up to the amax of these bits to 2^15 or less, and its inverse.
-struct RowScale {
-  float scale, inverse;
-  __device__ explicit RowScale(uint32_t bits) {
-    const int exponent = static_cast<int>(bits >> 23) - 14;
-    const uint32_t field = exponent < 1 ? 1 : exponent;
-    const bool is_finite = bits < kInfinityBits;
-    scale = bits_to_float(is_finite ? field << 23 : kNaNBits);
-    inverse = is_finite ? bits_to_float((254 - field) << 23) : 0.0f;
-  }
-};
-
-// Packs this block's columns of a token in all forms that are asked for.
-template <class Source>
-__device__ inline void pack(const Source &source, const Destination &to, uint32_t chunk_columns) {
-  BONSAI_SHARED uint32_t largest[kWarps];
-  RowScale row(0);
-  if (to.packed.high) {
-    uint32_t bits = 0;
-    for (uint32_t column = thread() * kLaneColumns; column < to.columns; column += kWarps * kWarpColumns) {
-      bits = larger(bits, amax_bits(source.at(column)));
-    }
-    row = RowScale(largest_of_block(bits, largest));
-    if (thread() == 0 && block_y() == 0) to.packed.row_scales[to.token] = row.scale;
-  }
-  const uint32_t begin = block_y() * chunk_columns, left = to.padded - begin;
-  const uint32_t end = begin + (left < chunk_columns ? left : chunk_columns);
-  for (uint32_t first = begin + warp() * kWarpColumns; first < end; first += kWarps * kWarpColumns) {
-    const uint32_t column = first + lane() * kLaneColumns;
-    const FourFloats x = source.at(column);
-    if (to.y) to.store_floats(column, x);
-    if (to.packed.codes_by_128) to.store_by_128(column, x);
-    if (to.packed.codes_by_32) to.store_by_32(column, x);
-    if (to.packed.high) to.store_halves(column, x, row.inverse);
-  }
-}
-
-template <class Arguments>
-__device__ inline Destination destination(const Arguments &arguments) {
+// Packs this block's chunk of a token's columns.
+template <class Source, class Arguments>
+__device__ inline void pack_chunk(const Source &source, const Arguments &arguments) {
   const uint32_t padded = (arguments.columns + kSegmentColumns - 1) / kSegmentColumns * kSegmentColumns;
-  return {arguments.packed, arguments.y, block_x(), arguments.columns, padded};
+  const uint32_t begin = block_y() * arguments.chunk_columns, left = padded - begin;
+  const uint32_t end = begin + (left < arguments.chunk_columns ? left : arguments.chunk_columns);
+  pack(source, {arguments.packed, arguments.y, block_x(), arguments.columns, padded}, begin, end);
 }
 
 // y = weight * x / sqrt(mean(x^2) + eps). Block (token, chunk). Each block reads the whole row, and once more its own
 // part of it with the weights, from the second-level cache; writes its part in the forms asked for.
 BONSAI_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2) {
-  BONSAI_SHARED float sums[kWarps];
-  const uint32_t n = arguments.columns;
   const float *x = arguments.x + block_x() * arguments.x_stride;
-  float squares = 0;
-  for (uint32_t column = thread() * kLaneColumns; column < n; column += kWarps * kWarpColumns) {
-    const FourFloats four = load_four(x, column, n);
-#pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) squares = fmaf(four.of[i], four.of[i], squares);
-  }
-  const float mean = divide(sum_of_block(squares, sums), static_cast<float>(n));
-  const float scale = divide(1.0f, square_root(mean + arguments.eps));
-  pack(Normed{x, arguments.weight, n, scale}, destination(arguments), arguments.chunk_columns);
+  const float scale = norm_scale(x, arguments.columns, arguments.eps);
+  pack_chunk(Normed{x, arguments.weight, arguments.columns, scale}, arguments);
 }
 
 // x, packed. Block (token, chunk). Reads each number once (halves: the row once more) and writes the forms.
 BONSAI_KERNEL(quantize, QuantizeArguments, kActivationThreads, 2) {
   const float *x = arguments.x + block_x() * arguments.x_stride;
-  pack(Plain{x, arguments.columns}, destination(arguments), arguments.chunk_columns);
+  pack_chunk(Plain{x, arguments.columns}, arguments);
 }
 
 // silu(gate) * up, packed. Block (token, chunk). Reads each number once (halves: the rows once more).
 BONSAI_KERNEL(swiglu_quantize, SwigluQuantizeArguments, kActivationThreads, 2) {
   const float *gate = arguments.gate_up + uint64_t{block_x()} * 2 * arguments.columns;
-  pack(Gated{gate, gate + arguments.columns, arguments.columns}, destination(arguments), arguments.chunk_columns);
+  pack_chunk(Gated{gate, gate + arguments.columns, arguments.columns}, arguments);
 }
 
 }  // namespace bonsai::cuda

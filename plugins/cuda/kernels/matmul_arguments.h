@@ -23,6 +23,30 @@ struct MatmulArguments {
   uint32_t add;              // 1: y += ..., 0: y = ...
 };
 
+// What a product packs for itself.
+enum class PackedSource : uint32_t {
+  kPlain,   // x
+  kNormed,  // weight * x / sqrt(mean(x^2) + eps)
+  kGated,   // silu(gate) * up, x being gate, then up
+};
+
+// matmul_bits_1_packing: as matmul_bits_1, from floats: every block packs the token for itself, in shared memory behind
+// that of matmul_bits_1 (packing_shared_bytes). Of product.activations nothing is read.
+struct PackingMatmulArguments {
+  MatmulArguments product;
+  const float *x;       // (columns), kGated: (2 * columns)
+  const float *weight;  // (columns); kNormed only
+  PackedSource source;
+  uint32_t columns;
+  uint32_t shared_bytes;  // of matmul_bits_1
+  float eps;
+};
+
+// Dynamic shared memory for the bit planes and group records of a token.
+constexpr uint32_t packing_shared_bytes(uint32_t segments) {
+  return segments * 512 + segments * 4 * static_cast<uint32_t>(sizeof(GroupRecord));
+}
+
 inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits
 inline constexpr uint32_t kDecodeMaxThreads = 256;

@@ -5,6 +5,7 @@
 //
 // What follows the counting would take most of the time if every lane did it for every tile: four items, that is tiles
 // or tokens, are counted one after the other, and then lane t of four finishes item t.
+#include "activation_packing.cuh"
 #include "matmul_decode.cuh"
 
 namespace bonsai::cuda {
@@ -219,6 +220,49 @@ BONSAI_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(2)) 
 }
 BONSAI_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(4)) {
   if constexpr (kHasBitMma) decode<BitProduct<4>>(arguments);
+}
+
+// Asks the second-level cache for all of the block's weights, so that they are under way while the token is packed.
+__device__ inline void prefetch_tiles(const MatmulArguments &arguments) {
+  const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;
+  const uint32_t left = end_tile(arguments) - begin;
+  const uint32_t tiles = left < arguments.tiles_per_block ? left : arguments.tiles_per_block;
+  const uint8_t *from = tile_at(arguments, begin);
+  const uint64_t bytes = tiles * arguments.tile_bytes;
+  for (uint64_t i = thread() * kCacheLine; i < bytes; i += block_threads() * kCacheLine) prefetch(from + i);
+}
+
+// Packs the token into shared memory at `to`.
+__device__ inline PackedActivations pack_token(const PackingMatmulArguments &arguments, uint8_t *to) {
+  const uint32_t padded = arguments.product.segments * kSegmentColumns;
+  PackedActivations packed = {};
+  packed.bit_planes = reinterpret_cast<uint32_t *>(to);
+  packed.groups_128 = reinterpret_cast<GroupRecord *>(to + padded);
+  packed.stride = 1;
+  const Destination destination = {packed, nullptr, 0, arguments.columns, padded};
+  const float *x = arguments.x;
+  const uint32_t n = arguments.columns;
+  if (arguments.source == PackedSource::kNormed) {
+    pack(Normed{x, arguments.weight, n, norm_scale(x, n, arguments.eps)}, destination, 0, padded);
+  } else if (arguments.source == PackedSource::kGated) {
+    pack(Gated{x, x + n, n}, destination, 0, padded);
+  } else {
+    pack(Plain{x, n}, destination, 0, padded);
+  }
+  return packed;
+}
+
+// y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
+// Block x: tiles_per_block tiles from x * tiles_per_block on. Moves each weight of its tiles once, and for each block
+// the token's floats, from the second-level cache.
+BONSAI_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(1)) {
+  if constexpr (kHasBitMma) {
+    prefetch_tiles(arguments.product);
+    MatmulArguments product = arguments.product;
+    product.activations = pack_token(arguments, dynamic_shared<uint8_t>() + arguments.shared_bytes);
+    sync_block();
+    decode<BitProduct<1>>(product);
+  }
 }
 
 }  // namespace bonsai::cuda

@@ -78,6 +78,10 @@ __device__ inline Quad load_streaming(const void *from) {
   return quad;
 }
 
+// Asks the second-level cache for the line that an address in global memory is in.
+inline constexpr unsigned kCacheLine = 128;
+__device__ inline void prefetch(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
 // Starts copying 16 bytes from global to shared memory; zeros are written where `valid` is false. commit ends a group,
 // wait<n> blocks until at most n groups are under way; a barrier must follow before other threads read.
 __device__ inline void copy_async(void *shared, const void *global, bool valid) {

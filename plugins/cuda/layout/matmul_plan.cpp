@@ -82,6 +82,8 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
 
 bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
 
+bool may_pack(const MatmulPlan &plan) { return plan.kernel == "matmul_bits_1"; }
+
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {

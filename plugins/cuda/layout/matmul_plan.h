@@ -39,6 +39,9 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device);
 // Whether the plan is one of them.
 bool takes_bits(const MatmulPlan &plan);
 
+// Whether a plan's kernel has a form that packs its one token itself: KERNEL_packing.
+bool may_pack(const MatmulPlan &plan);
+
 // Every unit that plan_matmul may name for a format, for KernelLibrary::prepare.
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device);
 

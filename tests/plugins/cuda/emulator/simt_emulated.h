@@ -63,6 +63,9 @@ inline Quad load_streaming(const void *from) {
   return *static_cast<const Quad *>(from);
 }
 
+inline constexpr unsigned kCacheLine = 128;
+inline void prefetch(const void *) {}  // changes nothing that a program can see
+
 inline void copy_async(void *shared, const void *global, bool valid) {
   ::bonsai::emulation::copy_async(shared, global, valid);
 }

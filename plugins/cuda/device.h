@@ -36,6 +36,7 @@ class Device {
   Profile &profile() { return profile_; }
   const Log &log() const { return log_; }
   bool uses_graphs() const { return options_.graphs; }
+  bool uses_fusion() const { return options_.fusion; }
   MatmulDevice matmul_device() const;
 
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.

@@ -17,10 +17,13 @@ constexpr bonsai_option_info kCacheInfo = {
     "~/.cache/bonsai/kernels)"};
 constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
+constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
+                                            "on or off: decode single tokens with norms and activations inside the "
+                                            "products; the bytes are the same (default: on)"};
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
-constexpr std::array<const bonsai_option_info *, 3> kInfos = {&kCacheInfo, &kGraphsInfo, &kWarmInfo};
+constexpr std::array<const bonsai_option_info *, 4> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kWarmInfo};
 
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
@@ -50,10 +53,12 @@ Options parse_options(const bonsai_device_config &config) {
       options.kernel_cache = parse_directory(option.value);
     } else if (key == kGraphsInfo.key) {
       options.graphs = parse_switch(key, option.value);
+    } else if (key == kFusionInfo.key) {
+      options.fusion = parse_switch(key, option.value);
     } else if (key == kWarmInfo.key) {
       options.warm = parse_switch(key, option.value);
     } else {
-      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs or cuda.warm", key);
+      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion or cuda.warm", key);
     }
   }
   return options;

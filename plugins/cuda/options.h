@@ -11,6 +11,7 @@ namespace bonsai::cuda {
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
+  bool fusion = true;        // decode steps in few kernels
   bool warm = false;         // every kernel ready before device_open returns
 };
 

@@ -92,7 +92,7 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
 
 // A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, else two.
 void Session::run_product(const Step &step) {
-  if (packs_itself(step.rows, step.n, device_.matmul_device())) {
+  if (device_.uses_fusion() && packs_itself(step.rows, step.n, device_.matmul_device())) {
     const DeviceSpan span(device_, step.phase);
     multiply(device_, PackingProduct{.rows = step.rows,
                                      .source = step.source,

@@ -214,8 +214,15 @@ BackendResult<void> BatchState::compute(const Step &step) {
     if (!copied) return copied;
   }
   size_t n_outputs = 0;
-  for (const Step::Row &row : step.rows)
-    if (row.wants_logits) outputs_[n_outputs++].token = row.last_token;
+  for (const Step::Row &row : step.rows) {
+    if (!row.wants_logits) continue;
+    Request &request = *requests_.at(row.id);
+    Output &output = outputs_[n_outputs++];
+    output.token = row.last_token;
+    // As in generate.cpp, the first comes whole.
+    const bool is_first = !request.first_choice;
+    output.select(is_first ? Selection() : request.continuation.selection(executor_->selection_limits()));
+  }
   Batch batch;
   batch.tokens = step.tokens;
   batch.positions = step.positions;
@@ -237,18 +244,20 @@ void BatchState::take_results(const Step &step) {
       ++stats.decode_steps;
       ++stats.decode_passes;
     }
-    if (row.wants_logits) take_logits(request, (output++)->logits);
+    if (row.wants_logits) take_row(request, *output++);
   }
 }
 
 // What goes wrong here is this request's own: its options, its callback.
-void BatchState::take_logits(Request &request, std::span<float> logits) {
+void BatchState::take_row(Request &request, Output &output) {
   if (!request.first_choice) request.first_choice = Clock::now();
   try {
-    const auto token = request.continuation.choose(logits);
+    Continuation &continuation = request.continuation;
+    const bool is_whole = output.kind == OutputKind::kLogits;
+    const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
     if (!token) return end(request, FinishReason::kEndOfText);
     scheduler_->append(request.id, *token);
-    const auto ended = request.continuation.accept(*token, scheduler_->room(request.id));
+    const auto ended = continuation.accept(*token, scheduler_->room(request.id));
     if (ended) end(request, *ended);
   } catch (...) {
     fail(request, std::current_exception());

@@ -61,7 +61,7 @@ class BatchState {
   void step();
   BackendResult<void> compute(const Step &step);
   void take_results(const Step &step);
-  void take_logits(Request &request, std::span<float> logits);
+  void take_row(Request &request, Output &output);
   void end(Request &request, FinishReason reason);
   void fail(Request &request, std::exception_ptr error);
   void remove(Request &request);

@@ -41,9 +41,15 @@ void Constraint::restrict(std::span<float> logits) {
 }
 
 bool Constraint::try_restrict(std::span<float> logits) {
-  if (!matcher_.mask(mask_)) return false;
-  apply_mask(mask_, logits);
+  const std::span<const uint32_t> allowed = mask();
+  if (allowed.empty()) return false;
+  apply_mask(allowed, logits);
   return true;
+}
+
+std::span<const uint32_t> Constraint::mask() {
+  if (!matcher_.mask(mask_)) return {};
+  return mask_;
 }
 
 void Constraint::accept(int32_t token) { matcher_.accept(token); }

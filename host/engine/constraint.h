@@ -47,6 +47,9 @@ class Constraint {
   void restrict(std::span<float> logits);
   // The same, but returns false.
   bool try_restrict(std::span<float> logits);
+  // For whoever restricts them elsewhere: bit i % 32 of word i / 32 says whether token i may come next; empty if none
+  // may. Valid until the next call.
+  std::span<const uint32_t> mask();
   // Precondition: the token was not forbidden.
   void accept(int32_t token);
   // Undoes the last `n` of these.

@@ -56,6 +56,24 @@ std::optional<Constraint> Continuation::make_constraint() {
   return Constraint(std::move(masks));
 }
 
+// Log-probabilities are sums over the whole row in float64, which no device makes.
+Selection Continuation::selection(const SelectionLimits &limits) {
+  if (options_.logprobs > 0) return {};
+  Selection selection = sampler_.selection(limits);
+  if (constraint_)
+    timed(stats().constraint_seconds, [&] { selection = restricted(std::move(selection), limits, *constraint_); });
+  return selection;
+}
+
+// Where the grammar leaves no token, the whole row comes, and choosing from it says so.
+Selection Continuation::restricted(Selection selection, const SelectionLimits &limits, Constraint &constraint) {
+  if (selection.k == 0 || !limits.adjusts) return {};
+  selection.is_lasting = false;
+  selection.mask = constraint.mask();
+  if (selection.mask.empty()) return {};
+  return selection;
+}
+
 std::optional<int32_t> Continuation::choose(std::span<float> logits) {
   if (options_.logprobs > 0)
     logprobs_ = value_or_throw(LogProbs::create(logits, options_.logprobs), ErrorKind::kBackend);
@@ -63,7 +81,15 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
   }
-  const int32_t token = value_or_throw(sampler_.sample(logits), ErrorKind::kBackend);
+  return unless_it_ends(value_or_throw(sampler_.sample(logits), ErrorKind::kBackend));
+}
+
+std::optional<int32_t> Continuation::choose(const TopLogits &top) {
+  if (constraint_) ++stats().constrained_tokens;
+  return unless_it_ends(value_or_throw(sampler_.sample(top), ErrorKind::kBackend));
+}
+
+std::optional<int32_t> Continuation::unless_it_ends(int32_t token) const {
   if (engine_.tokenizer->is_end_of_generation(token)) return std::nullopt;
   return token;
 }
@@ -77,7 +103,19 @@ Continuation::Guess::~Guess() {
 std::optional<int32_t> Continuation::Guess::next(std::span<float> logits) {
   std::optional<Constraint> &constraint = continuation_.constraint_;
   if (constraint && !constraint->try_restrict(logits)) return std::nullopt;
-  const auto token = sampler_.sample(logits);
+  return take(sampler_.sample(logits));
+}
+
+std::optional<int32_t> Continuation::Guess::next(const TopLogits &top) { return take(sampler_.sample(top)); }
+
+Selection Continuation::Guess::selection(const SelectionLimits &limits) {
+  std::optional<Constraint> &constraint = continuation_.constraint_;
+  Selection selection = sampler_.selection(limits);
+  return constraint ? restricted(std::move(selection), limits, *constraint) : selection;
+}
+
+std::optional<int32_t> Continuation::Guess::take(const Result<int32_t> &token) {
+  std::optional<Constraint> &constraint = continuation_.constraint_;
   if (!token || continuation_.engine_.tokenizer->is_end_of_generation(*token)) return std::nullopt;
   sampler_.remember({&*token, 1});
   if (!constraint) return *token;

@@ -19,15 +19,21 @@
 
 namespace bonsai::host {
 
-// Engine, options and callback outlive it. For each token: choose(), then, once whoever computes has it, accept().
+// Engine, options and callback outlive it. For each token: selection() where the device can select, choose(), then,
+// once whoever computes has it, accept().
 class Continuation {
  public:
   // `before`: the tokens that are continued. Throws EngineError where an option is out of range.
   Continuation(const EngineState &engine, const GenerateOptions &options, const TextCallback &callback,
                std::span<const int32_t> before);
 
+  // What a device has to pick out of the next row for choose() to choose from that as from all logits.
+  Selection selection(const SelectionLimits &limits);
+
   // The token that follows the logits (vocabulary), which bias and penalties change; nullopt: the text has ended.
   std::optional<int32_t> choose(std::span<float> logits);
+  // The same from what selection() asked for.
+  std::optional<int32_t> choose(const TopLogits &top);
 
   // What the next tokens may be, if others than the model's own logits decided: the same choices with the same random
   // numbers, behind those that were guessed before. Only one at a time, and nothing else happens meanwhile.
@@ -38,10 +44,13 @@ class Continuation {
     Guess(const Guess &) = delete;
     Guess &operator=(const Guess &) = delete;
 
+    Selection selection(const SelectionLimits &limits);
     // nullopt: the text would end, or no choice can be made. Changes the logits as choose() does.
     std::optional<int32_t> next(std::span<float> logits);
+    std::optional<int32_t> next(const TopLogits &top);
 
    private:
+    std::optional<int32_t> take(const Result<int32_t> &token);
     Continuation &continuation_;
     Sampler sampler_;
     size_t n_constrained_ = 0;  // tokens that the constraint was told
@@ -59,6 +68,8 @@ class Continuation {
  private:
   Sampler make_sampler() const;
   std::optional<Constraint> make_constraint();
+  static Selection restricted(Selection selection, const SelectionLimits &limits, Constraint &constraint);
+  std::optional<int32_t> unless_it_ends(int32_t token) const;
   bool show(const std::string &text);
 
   const EngineState &engine_;

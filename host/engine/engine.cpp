@@ -39,7 +39,7 @@ std::vector<float> Session::logits() {
   if (state_->length() == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "empty session: there is no token to follow");
   state_->compute();
-  return {state_->logits().begin(), state_->logits().end()};
+  return state_->row().logits;
 }
 
 void Session::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {

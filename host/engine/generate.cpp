@@ -81,6 +81,7 @@ class Generator {
     }
   }
 
+  // The first row comes whole: NaN that a damaged head puts anywhere into every row is found there.
   bool compute_prompt() {
     const uint32_t n_before = session_.n_pending();
     const Timer timer(stats().prompt_seconds);
@@ -91,17 +92,19 @@ class Generator {
     return done;
   }
 
-  // From a copy: the session's own logits stay the model's.
+  // Of a whole row from a copy: the session's own stays the model's.
   std::optional<int32_t> choose() {
     const Timer timer(stats().decode_seconds);
-    row_.assign(session_.logits().begin(), session_.logits().end());
-    return continuation_.choose(row_);
+    const Row &row = session_.row();
+    if (!row.is_whole()) return continuation_.choose(row.top);
+    logits_ = row.logits;
+    return continuation_.choose(logits_);
   }
 
   bool decode() {
     const Timer timer(stats().decode_seconds);
     const bool is_pass = !session_.is_ahead();
-    if (!(speculator_ && is_pass ? verify() : session_.compute(options_.cancel))) return false;
+    if (!(speculator_ && is_pass ? verify() : session_.compute(options_.cancel, {}, ask_))) return false;
     ++stats().decode_steps;
     stats().decode_passes += is_pass;
     return true;
@@ -117,7 +120,7 @@ class Generator {
     double seconds = 0;
     {
       const Timer timer(seconds);
-      if (!session_.compute(options_.cancel, proposals)) return false;
+      if (!session_.compute(options_.cancel, proposals, ask_)) return false;
     }
     if (was_failed_over == !session_.failed_over().empty())
       session_.pass_costs().add(1 + static_cast<uint32_t>(proposals.size()), seconds);
@@ -139,11 +142,12 @@ class Generator {
   const bool failed_over_before_;  // a session goes over to the CPU once
   const GenerateOptions &options_;
   Continuation continuation_;
+  const SessionState::Ask ask_ = [this](const SelectionLimits &limits) { return continuation_.selection(limits); };
   std::optional<Speculator> speculator_;
   double verify_seconds_ = 0;  // time for passes and for guessing
   double single_seconds_ = 0;  // time for passes over one token
   uint32_t n_single_ = 0;
-  std::vector<float> row_;
+  std::vector<float> logits_;
 };
 
 }  // namespace

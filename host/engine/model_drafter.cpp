@@ -56,10 +56,15 @@ void ModelDrafter::propose(uint32_t most, std::vector<int32_t> &tokens) {
 void ModelDrafter::draft(uint32_t most, std::vector<int32_t> &tokens) {
   catch_up(text_.tokens());
   Continuation::Guess guess(continuation_);
-  std::vector<float> row;
-  while (tokens.size() < most && draft_.compute(cancel_)) {
-    row.assign(draft_.logits().begin(), draft_.logits().end());
-    const auto token = guess.next(row);
+  const SessionState::Ask ask = [&](const SelectionLimits &limits) { return guess.selection(limits); };
+  std::vector<float> logits;
+  const auto choose = [&](const Row &row) {
+    if (!row.is_whole()) return guess.next(row.top);
+    logits = row.logits;
+    return guess.next(logits);
+  };
+  while (tokens.size() < most && draft_.compute(cancel_, {}, ask)) {
+    const auto token = choose(draft_.row());
     if (!token) return;
     tokens.push_back(*token);
     draft_.append_tokens({&*token, 1});

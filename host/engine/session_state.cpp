@@ -9,6 +9,11 @@
 #include "host/engine/model_drafter.h"
 
 namespace bonsai::host {
+namespace {
+
+Row row_of(Output &output) { return {.logits = std::move(output.logits), .top = std::move(output.top)}; }
+
+}  // namespace
 
 SessionState::SessionState(std::shared_ptr<EngineState> engine) : engine_(std::move(engine)) {
   run_on(engine_->placement());
@@ -53,7 +58,7 @@ void SessionState::append_tokens(std::span<const int32_t> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-// The logits at hand belong to the old end: the new last token is run again.
+// The row at hand belongs to the old end: the new last token is run again.
 void SessionState::truncate(uint32_t length) {
   if (length >= tokens_.size()) return;
   tokens_.resize(length);
@@ -61,15 +66,17 @@ void SessionState::truncate(uint32_t length) {
   n_computed_ = std::min(n_computed_, length > 0 ? length - 1 : 0);
 }
 
-bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_t> proposals) {
+bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_t> proposals, const Ask &ask) {
+  // What was selected for one choice says nothing to another: the last token is run again.
+  if (n_pending() == 0 && !row_.is_whole()) --n_computed_;
   while (n_pending() > 0) {
     if (cancel.stop_requested()) return false;
     const uint32_t most = engine_->sizes.max_tokens;
     if (ahead_.goes_on_with(tokens_[n_computed_])) {
-      logits_ = ahead_.take();
+      row_ = ahead_.take();
       ++n_computed_;
     } else if (n_pending() + proposals.size() <= most) {
-      run_last(proposals);
+      run_last(proposals, ask);
     } else {
       forward(next(std::min(n_pending() - 1, most)), {});
     }
@@ -81,20 +88,25 @@ uint32_t SessionState::most_proposals() const {
   return std::min({engine_->sizes.max_tokens - 1, engine_->sizes.max_outputs - 1, room()});
 }
 
-bool SessionState::run_last(std::span<const int32_t> proposals) {
+// What is wanted behind the proposals depends on them, but for a selection that lasts.
+bool SessionState::run_last(std::span<const int32_t> proposals, const Ask &ask) {
   std::vector<int32_t> batch(tokens_.begin() + n_computed_, tokens_.end());
   const auto last = static_cast<uint32_t>(batch.size() - 1);
   batch.insert(batch.end(), proposals.begin(), proposals.end());
   std::vector<Output> rows(1 + proposals.size());
-  for (uint32_t i = 0; i < rows.size(); ++i) rows[i].token = last + i;
-  rows[0].logits = std::move(logits_);  // for its memory
+  const Selection selection = ask ? ask(executor_->selection_limits()) : Selection();
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    rows[i].token = last + i;
+    if (i == 0 || selection.is_lasting) rows[i].select(selection);
+  }
+  rows[0].logits = std::move(row_.logits);  // for its memory
   const bool done = forward(batch, rows);
-  logits_ = std::move(rows[0].logits);
+  row_ = row_of(rows[0]);
   if (!done || proposals.empty()) return done;
   n_computed_ -= static_cast<uint32_t>(proposals.size());
-  std::vector<std::vector<float>> logits;
-  for (Output &row : std::span(rows).subspan(1)) logits.push_back(std::move(row.logits));
-  ahead_.set(proposals, std::move(logits));
+  std::vector<Row> ahead;
+  for (Output &row : std::span(rows).subspan(1)) ahead.push_back(row_of(row));
+  ahead_.set(proposals, std::move(ahead));
   return true;
 }
 
@@ -117,7 +129,7 @@ void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallbac
     do {
       fill_cache(start + static_cast<uint32_t>(first));
     } while (!forward(next(static_cast<uint32_t>(rows.size())), rows));
-    logits_ = rows.back().logits;  // before the callback, which may throw
+    row_ = {.logits = rows.back().logits, .top = {}};  // before the callback, which may throw
     for (size_t i = 0; i < rows.size(); ++i) callback(first + i, rows[i].logits);
   }
 }

@@ -1,10 +1,11 @@
-// One sequence: its tokens, which of them the KV cache holds, and the logits behind the last. Where its device fails,
-// it goes on with the CPU, which computes the cache anew from the tokens.
+// One sequence: its tokens, which of them the KV cache holds, and the row of logits behind the last. Where its device
+// fails, it goes on with the CPU, which computes the cache anew from the tokens.
 #pragma once
 
 #include <bonsai/engine.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -42,10 +43,15 @@ class SessionState {
   // How many tokens compute() would run.
   uint32_t n_pending() const { return length() - n_computed_; }
 
-  // Brings the KV cache and the logits up to the last token, in pieces of a batch. False if cancelled between two; what
+  // Says what is wanted of the row behind the last token, of a device that can select so much. Called before each pass
+  // that makes it: again where a device fails, and another takes over.
+  using Ask = std::function<Selection(const SelectionLimits &)>;
+
+  // Brings the KV cache and the row up to the last token, in pieces of a batch. False if cancelled between two; what
   // was done by then stays. The last pass also runs the `proposals`, tokens that may be appended next: those that are
-  // will then cost nothing. Preconditions: the session is not empty; there are at most most_proposals().
-  bool compute(const std::stop_token &cancel = {}, std::span<const int32_t> proposals = {});
+  // will then cost nothing. Without `ask` the whole row is wanted. Preconditions: the session is not empty; there are
+  // at most most_proposals().
+  bool compute(const std::stop_token &cancel = {}, std::span<const int32_t> proposals = {}, const Ask &ask = {});
   uint32_t most_proposals() const;
   // compute() would find everything computed ahead by an earlier call.
   bool is_ahead() const { return n_pending() == 1 && ahead_.goes_on_with(tokens_.back()); }
@@ -62,9 +68,8 @@ class SessionState {
   // next. Throws EngineError where its vocabulary is another.
   SessionState &draft_session(const std::shared_ptr<EngineState> &engine);
 
-  // The logits behind the last token; the caller may change them. Precondition: compute() returned true and nothing was
-  // appended or truncated since.
-  std::span<float> logits() { return logits_; }
+  // What is behind the last token. Precondition: compute() returned true and nothing was appended or truncated since.
+  const Row &row() const { return row_; }
 
   void evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback);
 
@@ -76,9 +81,9 @@ class SessionState {
   void fill_cache(uint32_t end);
 
   // Runs all that is pending and the proposals, which must fit into one batch together. False as forward() is.
-  bool run_last(std::span<const int32_t> proposals);
+  bool run_last(std::span<const int32_t> proposals, const Ask &ask);
 
-  // Runs the next tokens, with logits for those that `outputs` name by their place in the batch. False if the device
+  // Runs the next tokens, with rows for those that `outputs` name by their place in the batch. False if the device
   // failed and the session went over to the CPU: all its tokens are pending then.
   bool forward(std::span<const int32_t> tokens, std::span<Output> outputs);
   // That many of the session's own, from the first that is pending on.
@@ -91,9 +96,9 @@ class SessionState {
   std::unique_ptr<Executor> executor_;  // from placement_
   std::vector<uint32_t> block_table_;
   std::vector<int32_t> tokens_;
-  uint32_t n_computed_ = 0;    // tokens whose keys and values are in the cache
-  std::vector<float> logits_;  // (vocabulary); of the last token once nothing is pending
-  Ahead ahead_;                // continues the tokens that were computed
+  uint32_t n_computed_ = 0;  // tokens whose keys and values are in the cache
+  Row row_;                  // of the last token once nothing is pending
+  Ahead ahead_;              // continues the tokens that were computed
   std::string failed_over_;
   std::unique_ptr<SessionState> draft_;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace bonsai::host {
 namespace {
 
@@ -53,7 +55,35 @@ BackendResult<void> check_token(const ExecutorConfig &config, const model::Confi
   return {};
 }
 
+BackendResult<void> check_selection(const SelectionLimits &limits, uint32_t vocab, const Selection &selection) {
+  const uint32_t most = std::min(limits.max_k, vocab);
+  if (most == 0) return invalid("the largest logits are asked for, expected whole rows: the backend selects nothing");
+  if (selection.k == 0 || selection.k > most) {
+    return invalid("the {} largest logits are asked for, expected 1 to {}", selection.k, most);
+  }
+  const size_t n = selection.ids.size(), n_words = (size_t{vocab} + 31) / 32;
+  if (!limits.adjusts && (n > 0 || !selection.mask.empty())) {
+    return invalid("adjusted logits are asked for, which the backend does not offer");
+  }
+  if (selection.add.size() != n || selection.repeat.size() != n) {
+    return invalid("{} adjusted ids, but {} and {} adjustments", n, selection.add.size(), selection.repeat.size());
+  }
+  if (!selection.mask.empty() && selection.mask.size() != n_words) {
+    return invalid("a mask of {} words, expected {}", selection.mask.size(), n_words);
+  }
+  return {};
+}
+
 }  // namespace
+
+BackendResult<void> check_selections(const SelectionLimits &limits, const model::Config &model,
+                                     std::span<const Output> outputs) {
+  BackendResult<void> checked;
+  for (size_t i = 0; checked && i < outputs.size(); ++i) {
+    if (outputs[i].kind == OutputKind::kTop) checked = check_selection(limits, model.vocab, outputs[i].selection);
+  }
+  return checked;
+}
 
 BackendResult<void> check_batch(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
                                 std::span<const Output> outputs) {

@@ -14,6 +14,11 @@ namespace bonsai::host {
 BackendResult<void> check_batch(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
                                 std::span<const Output> outputs);
 
+// INVALID_ARGUMENT for a selection beyond the limits or the vocabulary, and where its parts are not as many as they
+// should be.
+BackendResult<void> check_selections(const SelectionLimits &limits, const model::Config &model,
+                                     std::span<const Output> outputs);
+
 // INVALID_ARGUMENT unless there are as many sources as destinations, all inside the pool.
 BackendResult<void> check_copy(const ExecutorConfig &config, std::span<const uint32_t> sources,
                                std::span<const uint32_t> destinations);

@@ -81,6 +81,7 @@ uint64_t Composer::memory_bytes() const {
 
 BackendResult<void> Composer::forward(const Batch &batch, std::span<Output> outputs) {
   auto done = check_batch(config_, shape_, batch, outputs);
+  if (done) done = check_selections(selection_limits(), shape_, outputs);
   if (!done) return done;
   decode_embeddings(model_.model(), batch.tokens, x_);
   for (uint32_t layer = 0; done && layer < shape_.layers; ++layer) done = run_layer(layer, batch);

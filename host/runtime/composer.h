@@ -19,6 +19,7 @@ class Composer final : public Executor {
   const ExecutorConfig &config() const override { return config_; }
   int level() const override { return 0; }
   uint64_t memory_bytes() const override;
+  SelectionLimits selection_limits() const override { return {}; }
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
   BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
   BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "host/backend/registry.h"
 #include "host/runtime/batch_check.h"
@@ -65,6 +66,11 @@ BackendResult<void> check_composed(const model::Config &model, const ExecutorCon
 }
 
 }  // namespace
+
+void Output::select(Selection wanted) {
+  selection = std::move(wanted);
+  kind = selection.k > 0 ? OutputKind::kTop : OutputKind::kLogits;
+}
 
 BackendResult<std::unique_ptr<Executor>> make_executor(const DeviceModel &model, const ExecutorConfig &config,
                                                        int level) {

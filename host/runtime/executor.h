@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/runtime/device_model.h"
+#include "host/sampling/selection.h"
 
 namespace bonsai::host {
 
@@ -36,7 +37,7 @@ struct Batch {
   uint32_t blocks_per_sequence = 0;
 };
 
-enum class OutputKind { kLogits, kHidden };
+enum class OutputKind { kLogits, kHidden, kTop };
 
 // A row of results that is wanted: filled by forward().
 struct Output {
@@ -44,14 +45,20 @@ struct Output {
   std::vector<float> logits;  // kLogits: all of them, (vocab)
   OutputKind kind = OutputKind::kLogits;
   std::vector<float> hidden = {};  // kHidden: the state after the output norm, (hidden)
+  Selection selection = {};        // kTop: what is asked for, k of it at least 1
+  TopLogits top = {};              // kTop: what was found
+
+  // Makes it of kind kTop, or kLogits where the selection is a whole row.
+  void select(Selection wanted);
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorConfig &config() const = 0;
-  virtual int level() const = 0;              // which way it runs: 0, 1 or 2
-  virtual uint64_t memory_bytes() const = 0;  // KV cache and scratch
+  virtual int level() const = 0;                         // which way it runs: 0, 1 or 2
+  virtual SelectionLimits selection_limits() const = 0;  // of kTop outputs
+  virtual uint64_t memory_bytes() const = 0;             // KV cache and scratch
   // Computes the batch, stores its K and V, and fills every output.
   virtual BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) = 0;
   // Copies whole KV blocks, all layers.

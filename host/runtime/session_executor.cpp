@@ -1,5 +1,7 @@
 #include "host/runtime/session_executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "host/backend/plugin_text.h"
@@ -11,7 +13,13 @@
 namespace bonsai::host {
 namespace {
 
-bonsai_session_config raw_config(const ExecutorConfig &config) {
+constexpr uint32_t kMostTop = 1024;  // what every backend with sessions offers
+
+SelectionLimits limits_of(const DeviceInfo &info) {
+  return {.max_k = std::min(info.max_k, kMostTop), .adjusts = (info.features & BONSAI_FEATURE_ADJUST) != 0};
+}
+
+bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLimits &limits) {
   bonsai_session_config raw{};
   raw.struct_size = sizeof raw;
   raw.kv_dtype = config.kv_dtype;
@@ -21,7 +29,47 @@ bonsai_session_config raw_config(const ExecutorConfig &config) {
   raw.max_sequences = config.max_sequences;
   raw.max_blocks_per_sequence = config.max_blocks_per_sequence;
   raw.max_outputs = config.max_outputs;
-  raw.max_k = 1;  // no output asks for the likeliest
+  raw.max_k = std::max(limits.max_k, 1u);
+  return raw;
+}
+
+// Of the largest logit alone no log-sum-exp is wanted.
+void ask_for_top(Output &output, bonsai_output &raw) {
+  const Selection &selection = output.selection;
+  output.top.ids.resize(selection.k);
+  output.top.logits.resize(selection.k);
+  output.top.log_sum_exp = 0;
+  raw.kind = selection.k == 1 ? BONSAI_OUTPUT_ARGMAX : BONSAI_OUTPUT_TOP_K;
+  raw.k = selection.k;
+  raw.n_adjustments = static_cast<uint32_t>(selection.ids.size());
+  raw.adjust_ids = selection.ids.data();
+  raw.adjust_add = selection.add.data();
+  raw.adjust_repeat = selection.repeat.data();
+  raw.mask = selection.mask.empty() ? nullptr : selection.mask.data();
+  raw.top_ids = output.top.ids.data();
+  raw.top_logits = output.top.logits.data();
+  raw.log_sum_exp = &output.top.log_sum_exp;
+}
+
+bonsai_output raw_output(Output &output, const model::Config &model) {
+  bonsai_output raw{};
+  raw.struct_size = sizeof raw;
+  raw.token = output.token;
+  switch (output.kind) {
+    case OutputKind::kHidden:
+      output.hidden.resize(model.hidden);
+      raw.kind = BONSAI_OUTPUT_HIDDEN;
+      raw.hidden = output.hidden.data();
+      break;
+    case OutputKind::kLogits:
+      output.logits.resize(model.vocab);
+      raw.kind = BONSAI_OUTPUT_LOGITS;
+      raw.logits = output.logits.data();
+      break;
+    case OutputKind::kTop:
+      ask_for_top(output, raw);
+      break;
+  }
   return raw;
 }
 
@@ -33,7 +81,7 @@ tl::unexpected<BackendError> failure(const Device &device, const CallError &erro
 }  // namespace
 
 SessionExecutor::SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level)
-    : model_(model), config_(config), level_(level) {
+    : model_(model), config_(config), level_(level), limits_(limits_of(model.device().info())) {
   // layer_encode takes hidden states whether or not the session has the embedding.
   if (level == 1 || !model.embedding()) hidden_.resize(size_t{config.max_tokens} * model.model().config.hidden);
 }
@@ -43,7 +91,7 @@ BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceMod
   std::unique_ptr<SessionExecutor> executor(new SessionExecutor(model, config, level));
   const Device &device = model.device();
   const SessionSpec spec(model, config.context);
-  const bonsai_session_config raw = raw_config(config);
+  const bonsai_session_config raw = raw_config(config, executor->limits_);
   CallError error;
   bonsai_session_memory memory{};
   memory.struct_size = sizeof memory;
@@ -64,11 +112,13 @@ SessionExecutor::~SessionExecutor() {
 
 BackendResult<void> SessionExecutor::forward(const Batch &batch, std::span<Output> outputs) {
   auto checked = check_batch(config_, model_.model().config, batch, outputs);
+  if (checked) checked = check_selections(limits_, model_.model().config, outputs);
   if (!checked) return checked;
   if (!hidden_.empty()) decode_embeddings(model_.model(), batch.tokens, hidden_);
   prepare_outputs(outputs);
   const bonsai_batch raw = raw_batch(batch);
-  return level_ == 2 ? run_forward(raw) : run_layers(raw);
+  auto done = level_ == 2 ? run_forward(raw) : run_layers(raw);
+  return done ? check_found(outputs) : done;
 }
 
 bonsai_batch SessionExecutor::raw_batch(const Batch &batch) {
@@ -88,22 +138,23 @@ bonsai_batch SessionExecutor::raw_batch(const Batch &batch) {
 void SessionExecutor::prepare_outputs(std::span<Output> outputs) {
   raw_outputs_.clear();
   output_pointers_.clear();
-  for (Output &output : outputs) {
-    bonsai_output raw{};
-    raw.struct_size = sizeof raw;
-    raw.token = output.token;
-    if (output.kind == OutputKind::kHidden) {
-      output.hidden.resize(model_.model().config.hidden);
-      raw.kind = BONSAI_OUTPUT_HIDDEN;
-      raw.hidden = output.hidden.data();
-    } else {
-      output.logits.resize(model_.model().config.vocab);
-      raw.kind = BONSAI_OUTPUT_LOGITS;
-      raw.logits = output.logits.data();
-    }
-    raw_outputs_.push_back(raw);
-  }
+  for (Output &output : outputs) raw_outputs_.push_back(raw_output(output, model_.model().config));
   for (const bonsai_output &raw : raw_outputs_) output_pointers_.push_back(&raw);
+}
+
+// The host goes on with ids as it gets them, and so none may lie outside the vocabulary.
+BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs) const {
+  const uint32_t vocab = model_.model().config.vocab;
+  for (const Output &output : outputs) {
+    if (output.kind != OutputKind::kTop) continue;
+    for (const int32_t id : output.top.ids) {
+      if (id >= 0 && static_cast<uint32_t>(id) < vocab) continue;
+      return tl::unexpected(
+          BackendError{BONSAI_INTERNAL, fmt::format("{}: selected token {}, which is outside the vocabulary of {}",
+                                                    model_.device().backend().name(), id, vocab)});
+    }
+  }
+  return {};
 }
 
 BackendResult<void> SessionExecutor::run_layers(const bonsai_batch &batch) {

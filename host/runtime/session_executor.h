@@ -23,6 +23,7 @@ class SessionExecutor final : public Executor {
   const ExecutorConfig &config() const override { return config_; }
   int level() const override { return level_; }
   uint64_t memory_bytes() const override { return memory_bytes_; }
+  SelectionLimits selection_limits() const override { return limits_; }
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
   BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
   BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
@@ -34,6 +35,7 @@ class SessionExecutor final : public Executor {
   SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level);
   bonsai_batch raw_batch(const Batch &batch);
   void prepare_outputs(std::span<Output> outputs);
+  BackendResult<void> check_found(std::span<const Output> outputs) const;
   BackendResult<void> run_layers(const bonsai_batch &batch);
   BackendResult<void> run_forward(const bonsai_batch &batch);
   const bonsai_backend_api &api() const { return model_.device().api(); }
@@ -41,6 +43,7 @@ class SessionExecutor final : public Executor {
   const DeviceModel &model_;
   ExecutorConfig config_;
   int level_;
+  SelectionLimits limits_;
   bonsai_session *session_ = nullptr;
   uint64_t memory_bytes_ = 0;
   std::vector<float> hidden_;  // (max_tokens, hidden) embeddings, where the host decodes them; else empty

@@ -12,6 +12,7 @@ namespace bonsai::host {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr const char *kNaN = "the model produced NaN logits";
 
 // exp(x) for x <= 0, to within a few units in the last place: 2^k times the Taylor polynomial of degree 13 on
 // [-ln2/2, ln2/2]. libm's differs from one machine to the next, and a last bit can turn a choice over.
@@ -72,14 +73,17 @@ std::optional<Error> check_options(const SamplingOptions &options, uint32_t voca
 
 }  // namespace
 
-Sampler::Sampler(SamplingOptions options, uint64_t seed) : options_(std::move(options)), seed_(seed), random_(seed) {}
+Sampler::Sampler(SamplingOptions options, uint32_t vocab, uint64_t seed)
+    : options_(std::move(options)), vocab_(vocab), seed_(seed), random_(seed) {}
 
 Result<Sampler> Sampler::create(SamplingOptions options, uint32_t vocab) {
   if (std::optional<Error> error = check_options(options, vocab)) return tl::unexpected(*std::move(error));
   if (options.top_k >= vocab) options.top_k = 0;
   if (options.temperature == 0) options.top_k = 1;  // what else is kept cannot change the winner
+  const auto by_token = [](const LogitBias &a, const LogitBias &b) { return a.token < b.token; };
+  std::stable_sort(options.logit_bias.begin(), options.logit_bias.end(), by_token);
   const uint64_t seed = options.seed ? *options.seed : random_seed();
-  return Sampler(std::move(options), seed);
+  return Sampler(std::move(options), vocab, seed);
 }
 
 bool Sampler::has_penalties() const {
@@ -99,6 +103,10 @@ void Sampler::remember(std::span<const int32_t> tokens) {
   }
 }
 
+float Sampler::penalty_of(uint32_t count) const {
+  return options_.presence_penalty + static_cast<float>(count) * options_.frequency_penalty;
+}
+
 // Every token's logit is changed on its own, so the map's order does not matter.
 void Sampler::adjust(std::span<float> logits) const {
   for (const LogitBias &bias : options_.logit_bias) logits[static_cast<size_t>(bias.token)] += bias.add;
@@ -106,7 +114,7 @@ void Sampler::adjust(std::span<float> logits) const {
     if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
     float &logit = logits[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
-    logit -= options_.presence_penalty + static_cast<float>(count) * options_.frequency_penalty;
+    logit -= penalty_of(count);
   }
 }
 
@@ -193,7 +201,12 @@ int32_t Sampler::draw(float largest) {
 Result<int32_t> Sampler::sample(std::span<float> logits) {
   adjust(logits);
   const bool numbers = options_.top_k > 0 ? collect_top_k(logits) : collect(logits);
-  if (!numbers) return fail("the model produced NaN logits");
+  if (!numbers) return fail(kNaN);
+  return choose();
+}
+
+// From the candidates; with top-k they are in falling order.
+Result<int32_t> Sampler::choose() {
   if (candidates_.empty()) return fail("no token is allowed: every logit is -infinity");
   const float largest = std::min_element(candidates_.begin(), candidates_.end(), ranks_before)->logit;
   if (largest == kInfinity) return fail("the model produced infinite logits");
@@ -201,6 +214,64 @@ Result<int32_t> Sampler::sample(std::span<float> logits) {
   if (options_.top_p < 1) keep_top_p(largest);
   if (options_.min_p > 0) keep_min_p(largest);
   return draw(largest);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Choosing from what a device selected
+
+Selection Sampler::selection(const SelectionLimits &limits) const {
+  Selection selection{.k = options_.top_k, .is_lasting = !has_penalties()};
+  const bool is_adjusted = !options_.logit_bias.empty() || !counts_.empty();
+  const bool is_served = selection.k > 0 && selection.k <= limits.max_k && (limits.adjusts || !is_adjusted);
+  if (!is_served || !add_biases(selection) || !add_penalties(selection)) return {};
+  return selection;
+}
+
+// Of one token's biases the sampler adds each in turn, which rounds otherwise than their sum; to -infinity nothing
+// makes a difference.
+bool Sampler::add_biases(Selection &selection) const {
+  for (const LogitBias &bias : options_.logit_bias) {
+    if (selection.ids.empty() || selection.ids.back() != bias.token) {
+      selection.ids.push_back(bias.token);
+      selection.add.push_back(bias.add);
+      selection.repeat.push_back(1);
+    } else if (bias.add == -kInfinity || selection.add.back() == -kInfinity) {
+      selection.add.back() = -kInfinity;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A device adds last, and one number: bias and penalties of one token do not go together but where it is forbidden.
+bool Sampler::add_penalties(Selection &selection) const {
+  const auto n_biases = static_cast<std::ptrdiff_t>(selection.ids.size());
+  for (const auto &[token, count] : counts_) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab_) continue;
+    const float penalty = penalty_of(count);
+    if (!std::isfinite(penalty)) return false;
+    const auto biases_end = selection.ids.begin() + n_biases;
+    const auto bias = std::lower_bound(selection.ids.begin(), biases_end, token);
+    if (bias != biases_end && *bias == token) {
+      if (selection.add[static_cast<size_t>(bias - selection.ids.begin())] != -kInfinity) return false;
+      continue;
+    }
+    selection.ids.push_back(token);
+    selection.add.push_back(-penalty);
+    selection.repeat.push_back(options_.repetition_penalty);
+  }
+  return true;
+}
+
+Result<int32_t> Sampler::sample(const TopLogits &top) {
+  candidates_.clear();
+  for (size_t i = 0; i < top.ids.size(); ++i) {
+    if (std::isnan(top.logits[i])) return fail(kNaN);
+    if (top.logits[i] > -kInfinity) candidates_.push_back({top.logits[i], top.ids[i]});
+  }
+  if (std::isnan(top.log_sum_exp)) return fail(kNaN);
+  return choose();
 }
 
 }  // namespace bonsai::host

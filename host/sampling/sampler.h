@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "host/sampling/random.h"
+#include "host/sampling/selection.h"
 
 namespace bonsai::host {
 
@@ -28,6 +29,15 @@ class Sampler {
   // comes first. Errors: a NaN or +infinity among the logits; no token left that is allowed.
   Result<int32_t> sample(std::span<float> logits);
 
+  // What a device has to pick out of the next row for sample() to choose from that as from all logits, to the last bit:
+  // its adjustments are this sampler's bias and penalties. k is 0 where no selection within the limits does that: all
+  // tokens are candidates, or one has a bias and a penalty, which rounds otherwise in the device's order.
+  Selection selection(const SelectionLimits &limits) const;
+
+  // The same choice as the other sample() makes, from what selection() asked for. Errors: the same, but that NaN among
+  // logits that are not the largest goes unseen where a single one was asked for.
+  Result<int32_t> sample(const TopLogits &top);
+
   uint64_t seed() const { return seed_; }
 
  private:
@@ -39,16 +49,21 @@ class Sampler {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
 
-  Sampler(SamplingOptions options, uint64_t seed);
+  Sampler(SamplingOptions options, uint32_t vocab, uint64_t seed);
   bool has_penalties() const;
+  float penalty_of(uint32_t count) const;
+  bool add_biases(Selection &selection) const;
+  bool add_penalties(Selection &selection) const;
   void adjust(std::span<float> logits) const;
   bool collect(std::span<const float> logits);
   bool collect_top_k(std::span<const float> logits);
   void keep_top_p(float largest);
   void keep_min_p(float largest);
+  Result<int32_t> choose();
   int32_t draw(float largest);
 
-  SamplingOptions options_;
+  SamplingOptions options_;  // biases by token; of one, in the order given
+  uint32_t vocab_;
   uint64_t seed_;
   RandomStream random_;
   uint64_t n_draws_ = 0;

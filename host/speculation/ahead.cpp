@@ -4,18 +4,18 @@
 
 namespace bonsai::host {
 
-void Ahead::set(std::span<const int32_t> tokens, std::vector<std::vector<float>> logits) {
+void Ahead::set(std::span<const int32_t> tokens, std::vector<Row> rows) {
   tokens_.assign(tokens.begin(), tokens.end());
-  logits_ = std::move(logits);
+  rows_ = std::move(rows);
   next_ = 0;
 }
 
 void Ahead::clear() {
   tokens_.clear();
-  logits_.clear();
+  rows_.clear();
   next_ = 0;
 }
 
-std::vector<float> Ahead::take() { return std::move(logits_[next_++]); }
+Row Ahead::take() { return std::move(rows_[next_++]); }
 
 }  // namespace bonsai::host

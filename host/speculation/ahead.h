@@ -6,9 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "host/sampling/selection.h"
+
 namespace bonsai::host {
 
-// Tokens that may follow the text, each with the logits behind it. They count only as long as the text goes on with
+// Tokens that may follow the text, each with the row behind it. They count only as long as the text goes on with
 // exactly these: the text's own choices decide, made from the model's logits as if nothing had been proposed. Output is
 // therefore unchanged, greedy or sampled, seed for seed.
 //
@@ -18,17 +20,17 @@ namespace bonsai::host {
 // arXiv:2408.07978).
 class Ahead {
  public:
-  void set(std::span<const int32_t> tokens, std::vector<std::vector<float>> logits);
+  void set(std::span<const int32_t> tokens, std::vector<Row> rows);
   void clear();
 
   bool goes_on_with(int32_t token) const { return next_ < tokens_.size() && tokens_[next_] == token; }
 
-  // The logits behind the next token. Precondition: goes_on_with() it.
-  std::vector<float> take();
+  // The row behind the next token. Precondition: goes_on_with() it.
+  Row take();
 
  private:
   std::vector<int32_t> tokens_;
-  std::vector<std::vector<float>> logits_;  // (tokens, vocabulary)
+  std::vector<Row> rows_;  // (tokens)
   size_t next_ = 0;
 };
 

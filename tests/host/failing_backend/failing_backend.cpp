@@ -3,7 +3,10 @@
 //   fail.status=S       with this status: oom, lost or internal (the default)
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
-// and when it closes "closed after N calls; left behind: W weights, S sessions; rules broken: R".
+// and when it closes "outputs: L whole rows, A argmax, T top-k" and "closed after N calls; left behind: W weights, S
+// sessions; rules broken: R".
+// The build makes several of it: BACKEND_LEVEL is the highest level that is offered, SELECTS 0 that it hands out whole
+// rows only (max_k 0, which no backend should say), ADJUSTS 0 that it lacks BONSAI_FEATURE_ADJUST.
 #include <bonsai/backend.h>
 #include <dlfcn.h>
 
@@ -30,6 +33,7 @@ struct bonsai_device {
   FailurePlan plan;
   uint64_t n_calls = 0;  // that count
   bool lost = false;
+  uint64_t n_outputs[4] = {};                 // by kind
   std::set<const bonsai_weight *> weights;    // the CPU's own handles
   std::set<const bonsai_session *> sessions;  // ours
   std::atomic<bool> busy = false;
@@ -118,6 +122,8 @@ bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error
   const bonsai_status status = cpu().device_info(index, info, error);
   if (status != BONSAI_OK) return status;
   info->name = "a device that fails";
+  if (!SELECTS) info->max_k = 0;
+  if (!ADJUSTS) info->features &= ~bonsai_features{BONSAI_FEATURE_ADJUST};
   info->options = kOptions;
   info->n_options = std::size(kOptions);
   return BONSAI_OK;
@@ -161,6 +167,9 @@ void device_close(bonsai_device *device) {
   const std::unique_ptr<bonsai_device> closed(device);
   if (!closed) return;
   cpu().device_close(closed->cpu);
+  const auto count = [&](bonsai_output_kind kind) { return std::to_string(closed->n_outputs[kind]); };
+  say(*closed, "outputs: " + count(BONSAI_OUTPUT_LOGITS) + " whole rows, " + count(BONSAI_OUTPUT_ARGMAX) + " argmax, " +
+                   count(BONSAI_OUTPUT_TOP_K) + " top-k");
   say(*closed, "closed after " + std::to_string(closed->n_calls) + " calls; left behind: " +
                    std::to_string(closed->weights.size()) + " weights, " + std::to_string(closed->sessions.size()) +
                    " sessions; rules broken: " + std::to_string(closed->n_rules_broken));
@@ -228,14 +237,20 @@ bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai
                  [&] { return cpu().layer_encode(session->cpu, layer, batch, in, out, error); });
 }
 
+void count_outputs(bonsai_device &device, const bonsai_output *const *outputs, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) ++device.n_outputs[outputs[i]->kind];
+}
+
 bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows, const bonsai_output *const *outputs,
                       uint32_t n_outputs, bonsai_error *error) {
+  count_outputs(*session->device, outputs, n_outputs);
   return pass_on(session->device, "lm_head", error,
                  [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); });
 }
 
 bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch, const bonsai_output *const *outputs,
                              uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
+  count_outputs(*session->device, outputs, n_outputs);
   return pass_on(session->device, "forward_submit", error,
                  [&] { return cpu().forward_submit(session->cpu, batch, outputs, n_outputs, ticket, error); });
 }

@@ -141,6 +141,36 @@ INSTANTIATE_TEST_SUITE_P(
 
 #undef SPOIL
 
+std::string refusal_of(const Rig &rig, const ExecutorConfig &config, host::Selection selection) {
+  const auto executor = value_or_throw(host::make_executor(rig.device_model(), config));
+  const std::vector<int32_t> tokens = {5};
+  const std::vector<uint32_t> zero = {0}, table = {0, 1};
+  host::Batch batch{.tokens = tokens, .positions = zero, .sequences = zero, .block_table = table};
+  batch.blocks_per_sequence = 2;
+  std::vector<host::Output> outputs(1);
+  outputs[0].kind = host::OutputKind::kTop;
+  outputs[0].selection = std::move(selection);
+  const auto done = executor->forward(batch, outputs);
+  return done ? "done" : done.error().message;
+}
+
+TEST_F(RuntimeErrors, SelectionsThatTheDeviceDoesNotMake) {
+  EXPECT_EQ(refusal_of(rig, config, {.k = 1}),
+            "the largest logits are asked for, expected whole rows: the backend selects nothing");
+  const Rig cpu{TinyModel{}, "cpu"};
+  EXPECT_EQ(refusal_of(cpu, config, {.k = 272}), "done");
+  EXPECT_EQ(refusal_of(cpu, config, {.k = 0}), "the 0 largest logits are asked for, expected 1 to 272");
+  EXPECT_EQ(refusal_of(cpu, config, {.k = 273}), "the 273 largest logits are asked for, expected 1 to 272");
+  EXPECT_EQ(refusal_of(cpu, config, {.k = 1, .ids = {1, 2}, .add = {0}, .repeat = {1, 1}}),
+            "2 adjusted ids, but 1 and 2 adjustments");
+  const std::vector<uint32_t> mask(8, ~0u);
+  EXPECT_EQ(refusal_of(cpu, config, {.k = 1, .mask = mask}), "a mask of 8 words, expected 9");
+  const Rig unadjusted{TinyModel{}, "unadjusted"};
+  EXPECT_EQ(refusal_of(unadjusted, config, {.k = 2}), "done");
+  EXPECT_EQ(refusal_of(unadjusted, config, {.k = 1, .ids = {1}, .add = {0}, .repeat = {1}}),
+            "adjusted logits are asked for, which the backend does not offer");
+}
+
 TEST_F(RuntimeErrors, CopiesStayInsideThePool) {
   const auto executor = value_or_throw(host::make_executor(rig.device_model(), config));
   EXPECT_EQ(executor->kv_copy(std::vector<uint32_t>{0}, std::vector<uint32_t>{4}).error().message,

@@ -17,7 +17,7 @@
 
 namespace bonsai::test {
 
-// Where a plugin of this build lies.
+// Where a plugin of this build lies, or one that is for tests only.
 std::filesystem::path plugin(const std::string &name);
 
 // Throws std::runtime_error with the message, which fails the test, when a value is missing.

@@ -63,13 +63,13 @@ Text write(const Propose &propose, const Rule &rule, uint64_t seed, float presen
   size_t n_taken = 0;
   while (text.size() < 1 + kLength) {
     if (ahead.goes_on_with(text.back())) {
-      logits = ahead.take();
+      logits = ahead.take().logits;
       ++n_taken;
     } else {
       logits = logits_behind(text.back());
       proposals = propose(text, sampler);
-      std::vector<std::vector<float>> rows;
-      for (const int32_t token : proposals) rows.push_back(logits_behind(token));
+      std::vector<Row> rows;
+      for (const int32_t token : proposals) rows.push_back({.logits = logits_behind(token), .top = {}});
       ahead.set(proposals, rows);
       n_taken = 0;
     }

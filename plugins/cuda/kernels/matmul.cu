@@ -99,28 +99,33 @@ struct SharedTokens {
   }
 };
 
-// Where 16 bytes of a token's piece come from.
-__device__ inline const void *piece_source(const MatmulArguments &arguments, uint32_t plane, uint64_t token,
-                                           uint32_t column) {
+// A token's packed columns, in bytes: codes, or one of the planes of halves.
+__device__ inline const uint8_t *packed_token(const MatmulArguments &arguments, uint32_t plane, uint32_t token,
+                                              uint32_t column) {
   if constexpr (kLayout.is_float()) {
     const PackedActivations &activations = arguments.activations;
-    return (plane == 0 ? activations.high : activations.low) + token * padded_columns(arguments) + column;
+    const uint64_t at = uint64_t{token} * padded_columns(arguments) + column;
+    return reinterpret_cast<const uint8_t *>((plane == 0 ? activations.high : activations.low) + at);
   } else {
-    return token_codes(arguments, token, column);
+    return reinterpret_cast<const uint8_t *>(token_codes(arguments, token, column));
   }
 }
 
-// Starts the copies of the columns from `column` on.
+// Starts the copies of the columns from `column` on: a thread has the same 16 bytes of every piece.
 __device__ inline void fill_stage(const MatmulArguments &arguments, uint32_t first_token, uint32_t column,
                                   Stage &stage) {
-  constexpr uint32_t kParts = kPieceBytes / 16, kPartColumns = 32 / kParts;
-  for (uint32_t i = thread(); i < kPlanes * kPieces * kPrefillTokens * kParts; i += block_threads()) {
-    const uint32_t part = i % kParts, token = i / kParts % kPrefillTokens;
-    const uint32_t piece = i / (kParts * kPrefillTokens) % kPieces, plane = i / (kParts * kPrefillTokens * kPieces);
+  constexpr uint32_t kParts = kPieceBytes / 16;
+  for (uint32_t i = thread(); i < kPrefillTokens * kParts; i += block_threads()) {
+    const uint32_t part = i % kParts, token = i / kParts;
     const bool valid = first_token + token < arguments.n;
-    const void *from = piece_source(arguments, plane, valid ? first_token + token : first_token,
-                                    column + 32 * piece + part * kPartColumns);
-    copy_async(stage.pieces[plane][piece][token] + 16 * part, from, valid);
+#pragma unroll
+    for (uint32_t plane = 0; plane < kPlanes; ++plane) {
+      const uint8_t *from = packed_token(arguments, plane, valid ? first_token + token : first_token, column);
+#pragma unroll
+      for (uint32_t piece = 0; piece < kPieces; ++piece) {
+        copy_async(stage.pieces[plane][piece][token] + 16 * part, from + piece * kPieceBytes + 16 * part, valid);
+      }
+    }
   }
   if constexpr (!kLayout.is_float()) {
     for (uint32_t i = thread(); i < kRecordGroups * kPrefillTokens / 2; i += block_threads()) {

@@ -33,8 +33,8 @@ uint32_t most_partials(const AttentionLimits &limits) {
 }
 
 bool fits_wide(const AttentionLimits &limits) {
-  const uint32_t dtype = limits.pool.dtype;
-  return dtype != kKvF32 && wide_shared_bytes(dtype, padded_head_dim(limits.pool.head_dim)) <= limits.shared_bytes;
+  const uint32_t dtype = limits.pool.dtype, padded = padded_head_dim(limits.pool.head_dim);
+  return has_wide(dtype, padded) && wide_shared_bytes(dtype, padded) <= limits.shared_bytes;
 }
 
 }  // namespace
@@ -143,17 +143,17 @@ void AttentionPlanner::sort_tiles() {
   });
 }
 
-// A tile is split where one block would still be at it when the others, with equal shares, are done: as far as there is
-// room for partial results.
+// A tile is split where one block would be at it for twice as long as all blocks take with equal shares: as far as
+// there is room for partial results, which cost their writing and reading.
 void AttentionPlanner::choose_splits() {
   uint64_t sections = 0;
   for (const Tile &tile : tiles_) sections += uint64_t{tile.sections} * slices(tile.is_wide);
   const uint64_t blocks = std::max(1u, limits_.multiprocessors * kBlocksAMultiprocessor);
-  const uint64_t share = sections * limits_.pool.kv_heads / blocks;
+  const uint64_t work = sections * limits_.pool.kv_heads;
   uint32_t partials = 0;
   for (Tile &tile : tiles_) {
     const uint64_t needed = uint64_t{tile.n_tokens} * tile.sections;
-    tile.is_split = tile.sections > 1 && tile.sections > share && partials + needed <= max_partials_;
+    tile.is_split = tile.sections > 1 && tile.sections * blocks > 2 * work && partials + needed <= max_partials_;
     if (!tile.is_split) continue;
     tile.first_partial = partials;
     partials += static_cast<uint32_t>(needed);

@@ -42,27 +42,21 @@ class Strips {
   uint32_t shift_ = 0;  // log2 of strips in a block
 };
 
-// A unit of a chunk's keys or values. Strips of which no position is in use are null and count as zeros; n: positions
-// of the chunk that are in use.
+// A unit of a chunk's keys, or of its values.
 template <bool kStreaming>
 inline void load_keys(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Keys (&keys)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) {
-    keys[i] = {};
-    if (!kStreaming || strips[i]) keys[i] = Stored::load_keys<kStreaming>(strips[i], unit);
-  }
+  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys<kStreaming>(strips[i], unit);
 }
 template <bool kStreaming>
-inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, uint32_t n,
-                        Stored::Values (&values)[kStrips]) {
+inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Values (&values)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) {
-    values[i] = {};
-    if (!kStreaming || strips[i]) values[i] = Stored::load_values<kStreaming>(strips[i], unit);
-  }
-  if (n == kAttentionChunk) return;
-#pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], n > i * kStripSlots ? n - i * kStripSlots : 0);
+  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<kStreaming>(strips[i], unit);
+}
+
+// Of a chunk's n positions that are in use, how many lie in a strip: up to kStripSlots.
+inline uint32_t in_strip(uint32_t n, uint32_t strip) {
+  return n <= strip * kStripSlots ? 0 : n - strip * kStripSlots < kStripSlots ? n - strip * kStripSlots : kStripSlots;
 }
 
 inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -84,59 +78,66 @@ inline void exchange_sums(const float (&sums)[kUnitTiles][4], float *exchange) {
 }  // namespace
 
 // Block (piece, kv_head). Each warp computes one chunk of a section for all rows; 8 threads a row fold the section.
-BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 3) {
+BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 2) {
   const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
-  const AttentionPiece piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+  const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
   if (piece.n_tokens == 0) return;
   const uint32_t head_dim = arguments.pool.head_dim;
 
   Quad *const queries = dynamic_shared<Quad>();
   float *const exchange = reinterpret_cast<float *>(queries) + query_tile_bytes(Stored::kHeadDim) / sizeof(float);
   BONSAI_SHARED float scales_of[kNarrowRows];
-  BONSAI_SHARED RowWeights chunk_weights[kAttendThreads / 32][kNarrowRows];
+  BONSAI_SHARED uint32_t visible_of[kNarrowRows];
+  BONSAI_SHARED RowWeights weights_of[2][kAttendThreads / 32][kNarrowRows];  // of chunks; sections take turns
 
 #pragma unroll 1
   for (uint32_t i = 0; i < kNarrowRows / 4; ++i) {
     const uint32_t row = 4 * i + warp();
     const Row from = find_row(arguments, piece, kv_head, row);
-    scales_of[row] = stage_query<Stored>(from, head_dim, arguments.score_scale, row, queries);
+    scales_of[row] = stage_query<Stored>(arguments, from, row, queries);
+    visible_of[row] = from.visible;
   }
   const Row folded = find_row(arguments, piece, kv_head, thread() / 8);
-  const uint32_t visible[2] = {find_row(arguments, piece, kv_head, lane() / 4).visible,
-                               find_row(arguments, piece, kv_head, lane() / 4 + 8).visible};
   sync_block();
-  const float scales[2] = {scales_of[lane() / 4], scales_of[lane() / 4 + 8]};
-  const Strips pool(arguments, kv_head, piece.sequence);
 
   RowWeights total = no_weights();
 #pragma unroll 1
   for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
     const uint32_t begin = section * kAttentionSection + warp() * kAttentionChunk;
     const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
-    const uint8_t *strips[kStrips];
+    RowWeights(&chunk_weights)[kAttendThreads / 32][kNarrowRows] = weights_of[section % 2];
+    const Strips pool(arguments, kv_head, piece.sequence);
+    const uint8_t *strips[kStrips] = {};
 #pragma unroll
-    for (uint32_t i = 0; i < kStrips; ++i) {
-      strips[i] = i * kStripSlots < n ? pool.keys(begin / kStripSlots + i) : nullptr;
+    for (uint32_t i = 0; i < kStrips; ++i) {  // in place of one that is not in use, the chunk's first is read
+      if (n > 0) strips[i] = pool.keys(begin / kStripSlots + (i * kStripSlots < n ? i : 0));
     }
 
-    // Scores, with the next unit's keys on their way meanwhile; then weights.
+    // Scores, with the next unit's keys on their way meanwhile; then weights. Loops stay loops, for the registers'
+    // sake.
     float scores[kTiles][4] = {};
-    Stored::Values values[2][kStrips];
+    Stored::Values values[kStrips];
     RowWeights weights[2] = {no_weights(), no_weights()};
     if (n > 0) {
-      Stored::Keys keys[2][kStrips];
-      load_keys<true>(strips, 0, keys[0]);
-#pragma unroll
+      Stored::Keys keys[kStrips];
+      load_keys<true>(strips, 0, keys);
+#pragma unroll 1
       for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
-        if (unit + 1 < Stored::kUnits) load_keys<true>(strips, unit + 1, keys[(unit + 1) % 2]);
-        Stored::score(queries, unit, keys[unit % 2], scores);
+        Stored::Keys next[kStrips];
+        if (unit + 1 < Stored::kUnits) load_keys<true>(strips, unit + 1, next);
+        Stored::score(queries, unit, keys, scores);
+#pragma unroll
+        for (uint32_t i = 0; i < kStrips; ++i) keys[i] = next[i];
       }
 #pragma unroll
       for (uint32_t i = 0; i < kStrips; ++i) {
-        if (strips[i]) strips[i] += kv_plane_bytes(arguments.pool);
+        strips[i] += kv_plane_bytes(arguments.pool);
       }
-      load_values<true>(strips, 0, n, values[0]);
-      softmax_chunk(scores, scales, visible, begin, weights);
+      load_values<true>(strips, 0, values);
+      const uint32_t row = lane() / 4;
+      const float scales[2] = {scales_of[row], scales_of[row + 8]};
+      const uint32_t visible[2] = {visible_of[row], visible_of[row + 8]};
+      softmax_chunk<Stored>(scores, scales, visible, begin, weights);
     }
     if (lane() % 4 == 0) {
       chunk_weights[warp()][lane() / 4] = weights[0];
@@ -144,39 +145,43 @@ BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 3) {
     }
     sync_block();
 
-    // The row that this thread folds.
+    // Sums of values, unit by unit. Factors are found anew for each: the registers are needed in between.
     const uint32_t chunks = least((piece.length - section * kAttentionSection + kAttentionChunk - 1) / kAttentionChunk,
                                   kAttentionSection / kAttentionChunk);
-    RowWeights of_section = no_weights();
-    Factors factors[kAttendThreads / 32] = {};
-#pragma unroll
-    for (uint32_t i = 0; i < kAttendThreads / 32; ++i) {
-      if (i < chunks) factors[i] = fold_weights(of_section, chunk_weights[i][thread() / 8]);
-    }
-    const Leaving leaving = leave(folded, arguments, piece, section, of_section, total, thread() % 8 == 0);
-
     const auto &packed = Stored::pack(scores);
-#pragma unroll
+    RowWeights total_then = total;
+#pragma unroll 1
     for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
       float *const turn = exchange + unit % 2 * kExchangeFloats;
       if (n > 0) {
-        if (unit + 1 < Stored::kUnits) load_values<true>(strips, unit + 1, n, values[(unit + 1) % 2]);
+        Stored::Values next[kStrips];
+        if (unit + 1 < Stored::kUnits) load_values<true>(strips, unit + 1, next);
+        if (n < kAttentionChunk) {
+#pragma unroll
+          for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));
+        }
         float sums[kUnitTiles][4];
-        Stored::sum(packed, values[unit % 2], sums);
+        Stored::sum(packed, values, sums);
         exchange_sums(sums, turn);
+#pragma unroll
+        for (uint32_t i = 0; i < kStrips; ++i) values[i] = next[i];
       }
       sync_block();
-      Floats state = {};
-#pragma unroll
-      for (uint32_t i = 0; i < kAttendThreads / 32; ++i) {
-        if (i >= chunks) break;
-        const float *row = turn + (i * kNarrowRows + thread() / 8) * kExchangeStride + thread() % 8 * 4;
+      RowWeights of_section = no_weights();
+      Floats sums = {};
+      for (uint32_t i = 0; i < chunks; ++i) {
+        const Factors factors = fold_weights(of_section, chunk_weights[i][thread() / 8]);
+        const float *const row = turn + (i * kNarrowRows + thread() / 8) * kExchangeStride + thread() % 8 * 4;
         const Floats added = *reinterpret_cast<const Floats *>(row);
 #pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) state.of[k] = fold(state.of[k], added.of[k], factors[i]);
+        for (uint32_t k = 0; k < 4; ++k) sums.of[k] = fold(sums.of[k], added.of[k], factors);
       }
-      put(folded, leaving, section, head_dim, unit * kUnit + thread() % 8 * 4, state);
+      total_then = total;
+      const bool writes = unit == 0 && thread() % 8 == 0;
+      put(leave(arguments, piece, folded, section, of_section, total_then, writes), head_dim,
+          unit * kUnit + thread() % 8 * 4, sums);
     }
+    total = total_then;
   }
 }
 
@@ -187,17 +192,23 @@ namespace {
 
 // Starts copying a chunk's keys or values to shared memory, all threads together; zeros for strips that are not in use.
 template <bool kValues>
-inline void copy_chunk(const Strips &pool, uint32_t chunk, uint32_t length, uint8_t *to) {
+inline void copy_chunk(const AttendArguments &arguments, const AttentionPiece &piece, uint32_t chunk, uint8_t *to) {
+  const Strips pool(arguments, block_x() % arguments.pool.kv_heads, piece.sequence);
 #pragma unroll
   for (uint32_t i = 0; i < kStrips; ++i) {
     const uint32_t strip = chunk * kStrips + i;
-    const bool valid = strip * kStripSlots < length;
+    const bool valid = strip * kStripSlots < piece.length;
     const uint8_t *from = pool.keys(valid ? strip : 0);
     if constexpr (kValues) from = pool.values(valid ? strip : 0);
     for (uint32_t offset = thread() * sizeof(Quad); offset < Stored::kStripBytes;
          offset += kAttendThreads * sizeof(Quad))
       copy_async(to + i * Stored::kStripBytes + offset, from + offset, valid);
   }
+}
+
+// Turns values from position n on into zeros, in shared memory, all threads together.
+inline void clean_values(uint8_t *values, uint32_t n) {
+  for (uint32_t i = n / kStripSlots; i < kStrips; ++i) Stored::clean(values + i * Stored::kStripBytes, in_strip(n, i));
 }
 
 // Rows g and g + 8 of a warp, and their sums over a section.
@@ -223,7 +234,7 @@ inline void end_section(WideRows &state, const AttendArguments &arguments, uint3
 #pragma unroll
   for (uint32_t row = 0; row < 2; ++row) {
     const Row to = find_row(arguments, piece, kv_head, warp() * 16 + lane() / 4 + 8 * row);
-    const Leaving leaving = leave(to, arguments, piece, section, state.section[row], state.total[row], lane() % 4 == 0);
+    const Leaving leaving = leave(arguments, piece, to, section, state.section[row], state.total[row], lane() % 4 == 0);
 #pragma unroll
     for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
 #pragma unroll
@@ -231,7 +242,7 @@ inline void end_section(WideRows &state, const AttendArguments &arguments, uint3
         const float(&of)[kUnitTiles][4] = state.sums[unit];
         const Floats four = {of[tile][2 * row], of[tile][2 * row + 1], of[tile + 1][2 * row],
                              of[tile + 1][2 * row + 1]};
-        put(to, leaving, section, arguments.pool.head_dim, unit * kUnit + 8 * (lane() % 4) + 2 * tile, four);
+        put(leaving, arguments.pool.head_dim, unit * kUnit + 8 * (lane() % 4) + 2 * tile, four);
       }
     }
   }
@@ -251,7 +262,7 @@ inline void score_chunk(const Quad *queries, const uint8_t *tile, float (&scores
   }
 }
 
-inline void add_values(const Stored::Weights &weights, const uint8_t *tile, uint32_t n, const Factors (&factors)[2],
+inline void add_values(const Stored::Weights &weights, const uint8_t *tile, const Factors (&factors)[2],
                        WideRows &state) {
   const uint8_t *strips[kStrips];
 #pragma unroll
@@ -259,7 +270,7 @@ inline void add_values(const Stored::Weights &weights, const uint8_t *tile, uint
 #pragma unroll
   for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
     Stored::Values values[kStrips];
-    load_values<false>(strips, unit, n, values);
+    load_values<false>(strips, unit, values);
     float sums[kUnitTiles][4];
     Stored::sum(weights, values, sums);
 #pragma unroll
@@ -274,7 +285,7 @@ inline void add_values(const Stored::Weights &weights, const uint8_t *tile, uint
 // keys come while the values are used, and the other way round.
 inline void attend_wide_rows(const AttendArguments &arguments) {
   const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
-  const AttentionPiece piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+  const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
   if (piece.n_tokens == 0) return;
 
   uint8_t *const shared = dynamic_shared<uint8_t>();
@@ -282,13 +293,12 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
   uint8_t *const keys = shared + kAttendThreads / 32 * query_tile_bytes(Stored::kHeadDim);
   uint8_t *const values = keys + kStrips * Stored::kStripBytes;
 
-  const Strips pool(arguments, kv_head, piece.sequence);
   uint32_t chunk = piece.first_section * (kAttentionSection / kAttentionChunk);
   const uint32_t end = least((piece.length + kAttentionChunk - 1) / kAttentionChunk,
                              piece.end_section * (kAttentionSection / kAttentionChunk));
-  copy_chunk<false>(pool, chunk, piece.length, keys);
+  copy_chunk<false>(arguments, piece, chunk, keys);
   copy_async_commit();
-  copy_chunk<true>(pool, chunk, piece.length, values);
+  copy_chunk<true>(arguments, piece, chunk, values);
   copy_async_commit();
 
   WideRows state;
@@ -297,7 +307,7 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
 #pragma unroll 1
   for (uint32_t row = 0; row < 16; ++row) {
     const Row from = find_row(arguments, piece, kv_head, warp() * 16 + row);
-    const float scale = stage_query<Stored>(from, arguments.pool.head_dim, arguments.score_scale, row, queries);
+    const float scale = stage_query<Stored>(arguments, from, row, queries);
     if (lane() / 4 == row) state.scales[0] = scale;
     if (lane() / 4 + 8 == row) state.scales[1] = scale;
   }
@@ -318,19 +328,23 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
     sync_block();
     if (busy) score_chunk(queries, keys, scores);
     sync_block();
-    if (chunk + 1 < end) copy_chunk<false>(pool, chunk + 1, piece.length, keys);
+    if (chunk + 1 < end) copy_chunk<false>(arguments, piece, chunk + 1, keys);
     copy_async_commit();
     if (busy) {
       RowWeights weights[2];
-      softmax_chunk(scores, state.scales, visible, begin, weights);
+      softmax_chunk<Stored>(scores, state.scales, visible, begin, weights);
       factors[0] = fold_weights(state.section[0], weights[0]);
       factors[1] = fold_weights(state.section[1], weights[1]);
     }
     copy_async_wait<1>();
     sync_block();
-    if (busy) add_values(Stored::pack(scores), values, least(piece.length - begin, kAttentionChunk), factors, state);
+    if (piece.length - begin < kAttentionChunk) {
+      clean_values(values, piece.length - begin);
+      sync_block();
+    }
+    if (busy) add_values(Stored::pack(scores), values, factors, state);
     sync_block();
-    if (chunk + 1 < end) copy_chunk<true>(pool, chunk + 1, piece.length, values);
+    if (chunk + 1 < end) copy_chunk<true>(arguments, piece, chunk + 1, values);
     copy_async_commit();
     if ((chunk + 1) % (kAttentionSection / kAttentionChunk) == 0 || chunk + 1 == end) {
       end_section(state, arguments, begin / kAttentionSection);

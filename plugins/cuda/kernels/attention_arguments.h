@@ -44,9 +44,12 @@ struct AttentionPiece {
   uint32_t reserved[2];
 };
 
-// attend_narrow: 4 warps on 16 rows, a chunk each. attend_wide: 4 warps with 16 rows each, on all chunks in turn; for
-// F16 and Q8_0. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once for each of
+// attend_narrow: 4 warps on 16 rows, a chunk each. attend_wide: 4 warps with 16 rows each, on all chunks in turn, where
+// has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once for each of
 // -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
+constexpr bool has_wide(uint32_t dtype, uint32_t padded) {
+  return dtype != kKvF32 && padded <= 128;  // beyond, registers are too few
+}
 inline constexpr uint32_t kAttendThreads = 128;
 inline constexpr uint32_t kNarrowRows = 16;
 inline constexpr uint32_t kWideRows = 64;

@@ -36,6 +36,11 @@ inline Quad load_quad(const uint8_t *from) {
   }
 }
 
+inline void set_zero(float (&sums)[kUnitTiles][4]) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4 * kUnitTiles; ++i) sums[i / 4][i % 4] = 0;
+}
+
 inline uint32_t load_word(const uint8_t *from) { return *reinterpret_cast<const uint32_t *>(from); }
 inline float low_half(uint32_t halves) { return half_to_float(static_cast<uint16_t>(halves)); }
 inline float high_half(uint32_t halves) { return half_to_float(static_cast<uint16_t>(halves >> 16)); }
@@ -54,17 +59,8 @@ inline uint32_t halves_below(uint32_t slot, uint32_t n) {
   return (slot < n ? 0xFFFFu : 0) | (slot + 1 < n ? 0xFFFF0000u : 0);
 }
 
-// Weights are at most 1 and may be tiny: the low halves are scaled, so that they do not vanish.
+// Of weights with Q8_0, the low halves: times a scale, weights may be tiny, and their low halves would vanish.
 inline constexpr float kLowWeights = 2048.0f;
-
-// A unit's weighted sum of values, from the sums with high and with low halves.
-inline void join_sums(const float (&high)[kUnitTiles][4], float (&low)[kUnitTiles][4]) {
-#pragma unroll
-  for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
-#pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) low[tile][i] = fmaf(low[tile][i], 1.0f / kLowWeights, high[tile][i]);
-  }
-}
 
 // Queries as fragments: Quad ((unit, half of 8 places, high | low), lane).
 template <uint32_t kPadded>
@@ -92,7 +88,8 @@ template <uint32_t kPadded>
 struct StoredF16 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF16, kPadded);
-  static constexpr bool kHasWide = true;
+  static constexpr bool kHasWide = has_wide(kKvF16, kPadded);
+  static constexpr float kWeightExponent = 14;  // of the largest weight: low halves that count are normal numbers
 
   // A unit of a strip's keys, or of its values.
   struct Keys {
@@ -127,11 +124,14 @@ struct StoredF16 : SplitQueries<kPadded> {
     }
   }
 
-  // Slots from n on become zeros, whatever the pool holds there.
+  // Slots from n on become zeros, whatever the pool holds there: in a lane's values, and in a strip in shared memory.
   static void keep(Values &values, uint32_t n) {
-    const uint32_t slot = 2 * (lane() % 4), first = halves_below(slot, n), second = halves_below(slot + 8, n);
 #pragma unroll
-    for (Quad &quad : values.of) quad = {quad.x & first, quad.y & second, quad.z & first, quad.w & second};
+    for (Quad &quad : values.of) keep(quad, lane(), n);
+  }
+  static void clean(uint8_t *strip, uint32_t n) {
+    Quad *const quads = reinterpret_cast<Quad *>(strip);
+    for (uint32_t i = thread(); i < kStripBytes / sizeof(Quad); i += kAttendThreads) keep(quads[i], i % 32, n);
   }
 
   struct Weights {
@@ -144,7 +144,7 @@ struct StoredF16 : SplitQueries<kPadded> {
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
         const float *pair = &weights[2 * strip + i / 2][i % 2 * 2];
-        const SplitPair halves = split(pair[0], pair[1], kLowWeights);
+        const SplitPair halves = split(pair[0], pair[1], 1.0f);
         packed.high[strip].of[i] = halves.high;
         packed.low[strip].of[i] = halves.low;
       }
@@ -154,23 +154,37 @@ struct StoredF16 : SplitQueries<kPadded> {
 
   // sums = weights * values, for one unit.
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
-    float high[kUnitTiles][4] = {};
-#pragma unroll
-    for (uint32_t tile = 0; tile < kUnitTiles; ++tile)
-      sums[tile][0] = sums[tile][1] = sums[tile][2] = sums[tile][3] = 0;
+    set_zero(sums);
 #pragma unroll
     for (uint32_t strip = 0; strip < kStrips; ++strip) {
 #pragma unroll
-      for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
-        const Quad &quad = values[strip].of[tile / 2];
-        const uint32_t b[2] = {tile % 2 ? quad.z : quad.x, tile % 2 ? quad.w : quad.y};
-        mma_f16_k16(high[tile], weights.high[strip].of, b);
-        mma_f16_k16(sums[tile], weights.low[strip].of, b);
+      for (uint32_t part = 0; part < 2; ++part) {
+        const Fragment &a = part == 0 ? weights.high[strip] : weights.low[strip];
+#pragma unroll
+        for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
+          const Quad &quad = values[strip].of[tile / 2];
+          const uint32_t b[2] = {tile % 2 ? quad.z : quad.x, tile % 2 ? quad.w : quad.y};
+          mma_f16_k16(sums[tile], a.of, b);
+        }
       }
     }
-    join_sums(high, sums);
+  }
+
+ private:
+  static void keep(Quad &quad, uint32_t of_lane, uint32_t n) {
+    const uint32_t slot = 2 * (of_lane % 4), first = halves_below(slot, n), second = halves_below(slot + 8, n);
+    quad = {quad.x & first, quad.y & second, quad.z & first, quad.w & second};
   }
 };
+
+// A unit's weighted sum of values, from the sums with high and with low halves.
+inline void join_sums(const float (&high)[kUnitTiles][4], float (&low)[kUnitTiles][4]) {
+#pragma unroll
+  for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) low[tile][i] = fmaf(low[tile][i], 1.0f / kLowWeights, high[tile][i]);
+  }
+}
 
 // Four codes, as kv_layout.cuh has them: the n-th halves of `b` stand for codes 2 n and 2 n + 1.
 inline void codes_to_halves(uint32_t codes, uint32_t (&b)[2]) {
@@ -183,7 +197,8 @@ template <uint32_t kPadded>
 struct StoredQ8_0 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvQ8_0, kPadded);
-  static constexpr bool kHasWide = true;
+  static constexpr bool kHasWide = has_wide(kKvQ8_0, kPadded);
+  static constexpr float kWeightExponent = 0;  // weights times scales must not leave the halves' range
 
   // A unit of a strip's keys, or of its values: codes, and scales of slots 2 t, 2 t + 1 and of 2 t + 8, 2 t + 9.
   struct Keys {
@@ -214,15 +229,18 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
     values.scales[0] &= halves_below(slot, n);
     values.scales[1] &= halves_below(slot + 8, n);
   }
+  static void clean(uint8_t *strip, uint32_t n) {
+    for (uint32_t i = thread(); i < kUnits * kStripSlots; i += kAttendThreads) {
+      if (i % kStripSlots >= n) reinterpret_cast<uint16_t *>(strip + kStripSlots * kPadded)[i] = 0;
+    }
+  }
 
   using Weights = float[kTiles][4];
   static const Weights &pack(const float (&weights)[kTiles][4]) { return weights; }
 
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
     float high[kUnitTiles][4] = {};
-#pragma unroll
-    for (uint32_t tile = 0; tile < kUnitTiles; ++tile)
-      sums[tile][0] = sums[tile][1] = sums[tile][2] = sums[tile][3] = 0;
+    set_zero(sums);
 #pragma unroll
     for (uint32_t strip = 0; strip < kStrips; ++strip) {
       uint32_t a_high[4], a_low[4];
@@ -290,15 +308,16 @@ template <uint32_t kPadded>
 struct StoredF32 {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF32, kPadded);
-  static constexpr bool kHasWide = false;
+  static constexpr bool kHasWide = has_wide(kKvF32, kPadded);
+  static constexpr float kWeightExponent = 0;
   static constexpr bool kNormalized = false;
 
   struct Keys {
-    const uint8_t *unit;  // null: zeros
+    const uint8_t *unit;
   };
   struct Values {
     const uint8_t *unit;
-    uint32_t n = 0;  // slots
+    uint32_t n;  // slots
   };
 
   // Queries lie as (d / 4, row, d % 4).
@@ -324,7 +343,6 @@ struct StoredF32 {
       const Floats a[2] = {rows[0], rows[8]};
 #pragma unroll
       for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        if (!keys[tile / 2].unit) continue;
         const uint32_t slot = 8 * (tile % 2) + 2 * (lane() % 4);
         const Floats *b = reinterpret_cast<const Floats *>(keys[tile / 2].unit) + four * kStripSlots + slot;
         const Floats two[2] = {b[0], b[1]};
@@ -338,14 +356,13 @@ struct StoredF32 {
   }
 
   static void keep(Values &values, uint32_t n) { values.n = n; }
+  static void clean(uint8_t *, uint32_t) {}
 
   using Weights = float[kTiles][4];
   static const Weights &pack(const float (&weights)[kTiles][4]) { return weights; }
 
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
-#pragma unroll
-    for (uint32_t tile = 0; tile < kUnitTiles; ++tile)
-      sums[tile][0] = sums[tile][1] = sums[tile][2] = sums[tile][3] = 0;
+    set_zero(sums);
 #pragma unroll
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
 #pragma unroll

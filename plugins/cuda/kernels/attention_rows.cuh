@@ -31,8 +31,9 @@ inline float fold(float old, float added, const Factors &factors) {
   return fmaf(added, factors.added, old * factors.old);
 }
 
-// Turns a warp's scores of one chunk into weights. `scales`, `visible` and `of`: of rows g and g + 8; `first`: the
-// chunk's first position. Positions from visible[row] on get weight 0.
+// Turns a warp's scores of one chunk into weights, times 2^kWeightExponent. `scales`, `visible` and `of`: of rows g and
+// g + 8; `first`: the chunk's first position. Positions from visible[row] on get weight 0.
+template <class Stored>
 inline void softmax_chunk(float (&scores)[kTiles][4], const float (&scales)[2], const uint32_t (&visible)[2],
                           uint32_t first, RowWeights (&of)[2]) {
 #pragma unroll
@@ -47,7 +48,7 @@ inline void softmax_chunk(float (&scores)[kTiles][4], const float (&scales)[2], 
     }
     largest = fmaxf(largest, shuffle_xor(largest, 1));
     largest = fmaxf(largest, shuffle_xor(largest, 2));
-    const float base = largest == minus_infinity() ? 0 : largest;
+    const float base = largest == minus_infinity() ? 0 : largest - Stored::kWeightExponent;
     float sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < 2 * kTiles; ++i) {
@@ -64,24 +65,14 @@ inline void softmax_chunk(float (&scores)[kTiles][4], const float (&scales)[2], 
 // One row of a piece's tile.
 struct Row {
   uint32_t visible;  // positions that it attends to; 0: the tile has no such row
-  const float *query;
-  float *y;
-  float *sums, *weights;  // of section 0, if the tile is split
+  uint32_t token, head;
 };
 
 inline Row find_row(const AttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head, uint32_t row) {
-  const uint32_t of_token = row / piece.n_heads;
-  if (of_token >= piece.n_tokens) return {0, nullptr, nullptr, nullptr, nullptr};
-  const uint32_t token = piece.first_token + of_token;
+  const uint32_t token = piece.first_token + row / piece.n_heads;
+  if (token >= piece.first_token + piece.n_tokens) return {0, 0, 0};
   const uint32_t group = arguments.heads / arguments.pool.kv_heads;
-  const uint32_t head = kv_head * group + piece.first_head + row % piece.n_heads;
-  const uint32_t head_dim = arguments.pool.head_dim;
-  const uint64_t partial = piece.first_partial + uint64_t{of_token} * piece.partials_a_token;
-  const uint64_t result = partial * arguments.heads + head;
-  return {arguments.positions[token] + 1,
-          arguments.queries + uint64_t{token} * arguments.query_stride + head * head_dim,
-          arguments.y + (uint64_t{token} * arguments.heads + head) * head_dim,
-          arguments.partial_sums + result * padded_head_dim(head_dim), arguments.partial_weights + 2 * result};
+  return {arguments.positions[token] + 1, token, kv_head * group + piece.first_head + row % piece.n_heads};
 }
 
 // A power of two that brings `largest` to [2^14, 2^15), as exponent.
@@ -92,9 +83,12 @@ inline int32_t normalizing_exponent(float largest) {
 }
 inline float power_of_two(int32_t exponent) { return bits_to_float(static_cast<uint32_t>(127 + exponent) << 23); }
 
-// A warp brings row `row` of 16 to shared memory, times `score_scale`. Returns what its scores are to be multiplied by.
+// A warp brings a query to shared memory, as row `row` of 16 and times score_scale. Returns what its scores are to be
+// multiplied by.
 template <class Stored>
-inline float stage_query(const Row &from, uint32_t head_dim, float score_scale, uint32_t row, Quad *queries) {
+inline float stage_query(const AttendArguments &arguments, const Row &from, uint32_t row, Quad *queries) {
+  const uint32_t head_dim = arguments.pool.head_dim;
+  const float *const query = arguments.queries + uint64_t{from.token} * arguments.query_stride + from.head * head_dim;
   constexpr uint32_t kPairs = (Stored::kHeadDim / 2 + 31) / 32;
   float values[kPairs][2];
   float largest = 0;
@@ -104,7 +98,7 @@ inline float stage_query(const Row &from, uint32_t head_dim, float score_scale, 
     const bool given = from.visible > 0 && d < head_dim;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      values[i][k] = given ? from.query[d + k] * score_scale : 0;
+      values[i][k] = given ? query[d + k] * arguments.score_scale : 0;
       largest = fmaxf(largest, fabsf(values[i][k]));
     }
   }
@@ -125,43 +119,49 @@ inline float stage_query(const Row &from, uint32_t head_dim, float score_scale, 
 
 // How the sums of one row over a section leave: as a partial result, or folded into y.
 struct Leaving {
-  float *sums;  // partial; null: to y
+  float *to;  // null: the row is none, or sees nothing of the section
+  bool is_partial, is_first, is_last;
   Factors factors;
-  bool first, last;  // section of the tile
-  float reciprocal;  // of the sum of weights; of the last section
+  float reciprocal;  // of the sum of weights, where this is the last section
 };
 
-// `total`: over the sections so far, of a tile that is not split. `writes`: whether this lane is the one that stores
-// the row's weights.
-inline Leaving leave(const Row &row, const AttendArguments &arguments, const AttentionPiece &piece, uint32_t section,
+// `total`: over the tile's sections so far, if it is not split. `writes`: of the lanes that hold the row's weights,
+// one.
+inline Leaving leave(const AttendArguments &arguments, const AttentionPiece &piece, const Row &row, uint32_t section,
                      const RowWeights &of_section, RowWeights &total, bool writes) {
-  if (piece.partials_a_token > 0) {
-    const uint64_t result = uint64_t{section} * arguments.heads;
-    if (writes && row.visible > section * kAttentionSection) {
-      row.weights[2 * result] = of_section.largest;
-      row.weights[2 * result + 1] = of_section.sum;
-    }
-    return {row.sums + result * padded_head_dim(arguments.pool.head_dim), {1, 1}, false, false, 0};
+  if (piece.partials_a_token == 0) {
+    const Factors factors = fold_weights(total, of_section);
+    const bool is_last = section + 1 == piece.end_section;
+    float *const y = arguments.y + (uint64_t{row.token} * arguments.heads + row.head) * arguments.pool.head_dim;
+    return {row.visible > 0 ? y : nullptr,        false, section == piece.first_section, is_last, factors,
+            is_last ? divide(1.0f, total.sum) : 0};
   }
-  const Factors factors = fold_weights(total, of_section);
-  const bool last = section + 1 == piece.end_section;
-  return {nullptr, factors, section == piece.first_section, last, last ? divide(1.0f, total.sum) : 0};
+  const uint32_t partial = piece.first_partial + (row.token - piece.first_token) * piece.partials_a_token + section;
+  const uint64_t result = uint64_t{partial} * arguments.heads + row.head;
+  float *to = nullptr;
+  if (row.visible > section * kAttentionSection) {
+    to = arguments.partial_sums + result * padded_head_dim(arguments.pool.head_dim);
+    if (writes) {
+      arguments.partial_weights[2 * result] = of_section.largest;
+      arguments.partial_weights[2 * result + 1] = of_section.sum;
+    }
+  }
+  return {to, true, false, false, {1, 1}, 0};
 }
 
 // Elements [d, d + 4) of a row. Adding zero makes one of the two zeros, whatever was folded.
-inline void put(const Row &row, const Leaving &leaving, uint32_t section, uint32_t head_dim, uint32_t d,
-                const Floats &sums) {
-  if (row.visible == 0) return;
-  if (leaving.sums) {
-    if (row.visible > section * kAttentionSection) *reinterpret_cast<Floats *>(leaving.sums + d) = sums;
+inline void put(const Leaving &leaving, uint32_t head_dim, uint32_t d, const Floats &sums) {
+  if (!leaving.to) return;
+  if (leaving.is_partial) {
+    *reinterpret_cast<Floats *>(leaving.to + d) = sums;
     return;
   }
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
     if (d + i >= head_dim) return;
-    float value = fold(leaving.first ? 0 : row.y[d + i], sums.of[i], leaving.factors);
-    if (leaving.last) value = fmaf(value, leaving.reciprocal, 0.0f);
-    row.y[d + i] = value;
+    float value = fold(leaving.is_first ? 0 : leaving.to[d + i], sums.of[i], leaving.factors);
+    if (leaving.is_last) value = fmaf(value, leaving.reciprocal, 0.0f);
+    leaving.to[d + i] = value;
   }
 }
 

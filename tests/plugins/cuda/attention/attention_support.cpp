@@ -82,6 +82,14 @@ void Sequences::fill(uint32_t sequence) {
   }
 }
 
+void Sequences::store(const Token &token, const std::vector<float> &key, const std::vector<float> &value) {
+  for (uint32_t kv_head = 0; kv_head < shape_.kv_heads; ++kv_head) {
+    const uint32_t block = block_of(token), slot = token.position % shape_.block_size;
+    pool_.write({kLayer, block, kv_head, 0}, slot, encode_head(shape_.dtype, key));
+    pool_.write({kLayer, block, kv_head, 1}, slot, encode_head(shape_.dtype, value));
+  }
+}
+
 float *Sequences::query(const Token &token, float *to) const {
   const uint64_t seed = (uint64_t{1} << 60) + (uint64_t{token.sequence} << 32) + token.position;
   const std::vector<float> numbers = random_numbers(shape_.heads() * shape_.head_dim, seed, 1.5f);

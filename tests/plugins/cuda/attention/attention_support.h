@@ -44,6 +44,9 @@ class Sequences {
   std::vector<float> attend(const std::vector<Token> &tokens, const Circumstances &circumstances = {}) const;
   std::vector<double> expect(const Token &token) const;
 
+  // Replaces the keys and the values of all heads of a position.
+  void store(const Token &token, const std::vector<float> &key, const std::vector<float> &value);
+
   const AttentionShape &shape() const { return shape_; }
   float *query(const Token &token, float *to) const;
 

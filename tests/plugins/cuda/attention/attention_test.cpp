@@ -77,5 +77,77 @@ TEST_P(EveryShape, GivesTokensTheSameBytesInAnyBatch) {
   expect_bytes_of_its_own(sequences, mixed, {.multiprocessors = 1});
 }
 
+// Contexts split over blocks and walked along, tiles of few and of many rows: all in every order of the emulator.
+TEST(Attention, GivesTheSameBytesInEveryOrder) {
+  for (const AttentionShape &shape : {AttentionShape{kKvF16, 64, 1, 4, 16}, AttentionShape{kKvQ8_0, 32, 2, 2, 16},
+                                      AttentionShape{kKvF32, 32, 1, 3, 16}}) {
+    const Sequences sequences(shape, {520, 30});
+    const std::vector<Token> tokens = run(0, 519, 520) + run(1, 0, 30) + run(0, 500, 519);
+    for (uint32_t multiprocessors : {1, 132}) {
+      const std::vector<float> expected = sequences.attend(tokens, {.multiprocessors = multiprocessors});
+      for (const Order &order : emulation::kOrders) {
+        const std::vector<float> y = sequences.attend(tokens, {.multiprocessors = multiprocessors, .order = order});
+        EXPECT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0) << name_of(shape);
+      }
+    }
+  }
+}
+
+TEST(Attention, GivesTheSameBytesWithoutSharedMemoryForManyRows) {
+  const Sequences sequences({kKvF16, 64, 1, 4, 32}, {330});
+  const std::vector<Token> tokens = run(0, 290, 330);
+  const std::vector<float> wide = sequences.attend(tokens),
+                           narrow = sequences.attend(tokens, {.shared_bytes = 48 << 10});
+  EXPECT_EQ(std::memcmp(wide.data(), narrow.data(), wide.size() * sizeof(float)), 0);
+}
+
+TEST(Attention, TakesPositionsInAnyOrder) {
+  const Sequences sequences({kKvF16, 32, 1, 2, 16}, {300});
+  expect_bytes_of_its_own(sequences, {{0, 299}, {0, 3}, {0, 270}, {0, 64}, {0, 63}}, {});
+  expect_bytes_of_its_own(sequences, {{0, 299}, {0, 3}, {0, 270}, {0, 64}, {0, 63}}, {.multiprocessors = 1});
+}
+
+TEST(Attention, ReachesOverLongContexts) {
+  const Sequences sequences({kKvF16, 32, 1, 1, 128}, {40'960});
+  const std::vector<Token> tokens = {{0, 40'959}};
+  expect_accurate(sequences, tokens, {});
+  expect_bytes_of_its_own(sequences, tokens, {.multiprocessors = 1});
+}
+
+// Keys and values as large as halves are: scores in the millions, weights of which one is all.
+TEST(Attention, IsFiniteForTheLargestNumbers) {
+  for (uint32_t dtype : {kKvF16, kKvQ8_0, kKvF32}) {
+    Sequences sequences({dtype, 64, 1, 2, 16}, {80});
+    for (uint32_t position = 0; position < 80; ++position) {
+      const float sign = position % 2 == 0 ? 1.0f : -1.0f;
+      sequences.store({0, position}, std::vector<float>(64, sign * 60'000), std::vector<float>(64, 65'504));
+    }
+    const std::vector<float> y = sequences.attend({{0, 79}});
+    for (float value : y) EXPECT_NEAR(value, 65'504, 65'504 * 1e-3) << dtype_name(dtype);
+  }
+}
+
+// Groups of very small values: their scales are among the smallest halves.
+TEST(Attention, KeepsSmallValues) {
+  for (uint32_t dtype : {kKvF16, kKvQ8_0, kKvF32}) {
+    Sequences sequences({dtype, 64, 1, 2, 16}, {200});
+    for (uint32_t position = 0; position < 200; ++position) {
+      std::vector<float> value(64);
+      for (uint32_t d = 0; d < 64; ++d) value[d] = static_cast<float>((position * 7 + d * 13) % 101) * 0x1p-17f;
+      sequences.store({0, position}, std::vector<float>(64, 0.01f * static_cast<float>(position % 9)), value);
+    }
+    expect_accurate(sequences, {{0, 199}, {0, 77}}, {});
+  }
+}
+
+// One sequence's overflow must not reach another's tokens, whose blocks it had before.
+TEST(Attention, SeesNothingOfWhatIsNotStored) {
+  for (uint32_t dtype : {kKvF16, kKvQ8_0, kKvF32}) {
+    const Sequences sequences({dtype, 64, 1, 4, 128}, {5});  // of a pool full of NaNs
+    expect_accurate(sequences, run(0, 0, 5), {});
+    expect_accurate(sequences, {{0, 4}}, {});
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::cuda

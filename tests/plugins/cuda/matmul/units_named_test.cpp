@@ -1,0 +1,36 @@
+// Plans name kernels by text: all of them are in the table of what is compiled.
+#include <algorithm>
+
+#include "plugins/cuda/compile/units.h"
+#include "tests/plugins/cuda/matmul/support.h"
+
+namespace bonsai::cuda {
+namespace {
+
+void expect_compiled(const std::string &unit_name, const std::string &kernel) {
+  const Unit &unit = find_unit(units(), unit_name);
+  EXPECT_TRUE(std::any_of(unit.hot.begin(), unit.hot.end(), [&](const HotKernel &hot) { return hot.name == kernel; }))
+      << "unit " << unit_name << " does not hold registers of " << kernel << " to account";
+}
+
+TEST(PlannedKernels, AreInTheTableOfUnits) {
+  for (const Format format : all_formats()) {
+    for (const bool has_bit_mma : {false, true}) {
+      const MatmulDevice device = {132, has_bit_mma};
+      const std::vector<std::string> prepared = matmul_units(format, device);
+      for (const uint64_t n : {1, 2, 3, 4, 5, 16, 17, 512}) {
+        const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
+        EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
+            << plan.unit << " would be compiled in the middle of a call";
+        expect_compiled(plan.unit, plan.kernel);
+        if (may_pack(plan)) expect_compiled(plan.unit, plan.kernel + "_packing");
+      }
+    }
+    expect_compiled(embedding_unit(format), "embed");
+  }
+  for (const char *kernel : {"quantize", "rms_norm_quantize", "swiglu_quantize"})
+    expect_compiled("activations", kernel);
+}
+
+}  // namespace
+}  // namespace bonsai::cuda

@@ -8,13 +8,16 @@ namespace {
 // Attention is compiled for each KV dtype and each size that heads are filled up to (kv_layout.cuh).
 void add_attention(std::vector<Unit> &units) {
   units.push_back({.name = "rope", .file = "rope.cu", .defines = {}, .hot = {{"prepare_heads", 64}}});
-  units.push_back({.name = "kv", .file = "kv.cu", .defines = {}, .hot = {}});
+  units.push_back({.name = "kv",
+                   .file = "kv.cu",
+                   .defines = {},
+                   .hot = {{"copy_blocks", 64}, {"export_rows", 64}, {"import_rows", 64}}});
   for (const char *dtype : {"F16", "Q8_0", "F32"}) {
     for (const char *head_dim : {"32", "64", "96", "128", "192", "256"}) {
       units.push_back({.name = fmt::format("attention.{}.{}", dtype, head_dim),
                        .file = "attention.cu",
                        .defines = {fmt::format("BONSAI_FORMAT={}_{}", dtype, head_dim)},
-                       .hot = {}});
+                       .hot = {{"attend_narrow", 255}, {"attend_wide", 255}, {"combine_sections", 96}}});
     }
   }
 }

@@ -18,7 +18,11 @@
 
 namespace bonsai::test {
 
-inline const std::string kPlugin = BONSAI_CPU_PLUGIN;
+// What is tested: the CPU backend, where nothing else is named.
+#ifndef BONSAI_TESTED_PLUGIN
+#define BONSAI_TESTED_PLUGIN BONSAI_CPU_PLUGIN
+#endif
+const std::string kPlugin = BONSAI_TESTED_PLUGIN;
 
 // The table of a backend; fails the test and throws if it cannot be loaded.
 const bonsai_backend_api &load_backend(const std::string &path);

@@ -1,0 +1,169 @@
+// The CUDA backend on a device, as an application uses it.
+#include <bonsai/engine.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/model/tiny_model.h"
+
+namespace bonsai::test {
+namespace {
+
+const std::string kSeedling = BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf";
+
+using BackendOptions = std::vector<std::pair<std::string, std::string>>;
+
+EngineOptions on(const std::string &plugin, const std::string &model, const BackendOptions &options = {}) {
+  EngineOptions engine;
+  engine.model = model;
+  engine.backend = plugin;
+  engine.backend_strict = true;
+  engine.backend_options = options;
+  return engine;
+}
+
+nlohmann::json golden() { return nlohmann::json::parse(std::ifstream(BONSAI_TEST_DATA "/seedling-golden.json")); }
+
+double relative_error(std::span<const float> values, std::span<const float> expected) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    difference += std::pow(static_cast<double>(values[i]) - static_cast<double>(expected[i]), 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+// `n` tokens that follow no pattern.
+std::vector<int32_t> some_tokens(uint32_t n, uint32_t vocabulary) {
+  std::vector<int32_t> tokens(n);
+  uint64_t state = 12345;
+  for (int32_t &token : tokens) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    token = static_cast<int32_t>((state >> 33) % vocabulary);
+  }
+  return tokens;
+}
+
+// The logits behind the tokens from `from` on.
+std::vector<std::vector<float>> logits_from(Session &session, std::span<const int32_t> tokens, size_t from) {
+  std::vector<std::vector<float>> kept;
+  session.evaluate(tokens, [&](size_t index, std::span<const float> logits) {
+    if (index >= from) kept.emplace_back(logits.begin(), logits.end());
+  });
+  return kept;
+}
+
+TEST(CudaDevice, SpeaksTheSeedlingsGoldenText) {
+  const nlohmann::json greedy = golden()["greedy"];
+  const Engine engine = Engine::load(on(BONSAI_CUDA_PLUGIN, kSeedling));
+  EXPECT_EQ(engine.backend().name, "cuda");
+  const std::string prompt = golden()["prompts"][0]["text"];
+  GenerateOptions options;
+  options.sampling.temperature = 0;
+  options.max_tokens = static_cast<uint32_t>(greedy["tokens"].size() - golden()["prompts"][0]["tokens"].size());
+  options.ignore_eos = true;
+  EXPECT_EQ(prompt + engine.generate(prompt, options).text, greedy["text"].get<std::string>());
+}
+
+// Positions far beyond one section of attention's, where the block table is long and a prompt comes in many batches:
+// against the CPU backend, both with float weights.
+TEST(CudaDevice, LongContextsAgreeWithTheCpu) {
+  constexpr uint32_t kPrompt = 32'000, kDecoded = 40;
+  TinyModel tiny;
+  tiny.format = quant::Format::kF16;
+  tiny.context = 32'768;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(kPrompt + kDecoded, kTinyTokens);
+  std::vector<std::vector<float>> found[2];
+  for (const bool is_cuda : {false, true}) {
+    EngineOptions options = on(is_cuda ? BONSAI_CUDA_PLUGIN : BONSAI_CPU_PLUGIN, file.path());
+    options.context = tiny.context;
+    const Engine engine = Engine::load(options);
+    Session session = engine.new_session();
+    found[is_cuda] = logits_from(session, {tokens.data(), kPrompt}, kPrompt - 100);
+    for (uint32_t i = kPrompt; i < tokens.size(); ++i) {
+      found[is_cuda].push_back(logits_from(session, {&tokens[i], 1}, 0)[0]);
+    }
+  }
+  ASSERT_EQ(found[0].size(), 140u);
+  ASSERT_EQ(found[1].size(), 140u);
+  for (size_t i = 0; i < found[0].size(); ++i) EXPECT_LE(relative_error(found[1][i], found[0][i]), 2e-4) << i;
+}
+
+// A captured graph finds positions, lengths and block tables in memory: every step's logits are those of plain
+// launches.
+TEST(CudaDevice, AThousandReplaysAreAThousandSteps) {
+  constexpr uint32_t kSteps = 1000;
+  TinyModel tiny;
+  tiny.context = 1024;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(kSteps, kTinyTokens);
+  std::vector<std::vector<float>> found[2];
+  for (const bool graphs : {false, true}) {
+    const Engine engine = Engine::load(on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.graphs", graphs ? "on" : "off"}}));
+    Session session = engine.new_session();
+    for (const int32_t token : tokens) found[graphs].push_back(logits_from(session, {&token, 1}, 0)[0]);
+  }
+  for (uint32_t i = 0; i < kSteps; ++i) {
+    ASSERT_EQ(std::memcmp(found[0][i].data(), found[1][i].data(), found[0][i].size() * sizeof(float)), 0) << i;
+  }
+}
+
+// Fused decode kernels, plain ones, and the prompt's: one set of bytes.
+TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
+  constexpr uint32_t kTokens = 300;
+  for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kF16}) {
+    TinyModel tiny;
+    tiny.format = format;
+    tiny.context = 512;
+    const TinyModelFile file(tiny);
+    const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
+    std::vector<std::vector<float>> expected;
+    for (const char *fusion : {"on", "off"}) {
+      for (const uint32_t chunk : {1u, 5u, kTokens}) {
+        const Engine engine = Engine::load(on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}}));
+        Session session = engine.new_session();
+        std::vector<std::vector<float>> found;
+        for (uint32_t i = 0; i < kTokens; i += chunk) {
+          for (auto &row : logits_from(session, {&tokens[i], std::min(chunk, kTokens - i)}, 0)) {
+            found.push_back(std::move(row));
+          }
+        }
+        if (expected.empty()) expected = found;
+        EXPECT_EQ(found, expected) << quant::traits(format).name << ", fusion " << fusion << ", chunks of " << chunk;
+      }
+    }
+  }
+}
+
+TEST(CudaDevice, KvTypesAgreeWithTheCpu) {
+  constexpr uint32_t kTokens = 700;
+  TinyModel tiny;
+  tiny.format = quant::Format::kF16;
+  tiny.context = 1024;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
+  for (const KvType kv : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
+    std::vector<std::vector<float>> found[2];
+    for (const bool is_cuda : {false, true}) {
+      EngineOptions options = on(is_cuda ? BONSAI_CUDA_PLUGIN : BONSAI_CPU_PLUGIN, file.path());
+      options.kv = kv;
+      const Engine engine = Engine::load(options);
+      Session session = engine.new_session();
+      found[is_cuda] = logits_from(session, tokens, kTokens - 50);
+    }
+    // A key that lies on the edge between two 8-bit codes may fall to either side.
+    const double bound = kv == KvType::kQ8_0 ? 5e-3 : 2e-4;
+    for (size_t i = 0; i < found[0].size(); ++i) {
+      EXPECT_LE(relative_error(found[1][i], found[0][i]), bound) << static_cast<int>(kv) << ", " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::test

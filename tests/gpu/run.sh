@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# What is to be run on a machine with an NVIDIA device, in pieces of some minutes each:
+#
+#   tests/gpu/run.sh check    BUILD OUT   the tests labelled gpu, and how long compiling the kernels takes
+#   tests/gpu/run.sh bench    BUILD OUT   synthetic 1.7B and 8B models: products alone, decode, prompts, first tokens
+#   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes
+#
+# BUILD is a build tree of this project, OUT a directory for logs; a line for each step goes to stdout, too.
+set -uo pipefail
+if [ $# -ne 3 ]; then sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; fi
+what=$1 build=$(realpath "$2") out=$3
+mkdir -p "$out"
+out=$(realpath "$out")
+bonsai=$build/bin/bonsai
+models=${BONSAI_MODELS:-/tmp}
+failed=0
+
+# step NAME SECONDS COMMAND...: runs a command with a limit, its output in a log.
+step() {
+  local name=$1 limit=$2 begin end status=0
+  shift 2
+  begin=$(date +%s.%N)
+  timeout "$limit" "$@" >"$out/$name.log" 2>&1 || status=$?
+  end=$(date +%s.%N)
+  [ $status -eq 0 ] || failed=1
+  printf '%-28s %s  %6.1f s\n' "$name" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)")" \
+    "$(echo "$end - $begin" | bc)" | tee -a "$out/summary.txt"
+}
+
+# show PATTERN NAME: the lines of a step's log that matter.
+show() { grep -E "$1" "$out/$2.log" | tee -a "$out/summary.txt"; }
+
+check() {
+  step device 60 "$bonsai" backends
+  show 'device|cuda' device
+  rm -rf "$out/cache"
+  XDG_CACHE_HOME=$out/cache step kernels-cold 300 "$bonsai" backends --warm
+  XDG_CACHE_HOME=$out/cache step kernels-warm 60 "$bonsai" backends --warm
+  export XDG_CACHE_HOME=$out/cache
+  for name in gpu_conformance_quick_test gpu_seedling_test gpu_device_test; do
+    step "$name" 150 "$build/tests/$name"
+    show '^\[  (PASSED|FAILED)|tests ran' "$name"
+  done
+  step gpu_conformance_exhaustive_test 240 "$build/tests/gpu_conformance_exhaustive_test"
+  show '^\[  (PASSED|FAILED)|tests ran' gpu_conformance_exhaustive_test
+}
+
+model() {  # SHAPE FORMAT
+  local file=$models/$1-$2.gguf
+  [ -f "$file" ] || "$build/bin/bonsai-synth" --shape "$1" --type "$2" "$file" >/dev/null 2>&1
+  echo "$file"
+}
+
+bench() {
+  export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$out/cache}
+  step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
+  show '.' products
+  for shape in 1.7b 8b; do
+    for format in Q1_0_G128 TQ2_0_G128; do
+      local file
+      file=$(model "$shape" "$format")
+      step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
+        --concurrency 8,32 -r 3
+      show 'prompt|decode|at once|sequences' "bench-$shape-$format"
+      step "bench-$shape-$format-unfused" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 16 -n 128 \
+        --backend-opt cuda.fusion=off -r 3
+      show 'decode' "bench-$shape-$format-unfused"
+      step "bench-$shape-$format-4096" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 4096 -n 32 \
+        -d 4096 -r 2
+      show 'prompt|decode' "bench-$shape-$format-4096"
+    done
+  done
+  step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
+  show '.' profile-8b
+  step first-token-8b 60 "$bonsai" run -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p "Once" -n 1 -c 1024
+  show 'prompt|memory|load' first-token-8b
+}
+
+sanitize() {
+  local tool
+  export BONSAI_CONFORMANCE_PLUGIN=$build/lib/bonsai/libbonsai_cuda.so
+  for tool in memcheck racecheck initcheck synccheck; do
+    step "$tool" 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" \
+      --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128:*forward_F16:*outputs_selection:*kv_q8_0'
+    show 'ERROR SUMMARY|PASSED|FAILED|=========.*error' "$tool"
+  done
+}
+
+case $what in
+  check | bench | sanitize) "$what" ;;
+  *) echo "unknown piece '$what': expected check, bench or sanitize"; exit 2 ;;
+esac
+exit $failed

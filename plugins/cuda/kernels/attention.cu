@@ -130,9 +130,7 @@ BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 2) {
         for (uint32_t i = 0; i < kStrips; ++i) keys[i] = next[i];
       }
 #pragma unroll
-      for (uint32_t i = 0; i < kStrips; ++i) {
-        strips[i] += kv_plane_bytes(arguments.pool);
-      }
+      for (uint32_t i = 0; i < kStrips; ++i) strips[i] += kv_plane_bytes(arguments.pool);
       load_values<true>(strips, 0, values);
       const uint32_t row = lane() / 4;
       const float scales[2] = {scales_of[row], scales_of[row + 8]};

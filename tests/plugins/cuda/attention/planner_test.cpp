@@ -1,7 +1,6 @@
 // The planner's pieces are the batch's work, each part of it once, and captured graphs stay valid for a while.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <map>
 #include <random>
 #include <tuple>
@@ -46,8 +45,8 @@ Planned plan(AttentionPlanner &planner, const Batch &batch) {
   planned.plan = planner.plan(batch.positions, batch.sequences, bytes);
   const auto take = [&]<class Element>(uint64_t offset, uint32_t n, std::vector<Element> &to) {
     EXPECT_LE(offset + n * sizeof(Element), planner.plan_bytes());
-    to.resize(n);
-    std::memcpy(to.data(), bytes + offset, n * sizeof(Element));
+    const auto *const from = reinterpret_cast<const Element *>(bytes + offset);
+    to.assign(from, from + n);
   };
   take(planner.narrow_offset(), planned.plan.narrow_pieces, planned.narrow);
   take(planner.wide_offset(), planned.plan.wide_pieces, planned.wide);

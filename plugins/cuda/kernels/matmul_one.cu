@@ -1,7 +1,7 @@
 // y = W x for one token and integer weights of the format BONSAI_FORMAT. A tensor core multiplies with eight tokens,
-// and what follows it takes most of the instructions: so all eight are this token, four tiles are multiplied one after
+// and what follows it takes most of the instructions: so all eight are this token, some tiles are multiplied one after
 // the other, each lane of four has the sums of all of them, and lane t goes on with tile t. The same bytes as
-// matmul_decode in a third of its instructions or less.
+// matmul_decode.
 #include "matmul_decode.cuh"
 
 namespace bonsai::cuda {
@@ -11,7 +11,7 @@ static_assert(!kLayout.is_float());
 // At a time: formats of two planes have too much in registers for four.
 constexpr uint32_t kTiles = kLayout.high_bits > 0 ? 2 : 4;
 
-// Columns that are multiplied at a time: codes of 4 tiles go into 32 to 48 registers.
+// Columns that are multiplied at a time: the codes of these tiles go into 16 to 40 registers.
 constexpr uint32_t one_step_columns(MatrixLayout layout) {
   if (layout.bits == 8) return 64;
   if (layout.high_bits == 1 || layout.packing == Packing::kCodesBy128) return 256;
@@ -25,7 +25,7 @@ constexpr uint32_t kHalves = kLayout.splits_steps() ? 2 : 1;
 using TileCodes = StepCodes<kLayout, kColumns>;
 using OwnScales = StepScales<kLayout, kColumns>;
 
-// What a warp works through: its segments, of each the block's tiles, four at a time, of these the steps.
+// What a warp works through: its segments, of each the block's tiles, kTiles at a time, of these the steps.
 struct OneWalk {
   uint32_t tiles, end_segment;
   uint32_t segment, tile, step;

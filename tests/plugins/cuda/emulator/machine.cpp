@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <numeric>
 
 namespace bonsai::emulation {
@@ -59,14 +60,12 @@ bool all_at_one_place(std::span<const Collective *const> places) {
   });
 }
 
-// Shared memory begins with garbage, another in each order: NaNs, or anything. Sanitizers guard some of it.
-__attribute__((no_sanitize("address"))) void fill_with_garbage(std::span<std::byte> memory, const Order &order,
-                                                               std::minstd_rand &random) {
-  std::byte garbage{0xFF};
-  if (order.kind == Order::Kind::kBackward) garbage = std::byte{0x3C};
-  if (order.kind == Order::Kind::kRandom) garbage = static_cast<std::byte>(random() >> 8);
-  volatile std::byte *to = memory.data();
-  for (size_t i = 0; i < memory.size(); ++i) to[i] = garbage;
+// Shared memory begins with garbage, another in each order: NaNs, or anything.
+void fill_with_garbage(std::span<std::byte> memory, const Order &order, std::minstd_rand &random) {
+  int garbage = 0xFF;
+  if (order.kind == Order::Kind::kBackward) garbage = 0x3C;
+  if (order.kind == Order::Kind::kRandom) garbage = static_cast<int>(random() >> 8 & 0xFF);
+  if (!memory.empty()) std::memset(memory.data(), garbage, memory.size());
 }
 
 }  // namespace

@@ -105,7 +105,6 @@ CUresult cuInit(unsigned flags) {
     if (flags != 0) throw Misuse{CUDA_ERROR_INVALID_VALUE, fmt::format("flags {}, expected 0", flags)};
     if (world.settings.devices == 0) throw Refusal{CUDA_ERROR_NO_DEVICE};
     world.is_initialised = true;
-    world.device_memory.set_accessible(false);
   });
 }
 
@@ -190,7 +189,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext handle) {
-  return call(__func__, kWhenBroken, [&](World &world) {
+  return call(__func__, kWhenBroken | kPushes, [&](World &world) {
     for (Context &context : world.contexts) {
       if (reinterpret_cast<CUcontext>(&context) != handle) continue;
       if (context.retained == 0) throw Misuse{CUDA_ERROR_INVALID_CONTEXT, "the context was released"};

@@ -237,6 +237,18 @@ TEST_F(FakeContext, CallsNeedACurrentContext) {
   EXPECT_EQ(cu->cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
 }
 
+TEST_F(FakeContext, ReleasingGoesOnWhereAContextCouldNotBePushed) {
+  const CUdeviceptr a = allocate(4);
+  EXPECT_EQ(cu->cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+  control().fail_call(1, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu->cuCtxPushCurrent_v2(context), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cu->cuMemFree_v2(a), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(control().alive().device_allocations, 0u);
+  EXPECT_EQ(control().misuse(), "");
+  EXPECT_EQ(cu->cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
+}
+
 TEST_F(FakeContext, ContextsAreReleasedAsOftenAsRetainedAndWhenNothingIsLeftInThem) {
   EXPECT_EQ(cu->cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
   EXPECT_EQ(take_misuse(),

@@ -13,6 +13,13 @@ void end(World &world, Capture &capture) {
   }
 }
 
+// A call that was made to fail ends a recording all the same, but gives no graph.
+void drop(CUgraph &graph) {
+  const std::lock_guard lock(world().mutex);
+  if (graph) world().graphs.remove(*reinterpret_cast<Graph *>(graph));
+  graph = nullptr;
+}
+
 // Streams other than the first whose last work nothing in the recording waits for.
 bool has_loose_ends(const Capture &capture) {
   for (const Stream *stream : capture.streams) {
@@ -50,7 +57,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
   *graph = nullptr;
-  return call(__func__, kNeedsContext | kReleases, [&](World &world) {
+  const CUresult result = call(__func__, kNeedsContext | kReleases, [&](World &world) {
     Stream &stream = find_stream(world, handle);
     const std::shared_ptr<Capture> capture = stream.capture;
     if (!capture || capture->origin != &stream) {
@@ -68,6 +75,8 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
     }
     *graph = reinterpret_cast<CUgraph>(world.graphs.add({stream.context, std::move(capture->work)}));
   });
+  if (result != CUDA_SUCCESS) drop(*graph);
+  return result;
 }
 
 CUresult cuGraphDestroy(CUgraph handle) {

@@ -11,6 +11,9 @@ namespace {
 // What memory holds before it is written (NaN, -1), and what lies between its end and the page that guards it.
 constexpr int kGarbage = 0xFF, kBeyond = 0xA5;
 
+// Of a large allocation, both ends are filled: pages that nobody touches cost nothing.
+constexpr size_t kFilledEnd = 256 * 1024;
+
 std::byte *end_of(const emulation::GuardedMemory &memory) { return memory.data() + memory.size(); }
 
 bool is_whole(const emulation::GuardedMemory &memory) {
@@ -22,7 +25,9 @@ bool is_whole(const emulation::GuardedMemory &memory) {
 
 void *Arena::allocate(size_t bytes) {
   emulation::GuardedMemory memory(bytes, alignment_);
-  std::memset(memory.data(), kGarbage, bytes);
+  const size_t filled = std::min(bytes, kFilledEnd);
+  std::memset(memory.data(), kGarbage, filled);
+  std::memset(end_of(memory) - filled, kGarbage, filled);
   std::memset(end_of(memory), kBeyond, memory.slack());
   memory.set_accessible(is_accessible_);
   void *address = memory.data();

@@ -140,7 +140,7 @@ CUresult cuModuleLoadDataEx(CUmodule *handle, const void *image, unsigned n, CUj
 CUresult cuModuleUnload(CUmodule handle) {
   return call(__func__, kNeedsContext | kReleases | kNotWhileCapturing, [&](World &world) {
     Module &module = find(world.modules, handle, "module");
-    if (world.broken == CUDA_SUCCESS) run_all(world, current_context());
+    if (world.broken == CUDA_SUCCESS) run_all(world, *module.context);
     world.modules.remove(module);
   });
 }

@@ -8,18 +8,6 @@
 namespace bonsai::fake {
 namespace {
 
-// Device memory can be touched while this lives.
-class OnDevice {
- public:
-  explicit OnDevice(World &world) : world_(world) { world_.device_memory.set_accessible(true); }
-  ~OnDevice() { world_.device_memory.set_accessible(false); }
-  OnDevice(const OnDevice &) = delete;
-  OnDevice &operator=(const OnDevice &) = delete;
-
- private:
-  World &world_;
-};
-
 void require_device(const World &world, const char *what, const void *address, size_t bytes) {
   const std::string problem = world.device_memory.problem_of(address, bytes);
   if (problem.empty()) return;
@@ -44,7 +32,7 @@ bool is_mapped(uintptr_t address) {
   return msync(reinterpret_cast<void *>(address / page * page), page, MS_ASYNC) == 0;
 }
 
-// A device cannot follow the host's pointers. Whatever looks like one among the arguments is one.
+// A device cannot follow the host's pointers. Whatever looks like one among the arguments is one: padding is zeros.
 void require_device_pointers(const World &world, const Work &work) {
   constexpr uintptr_t kLeast = uintptr_t{1} << 32, kMost = uintptr_t{1} << 47;
   for (size_t at = 0; at + sizeof(uintptr_t) <= work.arguments.size(); at += sizeof(uintptr_t)) {
@@ -89,7 +77,7 @@ void run(World &world, const Work &work) {
   if (world.broken != CUDA_SUCCESS) throw Refusal{world.broken};
   const CUresult counted = world.count(world.work);
   if (counted != CUDA_SUCCESS) throw Refusal{counted};
-  const OnDevice on_device(world);
+  world.device_memory.set_accessible(true);  // until the call is over
   if (work.kind == Work::Kind::kKernel) return run_kernel(world, work);
   try {
     check_addresses(world, work);  // once more: it may have been freed since

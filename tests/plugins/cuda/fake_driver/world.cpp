@@ -111,8 +111,10 @@ Verdict before_call(World &world, const char *name, unsigned needs) {
   }
   CUresult result = world.count(world.calls);
   if (result == CUDA_SUCCESS && !(needs & kWhenBroken)) result = world.broken;
+  if (needs & kPushes) world.has_failed_to_push = result != CUDA_SUCCESS;
   if (result != CUDA_SUCCESS && !(needs & kReleases)) return {false, result};
   if (needs & kNeedsContext && context_stack().empty()) {
+    if (world.has_failed_to_push) return {(needs & kReleases) != 0, CUDA_ERROR_INVALID_CONTEXT};
     world.blame(fmt::format("{}: no context is current", name));
     return {false, CUDA_ERROR_INVALID_CONTEXT};
   }

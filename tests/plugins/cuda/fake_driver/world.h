@@ -46,6 +46,8 @@ class World {
 
   std::vector<Context> contexts = std::vector<Context>(static_cast<size_t>(settings.devices));  // the primary ones
   uint64_t pushed = 0;
+  bool has_failed_to_push =
+      false;  // the last time, because it was to: no context is current for no fault of the caller
   Arena device_memory{256}, pinned_memory{4096};
   Table<Stream> streams;
   Table<Event> events;
@@ -77,6 +79,7 @@ enum : unsigned {
   kNotWhileCapturing = 4,  // allocates, frees, loads or waits
   kBeforeInit = 8,
   kWhenBroken = 16,  // succeeds when the device is lost, too
+  kPushes = 32,      // makes a context current
 };
 
 // The contexts that are current on this thread, the last on top.
@@ -92,6 +95,20 @@ struct Verdict {
 Verdict before_call(World &world, const char *name, unsigned needs);
 CUresult as_result(World &world, const char *name, const Misuse &misuse);
 
+// Takes device memory away from the host again when a call is over.
+class AfterCall {
+ public:
+  explicit AfterCall(World &world) : world_(world) {}
+  ~AfterCall() {
+    if (world_.is_initialised) world_.device_memory.set_accessible(false);
+  }
+  AfterCall(const AfterCall &) = delete;
+  AfterCall &operator=(const AfterCall &) = delete;
+
+ private:
+  World &world_;
+};
+
 // Runs the body of one of the driver's functions under the rules.
 template <class Body>
 CUresult call(const char *name, unsigned needs, Body body) {
@@ -99,6 +116,7 @@ CUresult call(const char *name, unsigned needs, Body body) {
   const std::lock_guard lock(here.mutex);
   const Verdict verdict = before_call(here, name, needs);
   if (!verdict.runs) return verdict.result;
+  const AfterCall after_call(here);
   try {
     body(here);
     return verdict.result;

@@ -1,0 +1,68 @@
+// DESIGN §7 on a real model of this repository, with the kernels on the emulator: what a trained model says is close to
+// what another program says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/model/weights.h"
+#include "tools/plugin-check/session.h"
+
+namespace bonsai::test {
+namespace {
+
+// The 1-bit seedling on the plugin, over blocks that are not in order.
+class CudaSeedling : public testing::Test {
+ protected:
+  static bonsai_session_config config(check::Context &context) {
+    bonsai_session_config config = check::usual_config(context, BONSAI_KV_F16);
+    config.max_tokens = 64;
+    return config;
+  }
+
+  model::Model model = *model::load_model(BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf");
+  check::Context context{{.path = BONSAI_CUDA_PLUGIN, .device = 0, .options = {}}};
+  check::UploadedModel uploaded{context.device(), model};
+  check::Session session{uploaded, config(context), check::Path::kForward};
+};
+
+// The logits of the last token, which alone is decoded after the others when `decodes`.
+std::vector<float> last_logits(check::Session &session, const std::vector<int32_t> &tokens, bool decodes) {
+  const std::vector<uint32_t> blocks = {7, 2, 11, 5};
+  if (!decodes) return session.logits(tokens, 0, blocks).back();
+  const auto last = static_cast<uint32_t>(tokens.size() - 1);
+  session.logits({tokens.data(), last}, 0, blocks);
+  return session.logits({tokens.data() + last, 1}, last, blocks).back();
+}
+
+double relative_error(const std::vector<float> &values, const std::vector<double> &expected) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += (values[i] - expected[i]) * (values[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST_F(CudaSeedling, GoldenPromptsAgreeAndDecodeToTheSameBytes) {
+  std::ifstream file(BONSAI_TEST_DATA "/seedling-golden.json");
+  const nlohmann::json golden = nlohmann::json::parse(file);
+  size_t n_decoded = 0;
+  for (const auto &prompt : golden["prompts"]) {
+    const auto tokens = prompt["tokens"].get<std::vector<int32_t>>();
+    const std::vector<float> logits = last_logits(session, tokens, false);
+    EXPECT_LE(relative_error(logits, prompt["logits"].get<std::vector<double>>()), 2e-2) << prompt["text"];
+    if (tokens.size() < 2) continue;
+    EXPECT_EQ(last_logits(session, tokens, true), logits) << prompt["text"];
+    ++n_decoded;
+  }
+  EXPECT_GT(n_decoded, 0u);
+}
+
+}  // namespace
+}  // namespace bonsai::test

@@ -35,7 +35,7 @@ TEST(KernelSources, AreThoseOfTheTree) {
   const std::map<std::string, std::string> expected = files_of_the_tree();
   for (const auto &[name, text] : expected) {
     ASSERT_TRUE(embedded.contains(name)) << name << " is missing in plugins/cuda/CMakeLists.txt";
-    EXPECT_EQ(embedded[name], text) << name;
+    EXPECT_TRUE(embedded[name] == text) << name << " is not the one that was built in";
   }
   EXPECT_EQ(embedded.size(), expected.size());
 }

@@ -41,10 +41,10 @@ class Device {
 
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
-  void launch(const std::string &unit, const std::string &kernel, const LaunchShape &shape,
-              const Arguments &arguments) {
+  void launch(const std::string &unit, const std::string &kernel, LaunchShape shape, const Arguments &arguments) {
     const Function &function = library_.function(unit, kernel);
     if (shape.shared_bytes > kPlainSharedBytes) function.allow_shared_bytes(shape.shared_bytes);
+    shape.starts_early = overlaps_;
     cuda::launch(stream_, function, shape, arguments);
   }
 
@@ -67,6 +67,7 @@ class Device {
 
   DeviceDescription description_;
   Options options_;
+  bool overlaps_;  // kernels may start early
   Log log_;
   Context context_;
   Stream stream_;

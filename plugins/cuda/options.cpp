@@ -20,10 +20,15 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
                                             "on or off: decode single tokens with norms and activations inside the "
                                             "products; the bytes are the same (default: on)"};
+constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
+                                             "on or off: have kernels start, and fetch weights, while the ones ahead "
+                                             "of them end, from compute capability 9.0 on "
+                                             "(default: off)"};
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
-constexpr std::array<const bonsai_option_info *, 4> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kWarmInfo};
+constexpr std::array<const bonsai_option_info *, 5> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kOverlapInfo,
+                                                              &kWarmInfo};
 
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
@@ -55,10 +60,12 @@ Options parse_options(const bonsai_device_config &config) {
       options.graphs = parse_switch(key, option.value);
     } else if (key == kFusionInfo.key) {
       options.fusion = parse_switch(key, option.value);
+    } else if (key == kOverlapInfo.key) {
+      options.overlap = parse_switch(key, option.value);
     } else if (key == kWarmInfo.key) {
       options.warm = parse_switch(key, option.value);
     } else {
-      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion or cuda.warm", key);
+      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap or cuda.warm", key);
     }
   }
   return options;

@@ -12,6 +12,7 @@ struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
   bool fusion = true;        // decode steps in few kernels
+  bool overlap = false;      // kernels start before the ones ahead of them have ended
   bool warm = false;         // every kernel ready before device_open returns
 };
 

@@ -43,6 +43,10 @@ check() {
   done
   step gpu_conformance_exhaustive_test 240 "$build/tests/gpu_conformance_exhaustive_test"
   show '^\[  (PASSED|FAILED)|tests ran' gpu_conformance_exhaustive_test
+  # Kernels that overlap must give the same bytes: this is where a race would show.
+  BONSAI_CONFORMANCE_OPTIONS=cuda.overlap=on step overlap-determinism 60 "$build/tests/gpu_conformance_quick_test" \
+    --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*:*forward_F16*'
+  show '^\[  (PASSED|FAILED)|tests ran' overlap-determinism
 }
 
 model() {  # SHAPE FORMAT
@@ -65,6 +69,9 @@ bench() {
       step "bench-$shape-$format-unfused" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 16 -n 128 \
         --backend-opt cuda.fusion=off -r 3
       show 'decode' "bench-$shape-$format-unfused"
+      step "bench-$shape-$format-overlap" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 16 -n 128 \
+        --backend-opt cuda.overlap=on -r 3
+      show 'decode' "bench-$shape-$format-overlap"
       step "bench-$shape-$format-4096" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 4096 -n 32 \
         -d 4096 -r 2
       show 'prompt|decode' "bench-$shape-$format-4096"

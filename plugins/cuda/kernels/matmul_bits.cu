@@ -255,9 +255,10 @@ __device__ inline PackedActivations pack_token(const PackingMatmulArguments &arg
 // y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
 // Block x: tiles_per_block tiles from x * tiles_per_block on. Moves each weight of its tiles once, and for each block
 // the token's floats, from the second-level cache.
-BONSAI_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(1)) {
+BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(1)) {
   if constexpr (kHasBitMma) {
     prefetch_tiles(arguments.product);
+    wait_for_kernels_ahead();
     MatmulArguments product = arguments.product;
     product.activations = pack_token(arguments, dynamic_shared<uint8_t>() + arguments.shared_bytes);
     sync_block();

@@ -18,7 +18,17 @@
 #include "simt_emulated.h"
 #else
 
-#define BONSAI_KERNEL(name, Arguments, max_threads, min_blocks)         \
+#define BONSAI_KERNEL(name, Arguments, max_threads, min_blocks)   \
+  __device__ inline void name##_body(const Arguments &arguments); \
+  BONSAI_EARLY_KERNEL(name, Arguments, max_threads, min_blocks) { \
+    ::bonsai::cuda::wait_for_kernels_ahead();                     \
+    name##_body(arguments);                                       \
+  }                                                               \
+  __device__ __forceinline__ void name##_body(const Arguments &arguments)
+
+// A kernel that calls wait_for_kernels_ahead itself: in all its threads, before it reads what they write or writes
+// anything. Until then it may do what depends on none of them, if it was launched to start early.
+#define BONSAI_EARLY_KERNEL(name, Arguments, max_threads, min_blocks)   \
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Arguments arguments)
 
@@ -53,6 +63,14 @@ __device__ inline T *dynamic_shared() {
 // Barriers: memory written before is seen after. All threads of the block, or of the warp, take part.
 __device__ inline void sync_block() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
+
+// Where a kernel was launched to start before those ahead of it in its stream have ended: lets the next one start
+// likewise, and waits until all that was ahead has run and can be read. Else nothing.
+__device__ inline void wait_for_kernels_ahead() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Values of other lanes. All 32 lanes take part. T has 4 bytes.
 template <class T>

@@ -14,6 +14,9 @@
       [](const void *emulated) { name(*static_cast<const Arguments *>(emulated)); });                           \
   static void name([[maybe_unused]] const Arguments &arguments)
 
+// Kernels run one after the other: none starts early.
+#define BONSAI_EARLY_KERNEL BONSAI_KERNEL
+
 // One block runs at a time, so the block's shared memory can be the unit's. A section of its own tells where it is.
 #define BONSAI_SHARED static __attribute__((section(BONSAI_EMULATED_SHARED_SECTION)))
 
@@ -62,6 +65,8 @@ inline Quad load_streaming(const void *from) {
   ::bonsai::emulation::require_aligned(from, sizeof(Quad), "load_streaming");
   return *static_cast<const Quad *>(from);
 }
+
+inline void wait_for_kernels_ahead() {}
 
 inline constexpr unsigned kCacheLine = 128;
 inline void prefetch(const void *) {}  // changes nothing that a program can see

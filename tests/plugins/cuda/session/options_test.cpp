@@ -35,15 +35,20 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(options.kernel_cache, "");
   EXPECT_TRUE(options.graphs);
   EXPECT_TRUE(options.fusion);
+  EXPECT_FALSE(options.overlap);
   EXPECT_FALSE(options.warm);
 }
 
 TEST(CudaOptions, AreRead) {
-  const Options options = parse(
-      {{"cuda.kernel_cache", "/var/cache/k"}, {"cuda.graphs", "off"}, {"cuda.fusion", "off"}, {"cuda.warm", "on"}});
+  const Options options = parse({{"cuda.kernel_cache", "/var/cache/k"},
+                                 {"cuda.graphs", "off"},
+                                 {"cuda.fusion", "off"},
+                                 {"cuda.overlap", "on"},
+                                 {"cuda.warm", "on"}});
   EXPECT_EQ(options.kernel_cache, "/var/cache/k");
   EXPECT_FALSE(options.graphs);
   EXPECT_FALSE(options.fusion);
+  EXPECT_TRUE(options.overlap);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
 }
@@ -54,12 +59,13 @@ TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),
             "cuda.kernel_cache is 'here', expected off or a directory's absolute path");
   EXPECT_EQ(failure_of("cuda.graphs", nullptr), "the value of option cuda.graphs is NULL");
-  EXPECT_EQ(failure_of("cuda.threads", "2"),
-            "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion or cuda.warm");
+  EXPECT_EQ(
+      failure_of("cuda.threads", "2"),
+      "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap or cuda.warm");
 }
 
 TEST(CudaOptions, AllAreListedWithHelp) {
-  ASSERT_EQ(option_infos().size(), 4u);
+  ASSERT_EQ(option_infos().size(), 5u);
   for (const bonsai_option_info *info : option_infos()) {
     EXPECT_EQ(info->struct_size, sizeof *info);
     EXPECT_NE(std::string(info->help).find("default"), std::string::npos) << info->key;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 namespace bonsai::emulation {
 namespace {
@@ -80,14 +81,23 @@ void mma_s8(Lanes lanes, unsigned registers) {
   });
 }
 
+// Every half's value: conversions are most of an mma's time.
+const float *half_values() {
+  static const std::vector<float> values = [] {
+    std::vector<float> all(1 << 16);
+    for (uint32_t bits = 0; bits < all.size(); ++bits) all[bits] = half_to_float(static_cast<uint16_t>(bits));
+    return all;
+  }();
+  return values.data();
+}
+
 // Products of halves are exact in float64, and their sum is all but exact: this is what the hardware's sum approaches.
 void mma_f16(Lanes lanes) {
   constexpr unsigned kK = 16;
   const Words words = gather(lanes, 2);
+  const float *values = half_values();
   double a[kRows][kK], b[kColumns][kK];
-  const auto number = [](uint32_t word, unsigned i) {
-    return half_to_float(static_cast<uint16_t>(word >> (16 * (i % 2))));
-  };
+  const auto number = [values](uint32_t word, unsigned i) { return values[word >> (16 * (i % 2)) & 0xFFFF]; };
   for (unsigned i = 0; i < kK; ++i) {
     for (unsigned row = 0; row < kRows; ++row) a[row][i] = number(words.a[row][i / 2], i);
     for (unsigned column = 0; column < kColumns; ++column) b[column][i] = number(words.b[column][i / 2], i);
@@ -131,9 +141,10 @@ const char *name(Collective::Kind kind) {
 }  // namespace
 
 bool same_place(const Collective &a, const Collective &b) {
-  const char *a_file = a.where.file_name(), *b_file = b.where.file_name();
-  return a.kind == b.kind && a.where.line() == b.where.line() && a.where.column() == b.where.column() &&
-         (a_file == b_file || std::string_view(a_file) == b_file);
+  if (a.kind != b.kind) return false;
+  if (std::memcmp(&a.where, &b.where, sizeof(Where)) == 0) return true;  // it points to what the compiler wrote down
+  return a.where.line() == b.where.line() && a.where.column() == b.where.column() &&
+         std::string_view(a.where.file_name()) == b.where.file_name();
 }
 
 std::string describe(const Collective &collective) {

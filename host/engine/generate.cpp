@@ -104,7 +104,9 @@ class Generator {
   bool decode() {
     const Timer timer(stats().decode_seconds);
     const bool is_pass = !session_.is_ahead();
-    if (!(speculator_ && is_pass ? verify() : session_.compute(options_.cancel, {}, ask_))) return false;
+    // Behind the token that this pass is for, another one may follow.
+    const bool goes_on = !speculator_ && std::min(session_.room(), continuation_.n_left()) > 1;
+    if (!(speculator_ && is_pass ? verify() : session_.compute(options_.cancel, {}, ask_, goes_on))) return false;
     ++stats().decode_steps;
     stats().decode_passes += is_pass;
     return true;

@@ -48,6 +48,10 @@ BackendResult<void> Placement::start(const model::Model &model, const UploadProg
   if (!executor) return tl::unexpected(std::move(executor.error()));
   spare_executor_ = *std::move(executor);
   session_bytes_ = spare_executor_->memory_bytes();
+  if (!spare_executor_->chains()) return {};
+  const auto status = device_->status();
+  if (!status) return tl::unexpected(status.error());
+  runs_elsewhere_ = status->threads == 0;
   return {};
 }
 
@@ -86,6 +90,22 @@ void Placement::give_back(std::unique_ptr<Executor> executor) {
 
 BackendResult<void> Placement::forward(Executor &executor, const Batch &batch, std::span<Output> outputs) {
   return on_device([&] { return executor.forward(batch, outputs); });
+}
+
+BackendResult<void> Placement::submit(Executor &executor, const Batch &batch, Output output) {
+  return on_device([&] { return executor.submit(batch, std::move(output)); });
+}
+
+BackendResult<Output> Placement::wait(Executor &executor) {
+  return on_device([&] { return executor.wait(); });
+}
+
+void Placement::drop(Executor &executor) {
+  const std::lock_guard lock(mutex_);
+  while (!lost_ && executor.n_in_flight() > 0) {
+    const auto done = executor.wait();
+    if (!done && done.error().status == BONSAI_DEVICE_LOST) lost_ = done.error();
+  }
 }
 
 BackendResult<std::unique_ptr<Executor>> Placement::make_executor(const ExecutorConfig &sizes) {

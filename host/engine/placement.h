@@ -43,6 +43,14 @@ class Placement {
   void give_back(std::unique_ptr<Executor> executor);
   BackendResult<void> forward(Executor &executor, const Batch &batch, std::span<Output> outputs);
 
+  // Whether a pass runs while this host does other things, so that submitting one ahead of time pays: on a processor of
+  // this host it would only be in the way of what is due.
+  bool runs_elsewhere() const { return runs_elsewhere_; }
+  // Executor::submit() and wait(); drop() waits for all that is in flight, whatever comes of it.
+  BackendResult<void> submit(Executor &executor, const Batch &batch, Output output);
+  BackendResult<Output> wait(Executor &executor);
+  void drop(Executor &executor);
+
   // An executor of other sizes, which the caller gives to discard() in the end.
   BackendResult<std::unique_ptr<Executor>> make_executor(const ExecutorConfig &sizes);
   void discard(std::unique_ptr<Executor> executor);
@@ -67,6 +75,7 @@ class Placement {
 
   ExecutorConfig executor_config_;
   uint64_t session_bytes_ = 0;
+  bool runs_elsewhere_ = false;
   PassCosts pass_costs_;
 
   std::mutex mutex_;                  // held for every call on the device and on what was made from it

@@ -21,6 +21,11 @@ SessionState::SessionState(std::shared_ptr<EngineState> engine) : engine_(std::m
 
 SessionState::~SessionState() { placement_->give_back(std::move(executor_)); }
 
+void SessionState::drop_ahead() {
+  ahead_.clear();
+  if (executor_ && executor_->n_in_flight() > 0) placement_->drop(*executor_);
+}
+
 // Takes an executor of `placement`, and gives back the one at hand. On failure the session stays where it is, or goes
 // over to the CPU if it is nowhere yet.
 void SessionState::run_on(std::shared_ptr<Placement> placement) {
@@ -40,6 +45,8 @@ void SessionState::run_on(std::shared_ptr<Placement> placement) {
 }
 
 void SessionState::fail_over(const BackendError &error) {
+  drop_ahead();
+  if (!is_device_failure(error.status)) throw EngineError(ErrorKind::kBackend, error.message);
   run_on(engine_->fail_over(*placement_, error));
   failed_over_ = error.message;
 }
@@ -62,11 +69,12 @@ void SessionState::append_tokens(std::span<const int32_t> tokens) {
 void SessionState::truncate(uint32_t length) {
   if (length >= tokens_.size()) return;
   tokens_.resize(length);
-  ahead_.clear();
+  drop_ahead();
   n_computed_ = std::min(n_computed_, length > 0 ? length - 1 : 0);
 }
 
-bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_t> proposals, const Ask &ask) {
+bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_t> proposals, const Ask &ask,
+                           bool goes_on) {
   // What was selected for one choice says nothing to another: the last token is run again.
   if (n_pending() == 0 && !row_.is_whole()) --n_computed_;
   while (n_pending() > 0) {
@@ -76,7 +84,7 @@ bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_
       row_ = ahead_.take();
       ++n_computed_;
     } else if (n_pending() + proposals.size() <= most) {
-      run_last(proposals, ask);
+      run_last(proposals, ask, goes_on);
     } else {
       forward(next(std::min(n_pending() - 1, most)), {});
     }
@@ -89,12 +97,13 @@ uint32_t SessionState::most_proposals() const {
 }
 
 // What is wanted behind the proposals depends on them, but for a selection that lasts.
-bool SessionState::run_last(std::span<const int32_t> proposals, const Ask &ask) {
+bool SessionState::run_last(std::span<const int32_t> proposals, const Ask &ask, bool goes_on) {
+  const Selection selection = ask ? ask(executor_->selection_limits()) : Selection();
+  if (proposals.empty() && is_chained(selection, goes_on)) return run_chained(selection, goes_on);
   std::vector<int32_t> batch(tokens_.begin() + n_computed_, tokens_.end());
   const auto last = static_cast<uint32_t>(batch.size() - 1);
   batch.insert(batch.end(), proposals.begin(), proposals.end());
   std::vector<Output> rows(1 + proposals.size());
-  const Selection selection = ask ? ask(executor_->selection_limits()) : Selection();
   for (uint32_t i = 0; i < rows.size(); ++i) {
     rows[i].token = last + i;
     if (i == 0 || selection.is_lasting) rows[i].select(selection);
@@ -108,6 +117,45 @@ bool SessionState::run_last(std::span<const int32_t> proposals, const Ask &ask) 
   for (Output &row : std::span(rows).subspan(1)) ahead.push_back(row_of(row));
   ahead_.set(proposals, std::move(ahead));
   return true;
+}
+
+// Whether the text goes on with the largest logit, whatever that is; and with what is in flight, if something is.
+bool SessionState::is_chained(const Selection &selection, bool goes_on) const {
+  if (n_pending() != 1 || selection.k != 1 || !selection.is_lasting) return false;
+  if (executor_->n_in_flight() > 0) return !row_.is_whole() && row_.top.ids.front() == tokens_.back();
+  return goes_on && placement_->runs_elsewhere() && executor_->chains();
+}
+
+bool SessionState::run_chained(const Selection &selection, bool goes_on) {
+  auto row = chained_row(selection, goes_on);
+  if (!row) {
+    fail_over(row.error());
+    return false;
+  }
+  row_.top = std::move(row->top);
+  ++n_computed_;
+  return true;
+}
+
+BackendResult<Output> SessionState::chained_row(const Selection &selection, bool goes_on) {
+  BackendResult<void> submitted;
+  if (executor_->n_in_flight() == 0) submitted = submit(tokens_.back(), n_computed_, selection);
+  if (submitted && goes_on) submitted = submit(BONSAI_TOKEN_FROM_OUTPUT(0), n_computed_ + 1, selection);
+  if (!submitted) return tl::unexpected(submitted.error());
+  return placement_->wait(*executor_);
+}
+
+BackendResult<void> SessionState::submit(int32_t token, uint32_t position, const Selection &selection) {
+  constexpr uint32_t kSequence = 0;
+  Batch batch;
+  batch.tokens = {&token, 1};
+  batch.positions = {&position, 1};
+  batch.sequences = {&kSequence, 1};
+  batch.block_table = block_table_;
+  batch.blocks_per_sequence = static_cast<uint32_t>(block_table_.size());
+  Output output;
+  output.select(selection);
+  return placement_->submit(*executor_, batch, std::move(output));
 }
 
 SessionState &SessionState::draft_session(const std::shared_ptr<EngineState> &engine) {
@@ -140,7 +188,7 @@ void SessionState::fill_cache(uint32_t end) {
 
 bool SessionState::forward(std::span<const int32_t> tokens, std::span<Output> outputs) {
   const auto n = static_cast<uint32_t>(tokens.size());
-  ahead_.clear();
+  drop_ahead();
   std::vector<uint32_t> positions(n);
   std::iota(positions.begin(), positions.end(), n_computed_);
   const std::vector<uint32_t> sequences(n, 0);
@@ -155,7 +203,6 @@ bool SessionState::forward(std::span<const int32_t> tokens, std::span<Output> ou
     n_computed_ += n;
     return true;
   }
-  if (!is_device_failure(done.error().status)) throw EngineError(ErrorKind::kBackend, done.error().message);
   fail_over(done.error());
   return false;
 }

@@ -49,14 +49,16 @@ class SessionState {
 
   // Brings the KV cache and the row up to the last token, in pieces of a batch. False if cancelled between two; what
   // was done by then stays. The last pass also runs the `proposals`, tokens that may be appended next: those that are
-  // will then cost nothing. Without `ask` the whole row is wanted. Preconditions: the session is not empty; there are
-  // at most most_proposals().
-  bool compute(const std::stop_token &cancel = {}, std::span<const int32_t> proposals = {}, const Ask &ask = {});
+  // will then cost nothing. Without `ask` the whole row is wanted. `goes_on`: the token that follows will be run, too,
+  // if nothing ends the text; a device that chooses it by itself then begins with that at once. Preconditions: the
+  // session is not empty; there are at most most_proposals(), and room for one more token if it goes on.
+  bool compute(const std::stop_token &cancel = {}, std::span<const int32_t> proposals = {}, const Ask &ask = {},
+               bool goes_on = false);
   uint32_t most_proposals() const;
   // compute() would find everything computed ahead by an earlier call.
   bool is_ahead() const { return n_pending() == 1 && ahead_.goes_on_with(tokens_.back()); }
-  // Forgets what was computed ahead.
-  void drop_ahead() { ahead_.clear(); }
+  // Forgets what was computed ahead, and waits for what is just being.
+  void drop_ahead();
 
   // Why the sequence left its device for the CPU; empty: it did not.
   const std::string &failed_over() const { return failed_over_; }
@@ -81,7 +83,14 @@ class SessionState {
   void fill_cache(uint32_t end);
 
   // Runs all that is pending and the proposals, which must fit into one batch together. False as forward() is.
-  bool run_last(std::span<const int32_t> proposals, const Ask &ask);
+  bool run_last(std::span<const int32_t> proposals, const Ask &ask, bool goes_on);
+
+  // Runs the last token, unless an earlier call did so ahead of time, and if it goes on begins with the next, which is
+  // what the device selects. False as forward() is.
+  bool run_chained(const Selection &selection, bool goes_on);
+  BackendResult<Output> chained_row(const Selection &selection, bool goes_on);
+  BackendResult<void> submit(int32_t token, uint32_t position, const Selection &selection);
+  bool is_chained(const Selection &selection, bool goes_on) const;
 
   // Runs the next tokens, with rows for those that `outputs` name by their place in the batch. False if the device
   // failed and the session went over to the CPU: all its tokens are pending then.

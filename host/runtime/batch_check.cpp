@@ -31,13 +31,13 @@ BackendResult<void> check_shape(const ExecutorConfig &config, const Batch &batch
   return {};
 }
 
-BackendResult<void> check_token(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
-                                size_t i) {
-  const int32_t token = batch.tokens[i];
+BackendResult<void> check_token(const model::Config &model, int32_t token) {
+  if (token >= 0 && static_cast<uint32_t>(token) < model.vocab) return {};
+  return invalid("token {} is outside the vocabulary of {}", token, model.vocab);
+}
+
+BackendResult<void> check_place(const ExecutorConfig &config, const Batch &batch, size_t i) {
   const uint32_t position = batch.positions[i], sequence = batch.sequences[i];
-  if (token < 0 || static_cast<uint32_t>(token) >= model.vocab) {
-    return invalid("token {} is outside the vocabulary of {}", token, model.vocab);
-  }
   if (position >= config.context) {
     return invalid("position {} is beyond the context of {}", position, config.context);
   }
@@ -86,9 +86,12 @@ BackendResult<void> check_selections(const SelectionLimits &limits, const model:
 }
 
 BackendResult<void> check_batch(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
-                                std::span<const Output> outputs) {
+                                std::span<const Output> outputs, bool follows) {
   auto checked = check_shape(config, batch, outputs.size());
-  for (size_t i = 0; checked && i < batch.tokens.size(); ++i) checked = check_token(config, model, batch, i);
+  for (size_t i = 0; checked && i < batch.tokens.size(); ++i) {
+    if (!follows || batch.tokens[i] != BONSAI_TOKEN_FROM_OUTPUT(0)) checked = check_token(model, batch.tokens[i]);
+    if (checked) checked = check_place(config, batch, i);
+  }
   for (size_t i = 0; checked && i < outputs.size(); ++i) {
     if (outputs[i].token >= batch.tokens.size()) {
       return invalid("output {} names token {} of {}", i, outputs[i].token, batch.tokens.size());

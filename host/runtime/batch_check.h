@@ -10,9 +10,10 @@ namespace bonsai::host {
 
 // INVALID_ARGUMENT, with the index and the limit: an empty batch, more tokens, sequences, blocks or outputs than the
 // executor was made for, spans of different lengths, a token id outside the vocabulary, a position beyond the context
-// or the sequence's blocks, a block outside the pool, an output that names no token.
+// or the sequence's blocks, a block outside the pool, an output that names no token. `follows`: a pass is in flight
+// that the batch may take a token from.
 BackendResult<void> check_batch(const ExecutorConfig &config, const model::Config &model, const Batch &batch,
-                                std::span<const Output> outputs);
+                                std::span<const Output> outputs, bool follows = false);
 
 // INVALID_ARGUMENT for a selection beyond the limits or the vocabulary, and where its parts are not as many as they
 // should be.

@@ -72,6 +72,12 @@ void Output::select(Selection wanted) {
   kind = selection.k > 0 ? OutputKind::kTop : OutputKind::kLogits;
 }
 
+BackendResult<void> Executor::submit(const Batch &, Output) {
+  return error(BONSAI_UNSUPPORTED, "passes are not chained at this level");
+}
+
+BackendResult<Output> Executor::wait() { return error(BONSAI_UNSUPPORTED, "passes are not chained at this level"); }
+
 BackendResult<std::unique_ptr<Executor>> make_executor(const DeviceModel &model, const ExecutorConfig &config,
                                                        int level) {
   auto checked = check_sizes(config);

@@ -26,8 +26,8 @@ struct ExecutorConfig {
   uint32_t max_outputs = 1;
 };
 
-// One batch; see bonsai_batch for the rules. `tokens` are always ids here: an executor looks embeddings up itself where
-// the device cannot.
+// One batch; see bonsai_batch for the rules. `tokens` are ids: an executor looks embeddings up itself where the device
+// cannot. For submit() they may also be BONSAI_TOKEN_FROM_OUTPUT(0).
 struct Batch {
   std::span<const int32_t> tokens;
   std::span<const uint32_t> positions;    // as many as tokens
@@ -61,6 +61,14 @@ class Executor {
   virtual uint64_t memory_bytes() const = 0;             // KV cache and scratch
   // Computes the batch, stores its K and V, and fills every output.
   virtual BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) = 0;
+  // forward() in two halves, for a single output, so that a pass may be submitted before what the one before it selects
+  // is known: that is its BONSAI_TOKEN_FROM_OUTPUT(0). wait() ends the older of at most two that are in flight, whether
+  // it fails or not; a failed submit() starts nothing. Preconditions: chains(); of wait(), that one is in flight; of
+  // forward(), that none is.
+  virtual bool chains() const { return false; }
+  virtual BackendResult<void> submit(const Batch &batch, Output output);
+  virtual BackendResult<Output> wait();
+  virtual uint32_t n_in_flight() const { return 0; }
   // Copies whole KV blocks, all layers.
   virtual BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) = 0;
   // Keys and values of positions [0, n_tokens) of the sequence that lies in `blocks`, to and from the layout of

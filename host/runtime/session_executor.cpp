@@ -172,14 +172,59 @@ BackendResult<void> SessionExecutor::run_layers(const bonsai_batch &batch) {
 }
 
 BackendResult<void> SessionExecutor::run_forward(const bonsai_batch &batch) {
+  const auto ticket = submit_forward(batch);
+  if (!ticket) return tl::unexpected(ticket.error());
+  return wait_forward(*ticket);
+}
+
+BackendResult<uint64_t> SessionExecutor::submit_forward(const bonsai_batch &batch) {
   CallError error;
   uint64_t ticket = 0;
-  bonsai_status status = api().forward_submit(session_, &batch, output_pointers_.data(),
-                                              static_cast<uint32_t>(output_pointers_.size()), &ticket, error.out());
+  const bonsai_status status = api().forward_submit(
+      session_, &batch, output_pointers_.data(), static_cast<uint32_t>(output_pointers_.size()), &ticket, error.out());
   if (status != BONSAI_OK) return failure(model_.device(), error, "forward_submit", status);
-  status = api().forward_wait(session_, ticket, error.out());
+  return ticket;
+}
+
+BackendResult<void> SessionExecutor::wait_forward(uint64_t ticket) {
+  CallError error;
+  const bonsai_status status = api().forward_wait(session_, ticket, error.out());
   if (status != BONSAI_OK) return failure(model_.device(), error, "forward_wait", status);
   return {};
+}
+
+bool SessionExecutor::chains() const {
+  return level_ == 2 && hidden_.empty() && (model_.device().info().features & BONSAI_FEATURE_TOKEN_CHAINING) != 0;
+}
+
+// The output is where it stays before the backend is told.
+BackendResult<void> SessionExecutor::submit(const Batch &batch, Output output) {
+  in_flight_.push_back({0, std::move(output)});
+  const auto ticket = start_last(batch);
+  if (!ticket) {
+    in_flight_.pop_back();
+    return tl::unexpected(ticket.error());
+  }
+  in_flight_.back().ticket = *ticket;
+  return {};
+}
+
+BackendResult<uint64_t> SessionExecutor::start_last(const Batch &batch) {
+  const std::span<Output> outputs(&in_flight_.back().output, 1);
+  auto checked = check_batch(config_, model_.model().config, batch, outputs, in_flight_.size() > 1);
+  if (checked) checked = check_selections(limits_, model_.model().config, outputs);
+  if (!checked) return tl::unexpected(checked.error());
+  prepare_outputs(outputs);
+  return submit_forward(raw_batch(batch));
+}
+
+BackendResult<Output> SessionExecutor::wait() {
+  auto done = wait_forward(in_flight_.front().ticket);
+  Output output = std::move(in_flight_.front().output);
+  in_flight_.pop_front();
+  if (done) done = check_found({&output, 1});
+  if (!done) return tl::unexpected(done.error());
+  return output;
 }
 
 BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,

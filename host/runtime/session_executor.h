@@ -3,6 +3,7 @@
 
 #include <bonsai/backend.h>
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,10 @@ class SessionExecutor final : public Executor {
   uint64_t memory_bytes() const override { return memory_bytes_; }
   SelectionLimits selection_limits() const override { return limits_; }
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs) override;
+  bool chains() const override;
+  BackendResult<void> submit(const Batch &batch, Output output) override;
+  BackendResult<Output> wait() override;
+  uint32_t n_in_flight() const override { return static_cast<uint32_t>(in_flight_.size()); }
   BackendResult<void> kv_copy(std::span<const uint32_t> sources, std::span<const uint32_t> destinations) override;
   BackendResult<void> kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
                                 std::span<std::byte> data) override;
@@ -38,7 +43,16 @@ class SessionExecutor final : public Executor {
   BackendResult<void> check_found(std::span<const Output> outputs) const;
   BackendResult<void> run_layers(const bonsai_batch &batch);
   BackendResult<void> run_forward(const bonsai_batch &batch);
+  BackendResult<uint64_t> start_last(const Batch &batch);
+  BackendResult<uint64_t> submit_forward(const bonsai_batch &batch);
+  BackendResult<void> wait_forward(uint64_t ticket);
   const bonsai_backend_api &api() const { return model_.device().api(); }
+
+  // A pass that was submitted; results are written into its output.
+  struct InFlight {
+    uint64_t ticket;
+    Output output;
+  };
 
   const DeviceModel &model_;
   ExecutorConfig config_;
@@ -49,6 +63,7 @@ class SessionExecutor final : public Executor {
   std::vector<float> hidden_;  // (max_tokens, hidden) embeddings, where the host decodes them; else empty
   std::vector<bonsai_output> raw_outputs_;
   std::vector<const bonsai_output *> output_pointers_;
+  std::deque<InFlight> in_flight_;  // outlives the session: until that is destroyed, its passes may write here
 };
 
 }  // namespace bonsai::host

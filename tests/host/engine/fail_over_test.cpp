@@ -2,61 +2,15 @@
 // failed device is left behind. The backends that fail are built in tests/host/failing_backend.
 #include <gtest/gtest.h>
 
-#include <mutex>
 #include <stop_token>
 #include <thread>
 
-#include "tests/host/engine/seedling.h"
+#include "tests/host/engine/failing.h"
 
 namespace bonsai {
 namespace {
 
 constexpr uint32_t kTokens = 12;
-
-// What an engine logged: its warnings, and the failing backend's account of its handles.
-class Journal {
- public:
-  void add(LogLevel level, std::string_view line) {
-    const std::lock_guard lock(mutex_);
-    if (level == LogLevel::kWarning) warnings_.emplace_back(line);
-    if (line.ends_with(": opened")) ++n_opened_;
-    if (line.find(": closed after ") == line.npos) return;
-    ++n_closed_;
-    n_calls_ = std::stoul(std::string(line.substr(line.find("after ") + 6)));
-    if (!line.ends_with("; left behind: 0 weights, 0 sessions; rules broken: 0")) broken_ += line;
-  }
-
-  const std::vector<std::string> &warnings() const { return warnings_; }
-  size_t n_calls() const { return n_calls_; }  // of the device that was closed last
-  void expect_nothing_left() const {
-    EXPECT_EQ(n_opened_, n_closed_);
-    EXPECT_EQ(broken_, "");
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> warnings_;
-  std::string broken_;
-  size_t n_opened_ = 0, n_closed_ = 0, n_calls_ = 0;
-};
-
-struct Failure {
-  size_t at = 0;  // 0: none
-  std::string status = "internal";
-  std::string function = "all";
-  std::string backend = "failing";
-};
-
-EngineOptions failing_options(const Failure &failure, Journal &journal) {
-  EngineOptions options = seedling_options();
-  options.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_" + failure.backend + ".so";
-  options.backend_options = {
-      {"fail.at", std::to_string(failure.at)}, {"fail.status", failure.status}, {"fail.function", failure.function}};
-  options.threads = 1;
-  options.context = 64;
-  options.log = [&journal](LogLevel level, std::string_view line) { journal.add(level, line); };
-  return options;
-}
 
 // Sampled with a fixed seed: a sampler that started anew in the middle would show.
 GenerateOptions sampled(uint32_t max_tokens = kTokens) {

@@ -3,22 +3,36 @@
 //   fail.status=S       with this status: oom, lost or internal (the default)
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
-// and when it closes "outputs: L whole rows, A argmax, T top-k" and "closed after N calls; left behind: W weights, S
-// sessions; rules broken: R".
-// The build makes several of it: BACKEND_LEVEL is the highest level that is offered, SELECTS 0 that it hands out whole
-// rows only (max_k 0, which no backend should say), ADJUSTS 0 that it lacks BONSAI_FEATURE_ADJUST.
+// and when it closes "outputs: L whole rows, A argmax, T top-k, C chained" and "closed after N calls; left behind: W
+// weights, S sessions; rules broken: R". The build makes several of it: BACKEND_LEVEL is the highest level that is
+// offered, SELECTS 0 that it hands out whole rows only (max_k 0, which no backend should say), ADJUSTS 0 that it lacks
+// BONSAI_FEATURE_ADJUST, ELSEWHERE 1 that it is no processor of this host's, and what it selects is not known before it
+// is waited for.
 #include <bonsai/backend.h>
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <iterator>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+// What the build may say otherwise.
+#ifndef SELECTS
+#define SELECTS 1
+#endif
+#ifndef ADJUSTS
+#define ADJUSTS 1
+#endif
+#ifndef ELSEWHERE
+#define ELSEWHERE 0
+#endif
 
 struct FailurePlan {
   uint64_t at = 0;
@@ -34,15 +48,31 @@ struct bonsai_device {
   uint64_t n_calls = 0;  // that count
   bool lost = false;
   uint64_t n_outputs[4] = {};                 // by kind
+  uint64_t n_chained = 0;                     // tokens from outputs
   std::set<const bonsai_weight *> weights;    // the CPU's own handles
   std::set<const bonsai_session *> sessions;  // ours
   std::atomic<bool> busy = false;
   std::atomic<uint32_t> n_rules_broken = 0;
 };
 
+// What an ARGMAX output selects, kept from the caller until its ticket is waited for.
+struct HeldOutput {
+  bonsai_output output = {};  // as the caller's, but for where its results go
+  int32_t id = -1;
+  float logit = 0;
+  int32_t *callers_id = nullptr;
+  float *callers_logit = nullptr;
+};
+
+struct Flight {
+  uint64_t ticket = 0;
+  std::vector<std::unique_ptr<HeldOutput>> held = {};
+};
+
 struct bonsai_session {
   bonsai_device *device = nullptr;
   bonsai_session *cpu = nullptr;
+  std::deque<Flight> flights = {};
 };
 
 namespace {
@@ -169,7 +199,7 @@ void device_close(bonsai_device *device) {
   cpu().device_close(closed->cpu);
   const auto count = [&](bonsai_output_kind kind) { return std::to_string(closed->n_outputs[kind]); };
   say(*closed, "outputs: " + count(BONSAI_OUTPUT_LOGITS) + " whole rows, " + count(BONSAI_OUTPUT_ARGMAX) + " argmax, " +
-                   count(BONSAI_OUTPUT_TOP_K) + " top-k");
+                   count(BONSAI_OUTPUT_TOP_K) + " top-k, " + std::to_string(closed->n_chained) + " chained");
   say(*closed, "closed after " + std::to_string(closed->n_calls) + " calls; left behind: " +
                    std::to_string(closed->weights.size()) + " weights, " + std::to_string(closed->sessions.size()) +
                    " sessions; rules broken: " + std::to_string(closed->n_rules_broken));
@@ -248,17 +278,57 @@ bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows,
                  [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); });
 }
 
+// The outputs as the CPU gets them.
+std::vector<const bonsai_output *> hold(const bonsai_output *const *outputs, uint32_t n, Flight &flight) {
+  std::vector<const bonsai_output *> for_cpu(outputs, outputs + n);
+  if (!ELSEWHERE) return for_cpu;
+  for (const bonsai_output *&output : for_cpu) {
+    if (output->kind != BONSAI_OUTPUT_ARGMAX) continue;
+    auto held = std::make_unique<HeldOutput>();
+    held->output = *output;
+    held->callers_id = std::exchange(held->output.top_ids, &held->id);
+    held->callers_logit = std::exchange(held->output.top_logits, &held->logit);
+    output = &held->output;
+    flight.held.push_back(std::move(held));
+  }
+  return for_cpu;
+}
+
 bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch, const bonsai_output *const *outputs,
                              uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
-  count_outputs(*session->device, outputs, n_outputs);
-  return pass_on(session->device, "forward_submit", error,
-                 [&] { return cpu().forward_submit(session->cpu, batch, outputs, n_outputs, ticket, error); });
+  bonsai_device &device = *session->device;
+  count_outputs(device, outputs, n_outputs);
+  for (uint32_t i = 0; batch->tokens && i < batch->n_tokens; ++i) device.n_chained += batch->tokens[i] < 0;
+  return pass_on(&device, "forward_submit", error, [&] {
+    Flight flight;
+    const auto for_cpu = hold(outputs, n_outputs, flight);
+    const bonsai_status status =
+        cpu().forward_submit(session->cpu, batch, for_cpu.data(), n_outputs, &flight.ticket, error);
+    if (status != BONSAI_OK) return status;
+    *ticket = flight.ticket;
+    session->flights.push_back(std::move(flight));
+    if (session->flights.size() > 2) ++device.n_rules_broken;
+    return status;
+  });
 }
 
 // A wait that fails ends its ticket all the same.
 bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_error *error) {
   const bonsai_status status = cpu().forward_wait(session->cpu, ticket, error);
-  return pass_on(session->device, "forward_wait", error, [&] { return status; });
+  Flight flight;
+  if (session->flights.empty() || session->flights.front().ticket != ticket) {
+    ++session->device->n_rules_broken;
+  } else {
+    flight = std::move(session->flights.front());
+    session->flights.pop_front();
+  }
+  return pass_on(session->device, "forward_wait", error, [&] {
+    for (const auto &held : flight.held) {
+      *held->callers_id = held->id;
+      *held->callers_logit = held->logit;
+    }
+    return status;
+  });
 }
 
 bonsai_status kv_copy(bonsai_session *session, const uint32_t *sources, const uint32_t *destinations, uint32_t n,
@@ -280,7 +350,11 @@ bonsai_status kv_import(bonsai_session *session, const uint32_t *blocks, uint32_
 }
 
 bonsai_status device_status(bonsai_device *device, bonsai_device_status *status, bonsai_error *error) {
-  return pass_on(device, "device_status", error, [&] { return cpu().device_status(device->cpu, status, error); });
+  return pass_on(device, "device_status", error, [&] {
+    const bonsai_status done = cpu().device_status(device->cpu, status, error);
+    if (ELSEWHERE) status->threads = 0;
+    return done;
+  });
 }
 
 bonsai_status synchronize(bonsai_device *device, bonsai_error *error) {

@@ -35,13 +35,13 @@ void add_products(std::vector<Unit> &units) {
                    .defines = {},
                    .hot = {{"rms_norm_quantize", 64}, {"quantize", 64}, {"swiglu_quantize", 64}}});
   for (const char *format : {"F32", "F16", "F8_E4M3", "F8_E5M2"}) {
-    add("matmul", format, {{"matmul_decode", 128}, {"matmul_prefill", 200}});
+    add("matmul", format, {{"matmul_decode", 128}, {"matmul_prefill", 208}});
     add("embedding", format, {{"embed", 40}});
   }
   for (const char *format : {"Q8_0", "Q4_0", "Q1_0_G128", "TQ2_0_G128", "Q2_0_G64", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
                              "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"}) {
     const int decode_registers = format == std::string_view("Q5_1") ? 216 : 128;
-    add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 200}});
+    add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 208}});
     add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 208 : 168}});
     add("embedding", format, {{"embed", 40}});
   }

@@ -22,7 +22,7 @@ constexpr uint32_t group_columns(MatrixLayout layout) {
 constexpr uint32_t step_columns(MatrixLayout layout) {
   if (layout.codes == Codes::kTwoHalves) return 32;
   if (layout.is_float()) return 64;
-  if (layout.bits == 8) return 128;
+  if (layout.bits == 8 || layout.high_bits == 2) return 128;
   if (layout.packing == Packing::kCodesBy128) return 512;
   return layout.scales == Scales::kHalfAndMinimum && layout.high_bits == 0 ? 128 : 256;
 }

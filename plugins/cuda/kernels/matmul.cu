@@ -54,7 +54,7 @@ struct EightTokens {
 };
 
 // Blocks of 256 threads that a multiprocessor has room for: a step of Q5_1 is too long for 128 registers.
-constexpr uint32_t kDecodeBlocks = sizeof(StepWeights<kLayout>) > 34 * sizeof(uint32_t) ? 1 : 2;
+constexpr uint32_t kDecodeBlocks = sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t) ? 1 : 2;
 
 // y for 8 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, tokens 8 y to 8 y + 7; a warp has
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations

@@ -102,6 +102,9 @@ class Session {
     bool add;
   };
   void run_product(const Step &step);
+  bool packs_itself(const Step &step) const;
+  void multiply_packing(const Step &step);
+  void multiply_packed(const Step &step, const PackedActivations &activations);
   PackedActivations pack(const Step &step);
   RowsToPack rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const;
   void prepare_heads(const Layer &layer, uint32_t index, const Staged &staged);
@@ -111,6 +114,7 @@ class Session {
   SelectionBuffers selection_buffers() const;
   uint32_t stage_round(const Request &request, uint32_t first, Slot &slot);
   void run_group(const Slot &slot, const SelectionGroup &group);
+  void multiply_head(uint64_t n);
   void run_groups(Slot &slot);
   void run_rounds(const Request &request, uint32_t first, Slot &slot);
   void run_head(const Request &request);

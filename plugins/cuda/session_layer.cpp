@@ -1,5 +1,6 @@
 // One decoder layer over a batch, in the order in which data flows.
 #include <numbers>
+#include <optional>
 
 #include "plugins/cuda/kernels/attention_arguments.h"
 #include "plugins/cuda/layout/packed_matrix.h"
@@ -92,28 +93,43 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
 
 // A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, else two.
 void Session::run_product(const Step &step) {
-  if (device_.uses_fusion() && packs_itself(step.rows, step.n, device_.matmul_device())) {
+  if (packs_itself(step)) {
     const DeviceSpan span(device_, step.phase);
-    multiply(device_, PackingProduct{.rows = step.rows,
-                                     .source = step.source,
-                                     .x = step.x,
-                                     .norm = step.norm,
-                                     .eps = model_.rms_eps(),
-                                     .bias = step.bias,
-                                     .y = step.y,
-                                     .add = step.add});
+    multiply_packing(step);
   } else {
+    const bool is_normed = step.source == PackedSource::kNormed, is_gated = step.source == PackedSource::kGated;
+    std::optional<DeviceSpan> span;
+    span.emplace(device_, is_normed ? Phase::kNorm : is_gated ? Phase::kSwiglu : step.phase);
     const PackedActivations activations = pack(step);
-    const DeviceSpan span(device_, step.phase);
-    multiply(device_, Product{.rows = step.rows,
-                              .activations = activations,
-                              .n = step.n,
-                              .bias = step.bias,
-                              .y = step.y,
-                              .y_stride = step.y_stride,
-                              .add = step.add});
+    span.emplace(device_, step.phase);
+    multiply_packed(step, activations);
   }
   if (device_.profile().is_on()) device_.profile().add_bytes(step.phase, bytes_of_rows(step.rows));
+}
+
+bool Session::packs_itself(const Step &step) const {
+  return device_.uses_fusion() && cuda::packs_itself(step.rows, step.n, device_.matmul_device());
+}
+
+void Session::multiply_packing(const Step &step) {
+  multiply(device_, PackingProduct{.rows = step.rows,
+                                   .source = step.source,
+                                   .x = step.x,
+                                   .norm = step.norm,
+                                   .eps = model_.rms_eps(),
+                                   .bias = step.bias,
+                                   .y = step.y,
+                                   .add = step.add});
+}
+
+void Session::multiply_packed(const Step &step, const PackedActivations &activations) {
+  multiply(device_, Product{.rows = step.rows,
+                            .activations = activations,
+                            .n = step.n,
+                            .bias = step.bias,
+                            .y = step.y,
+                            .y_stride = step.y_stride,
+                            .add = step.add});
 }
 
 // Where a product of `rows` finds its n vectors, and in which forms.
@@ -127,13 +143,11 @@ RowsToPack Session::rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n
 }
 
 PackedActivations Session::pack(const Step &step) {
-  const bool is_normed = step.source == PackedSource::kNormed, is_gated = step.source == PackedSource::kGated;
-  const DeviceSpan span(device_, is_normed ? Phase::kNorm : is_gated ? Phase::kSwiglu : step.phase);
   RowsToPack packed = rows_to_pack(step.rows, step.n, step.columns);
   packed.x = step.x;
   packed.norm = step.norm;
   packed.eps = model_.rms_eps();
-  if (is_gated) {
+  if (step.source == PackedSource::kGated) {
     pack_swiglu(device_, packed);
   } else {
     pack_rows(device_, packed);

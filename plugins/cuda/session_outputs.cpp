@@ -36,21 +36,15 @@ void Session::run_group(const Slot &slot, const SelectionGroup &group) {
                                         .hidden = model.hidden};
   const unsigned pieces = (model.hidden + kGatherFloats - 1) / kGatherFloats;
   device_.launch("selection", "gather_rows", {.grid = {pieces, group.n, 1}, .threads = kGatherThreads}, gathered);
-  RowsToPack packed = rows_to_pack(model_.head(), group.n, model.hidden);
-  packed.x = floats(layout_.gathered);
-  packed.norm = model_.output_norm();
-  packed.eps = model_.rms_eps();
-  packed.y = group.has_logits ? nullptr : floats(layout_.normed);
-  pack_rows(device_, packed);
   if (group.has_logits) {
-    multiply(device_, {.rows = model_.head(),
-                       .activations = packed.to,
-                       .n = group.n,
-                       .bias = nullptr,
-                       .y = floats(layout_.logits),
-                       .y_stride = model.vocab,
-                       .add = false});
-    if (device_.profile().is_on()) device_.profile().add_bytes(Phase::kHead, bytes_of_rows(model_.head()));
+    multiply_head(group.n);
+  } else {
+    RowsToPack normed = rows_to_pack({}, group.n, model.hidden);
+    normed.x = floats(layout_.gathered);
+    normed.norm = model_.output_norm();
+    normed.eps = model_.rms_eps();
+    normed.y = floats(layout_.normed);
+    pack_rows(device_, normed);
   }
   const SelectArguments arguments = slot.round.arguments(group, buffers);
   if (group.selects) {
@@ -58,6 +52,27 @@ void Session::run_group(const Slot &slot, const SelectionGroup &group) {
                    {.grid = {arguments.n_chunks, group.n, 1}, .threads = kSelectChunkThreads}, arguments);
   }
   device_.launch("selection", "select_finish", {.grid = {group.n, 1, 1}, .threads = kSelectFinishThreads}, arguments);
+}
+
+// Logits of the gathered rows.
+void Session::multiply_head(uint64_t n) {
+  const Step step = {.phase = Phase::kHead,
+                     .rows = model_.head(),
+                     .n = n,
+                     .columns = shape_.model.hidden,
+                     .source = PackedSource::kNormed,
+                     .x = floats(layout_.gathered),
+                     .norm = model_.output_norm(),
+                     .bias = nullptr,
+                     .y = floats(layout_.logits),
+                     .y_stride = shape_.model.vocab,
+                     .add = false};
+  if (packs_itself(step)) {
+    multiply_packing(step);
+  } else {
+    multiply_packed(step, pack(step));
+  }
+  if (device_.profile().is_on()) device_.profile().add_bytes(Phase::kHead, bytes_of_rows(step.rows));
 }
 
 // Starts bringing a group's whole rows to the host, behind those that are pending.
@@ -117,6 +132,8 @@ void Session::run_rounds(const Request &request, uint32_t first, Slot &slot) {
 // Norm, head and selection over rows of x, delivered on return.
 void Session::run_head(const Request &request) {
   Slot &slot = own_slot();
+  slot.has_results = false;  // a call that failed may have left some
+  slot.pending.clear();
   const uint32_t next = stage_round(request, 0, slot);
   run_groups(slot);
   run_rounds(request, next, slot);

@@ -5,6 +5,7 @@
 
 #include "tests/plugins/cuda/emulator/device.h"
 #include "tests/plugins/cuda/emulator/emulator.h"
+#include "tests/plugins/cuda/emulator/fault_report.h"
 #include "tests/plugins/cuda/emulator/machine.h"
 
 namespace bonsai::emulation {
@@ -63,6 +64,7 @@ void launch(const Kernel &kernel, const Order &order, const Grid &grid, unsigned
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   check(kernel, grid, block_threads, shared_bytes);
+  const FaultReport report(kernel);
   machine().run({kernel, order, grid, block_threads, shared_bytes, arguments});
 }
 

@@ -15,7 +15,7 @@ namespace {
 struct Abandoned {};
 
 // More turns of a warp than any kernel of a test takes in a block: a loop that never ends.
-constexpr uint64_t kMostTurns = 2'000'000;
+constexpr uint64_t kMostTurns = 1'000'000;
 
 // Puts 0..n-1 into the order of the launch.
 void take_turns(std::span<unsigned> turns, Order::Kind kind, std::minstd_rand &random) {

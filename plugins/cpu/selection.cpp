@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numbers>
@@ -37,6 +38,45 @@ double natural_log(double x) {
   return exponent * std::numbers::ln2 + 2 * s * series;
 }
 
+// Four logits at a time, by GCC's and Clang's vectors: one by one, the mask of a grammar over 151,936 logits took 0.2
+// ms and their 40 largest 0.15 ms.
+using Four = float __attribute__((vector_size(16)));
+using FourBits = uint32_t __attribute__((vector_size(16)));
+
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+
+void forbid_in_word(uint32_t allowed, float *logits) {
+  constexpr Four kForbiddenFour = {kForbidden, kForbidden, kForbidden, kForbidden};
+  constexpr FourBits kPlaces = {1, 2, 4, 8};
+  for (uint32_t i = 0; i < 32; i += 4) {
+    Four four;
+    std::memcpy(&four, logits + i, sizeof four);
+    four = ((allowed >> i) & kPlaces) != 0 ? four : kForbiddenFour;
+    std::memcpy(logits + i, &four, sizeof four);
+  }
+}
+
+// -infinity where a bit of the mask is 0.
+void forbid(const uint32_t *mask, std::span<float> logits) {
+  const size_t n_whole = logits.size() / 32;
+  for (size_t word = 0; word < n_whole; ++word) {
+    if (mask[word] != ~0u) forbid_in_word(mask[word], logits.data() + 32 * word);
+  }
+  for (size_t i = 32 * n_whole; i < logits.size(); ++i) {
+    if (!(mask[n_whole] >> (i % 32) & 1)) logits[i] = kForbidden;
+  }
+}
+
+constexpr size_t kRun = 16;  // logits that find_top looks at together
+
+// Whether all of a run are at most `least`; NaN on either side is not.
+bool all_at_most(const float *logits, float least) {
+  Four four[kRun / 4];
+  std::memcpy(four, logits, sizeof four);
+  const auto are = (four[0] <= least) & (four[1] <= least) & (four[2] <= least) & (four[3] <= least);
+  return (are[0] & are[1] & are[2] & are[3]) != 0;
+}
+
 }  // namespace
 
 void adjust_logits(const bonsai_output &output, std::span<float> logits) {
@@ -45,11 +85,7 @@ void adjust_logits(const bonsai_output &output, std::span<float> logits) {
     const float repeat = output.adjust_repeat[i];
     logit = (logit > 0 ? logit / repeat : logit * repeat) + output.adjust_add[i];
   }
-  if (output.mask) {
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (!(output.mask[i / 32] >> (i % 32) & 1)) logits[i] = -std::numeric_limits<float>::infinity();
-    }
-  }
+  if (output.mask) forbid(output.mask, logits);
   if (output.temperature != 0 && output.temperature != 1) {
     for (float &logit : logits) logit /= output.temperature;
   }
@@ -68,7 +104,10 @@ void find_top(std::span<const float> logits, std::span<int32_t> ids, std::span<u
   std::make_heap(ranks.begin(), end, std::greater<>{});  // the least of the k best in front
   float least = logits[static_cast<uint32_t>(id_of(ranks[0]))];
   for (uint32_t id = static_cast<uint32_t>(k); id < logits.size(); ++id) {
-    if (logits[id] < least) continue;  // what most ids meet
+    // What most ids meet; one that equals the least comes after it.
+    while (id + kRun <= logits.size() && all_at_most(logits.data() + id, least)) id += kRun;
+    if (id == logits.size()) break;
+    if (logits[id] <= least) continue;
     const uint64_t rank = rank_of(logits[id], id);
     if (rank < ranks[0]) continue;
     std::pop_heap(ranks.begin(), end, std::greater<>{});

@@ -1,5 +1,5 @@
-// What a caller can ask of one row of logits, after adjusting them. Scalar code of one translation unit and kernels
-// that give the same bytes in every tier.
+// What a caller can ask of one row of logits, after adjusting them. Code of one translation unit and kernels that give
+// the same bytes in every tier.
 #pragma once
 
 #include <bonsai/backend.h>

@@ -14,7 +14,7 @@ using fake::control;
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700;
 
 class CudaFailures : public testing::Test {
- protected:
+ public:
   // The platform's own calls, which a process makes once, are not among those that are counted.
   static void SetUpTestSuite() {
     uint32_t count = 0;
@@ -106,27 +106,31 @@ TEST_F(CudaFailures, EveryPieceOfWorkMayLoseTheDevice) {
   }
 }
 
-// A call that failed for want of memory is made again, and the life goes on to the same numbers. Kernels run here, so
-// only every BONSAI_FAILURE_STRIDE-th call fails in its turn; the slow test takes them all.
-TEST_F(CudaFailures, WhatFailedOnceIsMadeGoodByMakingItAgain) {
+// A call that failed for want of memory is made again, and the life goes on to the same numbers. Kernels run here.
+void make_every_nth_failure_good(uint64_t n_th) {
   Life untroubled(Life::AfterFailure::kStop);
   ASSERT_EQ(untroubled.run().call, "");
   untroubled.end();
-  const uint64_t calls = measure().calls;
-  for (uint64_t n = 1; n <= calls && !HasFailure(); n += BONSAI_FAILURE_STRIDE) {
+  const uint64_t calls = CudaFailures::measure().calls;
+  for (uint64_t n = 1; n <= calls && !testing::Test::HasFailure(); n += n_th) {
     SCOPED_TRACE("call " + std::to_string(n));
     control().reset();
     control().fail_call(n, kOutOfMemory);
     {
       Life life(Life::AfterFailure::kAgain);
       const Ending ending = life.run();
-      if (!ending.call.empty()) expect_told(ending, BONSAI_OUT_OF_MEMORY);
+      if (!ending.call.empty()) CudaFailures::expect_told(ending, BONSAI_OUT_OF_MEMORY);
       EXPECT_EQ(life.numbers(), untroubled.numbers()) << ending.call << ": " << ending.message;
       EXPECT_EQ(life.kv(), untroubled.kv()) << ending.call << ": " << ending.message;
     }
-    expect_all_given_back();
+    CudaFailures::expect_all_given_back();
   }
 }
+
+TEST_F(CudaFailures, WhatFailedOnceIsMadeGoodByMakingItAgain) { make_every_nth_failure_good(17); }
+
+// In the slow test alone.
+TEST_F(CudaFailures, WhateverFailedOnceIsMadeGoodByMakingItAgain) { make_every_nth_failure_good(1); }
 
 // Missing barriers in kernels, and reading what nobody wrote, would show as other bytes.
 TEST_F(CudaFailures, BytesDoNotDependOnTheOrderThatThreadsRunIn) {

@@ -64,14 +64,15 @@ bench() {
       local file
       file=$(model "$shape" "$format")
       step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
-        --concurrency 8,32 -r 3
+        --concurrency 1,8,32 -r 3
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
-      step "bench-$shape-$format-unfused" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 16 -n 128 \
-        --backend-opt cuda.fusion=off -r 3
-      show 'decode' "bench-$shape-$format-unfused"
-      step "bench-$shape-$format-overlap" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 16 -n 128 \
-        --backend-opt cuda.overlap=on -r 3
-      show 'decode' "bench-$shape-$format-overlap"
+      # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
+      local option
+      for option in cuda.graphs=on cuda.fusion=off cuda.overlap=on cuda.graphs=off; do
+        step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
+          --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
+        show 'decode_tokens_per_second' "greedy-$shape-$format-$option" | tail -c 600
+      done
       step "bench-$shape-$format-4096" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 4096 -n 32 \
         -d 4096 -r 2
       show 'prompt|decode' "bench-$shape-$format-4096"

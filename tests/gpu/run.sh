@@ -71,7 +71,7 @@ bench() {
       for option in cuda.graphs=on cuda.fusion=off cuda.overlap=on cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
-        show 'decode_tokens_per_second' "greedy-$shape-$format-$option" | tail -c 600
+        grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"
       done
       step "bench-$shape-$format-4096" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 4096 -n 32 \
         -d 4096 -r 2

@@ -1,5 +1,6 @@
 // `bonsai run --save-session` and `--load-session`.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -11,7 +12,7 @@ namespace {
 std::string without_newline(std::string text) { return text.substr(0, text.size() - 1); }
 
 TEST(RunSession, GoesOnWhereItWasSaved) {
-  const std::string file = ::testing::TempDir() + "/bonsai-cli.session";
+  const std::string file = ::testing::TempDir() + "/bonsai-cli-" + std::to_string(getpid()) + ".session";
   const Outcome whole = run_program({"run", "-p", "Once upon a time", "--temp", "0", "-n", "24"});
   const Outcome first =
       run_program({"run", "-p", "Once upon a time", "--temp", "0", "-n", "16", "--save-session", file});

@@ -143,7 +143,8 @@ TEST(ScaleLast, OtherFormatsAndOtherStringsAreLeftAlone) {
 
 // Copied metadata must not mark a file of ours: its blocks begin with the scale.
 TEST(ScaleLast, TheMarkIsNotWritten) {
-  const std::string path = (std::filesystem::temp_directory_path() / "scale-last-out").string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("scale-last-" + std::to_string(getpid()))).string();
   auto out = Writer::create(path);
   ASSERT_TRUE(out) << out.error().message;
   out->set_string("general.quantization_version", "TQ2_0_G128");

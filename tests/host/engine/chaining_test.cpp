@@ -2,6 +2,7 @@
 // tell from the text: wherever it ends, what was begun behind the end is forgotten; and where a pass fails, the CPU
 // goes on as it does elsewhere.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -37,7 +38,7 @@ struct Seen {
 };
 
 std::vector<char> file_of(const Session &session) {
-  const std::string path = testing::TempDir() + "/bonsai-chaining.session";
+  const std::string path = testing::TempDir() + "/bonsai-chaining-" + std::to_string(getpid()) + ".session";
   session.save(path);
   std::ifstream file(path, std::ios::binary);
   std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});

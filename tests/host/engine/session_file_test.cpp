@@ -2,6 +2,7 @@
 #include "host/engine/session_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -37,7 +38,7 @@ Bytes read(const std::string &path) {
 }
 
 Bytes written(const SessionFile &file) {
-  const std::string path = ::testing::TempDir() + "/bonsai-session-file-test";
+  const std::string path = ::testing::TempDir() + "/bonsai-session-file-test-" + std::to_string(getpid());
   EXPECT_TRUE(write_session_file(path, file));
   Bytes bytes = read(path);
   std::filesystem::remove(path);

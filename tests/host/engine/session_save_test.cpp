@@ -1,5 +1,6 @@
 // Sessions on disk, through the public API: a text goes on where it was, whatever backend takes it up.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,7 +12,9 @@ namespace {
 
 class SavedSession : public ::testing::Test {
  protected:
-  std::string path(const std::string &name) const { return ::testing::TempDir() + "/bonsai-" + name + ".session"; }
+  std::string path(const std::string &name) const {
+    return ::testing::TempDir() + "/bonsai-" + name + "-" + std::to_string(getpid()) + ".session";
+  }
 
   static EngineOptions on(const std::string &backend) {
     EngineOptions options = seedling_options();

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "plugins/common/failure.h"
+#include "plugins/common/options.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
@@ -36,20 +36,15 @@ std::span<const bonsai_option_info *const> option_infos() { return kInfos; }
 
 Options parse_options(const bonsai_device_config &config) {
   Options options;
-  if (config.n_options > 0) require_pointer(config.options, "config->options");
-  for (uint32_t i = 0; i < config.n_options; ++i) {
-    const bonsai_option &option = checked(config.options[i], "option");
-    require_pointer(option.key, "option->key");
-    const std::string_view key = option.key;
-    if (!option.value) reject("the value of option {} is NULL", key);
+  each_option(config, [&](std::string_view key, std::string_view value) {
     if (key == kThreadsInfo.key) {
-      options.threads = parse_threads(option.value);
+      options.threads = parse_threads(value);
     } else if (key == kIsaInfo.key) {
-      options.isa = option.value;
+      options.isa = value;
     } else {
       refuse("unknown option {}, expected cpu.threads or cpu.isa", key);
     }
-  }
+  });
   if (options.threads == 0) options.threads = available_cores();
   return options;
 }

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "plugins/common/failure.h"
+#include "plugins/common/options.h"
 
 namespace bonsai::cuda {
 
@@ -48,26 +48,21 @@ std::span<const bonsai_option_info *const> option_infos() { return kInfos; }
 
 Options parse_options(const bonsai_device_config &config) {
   Options options;
-  if (config.n_options > 0) require_pointer(config.options, "config->options");
-  for (uint32_t i = 0; i < config.n_options; ++i) {
-    const bonsai_option &option = checked(config.options[i], "option");
-    require_pointer(option.key, "option->key");
-    const std::string_view key = option.key;
-    if (!option.value) reject("the value of option {} is NULL", key);
+  each_option(config, [&](std::string_view key, std::string_view value) {
     if (key == kCacheInfo.key) {
-      options.kernel_cache = parse_directory(option.value);
+      options.kernel_cache = parse_directory(value);
     } else if (key == kGraphsInfo.key) {
-      options.graphs = parse_switch(key, option.value);
+      options.graphs = parse_switch(key, value);
     } else if (key == kFusionInfo.key) {
-      options.fusion = parse_switch(key, option.value);
+      options.fusion = parse_switch(key, value);
     } else if (key == kOverlapInfo.key) {
-      options.overlap = parse_switch(key, option.value);
+      options.overlap = parse_switch(key, value);
     } else if (key == kWarmInfo.key) {
-      options.warm = parse_switch(key, option.value);
+      options.warm = parse_switch(key, value);
     } else {
       refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap or cuda.warm", key);
     }
-  }
+  });
   return options;
 }
 

@@ -5,9 +5,10 @@
 #   tests/gpu/run.sh bench    BUILD OUT   synthetic 1.7B and 8B models: products alone, decode, prompts, first tokens
 #   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes
 #
+# BONSAI_SHAPES="1.7b 8b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
 # BUILD is a build tree of this project, OUT a directory for logs; a line for each step goes to stdout, too.
 set -uo pipefail
-if [ $# -ne 3 ]; then sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -ne 3 ]; then sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; fi
 what=$1 build=$(realpath "$2") out=$3
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -59,7 +60,7 @@ bench() {
   export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$out/cache}
   step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
   show '.' products
-  for shape in 1.7b 8b; do
+  for shape in ${BONSAI_SHAPES:-1.7b 8b}; do
     for format in Q1_0_G128 TQ2_0_G128; do
       local file
       file=$(model "$shape" "$format")

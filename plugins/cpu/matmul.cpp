@@ -12,13 +12,16 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
-// Vectors at most for which sums are looked up in tables, in any tier.
-constexpr uint64_t kMostLookupTokens = 8;
+// Vectors whose sums are looked up in one go. Their tables take 16 bytes a column each, and a few hundred KiB to some MiB
+// together, which the last level of caches should hold.
+constexpr uint64_t kLookupVectors = 32;
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
 // are copied into the first-level one (float_matmul.inl.h): they need not.
 constexpr uint64_t kQuantizedBlockBytes = 256 * 1024;
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
+
+bool looks_up(const KernelTable &kernels, ActivationLayout layout) { return layout.signs && kernels.looks_up_signs; }
 
 // The quantised vectors of a product: rows, then tables if the kernels want them.
 struct QuantizedVectors {
@@ -32,7 +35,7 @@ struct QuantizedVectors {
         row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
         rows(product.activations),
         tables(nullptr) {
-    if (layout.signs && product.n <= std::min<uint64_t>(kernels.lookup_tokens, kMostLookupTokens)) {
+    if (looks_up(kernels, layout)) {
       tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
     }
   }
@@ -67,7 +70,7 @@ void multiply_tiles(const KernelTable &kernels, const Product &product, const Qu
   const bool quantized = vectors.layout.group != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
   const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
-  const uint64_t block = std::max<uint64_t>(kMostLookupTokens, block_bytes / vector_bytes / 8 * 8);
+  const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
   const uint64_t first_row = std::max(rows.first_row, first_tile * kTileRows);
   const uint64_t last_row = std::min(rows.last_row, last_tile * kTileRows);
   for (uint64_t i = 0; i < product.n; i += block) {
@@ -117,12 +120,21 @@ void multiply_layout(Threads &threads, const KernelTable &kernels, const Product
   });
 }
 
+// Vectors [first, last) of a product.
+Product part_of(const Product &product, uint32_t first, uint32_t last) {
+  Product part = product;
+  part.n = last - first;
+  part.x += first * product.columns;
+  part.y += first * product.y_stride;
+  return part;
+}
+
 }  // namespace
 
 uint64_t activation_bytes(uint64_t n, uint64_t columns) {
   const uint64_t groups = columns / kSmallestGroup + 1;
   const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
-  return n * row + std::min(n, kMostLookupTokens) * groups * kLookupElements * sizeof(int16_t);
+  return n * row + std::min(n, kLookupVectors) * groups * kLookupElements * sizeof(int16_t);
 }
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
@@ -139,9 +151,13 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    const QuantizedVectors vectors(kernels, product, layout);
-    if (layout.group != 0) quantize(threads, kernels, product, vectors);
-    multiply_layout(threads, kernels, product, vectors);
+    const uint32_t at_once = looks_up(kernels, layout) ? kLookupVectors : product.n;
+    for (uint32_t first = 0; first < product.n; first += at_once) {
+      const Product part = part_of(product, first, std::min(product.n, first + at_once));
+      const QuantizedVectors vectors(kernels, part, layout);
+      if (layout.group != 0) quantize(threads, kernels, part, vectors);
+      multiply_layout(threads, kernels, part, vectors);
+    }
   }
 }
 

@@ -25,11 +25,13 @@ struct QuantizeArgs {
   ActivationLayout layout;
   uint64_t begin, end;  // whole groups of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
-  // layout.signs: (n, columns / 32, kLookupElements) for matmul to look sums up in, or nullptr.
+  // KernelTable::looks_up_signs: (n, columns / 32, kLookupElements) for matmul to look sums up in, or nullptr. With
+  // them the rows get their scales only.
   int16_t *tables;
 };
 
-// Elements of the tables of a group of 32 activations.
+// Activations whose sums lie in tables of their own, and the elements of these.
+constexpr uint32_t kLookupColumns = 32;
 constexpr size_t kLookupElements = 256;
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
@@ -63,8 +65,8 @@ struct MatmulArgs {
 };
 
 struct KernelTable {
-  const char *name;        // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
-  uint32_t lookup_tokens;  // vectors up to which matmul is faster with tables; 0: it has no use for them
+  const char *name;     // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
+  bool looks_up_signs;  // layout.signs: matmul takes tables, and is faster with them for any number of vectors
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);

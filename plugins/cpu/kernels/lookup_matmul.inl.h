@@ -62,8 +62,8 @@ template <class Lookup>
   return Lookup::add(sum_half(Lookup::load(words), tables), sum_half(Lookup::load(words + 64), tables + kHalfTables));
 }
 
-// kPairs pairs of tiles that lie side by side.
-template <CodeLayout kLayout, class Lookup, int kPairs>
+// kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as the first token's have to be.
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks>
 [[gnu::always_inline]] inline void multiply_pairs(const SignWork &work, F32x16 (&y)[2 * kPairs]) {
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
@@ -80,7 +80,7 @@ template <CodeLayout kLayout, class Lookup, int kPairs>
     }
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < kLayout.groups; ++group) {
-      prefetch_far<kPrefetched>(scales + group * kPrefetched);
+      if constexpr (asks) prefetch_far<kPrefetched>(scales + group * kPrefetched);
       I16x32 sums[kPairs];
       for (int i = 0; i < kPairs; ++i) {
         sums[i] = sum_group<Lookup>(words + group * kGroupStride + i * 2 * kPackedAlignment, tables);
@@ -100,15 +100,15 @@ template <CodeLayout kLayout, class Lookup, int kPairs>
 }
 
 // Pairs of tiles from `tile` on, which is even and in the same strip as the last of them.
-template <CodeLayout kLayout, class Lookup, int kPairs>
-void multiply_part_of_strip(const MatmulArgs &args, uint64_t tile, uint32_t token) {
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks>
+void multiply_token(const MatmulArgs &args, uint64_t tile, uint32_t token) {
   const uint64_t columns = args.matrix->columns, blocks = columns / kLayout.columns();
   const uint64_t groups = blocks * kLayout.groups;
   const TilePlace place = TilePlace::find(kLayout, blocks, tile);
   const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
   const std::byte *row = args.quantized_rows + token * quantized_row_bytes(kLayout.activations, columns);
   F32x16 y[2 * kPairs];
-  multiply_pairs<kLayout, Lookup, kPairs>({.scales = data + place.scales,
+  multiply_pairs<kLayout, Lookup, kPairs, asks>({.scales = data + place.scales,
                                            .words = data + place.codes,
                                            .blocks = blocks,
                                            .tables = args.tables + token * groups * kLookupElements,
@@ -120,6 +120,13 @@ void multiply_part_of_strip(const MatmulArgs &args, uint64_t tile, uint32_t toke
   }
 }
 
+// All tokens: those behind the first find the weights in the cache.
+template <CodeLayout kLayout, class Lookup, int kPairs>
+void multiply_part_of_strip(const MatmulArgs &args, uint64_t tile) {
+  if (args.n > 0) multiply_token<kLayout, Lookup, kPairs, true>(args, tile, 0);
+  for (uint32_t token = 1; token < args.n; ++token) multiply_token<kLayout, Lookup, kPairs, false>(args, tile, token);
+}
+
 template <CodeLayout kLayout, class Lookup>
 void multiply_by_lookup(const MatmulArgs &args) {
   uint64_t tile = args.first_row / kTileRows / 2 * 2;
@@ -127,30 +134,14 @@ void multiply_by_lookup(const MatmulArgs &args) {
     const uint64_t rows_left = args.last_row - tile * kTileRows;
     const uint64_t left = std::min(kLayout.strip_tiles - tile % kLayout.strip_tiles, tile_count(rows_left));
     const int pairs = left > 6 ? 4 : left > 2 ? 2 : 1;
-    for (uint32_t token = 0; token < args.n; ++token) {
-      if (pairs == 4) {
-        multiply_part_of_strip<kLayout, Lookup, 4>(args, tile, token);
-      } else if (pairs == 2) {
-        multiply_part_of_strip<kLayout, Lookup, 2>(args, tile, token);
-      } else {
-        multiply_part_of_strip<kLayout, Lookup, 1>(args, tile, token);
-      }
+    if (pairs == 4) {
+      multiply_part_of_strip<kLayout, Lookup, 4>(args, tile);
+    } else if (pairs == 2) {
+      multiply_part_of_strip<kLayout, Lookup, 2>(args, tile);
+    } else {
+      multiply_part_of_strip<kLayout, Lookup, 1>(args, tile);
     }
     tile += 2 * pairs;
-  }
-}
-
-// The tables of one group, from its 32 codes in the order of columns.
-template <class Lookup>
-void build_tables(const int32_t *codes, int16_t *tables) {
-  for (int half = 0; half < 2; ++half) {
-    const int32_t *of_half = codes + 16 * half;
-    int16_t *to = tables + half * kHalfTables;
-    const I16x32 five = Lookup::sign_sums(of_half);
-    Lookup::store(to, Lookup::add(five, Lookup::splat(-of_half[5])));
-    Lookup::store(to + 32, Lookup::add(five, Lookup::splat(of_half[5])));
-    Lookup::store(to + kFieldTables[1], Lookup::sign_sums(of_half + 6));
-    Lookup::store(to + kFieldTables[2], Lookup::sign_sums(of_half + 11));
   }
 }
 

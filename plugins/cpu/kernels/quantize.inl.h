@@ -86,25 +86,38 @@ inline int32_t amax_bits(const float *x, uint32_t n) {
 
 // Where one group's results go.
 struct GroupResults {
-  int8_t *codes;    // (group)
-  float *scale;     // (1)
-  int16_t *sums;    // (group / sum_columns): at most 256 codes of 127 each, which 16 bits hold
-  int16_t *tables;  // (kLookupElements) or nullptr
+  int8_t *codes;  // (group)
+  float *scale;   // (1)
+  int16_t *sums;  // (group / sum_columns): at most 256 codes of 127 each, which 16 bits hold
+};
+
+// The scale of a group and what its values are multiplied with to become codes. Without codes they are 0, and so are
+// the sums: where all values are too small, or where one is no number.
+struct GroupScale {
+  float scale;
+  float inverse;
+  bool has_codes;
+
+  static GroupScale of(const float *x, uint32_t n) {
+    const int32_t bits = amax_bits(x, n);
+    if (bits < kSmallestAmaxBits) return {0.0f, 0.0f, false};
+    if (bits >= kInfinityBits) return {__builtin_nanf(""), 0.0f, false};
+    float amax;
+    memcpy(&amax, &bits, sizeof amax);
+    return {amax / 127.0f, 127.0f / amax, true};
+  }
 };
 
 inline void quantize_group(const float *x, ActivationLayout layout, const GroupResults &to) {
   int16_t *sums = to.sums;
-  const int32_t bits = amax_bits(x, layout.group);
-  if (bits < kSmallestAmaxBits || bits >= kInfinityBits) {
-    *to.scale = bits < kSmallestAmaxBits ? 0.0f : __builtin_nanf("");
+  const GroupScale scale = GroupScale::of(x, layout.group);
+  *to.scale = scale.scale;
+  if (!scale.has_codes) {
     memset(sums, 0, layout.group / layout.sum_columns * sizeof *sums);
     memset(to.codes, 0, layout.group);
-    if (to.tables) memset(to.tables, 0, kLookupElements * sizeof *to.tables);
     return;
   }
-  float amax;
-  memcpy(&amax, &bits, sizeof amax);
-  const F32x16 inverse = splat(127.0f / amax);
+  const F32x16 inverse = splat(scale.inverse);
   RoundedGroup rounded;
   for (uint32_t i = 0; i < layout.group; i += layout.sum_columns, ++sums) {
     I32x16 total = splat_i32(0);
@@ -116,10 +129,21 @@ inline void quantize_group(const float *x, ActivationLayout layout, const GroupR
     *sums = static_cast<int16_t>(reduce_add(total));
   }
   store_i32(rounded.codes + layout.group, splat_i32(0));
-  *to.scale = amax / 127.0f;
   narrow_to_order(layout.order, rounded, layout.group, to.codes);
-  if constexpr (SignLookup::kTokens > 0) {
-    if (to.tables) build_tables<SignLookup>(rounded.codes, to.tables);
+}
+
+// The same for sums to be looked up: 32 values to a scale and tables.
+template <class Lookup>
+void tabulate_group(const float *x, float *to_scale, int16_t *tables) {
+  const GroupScale scale = GroupScale::of(x, kLookupColumns);
+  *to_scale = scale.scale;
+  if (!scale.has_codes) {
+    memset(tables, 0, kLookupElements * sizeof *tables);
+    return;
+  }
+  const F32x16 inverse = splat(scale.inverse);
+  for (uint32_t half = 0; half < 2; ++half) {
+    Lookup::build_half(to_i32(mul(load(x + 16 * half), inverse)), tables + half * kHalfTables);
   }
 }
 
@@ -132,11 +156,17 @@ void quantize(const QuantizeArgs &args) {
     const uint64_t groups = args.columns / layout.group;
     for (uint64_t group = args.begin / layout.group; group < args.end / layout.group; ++group) {
       const uint64_t column = group * layout.group;
+      if constexpr (SignLookup::kExists) {
+        if (args.tables) {
+          int16_t *tables = args.tables + (i * groups + group) * kLookupElements;
+          tabulate_group<SignLookup>(x + column, row.scales + group, tables);
+          continue;
+        }
+      }
       quantize_group(x + column, layout,
                      {.codes = row.codes + column,
                       .scale = row.scales + group,
-                      .sums = row.sums + column / layout.sum_columns,
-                      .tables = args.tables ? args.tables + (i * groups + group) * kLookupElements : nullptr});
+                      .sums = row.sums + column / layout.sum_columns});
     }
   }
 }

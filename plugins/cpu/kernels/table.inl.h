@@ -64,7 +64,7 @@ void matmul(const MatmulArgs &args) {
 constexpr KernelTable make_table(const char *name) {
   return {
       .name = name,
-      .lookup_tokens = SignLookup::kTokens,
+      .looks_up_signs = SignLookup::kExists,
       .quantize = quantize,
       .matmul = matmul,
       .rms_norm = rms_norm,

@@ -6,6 +6,7 @@
 #include <simde/x86/avx512.h>
 //
 #include <immintrin.h>
+#include <stdint.h>
 #include <string.h>
 
 namespace bonsai::cpu::simde_additions {
@@ -25,6 +26,14 @@ inline __m512i cvtps_epi32(__m512 a) { return join(_mm256_cvtps_epi32(lower(a)),
 
 inline __m512i cvtepi8_epi32(__m128i a) {
   return join(_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8)));
+}
+
+inline __m128i cvtepi32_epi8(__m512i a) {
+  int32_t from[16];
+  int8_t to[16];
+  _mm512_storeu_si512(from, a);
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<int8_t>(from[i]);
+  return _mm_loadu_si128(reinterpret_cast<const __m128i *>(to));
 }
 
 inline __m512i cvtepu16_epi32(__m256i a) {
@@ -88,6 +97,8 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
 #define _mm512_cvtps_epi32(a) bonsai::cpu::simde_additions::cvtps_epi32(a)
 #undef _mm512_cvtepi8_epi32
 #define _mm512_cvtepi8_epi32(a) bonsai::cpu::simde_additions::cvtepi8_epi32(a)
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8(a) bonsai::cpu::simde_additions::cvtepi32_epi8(a)
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32(a) bonsai::cpu::simde_additions::cvtepu16_epi32(a)
 #undef _mm512_madd_epi16

@@ -314,12 +314,14 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   const ActivationLayout layout = activation_layout(matrix.format);
   if (layout.group == 0) return results_of(kernels, args);
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
-  std::vector<int16_t> tables(layout.signs && kernels.lookup_tokens > 0 ? n * columns / layout.group * kLookupElements
-                                                                        : 0);
-  quantize_rows(kernels, x, n, layout, quantized.get(), tables.empty() ? nullptr : tables.data());
+  quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
   const std::vector<float> multiplied = results_of(kernels, args);
-  if (tables.empty()) return multiplied;
+  if (!layout.signs || !kernels.looks_up_signs) return multiplied;
+  std::vector<int16_t> tables(n * columns / layout.group * kLookupElements);
+  const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
+  quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());
+  args.quantized_rows = rows_for_tables.get();
   args.tables = tables.data();
   const std::vector<float> looked_up = results_of(kernels, args);
   EXPECT_EQ(std::memcmp(multiplied.data(), looked_up.data(), multiplied.size() * sizeof(float)), 0)

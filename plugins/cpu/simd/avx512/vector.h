@@ -300,45 +300,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
   return {_mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(lower.v, 16), upper.v)};
 }
 
-struct SignLookup {
-  static constexpr uint32_t kTokens = 4;
-
-  static I16x32 load(const void *from) { return {_mm512_loadu_si512(from)}; }
-  static void store(int16_t *to, I16x32 a) { _mm512_storeu_si512(to, a.v); }
-  static I16x32 splat(int32_t value) { return {_mm512_set1_epi16(static_cast<int16_t>(value))}; }
-  static I16x32 add(I16x32 a, I16x32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
-
-  template <int kBits>
-  static I16x32 shift_right(I16x32 a) {
-    return {_mm512_srli_epi16(a.v, kBits)};
-  }
-
-  // By multiplication: shifts go through the ports that lookups need.
-  static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
-  static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
-
-  static I16x32 sign_sums(const int32_t *a) {
-    __m512i sums = splat(-(a[0] + a[1] + a[2] + a[3] + a[4])).v;
-    sums = add_where(0xAAAAAAAA, sums, a[0]);
-    sums = add_where(0xCCCCCCCC, sums, a[1]);
-    sums = add_where(0xF0F0F0F0, sums, a[2]);
-    sums = add_where(0xFF00FF00, sums, a[3]);
-    return {add_where(0xFFFF0000, sums, a[4])};
-  }
-
-  static I16x32 lookup32(const int16_t *table, I16x32 index) {
-    return {_mm512_permutexvar_epi16(index.v, _mm512_loadu_si512(table))};
-  }
-
-  static I16x32 lookup64(const int16_t *table, I16x32 index) {
-    return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
-  }
-
- private:
-  static __m512i add_where(__mmask32 lanes, __m512i sums, int32_t a) {
-    return _mm512_mask_add_epi16(sums, lanes, sums, splat(2 * a).v);
-  }
-};
-
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
+
+#include "plugins/cpu/simd/avx512/sign_lookup.h"

@@ -429,7 +429,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 }
 
 struct SignLookup {
-  static constexpr uint32_t kTokens = 0;
+  static constexpr bool kExists = false;
 };
 
 }  // namespace

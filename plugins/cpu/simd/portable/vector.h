@@ -529,17 +529,16 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
   return v;
 }
 
-// Whether, and for how many tokens, sums of signed activations are looked up in tables (kernels/lookup_matmul.inl.h).
-// A tier with kTokens > 0 has in it, all static,
-//   I16x32 load(const void *), void store(int16_t *, I16x32), I16x32 splat(int32_t), I16x32 add(I16x32, I16x32)
+// Whether sums of signed activations are looked up in tables (kernels/lookup_matmul.inl.h). A tier where they are has
+// in it, all static,
+//   I16x32 load(const void *), I16x32 add(I16x32, I16x32)
 //   I16x32 shift_right<kBits>(I16x32)                      zeros come in
 //   I32x16 even_lanes(I16x32), I32x16 odd_lanes(I16x32)    of each pair, widened
-//   I16x32 sign_sums(const int32_t *a)                     element i: the sum over j < 5 of a[j] where i has bit j, of
-//                                                          -a[j] where it has not
 //   I16x32 lookup32(const int16_t *table, I16x32 index)    table[index % 32]
 //   I16x32 lookup64(const int16_t *table, I16x32 index)    table[index % 64]
+//   void build_half(I32x16 codes, int16_t *tables)         the tables of 16 codes of -127..127, one field after the other
 struct SignLookup {
-  static constexpr uint32_t kTokens = 0;
+  static constexpr bool kExists = false;
 };
 
 }  // namespace

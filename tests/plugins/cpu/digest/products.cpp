@@ -90,9 +90,9 @@ struct Quantized {
   std::vector<int16_t> tables;
 };
 
-Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n) {
+Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n,
+                   bool looks_up = false) {
   const uint64_t columns = x.size() / n;
-  const bool looks_up = layout.signs && kernels.lookup_tokens > 0;
   Quantized quantized = {.rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
                          .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kLookupElements : 0)};
   kernels.quantize({.x = x.data(),
@@ -139,7 +139,11 @@ void add_products(Results &results, const KernelTable &kernels, const PackedMatr
   args.quantized_rows = quantized.rows.data();
   add_product(results, kernels, args);
   // Once more with tables; a tier without them repeats itself, so that all give equally many results.
-  if (!quantized.tables.empty()) args.tables = quantized.tables.data();
+  if (layout.signs && kernels.looks_up_signs) {
+    quantized = quantize(kernels, layout, x, n, true);
+    args.quantized_rows = quantized.rows.data();
+    args.tables = quantized.tables.data();
+  }
   add_product(results, kernels, args);
 }
 

@@ -31,6 +31,8 @@ const ChatOptions &Chat::options() const { return state_->conversation().options
 std::span<const ChatMessage> Chat::messages() const { return state_->conversation().messages; }
 std::string Chat::save() const { return host::write_conversation(state_->conversation()); }
 void Chat::load(std::string_view json) { state_->load(json); }
+void Chat::save_session(const std::string &path) const { state_->save_session(path); }
+void Chat::load_session(const std::string &path) { state_->load_session(path); }
 std::string Chat::rendered() const { return state_->rendered_text(); }
 
 }  // namespace bonsai

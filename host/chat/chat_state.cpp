@@ -7,6 +7,7 @@
 
 #include "core/base/utf8.h"
 #include "host/chat/reasoning_parser.h"
+#include "host/engine/session_state.h"
 
 namespace bonsai::host {
 namespace {
@@ -78,9 +79,30 @@ void ChatState::add(ChatMessage message) {
   conversation_.messages.push_back(std::move(message));
 }
 
-void ChatState::load(std::string_view json) {
-  Conversation loaded = value_or_throw(read_conversation(json), ErrorKind::kInvalidArgument);
-  check(loaded.options);
+Conversation ChatState::read(std::string_view json) const {
+  Conversation conversation = value_or_throw(read_conversation(json), ErrorKind::kInvalidArgument);
+  check(conversation.options);
+  return conversation;
+}
+
+void ChatState::load(std::string_view json) { conversation_ = read(json); }
+
+void ChatState::save_session(const std::string &path) const {
+  session_.state_->save(path, write_conversation(conversation_));
+}
+
+void ChatState::load_session(const std::string &path) {
+  Conversation loaded;
+  session_.state_->load(path, [&](std::string_view note) {
+    if (note.empty())
+      throw EngineError(ErrorKind::kInvalidArgument,
+                        fmt::format("{}: a session without a conversation, expected one that a chat has saved", path));
+    try {
+      loaded = read(note);
+    } catch (const EngineError &error) {
+      throw EngineError(error.kind(), fmt::format("{}: {}", path, error.what()));
+    }
+  });
   conversation_ = std::move(loaded);
 }
 

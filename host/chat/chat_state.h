@@ -24,6 +24,8 @@ class ChatState {
   void add(ChatMessage message);
   void reset() { conversation_.messages.clear(); }
   void load(std::string_view json);
+  void save_session(const std::string &path) const;
+  void load_session(const std::string &path);
 
   ChatReply send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback);
   ChatReply regenerate(const GenerateOptions &options, const ChatCallback &callback);
@@ -33,6 +35,7 @@ class ChatState {
  private:
   ModelTemplate load_template() const;
   void check(const ChatOptions &options) const;
+  Conversation read(std::string_view json) const;
   jinja::Rendered render() const;
   void bring_to_session(const std::vector<int32_t> &tokens);
 

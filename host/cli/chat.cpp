@@ -1,4 +1,6 @@
 // `bonsai chat`: a conversation with a model.
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "host/cli/chat_session.h"
@@ -6,9 +8,27 @@
 #include "host/cli/generate_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
+#include "host/cli/session_options.h"
 #include "host/cli/speculation_options.h"
 
 namespace bonsai::cli {
+namespace {
+
+// A session has a conversation with all of these.
+void check_loading(const Arguments &arguments) {
+  if (!loads_session(arguments)) return;
+  const auto refuse = [](const char *option, const char *command) {
+    throw UsageError(
+        fmt::format("--{} and --load-session exclude each other: {} changes what was loaded", option, command));
+  };
+  if (arguments.text("system")) refuse("system", "/system");
+  if (arguments.text("tools"))
+    throw UsageError("--tools and --load-session exclude each other: the session has its own");
+  for (const char *option : {"think", "no-think"})
+    if (arguments.flag(option)) refuse(option, "/think");
+}
+
+}  // namespace
 
 int chat_command(const std::vector<std::string> &command_line, Terminal &terminal) {
   Options options(
@@ -19,12 +39,16 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
       "goes on to its end. JSON: one line for each answer.");
   add_engine_options(options);
   add_chat_options(options);
+  add_session_options(options, "go on with a saved conversation, and compute none of it again",
+                      "save the conversation in the end, with its keys and values");
   add_generate_options(options);
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   GenerateOptions generate = generate_options(*arguments);
   if (!arguments->text("predict")) generate.max_tokens = std::numeric_limits<uint32_t>::max();
   chat_options(*arguments);  // mistakes in them are found before the model is loaded
+  check_loading(*arguments);
+  check_session_folder(*arguments);
   InterruptGuard interrupt;
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
   const Engine engine = load_engine(engine_choice);

@@ -46,7 +46,10 @@ ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, Gener
       printer_(arguments, terminal.out),
       reader_(LineReader::open()),
       chat_(engine, chat_options(arguments)),
-      json_(arguments.flag("json")) {}
+      save_session_to_(arguments.text("save-session")),
+      json_(arguments.flag("json")) {
+  if (const auto file = arguments.text("load-session")) load_session_command(*file);
+}
 
 int ChatSession::run() {
   interrupt_.abrupt(reader_->is_terminal());
@@ -55,6 +58,7 @@ int ChatSession::run() {
     if (!message) break;
     handle(*message);
   }
+  if (save_session_to_) save_session_command(*save_session_to_);
   return exit_code_;
 }
 
@@ -75,6 +79,8 @@ const ChatSession::Command *ChatSession::find_command(std::string_view name) {
       {"/reset", "", "forget the conversation; the system prompt stays", &ChatSession::reset_command},
       {"/save", "FILE", "write the conversation, as JSON", &ChatSession::save_command},
       {"/load", "FILE", "go on with a conversation that was saved", &ChatSession::load_command},
+      {"/save-session", "FILE", "write it with its keys and values", &ChatSession::save_session_command},
+      {"/load-session", "FILE", "go on with these: nothing is computed again", &ChatSession::load_session_command},
       {"/exit", "", "leave, as Ctrl-D does", &ChatSession::exit_command},
   };
   if (name.empty()) {
@@ -217,6 +223,18 @@ void ChatSession::load_command(const std::string &file) {
   } catch (const EngineError &error) {
     throw Failure(fmt::format("{}: {}", file, error.what()));
   }
+  fmt::print(stderr, "{} messages are loaded\n", chat_.messages().size());
+}
+
+void ChatSession::save_session_command(const std::string &file) {
+  if (file.empty()) throw Failure("expected the name of a file");
+  chat_.save_session(file);
+  fmt::print(stderr, "{} messages are in {}\n", chat_.messages().size(), file);
+}
+
+void ChatSession::load_session_command(const std::string &file) {
+  if (file.empty()) throw Failure("expected the name of a file");
+  chat_.load_session(file);
   fmt::print(stderr, "{} messages are loaded\n", chat_.messages().size());
 }
 

@@ -3,6 +3,7 @@
 
 #include <bonsai/chat.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,8 @@ class ChatSession {
   ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
               InterruptGuard &interrupt);
 
-  // Until /exit or the end of the input. Returns the exit code.
+  // Until /exit or the end of the input. Returns the exit code. Throws EngineError where --load-session or
+  // --save-session fails.
   int run();
 
  private:
@@ -39,9 +41,11 @@ class ChatSession {
   void exit_command(const std::string &);
   void help_command(const std::string &);
   void load_command(const std::string &file);
+  void load_session_command(const std::string &file);
   void regenerate_command(const std::string &);
   void reset_command(const std::string &);
   void save_command(const std::string &file);
+  void save_session_command(const std::string &file);
   void system_command(const std::string &text);
   void think_command(const std::string &choice);
 
@@ -52,6 +56,7 @@ class ChatSession {
   AnswerPrinter printer_;
   std::unique_ptr<LineReader> reader_;
   Chat chat_;
+  const std::optional<std::string> save_session_to_;
   const bool json_;
   bool done_ = false;
   int exit_code_ = kSuccess;

@@ -30,7 +30,8 @@ Options run_options() {
   add_text_options(options);
   options.flag("chat", "put the text into the model's chat template, as the first message of a conversation");
   add_chat_options(options);
-  add_session_options(options);
+  add_session_options(options, "go on with a saved session: the text, if any, comes behind what it holds",
+                      "save the session in the end: its tokens, and their keys and values");
   add_generate_options(options);
   options.value("logprobs", "N", "with --json: how likely the model found each token, and the N likeliest");
   return options;
@@ -136,8 +137,7 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
 void check_chat_options(const Arguments &arguments) {
   if (arguments.flag("chat")) {
     for (const char *option : {"load-session", "save-session"})
-      if (arguments.text(option))
-        throw UsageError(fmt::format("--{} is not for --chat: see /save and /load in 'bonsai chat'", option));
+      if (arguments.text(option)) throw UsageError(fmt::format("--{} is not for --chat: 'bonsai chat' has it", option));
     return;
   }
   for (const char *option : {"system", "tools"})
@@ -153,6 +153,7 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   if (!arguments) return kSuccess;
   check_chat_options(*arguments);
   GenerateOptions options = generate_options(*arguments);
+  check_session_folder(*arguments);
   options.logprobs = static_cast<uint32_t>(arguments->count("logprobs", 1).value_or(0));
   if (options.logprobs > 0 && !arguments->flag("json")) throw UsageError("--logprobs is for --json");
   InterruptGuard interrupt;

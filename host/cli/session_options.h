@@ -1,4 +1,4 @@
-// --save-session and --load-session: a text that goes on another time.
+// --save-session and --load-session: a text or a conversation that goes on another time.
 #pragma once
 
 #include <bonsai/engine.h>
@@ -7,11 +7,14 @@
 
 namespace bonsai::cli {
 
-// Declares them.
-void add_session_options(Options &options);
+// Declares them, with what a command's help says of each.
+void add_session_options(Options &options, const char *load_help, const char *save_help);
 
 // Whether a session is loaded, so that there need not be a prompt.
 bool loads_session(const Arguments &arguments);
+
+// Throws Failure where the folder for --save-session is missing or closed: better than after a long text.
+void check_session_folder(const Arguments &arguments);
 
 // Does what was asked for; nothing was: nothing. Throw EngineError.
 void load_session(const Arguments &arguments, Session &session);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace bonsai::host {
 namespace {
 
 constexpr char kMagic[8] = {'B', 'O', 'N', 'S', 'A', 'I', 'S', 'E'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 1, kVersionWithNote = 2;
 
 struct Header {
   char magic[8];
@@ -27,7 +28,7 @@ struct Header {
   uint64_t model;
   uint32_t layers, kv_heads, head_dim;
   uint32_t n_tokens, n_cached;
-  uint32_t zero;
+  uint32_t n_note;
 };
 static_assert(sizeof(Header) == 48);
 
@@ -56,11 +57,12 @@ class Checksum {
 };
 
 // The parts of a file are summed up one by one, so that each may be filled up by itself.
-uint64_t checksum_of(const Header &header, std::span<const int32_t> tokens, std::span<const std::byte> cache) {
+uint64_t checksum_of(const Header &header, const SessionFile &file) {
   Checksum checksum;
   checksum.add_value(header);
-  checksum.add(std::as_bytes(tokens));
-  checksum.add(cache);
+  checksum.add(std::as_bytes(std::span(file.tokens)));
+  checksum.add(file.cache);
+  checksum.add(std::as_bytes(std::span(file.note)));
   return checksum.value();
 }
 
@@ -88,9 +90,10 @@ uint64_t head_bytes(bonsai_kv_dtype dtype, uint32_t head_dim) {
 
 Result<void> check_header(const Header &header) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) return fail("not a session file");
-  if (header.version != kVersion)
-    return fail("session file of version {}, expected version {}", header.version, kVersion);
-  if (header.zero != 0) return fail("session file with a reserved field of {}, expected 0", header.zero);
+  if (header.version != kVersion && header.version != kVersionWithNote)
+    return fail("session file of version {}, expected version {} or {}", header.version, kVersion, kVersionWithNote);
+  if (header.version == kVersion && header.n_note != 0)
+    return fail("session file with a reserved field of {}, expected 0", header.n_note);
   if (header.n_cached > header.n_tokens)
     return fail("session file with keys of {} tokens, expected at most its {}", header.n_cached, header.n_tokens);
   // Real models stay far below; products of these fit 64 bits.
@@ -130,29 +133,34 @@ Result<SessionFile> parse_session_file(std::span<const std::byte> bytes) {
   if (!checked) return tl::unexpected(checked.error());
   SessionFile file;
   file.origin = {header.model, header.kv_dtype, header.layers, header.kv_heads, header.head_dim};
-  const uint64_t token_bytes = uint64_t{header.n_tokens} * sizeof(int32_t);
+  const uint64_t fixed_bytes = uint64_t{header.n_tokens} * sizeof(int32_t) + header.n_note;
   const uint64_t one_token = session_cache_bytes(file.origin, 1),
                  rest = bytes.size() - sizeof header - sizeof(uint64_t);
   // By division first: 2^32 tokens of the largest shape do not fit 64 bits.
-  if (token_bytes > rest || header.n_cached > (rest - token_bytes) / one_token ||
-      token_bytes + header.n_cached * one_token != rest)
+  if (fixed_bytes > rest || header.n_cached > (rest - fixed_bytes) / one_token ||
+      fixed_bytes + header.n_cached * one_token != rest)
     return fail("session file of {} bytes does not hold its {} tokens and the keys and values of {}", bytes.size(),
                 header.n_tokens, header.n_cached);
   file.n_cached = header.n_cached;
   file.tokens.resize(header.n_tokens);
-  if (token_bytes > 0) std::memcpy(file.tokens.data(), bytes.data() + sizeof header, token_bytes);
-  file.cache = bytes.subspan(sizeof header + token_bytes, rest - token_bytes);
+  bytes = bytes.subspan(sizeof header);
+  const size_t token_bytes = file.tokens.size() * sizeof(int32_t);
+  if (token_bytes > 0) std::memcpy(file.tokens.data(), bytes.data(), token_bytes);
+  file.cache = bytes.subspan(token_bytes, rest - fixed_bytes);
+  file.note = {reinterpret_cast<const char *>(bytes.data() + rest - header.n_note), header.n_note};
   uint64_t stored;
-  std::memcpy(&stored, bytes.data() + sizeof header + rest, sizeof stored);
-  const uint64_t found = checksum_of(header, file.tokens, file.cache);
+  std::memcpy(&stored, bytes.data() + rest, sizeof stored);
+  const uint64_t found = checksum_of(header, file);
   if (found != stored) return fail("session file is damaged: checksum {:016x}, expected {:016x}", found, stored);
   return file;
 }
 
 Result<void> write_session_file(const std::string &path, const SessionFile &file) {
+  if (file.note.size() > std::numeric_limits<uint32_t>::max())
+    return fail("{}: a note of {} bytes, expected less than 4 GiB", path, file.note.size());
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
+  header.version = file.note.empty() ? kVersion : kVersionWithNote;
   header.kv_dtype = file.origin.kv_dtype;
   header.model = file.origin.model;
   header.layers = file.origin.layers;
@@ -160,7 +168,8 @@ Result<void> write_session_file(const std::string &path, const SessionFile &file
   header.head_dim = file.origin.head_dim;
   header.n_tokens = static_cast<uint32_t>(file.tokens.size());
   header.n_cached = file.n_cached;
-  const uint64_t checksum = checksum_of(header, file.tokens, file.cache);
+  header.n_note = static_cast<uint32_t>(file.note.size());
+  const uint64_t checksum = checksum_of(header, file);
 
   std::string temporary = path + ".XXXXXX";
   const int fd = ::mkstemp(temporary.data());
@@ -173,6 +182,7 @@ Result<void> write_session_file(const std::string &path, const SessionFile &file
   write(&header, sizeof header);
   write(file.tokens.data(), file.tokens.size() * sizeof(int32_t));
   write(file.cache.data(), file.cache.size());
+  write(file.note.data(), file.note.size());
   write(&checksum, sizeof checksum);
   written = written && std::fflush(out.get()) == 0;
   if (written) written = std::fclose(out.release()) == 0;

@@ -1,11 +1,12 @@
-// A session on disk: its tokens, and the keys and values that were computed for them.
+// A session on disk: its tokens, the keys and values that were computed for them, and what whoever saved it has to say.
 //
 // Little-endian, without gaps:
-//   char magic[8] = "BONSAISE"; uint32 version = 1; uint32 KV type (bonsai_kv_dtype)
+//   char magic[8] = "BONSAISE"; uint32 version = 1, or 2 with a note; uint32 KV type (bonsai_kv_dtype)
 //   uint64 fingerprint of the model; uint32 layers, kv_heads, head_dim
-//   uint32 n_tokens; uint32 n_cached, at most n_tokens; uint32 zero
+//   uint32 n_tokens; uint32 n_cached, at most n_tokens; uint32 n_note
 //   int32 tokens[n_tokens]
 //   keys and values of the first n_cached tokens, as kv_export of backend.h lays them out: any backend can take them up
+//   char note[n_note]: a conversation as JSON, say; nothing here reads it
 //   uint64 checksum of all before
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -40,13 +42,14 @@ struct SessionFile {
   std::vector<int32_t> tokens;
   uint32_t n_cached = 0;
   std::span<const std::byte> cache;  // of the bytes that were parsed or are to be written
+  std::string_view note;             // likewise
 };
 
 // Errors say what is wrong and what was expected, without the path: another kind of file, a newer version, a length
 // that does not fit, a checksum.
 Result<SessionFile> parse_session_file(std::span<const std::byte> bytes);
 
-// Replaces `path` in one step. Errors begin with the path.
+// Replaces `path` in one step. Errors begin with the path; also a note of 4 GiB.
 Result<void> write_session_file(const std::string &path, const SessionFile &file);
 
 // Tells models apart: shapes, norms, and of every matrix its format and some of its weights. Not proof against intent.

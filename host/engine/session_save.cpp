@@ -26,9 +26,9 @@ SessionOrigin origin_of(const EngineState &engine) {
 
 }  // namespace
 
-void SessionState::save(const std::string &path) {
+void SessionState::save(const std::string &path, std::string_view note) {
   const uint32_t n = std::min(n_computed_, length());
-  SessionFile file{.origin = origin_of(*engine_), .tokens = tokens_, .n_cached = n, .cache = {}};
+  SessionFile file{.origin = origin_of(*engine_), .tokens = tokens_, .n_cached = n, .cache = {}, .note = note};
   std::vector<std::byte> cache(session_cache_bytes(file.origin, n));
   if (n > 0) {
     const auto exported = placement_->kv_export(*executor_, block_table_, n, cache);
@@ -44,7 +44,7 @@ void SessionState::save(const std::string &path) {
   if (!written) throw EngineError(ErrorKind::kInvalidArgument, written.error().message);
 }
 
-void SessionState::load(const std::string &path) {
+void SessionState::load(const std::string &path, const NoteReader &read_note) {
   const MappedFile mapped = value_or_throw(MappedFile::open(path), ErrorKind::kInvalidArgument);
   auto parsed = parse_session_file(mapped.bytes());
   if (!parsed) refuse(ErrorKind::kInvalidArgument, path, parsed.error().message);
@@ -56,6 +56,7 @@ void SessionState::load(const std::string &path) {
   if (file.tokens.size() > engine_->context())
     refuse(ErrorKind::kContextFull, path,
            fmt::format("a session of {} tokens, room for {} (context)", file.tokens.size(), engine_->context()));
+  if (read_note) read_note(file.note);
   tokens_ = std::move(file.tokens);
   // The last token is run again for its logits.
   const uint32_t n = std::min(file.n_cached, length() > 0 ? length() - 1 : 0);

@@ -36,9 +36,11 @@ class SessionState {
   void truncate(uint32_t length);
 
   // Writes the tokens, and their keys and values as far as they are computed and the backend hands them out; and takes
-  // them up again in the place of what is here (session_file.h, session_save.cpp).
-  void save(const std::string &path);
-  void load(const std::string &path);
+  // them up again in the place of what is here (session_file.h, session_save.cpp). The note that was saved with them,
+  // or none, is shown to `read_note` once everything else is right and before anything changes: it may throw.
+  using NoteReader = std::function<void(std::string_view note)>;
+  void save(const std::string &path, std::string_view note = {});
+  void load(const std::string &path, const NoteReader &read_note = {});
 
   // How many tokens compute() would run.
   uint32_t n_pending() const { return length() - n_computed_; }

@@ -1,13 +1,17 @@
-// `bonsai run --save-session` and `--load-session`.
+// --save-session and --load-session of `bonsai run` and `bonsai chat`.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/program.h"
 
 namespace bonsai::cli {
 namespace {
+
+using nlohmann::json;
 
 std::string without_newline(std::string text) { return text.substr(0, text.size() - 1); }
 
@@ -31,8 +35,101 @@ TEST(RunSession, RefusesWhatIsNoSession) {
   EXPECT_NE(outcome.err.find(seedling() + ": not a session file\n"), std::string::npos) << outcome.err;
   const Outcome chat = run_program({"run", "--chat", "-p", "Hi", "--save-session", "x"});
   EXPECT_EQ(chat.exit_code, 2);
-  EXPECT_NE(chat.err.find("--save-session is not for --chat: see /save and /load in 'bonsai chat'"), std::string::npos)
-      << chat.err;
+  EXPECT_NE(chat.err.find("--save-session is not for --chat: 'bonsai chat' has it"), std::string::npos) << chat.err;
+}
+
+TEST(RunSession, TellsBeforeTheTextThatItCannotBeSaved) {
+  const Outcome outcome = run_program({"run", "-n", "8", "--save-session", "/nowhere/tale"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "bonsai run: /nowhere/tale: cannot be written: No such file or directory\n");
+}
+
+// A conversation over a pipe, a line for each answer.
+struct Talk {
+  Outcome outcome;
+  std::vector<json> answers;
+};
+
+Talk talk(const std::string &input, std::vector<std::string> more) {
+  more.insert(more.begin(), {"chat", "-m", seedling(), "--temp", "0", "-n", "12", "--json"});
+  Talk talk{run_program(more, input), {}};
+  std::istringstream lines(talk.outcome.out);
+  for (std::string line; std::getline(lines, line);) talk.answers.push_back(json::parse(line));
+  return talk;
+}
+
+TEST(ChatSession, GoesOnAnotherDayWithoutComputingItsTokensAgain) {
+  const std::string file = write_file("chat.session", "");
+  const Talk whole = talk("Tell me of the King\nAnd of the Queen\nAnd of the wolf\n", {"--system", "You are old"});
+  ASSERT_EQ(whole.answers.size(), 3u) << whole.outcome.err;
+  const Talk first = talk("Tell me of the King\n", {"--system", "You are old", "--save-session", file});
+  EXPECT_EQ(first.outcome.err, "2 messages are in " + file + "\n");
+  // The same file again: where the conversation has come to by then.
+  const Talk second = talk("And of the Queen\n", {"--load-session", file, "--save-session", file});
+  EXPECT_EQ(second.outcome.err, "2 messages are loaded\n4 messages are in " + file + "\n");
+  const Talk third = talk("And of the wolf\n", {"--load-session", file});
+  EXPECT_EQ(third.outcome.exit_code, 0);
+  ASSERT_EQ(first.answers.size() + second.answers.size() + third.answers.size(), 3u);
+  size_t turn = 0;
+  for (const Talk *day : {&first, &second, &third}) {
+    for (const char *what : {"tokens", "text", "reused_tokens", "prompt_tokens"})
+      EXPECT_EQ(day->answers[0][what], whole.answers[turn][what]) << what << " of answer " << turn;
+    ++turn;
+  }
+  EXPECT_GT(third.answers[0]["reused_tokens"], 40);
+}
+
+TEST(ChatSession, MayBeSavedAndLoadedAtAnyTime) {
+  const std::string file = write_file("chat.session", "");
+  const Talk all = talk("one\n/save-session " + file + "\ntwo\n/load-session " + file + "\ntwo\n", {});
+  ASSERT_EQ(all.answers.size(), 3u) << all.outcome.err;
+  EXPECT_EQ(all.outcome.err, "2 messages are in " + file + "\n2 messages are loaded\n");
+  EXPECT_EQ(all.answers[2]["tokens"], all.answers[1]["tokens"]);
+  EXPECT_EQ(all.answers[2]["reused_tokens"], all.answers[1]["reused_tokens"]);
+  // Any other backend takes it up.
+  const Talk moved = talk("/load-session " + file + "\ntwo\n", {"--backend", backend_file("template")});
+  ASSERT_EQ(moved.answers.size(), 1u) << moved.outcome.err;
+  EXPECT_EQ(moved.answers[0]["reused_tokens"], all.answers[1]["reused_tokens"]);
+}
+
+TEST(ChatSession, MistakesInCommandsAreSaidAndTheConversationGoesOn) {
+  const Talk all =
+      talk("/save-session\n/load-session\n/save-session /nowhere/x\n/load-session " + seedling() + "\none\n", {});
+  EXPECT_EQ(all.outcome.err,
+            "/save-session: expected the name of a file\n"
+            "/load-session: expected the name of a file\n"
+            "/save-session: /nowhere/x: cannot be written: No such file or directory\n"
+            "/load-session: " +
+                seedling() + ": not a session file\n");
+  EXPECT_EQ(all.answers.size(), 1u);
+}
+
+TEST(ChatSession, RefusesWhatIsNoConversationOfThisModel) {
+  const auto said = [](const std::vector<std::string> &more) {
+    const Talk refused = talk("hi\n", more);
+    EXPECT_EQ(refused.outcome.out, "");
+    return std::to_string(refused.outcome.exit_code) + " " + refused.outcome.err;
+  };
+  const std::string text = write_file("run.session", ""), ternary = write_file("ternary.session", "");
+  run_program({"run", "-n", "2", "--save-session", text});
+  run_program({"chat", "-m", BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf", "--save-session", ternary});
+  EXPECT_EQ(said({"--load-session", "/nowhere/x"}),
+            "1 bonsai chat: /nowhere/x: cannot open: No such file or directory\n");
+  EXPECT_EQ(said({"--load-session", text}),
+            "1 bonsai chat: " + text + ": a session without a conversation, expected one that a chat has saved\n");
+  EXPECT_EQ(
+      said({"--load-session", ternary}),
+      "1 bonsai chat: " + ternary + ": a session of another model: its keys and values would mean nothing here\n");
+  EXPECT_EQ(said({"--save-session", "/nowhere/x"}),
+            "1 bonsai chat: /nowhere/x: cannot be written: No such file or directory\n");
+  const std::string see = " (see 'bonsai chat --help')\n";
+  EXPECT_EQ(said({"--load-session", text, "--system", "x"}),
+            "2 bonsai chat: --system and --load-session exclude each other: /system changes what was loaded" + see);
+  EXPECT_EQ(said({"--load-session", text, "--no-think"}),
+            "2 bonsai chat: --no-think and --load-session exclude each other: /think changes what was loaded" + see);
+  EXPECT_EQ(said({"--load-session", text, "--tools", write_file("tools.json", "[]")}),
+            "2 bonsai chat: --tools and --load-session exclude each other: the session has its own" + see);
 }
 
 }  // namespace

@@ -93,6 +93,13 @@ class BONSAI_API Chat {
   std::string save() const;
   void load(std::string_view json);
 
+  // Writes all of that to a file, with the tokens of the conversation and the keys and values computed for them.
+  // load_session() goes on from there, on any backend and on another day, and computes none of these tokens again;
+  // where it cannot have the keys and values it says so in the log and computes them (Session::load()). Errors: those
+  // of Session::save() and load(); a session that was saved without a conversation.
+  void save_session(const std::string &path) const;
+  void load_session(const std::string &path);
+
   // The conversation as the model would read it next, for a person to look at.
   std::string rendered() const;
 

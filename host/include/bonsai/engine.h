@@ -165,6 +165,7 @@ struct ProfilePhase {
 };
 
 namespace host {
+class ChatState;
 struct EngineState;
 class SessionState;
 }  // namespace host
@@ -212,6 +213,7 @@ class BONSAI_API Session {
 
  private:
   friend class Engine;
+  friend class host::ChatState;
   explicit Session(std::unique_ptr<host::SessionState> state);
   std::unique_ptr<host::SessionState> state_;
 };

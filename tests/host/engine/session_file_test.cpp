@@ -66,6 +66,28 @@ TEST(SessionFile, IsReadAsItWasWritten) {
   EXPECT_EQ(parsed->tokens, sample.file.tokens);
   EXPECT_EQ(parsed->n_cached, 3u);
   EXPECT_EQ(Bytes(parsed->cache.begin(), parsed->cache.end()), sample.cache);
+  EXPECT_EQ(parsed->note, "");
+}
+
+TEST(SessionFile, MayHaveANote) {
+  Sample sample;
+  const Bytes without = written(sample.file);
+  sample.file.note = "{\"odd\": 1}";
+  const Bytes bytes = written(sample.file);
+  EXPECT_EQ(bytes.size(), without.size() + 10);
+  const auto parsed = parse_session_file(bytes);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->note, sample.file.note);
+  EXPECT_EQ(parsed->tokens, sample.file.tokens);
+  EXPECT_EQ(Bytes(parsed->cache.begin(), parsed->cache.end()), sample.cache);
+}
+
+// Programs from before there were notes read what has none.
+TEST(SessionFile, HasVersionTwoOnlyWithANote) {
+  Sample sample;
+  EXPECT_EQ(written(sample.file)[8], std::byte{1});
+  sample.file.note = "x";
+  EXPECT_EQ(written(sample.file)[8], std::byte{2});
 }
 
 TEST(SessionFile, HoldsTheKvTypesOfTheAbi) {
@@ -76,8 +98,7 @@ TEST(SessionFile, HoldsTheKvTypesOfTheAbi) {
   EXPECT_EQ(session_cache_bytes(q8, 5), 5u * 2 * 2 * 3 * 68);
 }
 
-TEST(SessionFileRefuses, EveryTruncationAndEveryFlippedBit) {
-  const Bytes bytes = written(Sample().file);
+void refuses_every_truncation_and_every_flipped_bit(const Bytes &bytes) {
   for (size_t n = 0; n < bytes.size(); ++n) {
     EXPECT_NE(error_of(Bytes(bytes.begin(), bytes.begin() + n)), "none") << n << " bytes";
   }
@@ -91,11 +112,18 @@ TEST(SessionFileRefuses, EveryTruncationAndEveryFlippedBit) {
   EXPECT_NE(error_of(longer), "none");
 }
 
+TEST(SessionFileRefuses, EveryTruncationAndEveryFlippedBit) {
+  Sample sample;
+  refuses_every_truncation_and_every_flipped_bit(written(sample.file));
+  sample.file.note = "a note";
+  refuses_every_truncation_and_every_flipped_bit(written(sample.file));
+}
+
 TEST(SessionFileRefuses, ByNameWhatIsWrong) {
   const Bytes bytes = written(Sample().file);
   EXPECT_EQ(error_of({}), "not a session file: 0 bytes, expected at least 56");
   EXPECT_EQ(error_of(with(bytes, 0, 'X')), "not a session file");
-  EXPECT_EQ(error_of(with(bytes, 8, uint32_t{2})), "session file of version 2, expected version 1");
+  EXPECT_EQ(error_of(with(bytes, 8, uint32_t{3})), "session file of version 3, expected version 1 or 2");
   EXPECT_EQ(error_of(with(bytes, 12, uint32_t{9})),
             "session file with a KV type 9 for a head_dim of 8, which does not exist");
   EXPECT_EQ(error_of(with(bytes, 12, uint32_t{BONSAI_KV_Q8_0})),

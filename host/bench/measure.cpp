@@ -41,6 +41,11 @@ Rate rate_of(uint32_t n_tokens, std::span<const double> seconds) {
   return {.tokens_per_second = mean, .stddev = rates.size() > 1 ? std::sqrt(squares / (n - 1)) : 0};
 }
 
+double median(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  return (numbers[(numbers.size() - 1) / 2] + numbers[numbers.size() / 2]) / 2;
+}
+
 Runner::Runner(const Engine &engine)
     : engine_(engine),
       session_(engine.new_session()),
@@ -108,21 +113,33 @@ int32_t Runner::sample(std::vector<float> &logits) {
   return *token;
 }
 
-Rates measure(Runner &runner, const Plan &plan, const std::function<void(uint64_t, uint64_t)> &progress) {
+Rates measure(Runner &runner, const Plan &plan, const Observers &observers) {
   const uint64_t total = 2 * (uint64_t{plan.repetitions} + 1);
   uint64_t done = 0;
-  const auto repeat = [&](uint32_t n_tokens, const auto &run) {
-    std::vector<double> seconds;
-    for (uint32_t i = 0; i <= plan.repetitions; ++i) {
-      const Timing timing = run();
-      if (i > 0) seconds.push_back(timing.seconds);
-      progress(++done, total);
-    }
-    return rate_of(n_tokens, seconds);
+  const auto seconds_of = [&](const auto &run) {
+    const Timing timing = run();
+    observers.progress(++done, total);
+    return timing.seconds;
   };
+  const auto prefill = [&] { return runner.prefill(plan.prompt_tokens); };
+  const auto decode = [&] { return runner.decode(plan.depth, plan.decode_tokens); };
+  const auto stream = [&] { return observers.stream ? observers.stream() : 0.0; };
+
   Rates rates;
-  rates.prefill = repeat(plan.prompt_tokens, [&] { return runner.prefill(plan.prompt_tokens); });
-  rates.decode = repeat(plan.decode_tokens, [&] { return runner.decode(plan.depth, plan.decode_tokens); });
+  std::vector<double> seconds;
+  seconds_of(prefill);
+  for (uint32_t i = 0; i < plan.repetitions; ++i) seconds.push_back(seconds_of(prefill));
+  rates.prefill = rate_of(plan.prompt_tokens, seconds);
+
+  seconds.clear();
+  seconds_of(decode);
+  for (uint32_t i = 0; i < plan.repetitions; ++i) {
+    const double before = stream();
+    seconds.push_back(seconds_of(decode));
+    rates.decode_repetitions.push_back({.tokens_per_second = plan.decode_tokens / seconds.back(),
+                                        .stream_bytes_per_second = std::max(before, stream())});
+  }
+  rates.decode = rate_of(plan.decode_tokens, seconds);
   return rates;
 }
 

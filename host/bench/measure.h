@@ -29,6 +29,9 @@ struct Rate {
 };
 Rate rate_of(uint32_t n_tokens, std::span<const double> seconds);
 
+// Of an even number the mean of the two in the middle. Precondition: not empty.
+double median(std::vector<double> numbers);
+
 // All functions throw EngineError.
 class Runner {
  public:
@@ -60,9 +63,21 @@ class Runner {
 
 struct Rates {
   Rate prefill, decode;
+  struct Repetition {
+    double tokens_per_second = 0;
+    double stream_bytes_per_second =
+        0;  // what the memory gave right before or after it, whichever was more; 0: unknown
+  };
+  std::vector<Repetition> decode_repetitions;
 };
 
-// Every repetition, after an untimed one. `progress` gets the passes done and in all.
-Rates measure(Runner &runner, const Plan &plan, const std::function<void(uint64_t, uint64_t)> &progress);
+struct Observers {
+  std::function<void(uint64_t, uint64_t)> progress;  // gets the passes done and in all
+  std::function<double()> stream = nullptr;          // measures bytes per second; may be empty
+};
+
+// Every repetition, after an untimed one. The memory is measured around each one that decodes: its speed may change
+// from second to second where others share it.
+Rates measure(Runner &runner, const Plan &plan, const Observers &observers);
 
 }  // namespace bonsai::bench

@@ -15,35 +15,13 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "host/bench/passes.h"
 
 namespace bonsai::bench {
 namespace {
-
-// Pages from the system, untouched: whoever writes to one first decides which memory it lies in.
-class Pages {
- public:
-  static Result<Pages> map(uint64_t bytes) {
-    void *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-      return fail("cannot map {} bytes to measure the memory: {}", bytes, std::generic_category().message(errno));
-    ::madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page walks; only a hint
-    return Pages({static_cast<uint64_t *>(memory), bytes / sizeof(uint64_t)});
-  }
-  Pages(Pages &&other) noexcept : words_(std::exchange(other.words_, {})) {}
-  Pages &operator=(Pages &&) = delete;
-  ~Pages() {
-    if (!words_.empty()) ::munmap(words_.data(), words_.size_bytes());
-  }
-
-  std::span<uint64_t> words() const { return words_; }
-
- private:
-  explicit Pages(std::span<uint64_t> words) : words_(words) {}
-  std::span<uint64_t> words_;
-};
 
 // Two cache lines at a time into sums that do not wait for each other: any compiler makes vector loads and additions of
 // it, and even those of 16 bytes outrun the memory several times. Precondition: the size is a multiple of 16 words.
@@ -80,23 +58,57 @@ std::optional<uint64_t> field(const char *path, std::string_view key) {
 
 }  // namespace
 
-Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes) {
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t multiple = page * static_cast<uint64_t>(threads);
-  const auto pages = Pages::map((bytes + multiple - 1) / multiple * multiple);
-  if (!pages) return tl::unexpected(pages.error());
-  const std::span<uint64_t> words = pages->words();
-  const size_t share = words.size() / static_cast<size_t>(threads);
+// Pages from the system, untouched: whoever writes to one first decides which memory it lies in.
+class StreamMemory::Pages {
+ public:
+  explicit Pages(std::span<uint64_t> words) : words_(words) {}
+  Pages(const Pages &) = delete;
+  Pages &operator=(const Pages &) = delete;
+  ~Pages() { ::munmap(words_.data(), words_.size_bytes()); }
+
+  std::span<uint64_t> words() const { return words_; }
+
+ private:
+  std::span<uint64_t> words_;
+};
+
+StreamMemory::StreamMemory(int threads, std::unique_ptr<Pages> pages) : threads_(threads), pages_(std::move(pages)) {}
+StreamMemory::StreamMemory(StreamMemory &&) noexcept = default;
+StreamMemory::~StreamMemory() = default;
+
+Result<StreamMemory> StreamMemory::create(int threads, uint64_t bytes) {
+  const uint64_t multiple = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) * static_cast<uint64_t>(threads);
+  const uint64_t rounded = (bytes + multiple - 1) / multiple * multiple;
+  void *memory = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return fail("cannot map {} bytes to measure the memory: {}", rounded, std::generic_category().message(errno));
+  ::madvise(memory, rounded, MADV_HUGEPAGE);  // fewer page walks; only a hint
+  const std::span words(static_cast<uint64_t *>(memory), rounded / sizeof(uint64_t));
+  return StreamMemory(threads, std::make_unique<Pages>(words));
+}
+
+Result<StreamSpeed> StreamMemory::read(int passes) {
+  const std::span<uint64_t> words = pages_->words();
+  const size_t share = words.size() / static_cast<size_t>(threads_);
   const auto piece = [&](size_t thread) { return words.subspan(thread * share, share); };
-  std::vector<uint64_t> sums(static_cast<size_t>(threads));
-  const double seconds = fastest_pass(
-      threads, passes, [&](size_t thread) { std::ranges::fill(piece(thread), uint64_t{1}); },
-      [&](size_t thread) { sums[thread] = sum(piece(thread)); });
+  const auto prepare = [&](size_t thread) {
+    if (!is_written_) std::ranges::fill(piece(thread), uint64_t{1});
+  };
+  std::vector<uint64_t> sums(static_cast<size_t>(threads_));
+  const double seconds =
+      fastest_pass(threads_, passes, prepare, [&](size_t thread) { sums[thread] = sum(piece(thread)); });
+  is_written_ = true;
   const uint64_t total = std::accumulate(sums.begin(), sums.end(), uint64_t{0});
   if (total != words.size())
     return fail("the memory does not hold what was written to it: {} words sum up to {}", words.size(), total);
   const uint64_t read = words.size_bytes();
-  return StreamSpeed{.bytes_per_second = static_cast<double>(read) / seconds, .bytes = read, .threads = threads};
+  return StreamSpeed{.bytes_per_second = static_cast<double>(read) / seconds, .bytes = read, .threads = threads_};
+}
+
+Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes) {
+  auto memory = StreamMemory::create(threads, bytes);
+  if (!memory) return tl::unexpected(memory.error());
+  return memory->read(passes);
 }
 
 uint64_t last_level_cache_bytes() {

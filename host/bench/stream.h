@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "core/base/result.h"
@@ -14,9 +15,29 @@ struct StreamSpeed {
   int threads = 0;
 };
 
-// Reads `bytes` (rounded up to whole pages for each thread) once from end to end, `passes` times, with `threads`
-// threads, each its own piece that it wrote before; the fastest pass counts. Precondition: all three are at least 1.
-// Error: the memory cannot be had.
+// Memory to be read from end to end, again and again.
+class StreamMemory {
+ public:
+  // `bytes` are rounded up to whole pages for each thread. Precondition: both are at least 1. Error: the memory cannot
+  // be had.
+  static Result<StreamMemory> create(int threads, uint64_t bytes);
+  StreamMemory(StreamMemory &&) noexcept;
+  ~StreamMemory();
+
+  // Reads all of it `passes` (at least 1) times, each thread its own piece, which it wrote the first time; the fastest
+  // pass counts. Error: the memory does not hold what was written.
+  Result<StreamSpeed> read(int passes);
+
+ private:
+  class Pages;
+  StreamMemory(int threads, std::unique_ptr<Pages> pages);
+
+  int threads_;
+  std::unique_ptr<Pages> pages_;
+  bool is_written_ = false;
+};
+
+// The same, once.
 Result<StreamSpeed> measure_stream(int threads, uint64_t bytes, int passes = 5);
 
 // The last-level caches of all processors together, each counted once: those that list the same processors are one. 0

@@ -28,8 +28,8 @@ Options bench_options() {
       "measured in the same run with as many threads.\n"
       "Decoding against the memory: the bytes that a token reads (of the file: layers, norms, head, one row\n"
       "of the embedding; and the keys and values of the positions before it, on average), what that makes\n"
-      "per second, and the share of streaming: the fastest of 5 passes over 1 GiB, or over 4 times the\n"
-      "last-level cache if that is more.\n"
+      "per second, and the share of streaming: the fastest pass over 1 GiB, or over 4 times the last-level\n"
+      "cache if that is more, right before and after each repetition; of the shares the median.\n"
       "Prompts against the arithmetic units: the operations of matrix products per second (a multiplication\n"
       "and an addition for each weight of the layers and token, and for the head's once), and the share of\n"
       "the peak: int8 dot products, or fused multiply-adds for F32, F16, BF16 and FP8, from registers.\n"
@@ -37,8 +37,9 @@ Options bench_options() {
       "JSON: {\"prefill\": {\"tokens_per_second\", \"stddev\", \"operations_per_second\", \"peak_share\", \"peak\":\n"
       "{\"operations_per_second\", \"threads\", \"int8\", \"fma\": each {\"operations_per_second\", \"one_thread\",\n"
       "\"instructions\"}}}, \"decode\": {\"tokens_per_second\", \"stddev\", \"bytes_per_token\", \"bandwidth\",\n"
-      "\"bandwidth_share\"}, \"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per\n"
-      "second. --concurrency adds \"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
+      "\"bandwidth_share\", \"repetitions\": [{\"tokens_per_second\", \"stream_bandwidth\"}]},\n"
+      "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second. --concurrency adds "
+      "\"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
       "\"prefill_share\"}]: all sequences together, and held against the prompt. --profile adds \"profile\":\n"
       "{\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
   add_engine_options(options);
@@ -120,17 +121,23 @@ uint64_t bytes_to_stream(const Arguments &arguments, Terminal &terminal) {
   return reduced;
 }
 
-bench::StreamSpeed stream(uint32_t threads, uint64_t bytes) {
-  const auto speed = bench::measure_stream(static_cast<int>(threads), bytes);
-  if (!speed) throw Failure(speed.error().message);
-  return *speed;
+template <class T>
+T or_fail(Result<T> result) {
+  if (!result) throw Failure(result.error().message);
+  return *std::move(result);
 }
 
 uint32_t all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-Streams measure_streams(uint32_t threads, uint64_t bytes) {
-  const bench::StreamSpeed all = stream(all_cores(), bytes);
-  return {.own = threads == all_cores() ? all : stream(threads, bytes), .all_cores = all};
+// `own` as the repetitions found it.
+Streams measure_streams(const Findings &findings, uint64_t bytes) {
+  std::vector<double> speeds;
+  for (const bench::Rates::Repetition &repetition : findings.rates.decode_repetitions)
+    speeds.push_back(repetition.stream_bytes_per_second);
+  const int threads = static_cast<int>(findings.setting.threads);
+  const bench::StreamSpeed own = {.bytes_per_second = bench::median(speeds), .bytes = bytes, .threads = threads};
+  if (findings.setting.threads == all_cores()) return {.own = own, .all_cores = own};
+  return {.own = own, .all_cores = or_fail(bench::measure_stream(static_cast<int>(all_cores()), bytes))};
 }
 
 std::optional<Peaks::Peak> measure_peak(bench::Arithmetic arithmetic, uint32_t threads) {
@@ -149,17 +156,24 @@ std::optional<Peaks> measure_peaks(uint32_t threads) {
   return Peaks{.int8 = *int8, .fma = *fma};
 }
 
-void run(const Engine &engine, bool with_profiles, Findings &findings) {
+// Where the processor computes, its memory is measured meanwhile, over `stream_bytes`.
+void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findings &findings) {
+  constexpr int kPasses = 2;
   const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine);
+  std::optional<bench::StreamMemory> memory;
+  if (const uint32_t threads = engine.backend().threads; threads > 0)
+    memory.emplace(or_fail(bench::StreamMemory::create(static_cast<int>(threads), stream_bytes)));
   ProgressBar bar("measuring");
   const uint64_t n_later = plan.concurrency.size() * bench::n_passes_of_concurrency(plan);
   uint64_t n_done = 0, n_all = 0;
-  findings.rates = bench::measure(runner, plan, [&](uint64_t done, uint64_t total) {
+  bench::Observers observers = {.progress = [&](uint64_t done, uint64_t total) {
     n_done = done;
     n_all = total + n_later;
     bar.update(n_done, n_all);
-  });
+  }};
+  if (memory) observers.stream = [&] { return or_fail(memory->read(kPasses)).bytes_per_second; };
+  findings.rates = bench::measure(runner, plan, observers);
   for (const uint32_t n_sequences : plan.concurrency)
     findings.concurrency.push_back(
         bench::measure_concurrency(engine, n_sequences, plan, [&] { bar.update(++n_done, n_all); }));
@@ -181,9 +195,11 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   findings.plan = read_plan(arguments);
   const bench::Plan &plan = findings.plan;
   const EngineOptions options = read_engine_options(arguments, plan, terminal);
+  uint64_t stream_bytes = 0;
   {
     const Engine engine = load_engine(options);
-    run(engine, arguments.flag("profile"), findings);
+    stream_bytes = bytes_to_stream(arguments, terminal);
+    run(engine, stream_bytes, arguments.flag("profile"), findings);
     findings.setting = describe(engine, options.model);
   }
   const model::Model model = read_shape(options.model);
@@ -192,7 +208,8 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   findings.decode = bench::decode_work(model, options.kv, plan.depth, plan.decode_tokens);
   findings.prefill_products = bench::prefill_matrix_work(model, plan.prompt_tokens);
   if (const uint32_t threads = findings.setting.threads; threads > 0) {
-    findings.streams = measure_streams(threads, bytes_to_stream(arguments, terminal));
+    if (findings.rates.decode_repetitions.front().stream_bytes_per_second > 0)
+      findings.streams = measure_streams(findings, stream_bytes);  // else the CPU took over in between
     findings.peaks = measure_peaks(threads);
   }
   return findings;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "host/cli/units.h"
@@ -55,6 +56,11 @@ Json decode_to_json(const Findings &findings) {
   decode["bytes_per_token"] = findings.bytes_per_token();
   decode["bandwidth"] = findings.bandwidth();
   decode["bandwidth_share"] = to_json(findings.bandwidth_share());
+  decode["repetitions"] = Json::array();
+  for (const bench::Rates::Repetition &repetition : findings.rates.decode_repetitions)
+    decode["repetitions"].push_back(
+        {{"tokens_per_second", repetition.tokens_per_second},
+         {"stream_bandwidth", findings.streams ? Json(repetition.stream_bytes_per_second) : Json(nullptr)}});
   return decode;
 }
 
@@ -128,7 +134,10 @@ std::string decode_to_text(const Findings &findings) {
   if (!findings.streams) return text + fmt::format("\nstreaming  {}\n", kNotMeasured);
   const Streams &streams = *findings.streams;
   text += fmt::format(", {:.1f} % of streaming\n", 100 * *findings.bandwidth_share());
-  text += fmt::format("streaming  {}\n", to_text(streams.own));
+  const auto [least, most] =
+      std::ranges::minmax(findings.rates.decode_repetitions, {}, &bench::Rates::Repetition::stream_bytes_per_second);
+  text += fmt::format("streaming  {}, {:.2f} to {:.2f} around the repetitions\n", to_text(streams.own),
+                      least.stream_bytes_per_second / 1e9, most.stream_bytes_per_second / 1e9);
   if (streams.own.threads != streams.all_cores.threads)
     text += fmt::format("           {}\n", to_text(streams.all_cores));
   return text;
@@ -182,7 +191,11 @@ double Peaks::operations_per_second(const bench::MatrixWork &work) const {
 
 std::optional<double> Findings::bandwidth_share() const {
   if (!streams) return std::nullopt;
-  return bandwidth() / streams->own.bytes_per_second;
+  std::vector<double> shares;
+  for (const bench::Rates::Repetition &repetition : rates.decode_repetitions)
+    shares.push_back(static_cast<double>(bytes_per_token()) * repetition.tokens_per_second /
+                     repetition.stream_bytes_per_second);
+  return bench::median(std::move(shares));
 }
 
 double Findings::prefill_operations_per_second() const {

@@ -21,7 +21,8 @@ struct Setting {
   uint32_t threads = 0;  // of this machine's processor that compute; 0: none, or the backend does not say
 };
 
-// What this machine's memory allows as many threads as ran, and all its cores.
+// What this machine's memory allows as many threads as ran (the median of what it gave around the repetitions), and
+// all its cores.
 struct Streams {
   bench::StreamSpeed own, all_cores;
 };
@@ -54,7 +55,7 @@ struct Findings {
 
   uint64_t bytes_per_token() const { return decode.bytes / plan.decode_tokens; }
   double bandwidth() const { return static_cast<double>(bytes_per_token()) * rates.decode.tokens_per_second; }
-  std::optional<double> bandwidth_share() const;
+  std::optional<double> bandwidth_share() const;  // the median of the repetitions, each of the memory around it
   double prefill_operations_per_second() const;
   std::optional<double> peak_share() const;
 };

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
-// Vectors whose sums are looked up in one go. Their tables take 16 bytes a column each, and a few hundred KiB to some MiB
-// together, which the last level of caches should hold.
+// Vectors whose sums are looked up in one go. Their tables take 16 bytes a column each, and a few hundred KiB to some
+// MiB together, which the last level of caches should hold.
 constexpr uint64_t kLookupVectors = 32;
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
@@ -30,14 +30,15 @@ struct QuantizedVectors {
   std::byte *rows;
   int16_t *tables;  // (n, groups, kLookupElements) or nullptr
 
-  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout)
+  // `copy`: of several copies that lie behind each other.
+  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout, uint64_t copy = 0)
       : layout(layout),
         row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
         rows(product.activations),
         tables(nullptr) {
-    if (looks_up(kernels, layout)) {
-      tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
-    }
+    const uint64_t table_bytes = looks_up(kernels, layout) ? table_elements(product.columns) * sizeof(int16_t) : 0;
+    rows += copy * product.n * (row_bytes + table_bytes);
+    if (table_bytes > 0) tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
   }
   uint64_t table_elements(uint64_t columns) const { return columns / layout.group * kLookupElements; }
 };
@@ -98,15 +99,18 @@ TileRange tiles_of(const MatrixRows &rows) {
 // Tiles that a thread takes at least: in strips, two of them share vectors.
 constexpr uint64_t kTileGrain = 2;
 
-// Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads.
-void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product,
-                     const QuantizedVectors &vectors) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == vectors.layout; };
+// Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads,
+// which get their vectors from vectors_of(worker).
+template <class VectorsOf>
+void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
+                     const VectorsOf &vectors_of) {
+  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
   uint64_t n_tiles = 0;
   for (const MatrixRows &rows : product.rows) {
     if (matches(rows)) n_tiles += tiles_of(rows).last - tiles_of(rows).first;
   }
-  threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int) {
+  threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int worker) {
+    const QuantizedVectors vectors = vectors_of(worker);
     uint64_t passed = 0;
     for (const MatrixRows &rows : product.rows) {
       if (!matches(rows)) continue;
@@ -118,6 +122,33 @@ void multiply_layout(Threads &threads, const KernelTable &kernels, const Product
       passed += tiles.last - tiles.first;
     }
   });
+}
+
+// One vector: to quantise it takes a thread no longer than to wait for others that would do a part of it.
+bool is_quantized_by_each(const Threads &threads, const Product &product, ActivationLayout layout) {
+  return product.n == 1 && layout.group != 0 && static_cast<uint64_t>(threads.count()) <= kLookupVectors;
+}
+
+void multiply_part(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  if (is_quantized_by_each(threads, product, layout)) {
+    multiply_layout(threads, kernels, product, layout, [&](int worker) {
+      const QuantizedVectors vectors(kernels, product, layout, static_cast<uint64_t>(worker));
+      kernels.quantize({.x = product.x,
+                        .x_stride = product.columns,
+                        .n = 1,
+                        .columns = product.columns,
+                        .layout = layout,
+                        .begin = 0,
+                        .end = product.columns,
+                        .rows = vectors.rows,
+                        .tables = vectors.tables});
+      return vectors;
+    });
+    return;
+  }
+  const QuantizedVectors vectors(kernels, product, layout);
+  if (layout.group != 0) quantize(threads, kernels, product, vectors);
+  multiply_layout(threads, kernels, product, layout, [&](int) { return vectors; });
 }
 
 // Vectors [first, last) of a product.
@@ -134,7 +165,8 @@ Product part_of(const Product &product, uint32_t first, uint32_t last) {
 uint64_t activation_bytes(uint64_t n, uint64_t columns) {
   const uint64_t groups = columns / kSmallestGroup + 1;
   const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
-  return n * row + std::min(n, kLookupVectors) * groups * kLookupElements * sizeof(int16_t);
+  const uint64_t tables = kLookupVectors * groups * kLookupElements * sizeof(int16_t);
+  return std::max(n, kLookupVectors) * row + tables;
 }
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
@@ -153,10 +185,7 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
     const uint32_t at_once = looks_up(kernels, layout) ? kLookupVectors : product.n;
     for (uint32_t first = 0; first < product.n; first += at_once) {
-      const Product part = part_of(product, first, std::min(product.n, first + at_once));
-      const QuantizedVectors vectors(kernels, part, layout);
-      if (layout.group != 0) quantize(threads, kernels, part, vectors);
-      multiply_layout(threads, kernels, part, vectors);
+      multiply_part(threads, kernels, part_of(product, first, std::min(product.n, first + at_once)), layout);
     }
   }
 }

@@ -26,7 +26,7 @@ struct QuantizeArgs {
   uint64_t begin, end;  // whole groups of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
   // KernelTable::looks_up_signs: (n, columns / 32, kLookupElements) for matmul to look sums up in, or nullptr. With
-  // them the rows get their scales only.
+  // them the rows have scales for matmul, and nothing else.
   int16_t *tables;
 };
 

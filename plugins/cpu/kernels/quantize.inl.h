@@ -16,12 +16,21 @@ constexpr int32_t kSmallestAmaxBits = 0x04800000;  // 2^-118
 struct QuantizedRowView {
   int8_t *codes;
   float *scales;
-  int16_t *sums;
+  int16_t *sums;  // at most 256 codes of 127 each, which 16 bits hold
 
   QuantizedRowView(std::byte *row, uint64_t columns, uint32_t group) {
     codes = reinterpret_cast<int8_t *>(row);
     scales = reinterpret_cast<float *>(row + columns);
     sums = reinterpret_cast<int16_t *>(row + columns + columns / group * sizeof(float));
+  }
+
+  // The same from a group on.
+  QuantizedRowView from(uint64_t group, ActivationLayout layout) const {
+    QuantizedRowView rest = *this;
+    rest.codes += group * layout.group;
+    rest.scales += group;
+    rest.sums += group * (layout.group / layout.sum_columns);
+    return rest;
   }
 };
 
@@ -84,13 +93,6 @@ inline int32_t amax_bits(const float *x, uint32_t n) {
   return reduce_max(largest);
 }
 
-// Where one group's results go.
-struct GroupResults {
-  int8_t *codes;  // (group)
-  float *scale;   // (1)
-  int16_t *sums;  // (group / sum_columns): at most 256 codes of 127 each, which 16 bits hold
-};
-
 // The scale of a group and what its values are multiplied with to become codes. Without codes they are 0, and so are
 // the sums: where all values are too small, or where one is no number.
 struct GroupScale {
@@ -108,10 +110,10 @@ struct GroupScale {
   }
 };
 
-inline void quantize_group(const float *x, ActivationLayout layout, const GroupResults &to) {
+inline void quantize_group(const float *x, ActivationLayout layout, const QuantizedRowView &to) {
   int16_t *sums = to.sums;
   const GroupScale scale = GroupScale::of(x, layout.group);
-  *to.scale = scale.scale;
+  *to.scales = scale.scale;
   if (!scale.has_codes) {
     memset(sums, 0, layout.group / layout.sum_columns * sizeof *sums);
     memset(to.codes, 0, layout.group);
@@ -132,41 +134,44 @@ inline void quantize_group(const float *x, ActivationLayout layout, const GroupR
   narrow_to_order(layout.order, rounded, layout.group, to.codes);
 }
 
-// The same for sums to be looked up: 32 values to a scale and tables.
+// The same for sums to be looked up, for some groups of a row: first all codes, in the order of columns, then all
+// tables. Each group by itself would wait for its largest value, and keep the next ones from beginning.
 template <class Lookup>
-void tabulate_group(const float *x, float *to_scale, int16_t *tables) {
-  const GroupScale scale = GroupScale::of(x, kLookupColumns);
-  *to_scale = scale.scale;
-  if (!scale.has_codes) {
-    memset(tables, 0, kLookupElements * sizeof *tables);
-    return;
+void tabulate_groups(const float *x, uint64_t groups, const QuantizedRowView &row, int16_t *tables) {
+  int8_t *codes = row.codes;
+  for (uint64_t group = 0; group < groups; ++group, x += kLookupColumns, codes += kLookupColumns) {
+    const GroupScale scale = GroupScale::of(x, kLookupColumns);
+    row.scales[group] = scale.scale;
+    if (!scale.has_codes) {
+      memset(codes, 0, kLookupColumns);
+      continue;
+    }
+    const F32x16 inverse = splat(scale.inverse);
+    Lookup::store_codes(codes, to_i32(mul(load(x), inverse)));
+    Lookup::store_codes(codes + 16, to_i32(mul(load(x + 16), inverse)));
   }
-  const F32x16 inverse = splat(scale.inverse);
-  for (uint32_t half = 0; half < 2; ++half) {
-    Lookup::build_half(to_i32(mul(load(x + 16 * half), inverse)), tables + half * kHalfTables);
+  for (uint64_t half = 0; half < 2 * groups; ++half) {
+    Lookup::build_half(row.codes + 16 * half, tables + kHalfTables * half);
   }
 }
 
 void quantize(const QuantizeArgs &args) {
   const ActivationLayout layout = args.layout;
   const size_t row_bytes = quantized_row_bytes(layout, args.columns);
+  const uint64_t groups = args.columns / layout.group;
+  const uint64_t first = args.begin / layout.group, last = args.end / layout.group;
   for (uint32_t i = 0; i < args.n; ++i) {
-    const float *x = args.x + i * args.x_stride;
-    const QuantizedRowView row(args.rows + i * row_bytes, args.columns, layout.group);
-    const uint64_t groups = args.columns / layout.group;
-    for (uint64_t group = args.begin / layout.group; group < args.end / layout.group; ++group) {
-      const uint64_t column = group * layout.group;
-      if constexpr (SignLookup::kExists) {
-        if (args.tables) {
-          int16_t *tables = args.tables + (i * groups + group) * kLookupElements;
-          tabulate_group<SignLookup>(x + column, row.scales + group, tables);
-          continue;
-        }
+    const float *x = args.x + i * args.x_stride + args.begin;
+    const QuantizedRowView row =
+        QuantizedRowView(args.rows + i * row_bytes, args.columns, layout.group).from(first, layout);
+    if constexpr (SignLookup::kExists) {
+      if (args.tables) {
+        tabulate_groups<SignLookup>(x, last - first, row, args.tables + (i * groups + first) * kLookupElements);
+        continue;
       }
-      quantize_group(x + column, layout,
-                     {.codes = row.codes + column,
-                      .scale = row.scales + group,
-                      .sums = row.sums + column / layout.sum_columns});
+    }
+    for (uint64_t group = 0; group < last - first; ++group) {
+      quantize_group(x + group * layout.group, layout, row.from(group, layout));
     }
   }
 }

@@ -53,11 +53,32 @@ TEST(Measure, RepeatsEachOnceMoreThanItCounts) {
   Runner runner(load_seedling(16));
   std::vector<std::pair<uint64_t, uint64_t>> calls;
   const Rates rates = measure(runner, {.prompt_tokens = 8, .decode_tokens = 2, .depth = 4, .repetitions = 2},
-                              [&](uint64_t done, uint64_t total) { calls.emplace_back(done, total); });
+                              {.progress = [&](uint64_t done, uint64_t total) { calls.emplace_back(done, total); }});
   using Calls = std::vector<std::pair<uint64_t, uint64_t>>;
   EXPECT_EQ(calls, (Calls{{1, 6}, {2, 6}, {3, 6}, {4, 6}, {5, 6}, {6, 6}}));
   EXPECT_GT(rates.prefill.tokens_per_second, 0);
   EXPECT_GT(rates.decode.tokens_per_second, 0);
+  ASSERT_EQ(rates.decode_repetitions.size(), 2u);
+  for (const Rates::Repetition &repetition : rates.decode_repetitions) {
+    EXPECT_GT(repetition.tokens_per_second, 0);
+    EXPECT_EQ(repetition.stream_bytes_per_second, 0) << "nobody measured it";
+  }
+}
+
+TEST(Measure, TakesTheMemoryBeforeAndAfterEachRepetitionThatDecodes) {
+  Runner runner(load_seedling(16));
+  double speed = 0;
+  const Rates rates = measure(runner, {.prompt_tokens = 8, .decode_tokens = 2, .repetitions = 2},
+                              {.progress = [](uint64_t, uint64_t) {}, .stream = [&] { return speed += 10; }});
+  EXPECT_EQ(speed, 40);
+  EXPECT_EQ(rates.decode_repetitions[0].stream_bytes_per_second, 20);
+  EXPECT_EQ(rates.decode_repetitions[1].stream_bytes_per_second, 40);
+}
+
+TEST(Median, IsInTheMiddle) {
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({9, 1, 4}), 4);
+  EXPECT_EQ(median({8, 1, 2, 4}), 3);
 }
 
 }  // namespace

@@ -61,15 +61,19 @@ struct SignLookup {
     return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
   }
 
-  // vpmaddubsw takes one side unsigned: activations go in with 128 added. The fields of 6, 5 and 5 begin at 0, 6 and 11;
-  // pairs at even places, so that the last two fields share one.
-  static void build_half(I32x16 codes, int16_t *tables) {
+  static void store_codes(int8_t *to, I32x16 codes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(codes.v));
+  }
+
+  // vpmaddubsw takes one side unsigned: activations go in with 128 added. The fields of 6, 5 and 5 begin at 0, 6 and
+  // 11; pairs at even places, so that the last two fields share one.
+  static void build_half(const int8_t *codes, int16_t *tables) {
     static constexpr PairFactors kBits01(0, 1), kBits23(2, 3);
     static constexpr FieldFactors kLower(kBits01, kBits23, {4, PairFactors::kTakenAway});
     static constexpr FieldFactors kUpper(kBits01, kBits23, {4, PairFactors::kAdded});
     static constexpr FieldFactors kSecond(kBits01, kBits23, {4, PairFactors::kAbsent});
     static constexpr FieldFactors kThird({PairFactors::kAbsent, 0}, {1, 2}, {3, 4});
-    const __m128i bytes = _mm_xor_si128(_mm512_cvtepi32_epi8(codes.v), _mm_set1_epi8(static_cast<char>(0x80)));
+    const __m128i bytes = _mm_xor_si128(load_128(codes), _mm_set1_epi8(static_cast<char>(0x80)));
     store_sums(tables, bytes, 0, kLower);
     store_sums(tables + 32, bytes, 0, kUpper);
     store_sums(tables + 64, bytes, 3, kSecond);

@@ -536,7 +536,8 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 //   I32x16 even_lanes(I16x32), I32x16 odd_lanes(I16x32)    of each pair, widened
 //   I16x32 lookup32(const int16_t *table, I16x32 index)    table[index % 32]
 //   I16x32 lookup64(const int16_t *table, I16x32 index)    table[index % 64]
-//   void build_half(I32x16 codes, int16_t *tables)         the tables of 16 codes of -127..127, one field after the other
+//   void store_codes(int8_t *, I32x16)                     16 codes of -127..127
+//   void build_half(const int8_t *codes, int16_t *tables)  the tables of 16 of them, one field after the other
 struct SignLookup {
   static constexpr bool kExists = false;
 };

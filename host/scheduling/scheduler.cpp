@@ -17,6 +17,8 @@ struct Scheduler::Sequence {
   uint32_t n_shared_blocks = 0;     // the first so many, all full: nobody writes to them any more
   uint32_t n_computed = 0;          // tokens whose keys and values are in the blocks
   uint32_t n_planned = 0;           // tokens in the step that is being planned
+  std::vector<int32_t> guesses;     // in the step, or behind n_computed in the blocks once it has run
+  uint32_t n_right = 0;             // of these, that the text has gone on with
 
   uint32_t n_pending() const { return static_cast<uint32_t>(tokens.size()) - n_computed; }
 };
@@ -67,6 +69,7 @@ Result<void> Scheduler::submit(ScheduledRequest request) {
 
 const Step &Scheduler::plan() {
   step_ = Step();
+  for (Sequence *sequence : running_) drop_guesses(*sequence);
   admit();
   uint32_t n_decoding = 0;
   const std::vector<Sequence *> running(running_.begin(), running_.end());
@@ -77,10 +80,38 @@ const Step &Scheduler::plan() {
     ++n_decoding;
   }
   plan_prompts(n_decoding);
-  for (Sequence *sequence : running_)
-    if (sequence->n_planned > 0) add_row(*sequence);
-  fill_block_table();
+  lay_out();
   return step_;
+}
+
+const Step &Scheduler::guess(std::span<const Guess> guesses) {
+  uint32_t left = config_.batch_tokens - static_cast<uint32_t>(step_.tokens.size());
+  for (const Guess &guess : guesses) {
+    Sequence &sequence = *sequences_.at(guess.id);
+    assert(sequence.n_planned > 0 && sequence.n_planned == sequence.n_pending() && sequence.guesses.empty());
+    const uint32_t n = extend_for(sequence, std::min(left, static_cast<uint32_t>(guess.tokens.size())));
+    sequence.guesses.assign(guess.tokens.begin(), guess.tokens.begin() + n);
+    left -= n;
+  }
+  lay_out();
+  return step_;
+}
+
+// Gives the sequence free blocks for so many guesses, or for as many as there are blocks and positions.
+uint32_t Scheduler::extend_for(Sequence &sequence, uint32_t n_guesses) {
+  const auto n_tokens = static_cast<uint32_t>(sequence.tokens.size());
+  n_guesses = std::min(n_guesses, sequence_limit() - n_tokens);
+  while (sequence.blocks.size() < blocks_for(n_tokens + n_guesses) && pool_.n_free() > 0) take_block(sequence);
+  const auto n_slots = static_cast<uint32_t>(sequence.blocks.size()) * config_.block_size;
+  return std::min(n_guesses, n_slots - n_tokens);
+}
+
+// Forgets what was not confirmed, and gives back the blocks that were taken for it.
+void Scheduler::drop_guesses(Sequence &sequence) {
+  sequence.guesses.clear();
+  sequence.n_right = 0;
+  const uint32_t n_needed = blocks_for(static_cast<uint32_t>(sequence.tokens.size()));
+  for (; sequence.blocks.size() > n_needed; sequence.blocks.pop_back()) pool_.release(sequence.blocks.back());
 }
 
 // In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin.
@@ -193,18 +224,32 @@ void Scheduler::plan_prompts(uint32_t n_decoding) {
   }
 }
 
+// Writes down what is planned, all but the copies.
+void Scheduler::lay_out() {
+  step_.rows.clear();
+  step_.tokens.clear();
+  step_.positions.clear();
+  step_.sequences.clear();
+  step_.blocks_per_sequence = 0;
+  for (Sequence *sequence : running_)
+    if (sequence->n_planned > 0) add_row(*sequence);
+  fill_block_table();
+}
+
 void Scheduler::add_row(Sequence &sequence) {
-  const auto row = static_cast<uint32_t>(step_.rows.size());
-  for (uint32_t i = 0; i < sequence.n_planned; ++i) {
-    step_.tokens.push_back(sequence.tokens[sequence.n_computed + i]);
-    step_.positions.push_back(sequence.n_computed + i);
-    step_.sequences.push_back(row);
-  }
+  const auto n_guesses = static_cast<uint32_t>(sequence.guesses.size());
+  const uint32_t n = sequence.n_planned + n_guesses;
+  const auto own = std::span(sequence.tokens).subspan(sequence.n_computed, sequence.n_planned);
+  step_.tokens.insert(step_.tokens.end(), own.begin(), own.end());
+  step_.tokens.insert(step_.tokens.end(), sequence.guesses.begin(), sequence.guesses.end());
+  step_.sequences.insert(step_.sequences.end(), n, static_cast<uint32_t>(step_.rows.size()));
+  for (uint32_t i = 0; i < n; ++i) step_.positions.push_back(sequence.n_computed + i);
   step_.rows.push_back({.id = sequence.id,
                         .n_tokens = sequence.n_planned,
                         .wants_logits = sequence.n_planned == sequence.n_pending(),
-                        .last_token = static_cast<uint32_t>(step_.tokens.size()) - 1});
-  step_.blocks_per_sequence = std::max(step_.blocks_per_sequence, blocks_for(sequence.n_computed + sequence.n_planned));
+                        .last_token = static_cast<uint32_t>(step_.tokens.size()) - n_guesses - 1,
+                        .n_guesses = n_guesses});
+  step_.blocks_per_sequence = std::max(step_.blocks_per_sequence, blocks_for(sequence.n_computed + n));
 }
 
 void Scheduler::fill_block_table() {
@@ -245,10 +290,19 @@ void Scheduler::share_computed_blocks(Sequence &sequence) {
   }
 }
 
-void Scheduler::append(RequestId id, int32_t token) {
+bool Scheduler::append(RequestId id, int32_t token) {
   Sequence &sequence = *sequences_.at(id);
   assert(sequence.n_pending() == 0 && sequence.tokens.size() < sequence_limit());
+  const bool is_right = sequence.n_right < sequence.guesses.size() && sequence.guesses[sequence.n_right] == token;
   sequence.tokens.push_back(token);
+  if (!is_right) {
+    drop_guesses(sequence);
+    return false;
+  }
+  ++sequence.n_right;
+  ++sequence.n_computed;
+  if (config_.share_prefixes) share_computed_blocks(sequence);
+  return true;
 }
 
 void Scheduler::finish(RequestId id) {
@@ -272,7 +326,8 @@ void Scheduler::give_up_blocks(Sequence &sequence) {
   for (const uint32_t block : sequence.blocks) pool_.release(block);
   sequence.blocks.clear();
   sequence.node = nullptr;
-  sequence.n_shared_blocks = sequence.n_computed = sequence.n_planned = 0;
+  sequence.guesses.clear();
+  sequence.n_shared_blocks = sequence.n_computed = sequence.n_planned = sequence.n_right = 0;
 }
 
 void Scheduler::preempt(Sequence &sequence) {

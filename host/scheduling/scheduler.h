@@ -35,13 +35,20 @@ struct ScheduledRequest {
   int32_t priority = 0;  // the higher goes first; among equals the one that came first
 };
 
+// What a request may go on with behind its last token: nobody knows yet.
+struct Guess {
+  RequestId id = 0;
+  std::vector<int32_t> tokens;
+};
+
 // One batch. First the blocks are copied, in order, then the tokens run.
 struct Step {
   struct Row {  // of the block table: one request
     RequestId id = 0;
     uint32_t n_tokens = 0;
-    bool wants_logits = false;  // behind its last token, which is the request's last
+    bool wants_logits = false;  // behind its last token, which is the request's last, and behind each guess
     uint32_t last_token = 0;    // index of that in the batch
+    uint32_t n_guesses = 0;     // tokens behind it that are guessed
   };
   std::vector<Row> rows;
   std::vector<uint32_t> copy_from, copy_to;
@@ -67,6 +74,8 @@ struct SchedulerCounts {
 //   priority, none is overtaken for good: the first in rank is in every step.
 // - A request that can never fit is refused; any other comes to its end, whatever else there is.
 // - No block is written that a second request reads.
+// - Guesses take nothing from anybody: they get what a step has left of batch_tokens, blocks that nobody needs and that
+//   hold nothing worth keeping, and those of a wrong guess are given back at once.
 // One thread at a time. The same calls give the same steps.
 class Scheduler {
  public:
@@ -85,11 +94,16 @@ class Scheduler {
   // has had its append() or finish() before. Valid until the next call of plan().
   const Step &plan();
 
+  // Adds guesses to the planned step, in this order and as far as there is place; none otherwise. The step stays the
+  // same in all else. Preconditions: each names another row that wants logits; called once at most.
+  const Step &guess(std::span<const Guess> guesses);
+
   // The planned step has run; nothing else was called since.
   void commit();
 
-  // The token that follows a request's last.
-  void append(RequestId id, int32_t token);
+  // The token that follows a request's last. True: it was guessed, so that it has run and its logits are there, and the
+  // next one may be appended, too.
+  bool append(RequestId id, int32_t token);
 
   // The request has ended, or is not wanted any more. What was computed of it stays for others.
   void finish(RequestId id);
@@ -121,8 +135,11 @@ class Scheduler {
   void start(Sequence &sequence, const Admission &admission);
   bool has_block_for_next(Sequence &sequence);
   void plan_prompts(uint32_t n_decoding);
+  void lay_out();
   void add_row(Sequence &sequence);
   void fill_block_table();
+  uint32_t extend_for(Sequence &sequence, uint32_t n_guesses);
+  void drop_guesses(Sequence &sequence);
   void take_block(Sequence &sequence);
   void share_computed_blocks(Sequence &sequence);
   void give_up_blocks(Sequence &sequence);

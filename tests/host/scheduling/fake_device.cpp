@@ -51,8 +51,18 @@ std::string FakeDevice::run(const Step &step, const TextOf &text_of) {
     std::copy_n(block(step.copy_from[i]), config_.block_size, block(step.copy_to[i]));
   }
   wrong = check_writes(step);
-  if (wrong.empty()) wrong = write(step, text_of);
-  return wrong.empty() ? check_reads(step, text_of) : wrong;
+  if (!wrong.empty()) return wrong;
+  std::vector<FakeText> texts;  // with what is guessed
+  for (const Step::Row &row : step.rows) {
+    const FakeText *text = text_of(row.id);
+    if (text == nullptr) return fmt::format("request {} is not there any more", row.id);
+    texts.push_back(*text);
+    const size_t first = size_t{row.last_token} + 1;
+    if (first + row.n_guesses > step.tokens.size()) return fmt::format("request {}: guesses beyond the step", row.id);
+    for (size_t i = first; i < first + row.n_guesses; ++i) texts.back().append(step.tokens[i]);
+  }
+  wrong = write(step, texts);
+  return wrong.empty() ? check_reads(step, text_of, texts) : wrong;
 }
 
 std::string FakeDevice::check_shape(const Step &step) const {
@@ -96,32 +106,33 @@ std::string FakeDevice::check_writes(const Step &step) const {
   return {};
 }
 
-std::string FakeDevice::write(const Step &step, const TextOf &text_of) {
+std::string FakeDevice::write(const Step &step, const std::vector<FakeText> &texts) {
   for (size_t i = 0; i < step.tokens.size(); ++i) {
     const uint32_t row = step.sequences[i], position = step.positions[i];
-    const FakeText *text = text_of(step.rows[row].id);
-    if (text == nullptr) return fmt::format("request {} is not there any more", step.rows[row].id);
-    if (position >= text->tokens().size() || text->tokens()[position] != step.tokens[i])
+    const FakeText &text = texts[row];
+    if (position >= text.tokens().size() || text.tokens()[position] != step.tokens[i])
       return fmt::format("request {}: another token at position {}", step.rows[row].id, position);
-    slot(step, row, position) = text->state(position);
+    slot(step, row, position) = text.state(position);
   }
   return {};
 }
 
-std::string FakeDevice::check_reads(const Step &step, const TextOf &text_of) const {
+std::string FakeDevice::check_reads(const Step &step, const TextOf &text_of, const std::vector<FakeText> &texts) const {
   size_t end = 0;
   for (uint32_t row = 0; row < step.rows.size(); ++row) {
     const Step::Row &info = step.rows[row];
-    end += info.n_tokens;
-    if (info.n_tokens == 0 || end > step.tokens.size() || info.last_token != end - 1 || step.sequences[end - 1] != row)
+    end += info.n_tokens + info.n_guesses;
+    if (info.n_tokens == 0 || end > step.tokens.size() || info.last_token + info.n_guesses != end - 1 ||
+        step.sequences[end - 1] != row)
       return fmt::format("request {}: its tokens are not where the step says", info.id);
-    const FakeText &text = *text_of(info.id);
     for (uint32_t position = 0; position <= step.positions[end - 1]; ++position) {
-      if (slot(step, row, position) != text.state(position))
+      if (slot(step, row, position) != texts[row].state(position))
         return fmt::format("request {} reads what is not its own at position {}", info.id, position);
     }
-    if (info.wants_logits != (step.positions[end - 1] + 1 == text.tokens().size()))
-      return fmt::format("request {}: logits are wanted behind position {}", info.id, step.positions[end - 1]);
+    const uint32_t last = step.positions[info.last_token];
+    if (info.wants_logits != (last + 1 == text_of(info.id)->tokens().size()))
+      return fmt::format("request {}: logits are wanted behind position {}", info.id, last);
+    if (!info.wants_logits && info.n_guesses > 0) return fmt::format("request {}: guesses in its prompt", info.id);
   }
   return {};
 }

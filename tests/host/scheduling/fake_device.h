@@ -42,8 +42,8 @@ class FakeDevice {
  private:
   std::string check_shape(const Step &step) const;
   std::string check_writes(const Step &step) const;
-  std::string write(const Step &step, const TextOf &text_of);
-  std::string check_reads(const Step &step, const TextOf &text_of) const;
+  std::string write(const Step &step, const std::vector<FakeText> &texts);
+  std::string check_reads(const Step &step, const TextOf &text_of, const std::vector<FakeText> &texts) const;
   uint64_t &slot(const Step &step, uint32_t row, uint32_t position);
   const uint64_t &slot(const Step &step, uint32_t row, uint32_t position) const;
 

@@ -1,6 +1,7 @@
 // The scheduler's rules one by one; what they come to together is in simulation_test.cpp.
 #include "host/scheduling/scheduler.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,15 +37,20 @@ Tokens text(int32_t first, uint32_t n) {
   return tokens;
 }
 
-// "0:16 1:1*" is a step with 16 tokens of request 0 and one of request 1, behind which logits are wanted.
-std::string plan(Scheduler &scheduler) {
+// "0:16 1:1+3*" is a step with 16 tokens of request 0 and one of request 1, behind which three are guessed and logits
+// are wanted.
+std::string in_words(const Step &step) {
   std::string words;
-  for (const Step::Row &row : scheduler.plan().rows) {
+  for (const Step::Row &row : step.rows) {
     if (!words.empty()) words += " ";
-    words += std::to_string(row.id) + ":" + std::to_string(row.n_tokens) + (row.wants_logits ? "*" : "");
+    words += fmt::format("{}:{}", row.id, row.n_tokens);
+    if (row.n_guesses > 0) words += fmt::format("+{}", row.n_guesses);
+    words += row.wants_logits ? "*" : "";
   }
   return words;
 }
+
+std::string plan(Scheduler &scheduler) { return in_words(scheduler.plan()); }
 
 // The same, run: every request that has logits goes on with token 9.
 std::string run(Scheduler &scheduler) {
@@ -220,6 +226,113 @@ TEST(Scheduler, ARequestThatIsFinishedIsInNoStepAndHoldsNoBlock) {
   scheduler.finish(1);
   EXPECT_EQ(plan(scheduler), "");
   EXPECT_EQ(scheduler.pool().n_free(), 16u);
+}
+
+// The next step with guesses, run.
+std::string run_guessing(Scheduler &scheduler, const std::vector<Guess> &guesses) {
+  scheduler.plan();
+  const std::string words = in_words(scheduler.guess(guesses));
+  scheduler.commit();
+  return words;
+}
+
+TEST(SchedulerGuesses, TokensThatWereGuessedNeedNoFurtherStep) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  run(scheduler);
+  EXPECT_EQ(run_guessing(scheduler, {{0, {9, 8, 7}}}), "0:1+3*");
+  EXPECT_TRUE(scheduler.append(0, 9));
+  EXPECT_TRUE(scheduler.append(0, 8));
+  EXPECT_FALSE(scheduler.append(0, 6));
+  EXPECT_EQ(Tokens(scheduler.tokens(0).begin() + 3, scheduler.tokens(0).end()), (Tokens{9, 9, 8, 6}));
+  const Step step = scheduler.plan();
+  EXPECT_EQ(step.tokens, Tokens{6});
+  EXPECT_EQ(step.positions, std::vector<uint32_t>{6});  // where the wrong one was
+}
+
+TEST(SchedulerGuesses, LieBehindTheirTextWithAPositionEach) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  submit(scheduler, 1, text(100, 3));
+  run(scheduler);
+  scheduler.plan();
+  const Step step = scheduler.guess(std::vector<Guess>{{1, {5}}, {0, {7, 8}}});
+  EXPECT_EQ(in_words(step), "0:1+2* 1:1+1*");
+  EXPECT_EQ(step.tokens, (Tokens{9, 7, 8, 9, 5}));
+  EXPECT_EQ(step.positions, (std::vector<uint32_t>{3, 4, 5, 3, 4}));
+  EXPECT_EQ(step.sequences, (std::vector<uint32_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(step.rows[0].last_token, 0u);
+  EXPECT_EQ(step.rows[1].last_token, 3u);
+  EXPECT_EQ(step.blocks_per_sequence, 2u);
+}
+
+// The batch is of 16 tokens: prompts come first.
+TEST(SchedulerGuesses, GetWhatTheStepHasLeft) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  run(scheduler);
+  submit(scheduler, 1, text(100, 13));
+  EXPECT_EQ(run_guessing(scheduler, {{0, {1, 2, 3, 4}}}), "0:1+2* 1:13*");
+}
+
+// A wrong one leaves nothing behind, and a right one what its text would have needed.
+TEST(SchedulerGuesses, TakeFreeBlocksAndGiveThemBack) {
+  SchedulerConfig small = config();
+  small.n_blocks = 4;
+  Scheduler scheduler(small);
+  submit(scheduler, 0, text(0, 4));
+  run(scheduler);
+  EXPECT_EQ(run_guessing(scheduler, {{0, Tokens(8, 9)}}), "0:1+8*");
+  EXPECT_EQ(scheduler.pool().n_free(), 0u);
+  scheduler.append(0, 9);
+  EXPECT_EQ(scheduler.pool().n_free(), 0u);
+  scheduler.append(0, 1);
+  EXPECT_EQ(scheduler.pool().n_free(), 2u);
+}
+
+// Neither what is kept of earlier requests nor another request makes place for them; nor do they pass the limit.
+TEST(SchedulerGuesses, EndWhereTheirBlockDoesIfNoneIsFree) {
+  SchedulerConfig small = config();
+  small.n_blocks = 4;
+  Scheduler scheduler(small);
+  submit(scheduler, 0, text(100, 8));
+  run(scheduler);
+  scheduler.finish(0);
+  submit(scheduler, 1, text(0, 5));
+  run(scheduler);
+  EXPECT_EQ(run_guessing(scheduler, {{1, Tokens(9, 1)}}), "1:1+2*");
+  EXPECT_EQ(scheduler.tree().n_blocks(), 3u);
+
+  Scheduler alone(small);
+  submit(alone, 0, text(0, 13));
+  run(alone);
+  EXPECT_EQ(run_guessing(alone, {{0, Tokens(9, 1)}}), "0:1+2*");  // 16 tokens are all there is place for
+}
+
+TEST(SchedulerGuesses, RightOnesAreSharedLikeAnyToken) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  run(scheduler);
+  EXPECT_EQ(run_guessing(scheduler, {{0, {1, 2, 3, 4, 5}}}), "0:1+5*");
+  EXPECT_EQ(scheduler.tree().n_blocks(), 1u);  // nothing that is guessed
+  for (const int32_t token : {1, 2, 3, 4}) EXPECT_TRUE(scheduler.append(0, token));
+  EXPECT_EQ(scheduler.tree().n_blocks(), 2u);
+  scheduler.append(0, 7);
+  submit(scheduler, 1, {0, 1, 2, 9, 1, 2, 3, 4, 5, 5});
+  EXPECT_EQ(plan(scheduler), "0:1* 1:2*");
+}
+
+TEST(SchedulerGuesses, ARequestMayEndAmongThem) {
+  Scheduler scheduler(config());
+  submit(scheduler, 0, text(0, 3));
+  run(scheduler);
+  run_guessing(scheduler, {{0, {1, 2, 3, 4, 5}}});
+  scheduler.append(0, 1);
+  scheduler.append(0, 2);
+  scheduler.finish(0);
+  EXPECT_EQ(scheduler.pool().n_free() + scheduler.tree().n_blocks(), 16u);
+  submit(scheduler, 1, {0, 1, 2, 9, 1, 2, 3, 4});
+  EXPECT_EQ(plan(scheduler), "1:2*");  // what was confirmed is kept, and no more
 }
 
 TEST(SchedulerRefuses, WhatCanNeverFit) {

@@ -26,6 +26,8 @@ Scenario random_scenario(uint64_t seed) {
   scenario.arrivals_percent = draw(5, 100);
   scenario.cancel_percent = draw(0, 40);
   scenario.n_priorities = draw(0, 3) == 0 ? 3 : 1;
+  scenario.guess_percent = draw(0, 1) * draw(0, 100);
+  scenario.right_percent = draw(0, 100);
   return scenario;
 }
 
@@ -96,10 +98,13 @@ void Simulation::cancel_some() {
 }
 
 std::string Simulation::step() {
-  Step step = scheduler_.plan();
+  const Step planned = scheduler_.plan();
+  Step step = planned;
+  if (scenario_.guess_percent > 0) step = scheduler_.guess(random_guesses(planned));
   if (sabotage) sabotage(scheduler_, step);
   if (step.rows.empty()) return "nothing is planned though requests are there";
   std::string wrong = check_first_in_rank(step);
+  if (wrong.empty()) wrong = check_guesses(planned, step);
   if (!wrong.empty()) return wrong;
   wrong = device_.run(step, [&](RequestId id) {
     const auto found = requests_.find(id);
@@ -110,19 +115,54 @@ std::string Simulation::step() {
   return take_results(step);
 }
 
+// Some of those that may, in any order, more than there is place for.
+std::vector<Guess> Simulation::random_guesses(const Step &step) {
+  std::vector<Guess> guesses;
+  const auto vocab = static_cast<int32_t>(scenario_.vocab);
+  for (const Step::Row &row : step.rows) {
+    if (!row.wants_logits || !chance(scenario_.guess_percent)) continue;
+    Guess guess{.id = row.id, .tokens = {}};
+    FakeText text = requests_.at(row.id).text;
+    for (uint32_t n = draw(0, 12); n > 0; --n) {
+      guess.tokens.push_back(chance(scenario_.right_percent) ? text.next(vocab)
+                                                             : static_cast<int32_t>(draw(0, scenario_.vocab - 1)));
+      text.append(guess.tokens.back());
+    }
+    guesses.insert(chance(50) ? guesses.begin() : guesses.end(), std::move(guess));
+  }
+  return guesses;
+}
+
+std::string Simulation::check_guesses(const Step &planned, const Step &step) {
+  const auto same = [](const Step::Row &a, const Step::Row &b) {
+    return a.id == b.id && a.n_tokens == b.n_tokens && a.wants_logits == b.wants_logits;
+  };
+  const bool kept = std::equal(planned.rows.begin(), planned.rows.end(), step.rows.begin(), step.rows.end(), same);
+  return kept ? "" : "guesses take another's place in the step";
+}
+
 std::string Simulation::take_results(const Step &step) {
   for (const Step::Row &row : step.rows) {
-    if (!row.wants_logits) continue;
-    const auto found = requests_.find(row.id);
-    Request &request = found->second;
-    const int32_t token = request.text.next(static_cast<int32_t>(scenario_.vocab));
-    scheduler_.append(row.id, token);
-    request.text.append(token);
-    if (request.text.tokens().size() < request.n_prompt + request.n_new) continue;
-    std::string wrong = end(found);
+    n_guessed_ += row.n_guesses;
+    std::string wrong = row.wants_logits ? take_row(row) : "";
     if (!wrong.empty()) return wrong;
   }
   return {};
+}
+
+// The token behind the row's last, and one more for each guess that was right.
+std::string Simulation::take_row(const Step::Row &row) {
+  const auto found = requests_.find(row.id);
+  Request &request = found->second;
+  for (uint32_t n = 0; n <= row.n_guesses; ++n) {
+    const int32_t token = request.text.next(static_cast<int32_t>(scenario_.vocab));
+    const bool is_right = scheduler_.append(row.id, token);
+    request.text.append(token);
+    n_right_ += is_right;
+    if (request.text.tokens().size() == request.n_prompt + request.n_new) return end(found);
+    if (!is_right) return {};
+  }
+  return fmt::format("request {}: more guesses are right than were made", row.id);
 }
 
 // Its text is what the fake model says when it is asked alone.
@@ -160,6 +200,9 @@ std::string Simulation::check_account() const {
     for (const uint32_t block : blocks) ++users[block];
     if (std::set<uint32_t>(blocks.begin(), blocks.end()).size() < blocks.size())
       wrong = fmt::format("request {} has a block twice", id);
+    const size_t size = scenario_.config.block_size, n_tokens = scheduler_.tokens(id).size();
+    if (blocks.size() > (n_tokens + size - 1) / size)
+      wrong = fmt::format("request {} has {} blocks for {} tokens", id, blocks.size(), n_tokens);
   });
   scheduler_.tree().visit([&](std::span<const int32_t> tokens, uint32_t block) {
     ++users[block];

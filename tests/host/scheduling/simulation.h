@@ -20,6 +20,8 @@ struct Scenario {
   uint32_t vocab = 2;              // few tokens: texts have much in common
   uint32_t arrivals_percent = 50;  // chance of one more request in a step
   uint32_t cancel_percent = 10;    // of the requests are cancelled, at any time
+  uint32_t guess_percent = 0;      // of the requests guess in a step what comes next
+  uint32_t right_percent = 80;     // chance of each guessed token to be right
   int32_t n_priorities = 1;
   bool audit = true;  // look at the scheduler's own account too, and not only at what the device sees
 };
@@ -40,6 +42,8 @@ class Simulation {
   const SchedulerCounts &counts() const { return scheduler_.counts(); }
   uint32_t n_finished() const { return n_finished_; }  // with all of their text
   uint32_t n_cancelled() const { return n_cancelled_; }
+  uint64_t n_guessed() const { return n_guessed_; }  // tokens, in steps
+  uint64_t n_right() const { return n_right_; }      // of these, that texts went on with
 
  private:
   struct Request {
@@ -58,7 +62,10 @@ class Simulation {
   void arrive();
   void cancel_some();
   std::string step();
+  std::vector<Guess> random_guesses(const Step &step);
+  static std::string check_guesses(const Step &planned, const Step &step);
   std::string take_results(const Step &step);
+  std::string take_row(const Step::Row &row);
   std::string end(Requests::iterator request);
   std::string check_first_in_rank(const Step &step) const;
   std::string check_account() const;
@@ -72,6 +79,7 @@ class Simulation {
   Requests requests_;                           // that have not ended
   uint64_t now_ = 0;                            // steps
   uint32_t n_arrived_ = 0, n_finished_ = 0, n_cancelled_ = 0;
+  uint64_t n_guessed_ = 0, n_right_ = 0;
 };
 
 }  // namespace bonsai::host

@@ -20,7 +20,7 @@ constexpr uint64_t kHistories = 6000;
 
 TEST(Simulation, NoHistoryBreaksAPromise) {
   SchedulerCounts sum;
-  uint64_t n_finished = 0, n_cancelled = 0;
+  uint64_t n_finished = 0, n_cancelled = 0, n_guessed = 0, n_right = 0;
   for (uint64_t seed = 0; seed < kHistories; ++seed) {
     Simulation simulation(random_scenario(seed), seed);
     ASSERT_EQ(simulation.run(), "") << "seed " << seed;
@@ -28,12 +28,16 @@ TEST(Simulation, NoHistoryBreaksAPromise) {
     sum.reused_tokens += simulation.counts().reused_tokens;
     n_finished += simulation.n_finished();
     n_cancelled += simulation.n_cancelled();
+    n_guessed += simulation.n_guessed();
+    n_right += simulation.n_right();
   }
   // What was to be looked at has happened, and often.
   EXPECT_GT(n_finished, 5 * kHistories);
   EXPECT_GT(n_cancelled, kHistories);
-  EXPECT_GT(sum.preemptions, kHistories);
+  EXPECT_GT(sum.preemptions, kHistories / 2);
   EXPECT_GT(sum.reused_tokens, 10 * kHistories);
+  EXPECT_GT(n_right, 5 * kHistories);
+  EXPECT_GT(n_guessed, n_right + 5 * kHistories);
 }
 
 TEST(Simulation, TheSameSeedIsTheSameHistory) {
@@ -136,6 +140,26 @@ TEST(Simulation, NoticesTwoRequestsThatWriteOneBlock) {
     return true;
   };
   EXPECT_TRUE(any_of_them(complaints(swap, false), "is written while another request reads it"));
+}
+
+// What the device ran is not what was confirmed.
+TEST(Simulation, NoticesAWrongGuessThatIsKept) {
+  const auto change = [](Scheduler &, Step &step) {
+    const auto row = std::find_if(step.rows.begin(), step.rows.end(), [](const auto &r) { return r.n_guesses > 0; });
+    if (row == step.rows.end()) return false;
+    ++step.tokens[row->last_token + 1];
+    return true;
+  };
+  EXPECT_TRUE(any_of_them(complaints(change, false), "reads what is not its own"));
+}
+
+TEST(Simulation, NoticesGuessesThatTakeAnothersPlace) {
+  const auto take = [](Scheduler &, Step &step) {
+    if (step.rows.size() < 2 || step.rows.front().n_guesses == 0) return false;
+    step.rows.pop_back();
+    return true;
+  };
+  EXPECT_TRUE(any_of_them(complaints(take, false), "guesses take another's place in the step"));
 }
 
 TEST(Simulation, NoticesTheFirstInRankBeingPassedOver) {

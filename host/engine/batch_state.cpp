@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "host/engine/continuation.h"
+#include "host/speculation/lookup_drafter.h"
+#include "host/speculation/speculator.h"
 
 namespace bonsai::host {
 namespace {
@@ -35,16 +37,33 @@ BatchOptions checked(BatchOptions options, uint32_t context) {
   return options;
 }
 
+// Of a step: one for each text, or those with their guesses.
+uint32_t most_outputs(const BatchOptions &options) {
+  return std::max(options.max_sequences, std::min(options.batch_tokens, PassCosts::kMostTokens));
+}
+
+std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {
+  if (!options.lookup) return std::nullopt;
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  drafters.push_back(std::make_unique<LookupDrafter>());
+  return std::make_optional<Speculator>(std::move(drafters), engine.model.config.vocab);
+}
+
 uint32_t blocks_for(uint32_t n_tokens, uint32_t block_size) { return (n_tokens + block_size - 1) / block_size; }
 
 }  // namespace
 
 struct BatchState::Request {
   Request(const EngineState &engine, Order what)
-      : order(std::move(what)), continuation(engine, order.options, order.callback, order.tokens) {}
+      : order(std::move(what)),
+        continuation(engine, order.options, order.callback, order.tokens),
+        speculator(make_speculator(engine, order.options)) {
+    if (speculator) speculator->begin(order.tokens);
+  }
 
   const Order order;
   Continuation continuation;
+  std::optional<Speculator> speculator;
   RequestId id = 0;
   std::promise<Generation> result;
   Generation generation;     // once it has ended, or
@@ -53,11 +72,12 @@ struct BatchState::Request {
   std::optional<Clock::time_point> first_choice;
 };
 
-BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options)
+BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options, ChooseLengths choose_lengths)
     : engine_(std::move(engine)),
       options_(checked(options, engine_->context())),
+      choose_lengths_(std::move(choose_lengths)),
       context_(std::min(engine_->context(), options_.kv_tokens)),
-      outputs_(options_.max_sequences) {
+      outputs_(most_outputs(options_)) {
   run_on(engine_->placement());
   publish_stats();
   thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
@@ -78,7 +98,7 @@ ExecutorConfig BatchState::executor_config(const Placement &placement) const {
   config.max_blocks_per_sequence = blocks_for(context_, config.block_size);
   config.max_tokens = options_.batch_tokens;
   config.max_sequences = options_.max_sequences;
-  config.max_outputs = options_.max_sequences;
+  config.max_outputs = most_outputs(options_);
   return config;
 }
 
@@ -98,6 +118,7 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
   if (executor_) placement_->discard(std::move(executor_));
   placement_ = std::move(placement);
   executor_ = *std::move(made);
+  pass_costs_.emplace();
 
   auto scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
                                                                .n_blocks = sizes.n_blocks,
@@ -201,11 +222,44 @@ void BatchState::end_cancelled() {
 }
 
 void BatchState::step() {
-  const Step &step = scheduler_->plan();
+  const Step &step = plan();
   const auto computed = compute(step);
   if (!computed) return move_to_cpu(computed.error());
   scheduler_->commit();
   take_results(step);
+}
+
+// A step that prompts take part in has no guesses: theirs is the time until the first token.
+const Step &BatchState::plan() {
+  const Step &step = scheduler_->plan();
+  const bool decodes =
+      step.tokens.size() == step.rows.size() &&
+      std::all_of(step.rows.begin(), step.rows.end(), [](const auto &row) { return row.wants_logits; });
+  const size_t n_outputs = std::min<size_t>(outputs_.size(), PassCosts::kMostTokens);
+  if (!decodes || step.tokens.size() >= n_outputs) return step;
+  const std::vector<Guess> guesses = guesses_for(step, static_cast<uint32_t>(n_outputs - step.tokens.size()));
+  return guesses.empty() ? step : scheduler_->guess(guesses);
+}
+
+// At most `most` tokens of all texts together. Those that have nothing to guess count, too: they would wait.
+std::vector<Guess> BatchState::guesses_for(const Step &step, uint32_t most) {
+  std::vector<TextChance> chances;
+  for (const Step::Row &row : step.rows) {
+    Request &request = *requests_.at(row.id);
+    // Behind the last guess comes one more token, and none after that.
+    const uint32_t n_left = std::min(scheduler_->room(row.id), request.continuation.n_left());
+    const bool may_guess = request.speculator && request.first_choice && n_left > 1;
+    const auto acceptance = may_guess ? request.speculator->chance() : std::nullopt;
+    chances.push_back({.acceptance = acceptance.value_or(0), .most = acceptance ? n_left - 1 : 0});
+  }
+  const std::vector<uint32_t> lengths = choose_lengths_(chances, most, *pass_costs_);
+  std::vector<Guess> guesses;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (chances[i].most == 0) continue;
+    const auto tokens = requests_.at(step.rows[i].id)->speculator->propose_so_many(lengths[i]);
+    if (!tokens.empty()) guesses.push_back({step.rows[i].id, {tokens.begin(), tokens.end()}});
+  }
+  return guesses;
 }
 
 BackendResult<void> BatchState::compute(const Step &step) {
@@ -217,11 +271,14 @@ BackendResult<void> BatchState::compute(const Step &step) {
   for (const Step::Row &row : step.rows) {
     if (!row.wants_logits) continue;
     Request &request = *requests_.at(row.id);
-    Output &output = outputs_[n_outputs++];
-    output.token = row.last_token;
-    // As in generate.cpp, the first comes whole.
+    // As in generate.cpp, the first comes whole, and what is wanted behind a guess depends on it.
     const bool is_first = !request.first_choice;
-    output.select(is_first ? Selection() : request.continuation.selection(executor_->selection_limits()));
+    const Selection selection = is_first ? Selection() : request.continuation.selection(executor_->selection_limits());
+    for (uint32_t i = 0; i <= row.n_guesses; ++i) {
+      Output &output = outputs_[n_outputs++];
+      output.token = row.last_token + i;
+      output.select(i == 0 || selection.is_lasting ? selection : Selection());
+    }
   }
   Batch batch;
   batch.tokens = step.tokens;
@@ -230,11 +287,20 @@ BackendResult<void> BatchState::compute(const Step &step) {
   batch.block_table = step.block_table;
   batch.n_sequences = static_cast<uint32_t>(step.rows.size());
   batch.blocks_per_sequence = step.blocks_per_sequence;
-  return placement_->forward(*executor_, batch, std::span(outputs_).first(n_outputs));
+  return forward(batch, std::span(outputs_).first(n_outputs));
+}
+
+// Learns what steps cost that could have guesses.
+BackendResult<void> BatchState::forward(const Batch &batch, std::span<Output> outputs) {
+  const auto start = Clock::now();
+  auto done = placement_->forward(*executor_, batch, outputs);
+  if (done && batch.tokens.size() == outputs.size())
+    pass_costs_->add(static_cast<uint32_t>(outputs.size()), seconds_between(start, Clock::now()));
+  return done;
 }
 
 void BatchState::take_results(const Step &step) {
-  auto output = outputs_.begin();
+  std::span<Output> outputs = outputs_;
   for (const Step::Row &row : step.rows) {
     Request &request = *requests_.at(row.id);
     GenerationStats &stats = request.continuation.stats();
@@ -244,21 +310,29 @@ void BatchState::take_results(const Step &step) {
       ++stats.decode_steps;
       ++stats.decode_passes;
     }
-    if (row.wants_logits) take_row(request, *output++);
+    if (!row.wants_logits) continue;
+    take_row(request, outputs.first(1 + row.n_guesses));
+    outputs = outputs.subspan(1 + row.n_guesses);
   }
 }
 
-// What goes wrong here is this request's own: its options, its callback.
-void BatchState::take_row(Request &request, Output &output) {
+// The token behind the request's last, and one more for each guess that was right. What goes wrong here is this
+// request's own: its options, its callback.
+void BatchState::take_row(Request &request, std::span<Output> outputs) {
   if (!request.first_choice) request.first_choice = Clock::now();
   try {
     Continuation &continuation = request.continuation;
-    const bool is_whole = output.kind == OutputKind::kLogits;
-    const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
-    if (!token) return end(request, FinishReason::kEndOfText);
-    scheduler_->append(request.id, *token);
-    const auto ended = continuation.accept(*token, scheduler_->room(request.id));
-    if (ended) end(request, *ended);
+    for (Output &output : outputs) {
+      const bool is_whole = output.kind == OutputKind::kLogits;
+      const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
+      if (!token) return end(request, FinishReason::kEndOfText);
+      const bool was_guessed = scheduler_->append(request.id, *token);
+      if (request.speculator) request.speculator->came(*token);
+      const auto ended = continuation.accept(*token, scheduler_->room(request.id));
+      if (ended) return end(request, *ended);
+      if (!was_guessed) return;
+      ++continuation.stats().decode_steps;
+    }
   } catch (...) {
     fail(request, std::current_exception());
   }
@@ -274,6 +348,10 @@ void BatchState::end(Request &request, FinishReason reason) {
   GenerationStats &stats = request.generation.stats;
   stats.prompt_seconds = seconds_between(request.submitted, request.first_choice.value_or(now));
   if (request.first_choice) stats.decode_seconds = seconds_between(*request.first_choice, now);
+  if (request.speculator) {
+    stats.proposed_tokens = request.speculator->counts().proposed;
+    stats.accepted_tokens = request.speculator->counts().accepted;
+  }
   remove(request);
 }
 

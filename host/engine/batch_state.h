@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -20,6 +21,8 @@
 
 #include "host/engine/engine_state.h"
 #include "host/scheduling/scheduler.h"
+#include "host/speculation/pass_costs.h"
+#include "host/speculation/shared_lengths.h"
 
 namespace bonsai::host {
 
@@ -32,8 +35,13 @@ class BatchState {
     int32_t priority = 0;
   };
 
+  // How many tokens the texts of a step guess: choose_shared_lengths(), but in tests.
+  using ChooseLengths =
+      std::function<std::vector<uint32_t>(std::span<const TextChance> texts, uint32_t most, const PassCosts &costs)>;
+
   // Throws EngineError.
-  BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options);
+  BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options,
+             ChooseLengths choose_lengths = choose_shared_lengths);
   ~BatchState();
   BatchState(const BatchState &) = delete;
   BatchState &operator=(const BatchState &) = delete;
@@ -59,9 +67,12 @@ class BatchState {
   static void hand_over(Scheduler &scheduler, const Request &request, std::span<const int32_t> tokens);
   void end_cancelled();
   void step();
+  const Step &plan();
+  std::vector<Guess> guesses_for(const Step &step, uint32_t most);
   BackendResult<void> compute(const Step &step);
+  BackendResult<void> forward(const Batch &batch, std::span<Output> outputs);
   void take_results(const Step &step);
-  void take_row(Request &request, Output &output);
+  void take_row(Request &request, std::span<Output> outputs);
   void end(Request &request, FinishReason reason);
   void fail(Request &request, std::exception_ptr error);
   void remove(Request &request);
@@ -71,16 +82,18 @@ class BatchState {
 
   const std::shared_ptr<EngineState> engine_;
   const BatchOptions options_;
+  const ChooseLengths choose_lengths_;
   const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
 
   std::shared_ptr<Placement> placement_;
   std::unique_ptr<Executor> executor_;  // from placement_
   std::unique_ptr<Scheduler> scheduler_;
-  SchedulerCounts earlier_counts_;  // of schedulers before
+  std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
+  SchedulerCounts earlier_counts_;       // of schedulers before
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<std::unique_ptr<Request>> ended_;  // in this step
   RequestId n_requests_ = 0;
-  std::vector<Output> outputs_;  // (max_sequences) kept for their memory
+  std::vector<Output> outputs_;  // (max_outputs) kept for their memory
 
   mutable std::mutex mutex_;  // for what follows
   std::condition_variable_any wake_;

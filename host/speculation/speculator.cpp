@@ -33,32 +33,44 @@ std::span<const int32_t> Speculator::propose(uint32_t most, const PassCosts &cos
     ++source.n_silent;
     const auto evidence = most == 0 ? std::nullopt : source.drafter->evidence();
     if (!evidence) continue;
-    const bool is_comparing = source.n_seen < source.trial.size();
-    const Drafter::Evidence compared = std::exchange(source.evidence, *evidence);
-    const uint32_t length = choose_length(source, most, costs);
-    if (length > 0) {
-      draft(source, length);
-      source.is_verified = true;
-      source.n_silent = 0;
-      counts_.proposed += static_cast<uint32_t>(source.trial.size());
-      if (!source.trial.empty()) return source.trial;
-    } else if (is_comparing) {
-      source.evidence = compared;
-    } else if (source.drafter->is_free()) {
-      draft(source, kCompared);
-      source.is_verified = false;
-    }
+    const auto proposal = offer(source, *evidence, choose_length(source, *evidence, most, costs));
+    if (!proposal.empty()) return proposal;
   }
   return {};
 }
 
+std::optional<double> Speculator::chance() {
+  const auto evidence = sources_.front().drafter->evidence();
+  if (!evidence) return std::nullopt;
+  evidence_ = *evidence;
+  return sources_.front().length.acceptance(evidence_);
+}
+
+std::span<const int32_t> Speculator::propose_so_many(uint32_t length) {
+  return offer(sources_.front(), evidence_, length);
+}
+
+// Where nothing is to be proposed, what is compared already is compared to its end.
+std::span<const int32_t> Speculator::offer(Source &source, Drafter::Evidence evidence, uint32_t length) {
+  const bool is_comparing = source.n_seen < source.trial.size();
+  if (length == 0 && (is_comparing || !source.drafter->is_free())) return {};
+  source.evidence = evidence;
+  draft(source, length > 0 ? length : kCompared);
+  source.is_verified = length > 0;
+  if (length == 0) return {};
+  source.n_silent = 0;
+  counts_.proposed += static_cast<uint32_t>(source.trial.size());
+  return source.trial;
+}
+
 // A drafter that takes time is not asked where it does not pay, and so cannot show that it would: it gets another
 // chance from time to time.
-uint32_t Speculator::choose_length(Source &source, uint32_t most, const PassCosts &costs) const {
+uint32_t Speculator::choose_length(Source &source, Drafter::Evidence evidence, uint32_t most,
+                                   const PassCosts &costs) const {
   const bool is_free = source.drafter->is_free();
   double draft_ratio = is_free ? 0 : kHopedForDraftRatio;
   if (source.seconds_per_token > 0 && costs.single() > 0) draft_ratio = source.seconds_per_token / costs.single();
-  const uint32_t length = source.length.choose(source.evidence, most, costs, draft_ratio);
+  const uint32_t length = source.length.choose(evidence, most, costs, draft_ratio);
   if (length > 0) source.patience = kFirstPatience;
   if (length > 0 || is_free || source.n_silent < source.patience) return length;
   source.patience = std::min(2 * source.patience, kMostPatience);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,13 @@ class Speculator {
   // next call. Throws EngineError: what a drafter threw; an id outside the vocabulary.
   std::span<const int32_t> propose(uint32_t most, const PassCosts &costs);
 
+  // propose() in two halves, for whoever has a pass that several texts share. First how likely each token that the
+  // first drafter would propose is right, where those before it are; nullopt: it has none to propose. Then as many of
+  // these as were decided on: with 0 they are only compared with what comes. Preconditions: that drafter is free;
+  // chance() has just returned a value.
+  std::optional<double> chance();
+  std::span<const int32_t> propose_so_many(uint32_t length);
+
   // The text goes on with this token.
   void came(int32_t token);
 
@@ -49,13 +57,15 @@ class Speculator {
     uint32_t patience = 0;         // passes after which it may try again though it seems not to pay
   };
 
-  uint32_t choose_length(Source &source, uint32_t most, const PassCosts &costs) const;
+  uint32_t choose_length(Source &source, Drafter::Evidence evidence, uint32_t most, const PassCosts &costs) const;
+  std::span<const int32_t> offer(Source &source, Drafter::Evidence evidence, uint32_t length);
   void draft(Source &source, uint32_t most);
   static void learn_time(Source &source, double seconds);
   void compare(Source &source, int32_t token);
 
   std::vector<Source> sources_;
   const uint32_t vocabulary_;
+  Drafter::Evidence evidence_ = {};  // that chance() spoke of
   SpeculationCounts counts_;
 };
 

@@ -1,5 +1,6 @@
-// bonsai-bench-scheduling MODEL.gguf PART: what sharing of prefixes gains, what preemption costs, and what it costs to
-// copy a block of the KV cache, on the CPU backend. The figures of docs/scheduling.md come from here.
+// bonsai-bench-scheduling MODEL.gguf PART: what sharing of prefixes gains, what preemption costs, what guesses gain and
+// cost, and what it costs to copy a block of the KV cache, on the CPU backend. The figures of docs/scheduling.md come
+// from here.
 #include <bonsai/batch_engine.h>
 #include <fmt/format.h>
 
@@ -109,6 +110,49 @@ void measure_giving_way(const bonsai::Engine &engine) {
   }
 }
 
+// Texts of 128 tokens, without guesses and with them, in turns: greedy ones, which soon repeat themselves with random
+// weights, or such as repeat nothing. An engine for each kind, so that it is known what its steps take.
+void measure_guesses(const bonsai::Engine &engine, bool repeats) {
+  constexpr uint32_t kNew = 128, kRounds = 3;
+  for (const uint32_t n_texts : {1u, 2u, 4u, 8u}) {
+    bonsai::BatchEngine batch(engine, {.max_sequences = n_texts, .share_prefixes = false});
+    std::vector<double> speeds[2];
+    uint32_t proposed = 0, accepted = 0;
+    const auto run = [&](bool lookup, uint32_t round) {
+      std::vector<std::future<bonsai::Generation>> texts;
+      for (uint32_t i = 0; i < n_texts; ++i) {
+        bonsai::GenerateOptions options;
+        options.max_tokens = kNew;
+        options.ignore_eos = true;
+        options.lookup = lookup;
+        if (repeats) options.sampling.temperature = 0;
+        if (!repeats) options.sampling = {.temperature = 5, .top_k = 40, .top_p = 1, .seed = 100 * round + i};
+        texts.push_back(
+            batch.submit(fmt::format("The {} and the second and the third and the fourth and", i), options));
+      }
+      double steps = 0, seconds = 0;
+      for (auto &text : texts) {
+        const bonsai::GenerationStats stats = text.get().stats;
+        steps += stats.decode_steps;
+        seconds = std::max(seconds, stats.decode_seconds);
+        proposed += stats.proposed_tokens;
+        accepted += stats.accepted_tokens;
+      }
+      return steps / seconds;
+    };
+    for (uint32_t round = 0; round <= kRounds; ++round) {  // the first is not counted
+      for (const bool lookup : {false, true}) {
+        const double speed = run(lookup, round);
+        if (round > 0) speeds[lookup].push_back(speed);
+      }
+    }
+    for (auto &of_kind : speeds) std::sort(of_kind.begin(), of_kind.end());
+    fmt::print("{} texts: {:6.1f} tokens/s without guesses, {:6.1f} with ({:.2f} times), {} of {} guesses right\n",
+               n_texts, speeds[0][kRounds / 2], speeds[1][kRounds / 2], speeds[1][kRounds / 2] / speeds[0][kRounds / 2],
+               accepted, proposed);
+  }
+}
+
 // One block, against the time of a token in a prompt of 32.
 void measure_copy(const std::string &path) {
   using namespace bonsai::host;
@@ -124,7 +168,7 @@ void measure_copy(const std::string &path) {
   std::iota(positions.begin(), positions.end(), 0u);
   const Batch batch{tokens, positions, sequences, table, 1, 2};
   double forward_seconds = 0, copy_seconds = 0;
-  constexpr uint32_t kRounds = 5;
+  constexpr uint32_t kRounds = 3;
   for (uint32_t round = 0; round <= kRounds; ++round) {  // the first is not counted
     auto start = Clock::now();
     value_or_throw(executor->forward(batch, {}));
@@ -144,7 +188,8 @@ void measure_copy(const std::string &path) {
 
 int main(int argc, char **argv) {
   if (argc != 3) {
-    fmt::print(stderr, "usage: bonsai-bench-scheduling MODEL.gguf copy|prefixes|giving-way|preemption\n");
+    fmt::print(stderr,
+               "usage: bonsai-bench-scheduling MODEL.gguf copy|prefixes|giving-way|preemption|guesses|no-guesses\n");
     return 2;
   }
   const std::string_view what = argv[2];
@@ -157,6 +202,8 @@ int main(int argc, char **argv) {
     if (what == "prefixes") measure_prefixes(engine);
     if (what == "giving-way") measure_giving_way(engine);
     if (what == "preemption") measure_preemption(engine);
+    if (what == "guesses") measure_guesses(engine, true);
+    if (what == "no-guesses") measure_guesses(engine, false);
   } catch (const std::exception &error) {
     fmt::print(stderr, "bonsai-bench-scheduling: {}\n", error.what());
     return 1;

@@ -84,7 +84,7 @@ struct GenerateOptions {
   // and the same text, seed for seed (on a backend that declares BONSAI_FEATURE_DETERMINISTIC, and the CPU's does; else
   // what rounding makes of it). How many are guessed follows from how many were right and what that takes, down to
   // none. `lookup`: what followed the last tokens where they stood earlier in the text. `draft`: a smaller model with
-  // the same vocabulary; its sessions keep it alive. With both the lookup comes first. A BatchEngine does not guess.
+  // the same vocabulary; its sessions keep it alive. With both the lookup comes first. A BatchEngine only looks up.
   bool lookup = false;
   std::shared_ptr<const Engine> draft = {};
   // Not 0: Generation::logprobs tells how likely each token was, and so many of the likeliest; at most all there are.
@@ -112,8 +112,8 @@ struct GenerationStats {
   double decode_seconds = 0;        // time for these, for sampling and for guessing
   uint32_t proposed_tokens = 0;     // guesses that the passes verified
   uint32_t accepted_tokens = 0;     // of these, what the text went on with
-  double seconds_one_by_one = 0;    // estimate of decode_seconds without guesses; 0: they were not asked for, or no
-                                    // pass without them was made to judge by
+  double seconds_one_by_one = 0;    // estimate of decode_seconds without guesses; 0: they were not asked for, no pass
+                                    // without them was made to judge by, or the passes were shared (BatchEngine)
   uint32_t constrained_tokens = 0;  // choices made under a grammar or schema
   double constraint_seconds = 0;    // what that cost in all
   double compile_seconds = 0;       // what it took before to read the grammar; next to nothing if it was used before

@@ -30,7 +30,9 @@ const std::vector<std::string> &prompts() {
       "",
       "\"What does that matter to you?\" asked the old woman. \"I have",
       "In the middle of the forest stood a little house, and in it lived",
-      "The fisherman went to the sea"};
+      "The fisherman went to the sea",
+      "the King said to the King said to the King said",
+      "a b c a b c a b c a b c"};
   return all;
 }
 
@@ -49,7 +51,8 @@ struct Wish {
   GenerateOptions options;
   bool operator<(const Wish &other) const { return key() < other.key(); }
   std::tuple<size_t, uint32_t, float, uint64_t> key() const {
-    return {prompt, options.max_tokens, options.sampling.temperature, options.sampling.seed.value_or(0)};
+    return {prompt, options.max_tokens, options.sampling.temperature,
+            options.sampling.seed.value_or(0)};  // not: lookup
   }
 };
 
@@ -58,8 +61,10 @@ class Alone {
   explicit Alone(const Engine &engine) : engine_(engine) {}
   const std::vector<int32_t> &operator()(const Wish &wish) {
     auto [found, added] = known_.try_emplace(wish);
-    if (added) found->second = engine_.generate(prompts()[wish.prompt], wish.options).tokens;
-    return found->second;
+    if (!added) return found->second;
+    GenerateOptions options = wish.options;
+    options.lookup = false;
+    return found->second = engine_.generate(prompts()[wish.prompt], options).tokens;
   }
 
  private:
@@ -73,6 +78,7 @@ Wish random_wish(std::mt19937 &random, uint32_t most_tokens) {
     wish.options.sampling = SamplingOptions();
     wish.options.sampling.seed = random() % 3;
   }
+  wish.options.lookup = random() % 3 > 0;
   return wish;
 }
 
@@ -158,7 +164,14 @@ TEST_P(InCompany, EveryTextIsThatOfTheRequestAlone) {
     }
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 10));
   }
-  for (auto &[wish, generation] : wanted) EXPECT_EQ(generation.get().tokens, alone(wish));
+  for (auto &[wish, future] : wanted) {
+    const Generation generation = future.get();
+    EXPECT_EQ(generation.tokens, alone(wish));
+    EXPECT_EQ(generation.stats.decode_steps + (generation.finish != FinishReason::kEndOfText),
+              generation.tokens.size());
+    EXPECT_LE(generation.stats.decode_passes, generation.stats.decode_steps);
+    EXPECT_TRUE(wish.options.lookup || generation.stats.proposed_tokens == 0);
+  }
   for (auto &generation : cancelled) generation.get();
   const BatchStats stats = batch.stats();
   EXPECT_EQ(stats.preemptions > 0, GetParam().options.kv_tokens == 96);

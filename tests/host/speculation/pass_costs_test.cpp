@@ -9,9 +9,22 @@ namespace {
 TEST(PassCosts, NothingIsKnownBeforeAPass) {
   PassCosts costs;
   EXPECT_EQ(costs.single(), 0);
-  costs.add(4, 1.0);
+  EXPECT_LT(costs.ratio(4), 2);
+  costs.add(PassCosts::kMostTokens + 1, 1.0);
   EXPECT_EQ(costs.single(), 0);
-  EXPECT_LT(costs.ratio(4), 2) << "without a single pass there is nothing to compare with";
+}
+
+// Where two texts share every pass, say.
+TEST(PassCosts, WithoutASinglePassTheFirstThatWasMadeStandsForIt) {
+  PassCosts costs;
+  const double hoped_for = costs.ratio(2);
+  costs.add(2, 0.012);
+  EXPECT_DOUBLE_EQ(costs.ratio(2), hoped_for);
+  EXPECT_DOUBLE_EQ(costs.single(), 0.012 / hoped_for);
+  costs.add(4, 0.024);
+  EXPECT_DOUBLE_EQ(costs.ratio(4), 2 * hoped_for);
+  for (int i = 0; i < 100; ++i) costs.add(1, 0.009);
+  EXPECT_NEAR(costs.single(), 0.009, 1e-6);
 }
 
 TEST(PassCosts, SizesThatWereNotTriedAreTakenToBeCheap) {
@@ -40,6 +53,11 @@ TEST(PassCosts, APassThatTheMachineInterruptedCountsForLittle) {
   EXPECT_LE(costs.single(), 0.0126);
   costs.add(2, 10);
   EXPECT_LE(costs.ratio(2), 2);
+  PassCosts others;
+  others.add(1, 0.010);
+  others.add(8, 0.020);
+  others.add(8, 10);
+  EXPECT_LE(others.ratio(8), 2.26);
 }
 
 TEST(PassCosts, ABadMeasurementFades) {

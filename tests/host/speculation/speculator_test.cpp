@@ -112,6 +112,41 @@ TEST(Speculator, ProposesNothingWhereThereIsNoRoomForIt) {
   EXPECT_EQ(strings.n_asked, 0);
 }
 
+// What is decided elsewhere, for a pass that several texts share, is proposed, counted and learned from.
+TEST(Speculator, ProposesAsManyAsItIsTold) {
+  Puppet::Strings strings{.says = {1, 2, 3, 4, 5}};
+  Speculator speculator = speculator_of({&strings});
+  const double before = *speculator.chance();
+  const auto tokens = speculator.propose_so_many(2);
+  EXPECT_EQ(Tokens(tokens.begin(), tokens.end()), (Tokens{1, 2}));
+  speculator.came(1);
+  speculator.came(7);
+  EXPECT_EQ(speculator.counts().proposed, 2u);
+  EXPECT_EQ(speculator.counts().accepted, 1u);
+  for (int i = 0; i < 20; ++i) {
+    speculator.chance();
+    speculator.propose_so_many(1);
+    speculator.came(1);
+  }
+  EXPECT_GT(*speculator.chance(), before);
+  strings.is_silent = true;
+  EXPECT_FALSE(speculator.chance());
+}
+
+TEST(Speculator, LearnsInSilenceWhereItIsToldToProposeNothing) {
+  Puppet::Strings strings{.says = {1, 1, 1, 1}};
+  Speculator speculator = speculator_of({&strings});
+  const double before = *speculator.chance();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(speculator.chance());
+    EXPECT_TRUE(speculator.propose_so_many(0).empty());
+    speculator.came(1);
+  }
+  EXPECT_GT(*speculator.chance(), before);
+  EXPECT_EQ(strings.n_asked, 5);  // four tokens are compared each time
+  EXPECT_EQ(speculator.counts().proposed + speculator.counts().accepted, 0u);
+}
+
 // A drafter that is always wrong soon costs the model nothing; as soon as it is right it is heard again.
 TEST(Speculator, AFreeDrafterIsWatchedWhileItIsNotTrusted) {
   Puppet::Strings strings{.says = {1, 1, 1, 1}};

@@ -22,8 +22,12 @@ struct Expression {
     kSequence,  // `parts` one after the other; none: the empty text
     kChoice,    // one of `parts`
     kRepeat,    // parts[0], `least` to `most` times
-    kMembers,   // parts[1], parts[2], ... in this order with parts[0] between two; those that are kRepeat with
-                // least = 0 and most = 1 may be left out
+    kByte,      // one byte from bytes[0] to bytes[1]
+    kGraph,     // what is read along the edges of a way from node 0 to one of `ends`
+  };
+  struct Edge {
+    uint32_t from, to;  // nodes
+    uint32_t part;      // number of what is read
   };
   static constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 
@@ -33,6 +37,8 @@ struct Expression {
   uint32_t rule = 0;
   uint32_t least = 0, most = 0;
   std::vector<Expression> parts;
+  std::vector<Edge> edges;     // kGraph
+  std::vector<uint32_t> ends;  // kGraph: nodes
 };
 
 struct Rule {
@@ -50,6 +56,13 @@ inline Expression literal(std::string bytes) {
   Expression made;
   made.kind = Expression::Kind::kLiteral;
   made.bytes = std::move(bytes);
+  return made;
+}
+
+inline Expression byte_between(uint8_t first, uint8_t last) {
+  Expression made;
+  made.kind = Expression::Kind::kByte;
+  made.bytes = {static_cast<char>(first), static_cast<char>(last)};
   return made;
 }
 
@@ -88,5 +101,23 @@ inline Expression repeat(Expression part, uint32_t least, uint32_t most) {
   return made;
 }
 inline Expression optional(Expression part) { return repeat(std::move(part), 0, 1); }
+
+// Puts a kGraph together; node 0 is there from the beginning.
+class GraphMaker {
+ public:
+  GraphMaker() { graph_.kind = Expression::Kind::kGraph; }
+  uint32_t add_node() { return n_nodes_++; }
+  uint32_t add_part(Expression part) {
+    graph_.parts.push_back(std::move(part));
+    return static_cast<uint32_t>(graph_.parts.size() - 1);
+  }
+  void add_edge(uint32_t from, uint32_t to, uint32_t part) { graph_.edges.push_back({from, to, part}); }
+  void add_end(uint32_t node) { graph_.ends.push_back(node); }
+  Expression take() { return std::move(graph_); }
+
+ private:
+  Expression graph_;
+  uint32_t n_nodes_ = 1;
+};
 
 }  // namespace bonsai::grammar

@@ -11,19 +11,20 @@ namespace bonsai::grammar {
 // What comes out satisfies the schema; not everything that satisfies it can come out, as a model has to come to an end:
 //
 // - Properties come in the schema's order, those that are not required may be left out. Others appear only where
-//   additionalProperties (true, or a schema) asks for them, behind the listed ones; likewise array items behind
-//   prefixItems.
+//   additionalProperties (true, or a schema) or patternProperties asks for them, behind the listed ones; likewise array
+//   items behind prefixItems. Those that are not listed count once for minProperties, as they may be the same.
+// - Items of uniqueItems are in any order where few sets of them can have come, else in the order of the values.
 // - White space: behind `{`, `[`, `,` and in front of `}`, `]` nothing, one space, or a line end with at most 32 spaces
-// or
-//   8 tabs; behind `:` nothing or one space.
+//   or 8 tabs; behind `:` nothing or one space.
 // - Numbers: at most 16 digits in front of the point and behind it, exponents of at most 2; none of these where a range
-//   is given as more than that. Strings of any length unless the schema limits it.
+//   or a divisor is given. Strings of any length unless the schema limits it.
 //
-// Known: true, {}, type (one or several), enum, const, properties, required, additionalProperties, items, prefixItems,
-// minItems, maxItems, minLength, maxLength, pattern, format (date, time, date-time, uuid, ipv4, email), minimum,
-// maximum, exclusiveMinimum, exclusiveMaximum, anyOf, oneOf (taken as anyOf), allOf, $ref within the document. Where no
-// type is given, the first keyword that belongs to one decides. Every other keyword that could exclude something is an
-// error that names it and its place as a JSON pointer (RFC 6901); annotations (title, description, default ...) are
+// Known: true, {}, type (one or several), enum, const, properties, required, additionalProperties, patternProperties,
+// propertyNames, minProperties, maxProperties, items, prefixItems, minItems, maxItems, uniqueItems (of finitely many
+// values), minLength, maxLength, pattern, format (date, time, date-time, uuid, ipv4, email), minimum, maximum,
+// exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf (taken as anyOf), allOf, $ref within the document. Where
+// no type is given, the first keyword that belongs to one decides. Every other keyword that could exclude something is
+// an error that names it and its place as a JSON pointer (RFC 6901); annotations (title, description, default ...) are
 // skipped.
 Result<RuleSet> parse_json_schema(std::string_view json);
 

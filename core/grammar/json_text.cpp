@@ -193,6 +193,8 @@ Expression string_char_of(const std::vector<CodePoints> &ranges) {
   return choice(std::move(ways));
 }
 
+Expression plain_char() { return string_char_of({{0, 0x10FFFF}}); }
+
 Expression quoted_text(Expression inner) { return sequence({literal("\""), std::move(inner), literal("\"")}); }
 
 Expression string_except(std::vector<std::string> texts) {

@@ -31,6 +31,8 @@ Expression enclosed(char open, Expression inner, char close, bool may_be_empty);
 
 // One character of a string, escaped where it must be.
 Expression string_char();
+// One character in the one spelling that string_char_of() gives it.
+Expression plain_char();
 // One character of these, as it stands in a string: control characters only where JSON has a short escape for them.
 Expression string_char_of(const std::vector<CodePoints> &ranges);
 // `inner` between quotation marks.

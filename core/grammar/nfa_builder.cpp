@@ -48,6 +48,10 @@ class RuleOrder {
 
   void collect(const Expression &expression, std::vector<uint32_t> &callees) {
     if (expression.kind == Kind::kRule) callees.push_back(expression.rule);
+    if (expression.kind == Kind::kGraph) {
+      for (const Expression::Edge &edge : expression.edges) collect(expression.parts[edge.part], callees);
+      return;
+    }
     for (const Expression &part : expression.parts) collect(part, callees);
   }
 
@@ -137,6 +141,10 @@ class Builder {
     if (expression.kind == Kind::kRule)
       return measures_[expression.rule].inlined ? measures_[expression.rule].size : size_t{1};
     size_t size = 1;
+    if (expression.kind == Kind::kGraph) {
+      for (const Expression::Edge &edge : expression.edges) size += 1 + size_of(expression.parts[edge.part]);
+      return std::min(size, kMostNfaStates);
+    }
     for (const Expression &part : expression.parts) size += size_of(part);
     if (expression.kind == Kind::kRepeat && expression.most > 1) {
       const size_t times = expression.most == Expression::kUnbounded ? expression.least + 1 : expression.most;
@@ -172,8 +180,10 @@ class Builder {
         return add_choice(expression.parts, from);
       case Kind::kRepeat:
         return add_repeat(expression, from);
-      case Kind::kMembers:
-        return add_members(expression.parts, from);
+      case Kind::kByte:
+        return add_byte(expression, from, fresh());
+      case Kind::kGraph:
+        return add_graph(expression, from);
     }
     return from;
   }
@@ -260,25 +270,28 @@ class Builder {
     return end;
   }
 
-  // Two chains of states in front of each member, for when no member has come yet and for when one has; both lead into
-  // one copy of the member.
-  uint32_t add_members(const std::vector<Expression> &parts, uint32_t from) {
-    constexpr uint32_t kNone = ~0u;
-    uint32_t first = fresh_after(from), later = kNone;
-    for (size_t i = 1; i < parts.size() && !full_; ++i) {
-      const bool may_be_left_out = parts[i].kind == Kind::kRepeat && parts[i].least == 0 && parts[i].most == 1;
-      const uint32_t begin = fresh();
-      if (first != kNone) nfa_->add_empty(first, begin);
-      if (later != kNone) nfa_->add_empty(add(parts[0], fresh_after(later)), begin);
-      const uint32_t behind = fresh();
-      nfa_->add_empty(add(may_be_left_out ? parts[i].parts.front() : parts[i], begin), behind);
-      if (may_be_left_out && later != kNone) nfa_->add_empty(later, behind);
-      first = may_be_left_out && first != kNone ? fresh_after(first) : kNone;
-      later = behind;
+  uint32_t add_byte(const Expression &range, uint32_t from, uint32_t to) {
+    add_bytes(from, {static_cast<uint8_t>(range.bytes[0]), static_cast<uint8_t>(range.bytes[1])}, to);
+    return to;
+  }
+
+  uint32_t add_graph(const Expression &graph, uint32_t from) {
+    std::vector<uint32_t> states = {fresh_after(from)};  // by node
+    const auto state_of = [&](uint32_t node) {
+      while (states.size() <= node && !full_) states.push_back(fresh());
+      return node < states.size() ? states[node] : states.front();
+    };
+    for (const Expression::Edge &edge : graph.edges) {
+      if (full_) return from;
+      const uint32_t begin = state_of(edge.from), end = state_of(edge.to);
+      const Expression &part = graph.parts[edge.part];
+      if (part.kind == Kind::kByte)
+        add_byte(part, begin, end);
+      else
+        nfa_->add_empty(add(part, begin), end);
     }
     const uint32_t end = fresh();
-    if (first != kNone) nfa_->add_empty(first, end);
-    if (later != kNone) nfa_->add_empty(later, end);
+    for (const uint32_t node : graph.ends) nfa_->add_empty(state_of(node), end);
     return end;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
@@ -19,11 +20,10 @@ const Ranges kWhite = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x
                        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const Ranges kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
-Expression any_text() { return repeat(string_char(), 0, Expression::kUnbounded); }
-
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, Expression any_char)
+      : text_(text), any_text_(repeat(std::move(any_char), 0, Expression::kUnbounded)) {}
 
   Result<Expression> parse() {
     auto whole = parse_alternatives(0);
@@ -58,11 +58,11 @@ class Parser {
     std::vector<Expression> alternatives;
     do {
       std::vector<Expression> parts;
-      if (depth == 0 && !take("^")) parts.push_back(any_text());
+      if (depth == 0 && !take("^")) parts.push_back(any_text_);
       auto sequence_of_items = parse_sequence(depth);
       if (!sequence_of_items) return sequence_of_items;
       parts.push_back(*std::move(sequence_of_items));
-      if (depth == 0 && !take("$")) parts.push_back(any_text());
+      if (depth == 0 && !take("$")) parts.push_back(any_text_);
       alternatives.push_back(sequence(std::move(parts)));
     } while (take("|"));
     return choice(std::move(alternatives));
@@ -233,11 +233,14 @@ class Parser {
   }
 
   std::string_view text_;
+  Expression any_text_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-Result<Expression> parse_pattern(std::string_view pattern) { return Parser(pattern).parse(); }
+Result<Expression> parse_pattern(std::string_view pattern, Expression any_char) {
+  return Parser(pattern, std::move(any_char)).parse();
+}
 
 }  // namespace bonsai::grammar

@@ -9,10 +9,10 @@
 namespace bonsai::grammar {
 
 // What may stand between the quotation marks of a string that `pattern` matches somewhere, or as a whole where it is
-// anchored by ^ and $. Characters, `.`, classes with \d \w \s and their opposites, groups, `|`, greedy and lazy `*` `+`
-// `?`
-// `{m,n}`, the escapes \t \n \r \f \xNN \uNNNN. Errors name the offset in characters and what is not supported:
-// lookaround, back references, \b, \p, flags, anchors elsewhere than at the ends.
-Result<Expression> parse_pattern(std::string_view pattern);
+// anchored by ^ and $. Characters, `.`, classes with \d \w \s and their opposites, groups, `|`, greedy and lazy
+// `*` `+` `?` `{m,n}`, the escapes \t \n \r \f \xNN \uNNNN. Errors name the offset in characters and what is not
+// supported: lookaround, back references, \b, \p, flags, anchors elsewhere than at the ends. `any_char`: what stands
+// for any character in front of and behind what is not anchored, string_char() or plain_char().
+Result<Expression> parse_pattern(std::string_view pattern, Expression any_char);
 
 }  // namespace bonsai::grammar

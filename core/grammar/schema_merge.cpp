@@ -37,7 +37,8 @@ Json common_values(const Json &a, const Json &b) {
 }
 
 Json both(const Json &a, const Json &b) {
-  if (a == b) return a;
+  if (a == b || a == false || b == true) return a;
+  if (b == false || a == true) return b;
   return Json{{"allOf", Json::array({a, b})}};
 }
 
@@ -45,15 +46,26 @@ bool is_closed(const Json &schema) {
   return schema.contains("additionalProperties") && schema["additionalProperties"] == false;
 }
 
-// A closed schema excludes what only the other one lists.
-Result<void> check_closed(const Json &closed, const Json &other) {
-  if (!is_closed(closed) || !other.contains("properties") || !other["properties"].is_object()) return {};
+// What "additionalProperties" of one schema says of the properties that only the other one lists: a closed schema
+// excludes them, and its own schema must hold for them as well.
+Result<Json> with_additional(const Json &schema, Json properties, const Json &other) {
+  if (!schema.contains("additionalProperties") || schema["additionalProperties"] == true) return properties;
+  if (other.contains("patternProperties") &&
+      (!schema.contains("patternProperties") || schema["patternProperties"] != other["patternProperties"]))
+    return fail(
+        "'additionalProperties' and the 'patternProperties' of a schema that must hold as well cannot be joined");
+  if (!other.contains("properties") || !other["properties"].is_object()) return properties;
   for (const auto &[name, unused] : other["properties"].items()) {
-    if (!closed.contains("properties") || !closed["properties"].contains(name))
+    if (schema.contains("properties") && schema["properties"].contains(name)) continue;
+    if (is_closed(schema))
       return fail("'additionalProperties': false excludes property {} of a schema that must hold as well",
                   bonsai::quoted(name));
+    if (schema.contains("patternProperties"))
+      return fail("'additionalProperties' beside 'patternProperties' cannot be joined with property {}",
+                  bonsai::quoted(name));
+    properties[name] = both(properties[name], schema["additionalProperties"]);
   }
-  return {};
+  return properties;
 }
 
 Json merged_properties(Json a, const Json &b) {
@@ -72,14 +84,15 @@ Result<Json> merge_keyword(const std::string &keyword, const Json &a, const Json
   };
   if (a == b) return a;
   if (keyword == "type") return common_types(a, b);
-  if (keyword == "properties" && a.is_object() && b.is_object()) return merged_properties(a, b);
+  if (is_one_of({"properties", "patternProperties"}) && a.is_object() && b.is_object()) return merged_properties(a, b);
   if (is_one_of({"required"}) && a.is_array() && b.is_array()) return union_of(a, b);
   if (keyword == "enum" && a.is_array() && b.is_array()) return common_values(a, b);
-  if (is_one_of({"items", "additionalProperties"})) return both(a, b);
+  if (is_one_of({"items", "additionalProperties", "propertyNames"})) return both(a, b);
+  if (keyword == "uniqueItems" && a.is_boolean() && b.is_boolean()) return Json(a == true || b == true);
   if (a.is_number() && b.is_number()) {
     const bool a_is_less = a < b;
-    if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems"})) return a_is_less ? b : a;
-    if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems"})) return a_is_less ? a : b;
+    if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})) return a_is_less ? b : a;
+    if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})) return a_is_less ? a : b;
   }
   return fail("two different values of {} cannot be joined", bonsai::quoted(keyword));
 }
@@ -101,8 +114,6 @@ Json without_annotations(const Json &schema) {
 }
 
 Result<Json> merge_schemas(const Json &a, const Json &b) {
-  if (auto ok = check_closed(a, b); !ok) return tl::unexpected(ok.error());
-  if (auto ok = check_closed(b, a); !ok) return tl::unexpected(ok.error());
   Json merged = without_annotations(a);
   for (const auto &[keyword, value] : b.items()) {
     if (is_annotation(keyword)) continue;
@@ -124,6 +135,12 @@ Result<Json> merge_schemas(const Json &a, const Json &b) {
     auto joined = merge_keyword(keyword, merged[keyword], value);
     if (!joined) return joined;
     merged[keyword] = *std::move(joined);
+  }
+  for (const auto &[one, other] : {std::pair{&a, &b}, {&b, &a}}) {
+    if (!merged.contains("properties") && !other->contains("patternProperties")) continue;
+    auto properties = with_additional(*one, merged.value("properties", Json::object()), *other);
+    if (!properties) return properties;
+    if (merged.contains("properties")) merged["properties"] = *std::move(properties);
   }
   return merged;
 }

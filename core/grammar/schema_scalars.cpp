@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_text.h"
+#include "core/grammar/multiples.h"
 #include "core/grammar/number_ranges.h"
 #include "core/grammar/regex.h"
 
@@ -40,6 +42,24 @@ Result<void> read_bound(const Json &bare, const char *keyword, bool included, bo
   return {};
 }
 
+// The numbers of a range that the divisor of "multipleOf" divides.
+Result<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer) {
+  const auto value = divisor.is_number() ? parse_decimal(divisor.dump()) : std::nullopt;
+  const auto multiples = value ? multiples_of(*value) : std::nullopt;
+  if (!multiples)
+    return fail_at(
+        pointer,
+        "'multipleOf': expected a number above 0 and at most 32768, with few digits behind the point; found {}",
+        divisor.dump());
+  const auto numbers = number_in(range);
+  if (!numbers) return fail_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
+  const auto all = Language::of(*numbers);
+  const auto within = all ? Language::both(*all, *multiples) : all;
+  if (!within) return fail_at(pointer, "'multipleOf': too large: {}", within.error().message);
+  if (within->is_empty()) return fail_at(pointer, "no multiple of {} is within the bounds", divisor.dump());
+  return within->minimal().expression();
+}
+
 }  // namespace
 
 Result<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const char *least_keyword, const char *most_keyword,
@@ -53,15 +73,16 @@ Result<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const char *
   return std::pair{*least, *most};
 }
 
-Result<Expression> string_schema(const Json &bare, const std::string &pointer) {
-  const bool lengths = bare.contains("minLength") || bare.contains("maxLength");
-  if (lengths + bare.contains("pattern") + bare.contains("format") > 1)
-    return fail_at(pointer, "only one of 'pattern', 'format' and a length is supported at once");
+namespace {
+
+// What "pattern", "format" and the lengths each ask of a string's text.
+Result<std::vector<Expression>> string_texts(const Json &bare, const Expression &any_char, const std::string &pointer) {
+  std::vector<Expression> texts;
   if (bare.contains("pattern")) {
     if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
-    auto text = parse_pattern(bare["pattern"].get_ref<const std::string &>());
+    auto text = parse_pattern(bare["pattern"].get_ref<const std::string &>(), any_char);
     if (!text) return fail_at(pointer, "'pattern': {}", text.error().message);
-    return quoted_text(*std::move(text));
+    texts.push_back(*std::move(text));
   }
   if (bare.contains("format")) {
     Expression text =
@@ -69,12 +90,39 @@ Result<Expression> string_schema(const Json &bare, const std::string &pointer) {
     if (text.kind == Expression::Kind::kSequence && text.parts.empty())
       return fail_at(pointer, "'format': expected one of {}, found {}", kFormats,
                      bonsai::quoted(bare["format"].dump()));
-    return quoted_text(std::move(text));
+    texts.push_back(std::move(text));
   }
-  if (!lengths) return call(kString);
-  const auto range = read_counts(bare, "minLength", "maxLength", pointer);
-  if (!range) return tl::unexpected(range.error());
-  return quoted_text(repeat(string_char(), range->first, range->second));
+  if (bare.contains("minLength") || bare.contains("maxLength")) {
+    const auto range = read_counts(bare, "minLength", "maxLength", pointer);
+    if (!range) return tl::unexpected(range.error());
+    texts.push_back(repeat(any_char, range->first, range->second));
+  }
+  return texts;
+}
+
+}  // namespace
+
+Result<Language> string_language(const Json &bare, const std::string &pointer) {
+  const auto texts = string_texts(bare, plain_char(), pointer);
+  if (!texts) return tl::unexpected(texts.error());
+  auto language = Language::of(repeat(plain_char(), 0, kUnbounded));
+  for (const Expression &text : *texts) {
+    const auto next = Language::of(text);
+    if (language && next) language = Language::both(*language, *next);
+    if (!language || !next) return fail_at(pointer, "text too large: {}", (language ? next : language).error().message);
+  }
+  return language;
+}
+
+Result<Expression> string_schema(const Json &bare, const std::string &pointer) {
+  auto texts = string_texts(bare, string_char(), pointer);
+  if (!texts) return tl::unexpected(texts.error());
+  if (texts->empty()) return call(kString);
+  if (texts->size() == 1) return quoted_text(std::move(texts->front()));
+  const auto language = string_language(bare, pointer);
+  if (!language) return tl::unexpected(language.error());
+  if (language->is_empty()) return fail_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");
+  return quoted_text(language->expression());
 }
 
 Result<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
@@ -87,6 +135,7 @@ Result<Expression> number_schema(const Json &bare, bool whole_numbers, const std
     if (auto ok = read_bound(bare, keyword, included, is_least, is_least ? range.least : range.most, pointer); !ok)
       return tl::unexpected(ok.error());
   }
+  if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer);
   if (!range.least && !range.most) return call(whole_numbers ? kInteger : kNumber);
   auto made = number_in(range);
   if (!made) return fail_at(pointer, "no {} is within the bounds", whole_numbers ? "integer" : "number");

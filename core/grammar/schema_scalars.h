@@ -8,6 +8,7 @@
 #include "core/base/result.h"
 #include "core/base/utf8.h"
 #include "core/grammar/expression.h"
+#include "core/grammar/language.h"
 #include "core/grammar/schema_merge.h"
 
 namespace bonsai::grammar {
@@ -21,6 +22,9 @@ tl::unexpected<Error> fail_at(const std::string &pointer, fmt::format_string<Arg
 // Two keywords that count: the least and the most, 0 and no limit where they are missing.
 Result<std::pair<uint32_t, uint32_t>> read_counts(const Json &schema, const char *least_keyword,
                                                   const char *most_keyword, const std::string &pointer);
+
+// The texts that a schema of strings allows, spelled in one way each (plain_char()).
+Result<Language> string_language(const Json &schema, const std::string &pointer);
 
 Result<Expression> string_schema(const Json &schema, const std::string &pointer);
 Result<Expression> number_schema(const Json &schema, bool whole_numbers, const std::string &pointer);

@@ -98,5 +98,11 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
       make_seed(
           Kind::kJsonSchema,
           R"({"prefixItems": [{"pattern": "^[a-z\\d]+(x|\"y)?$"}, {"format": "date"}, {"enum": ["ab", 1]}, {"const": null}], "items": false})"),
+      make_seed(
+          Kind::kJsonSchema,
+          R"({"patternProperties": {"^a": {"type": "integer", "multipleOf": 3, "maximum": 40}, "b$": {"multipleOf": 0.5}}, "propertyNames": {"maxLength": 3}, "minProperties": 1, "maxProperties": 3})"),
+      make_seed(
+          Kind::kJsonSchema,
+          R"({"allOf": [{"items": {"enum": ["a", 1, null]}, "minItems": 1}, {"uniqueItems": true}, {"items": {"type": ["string", "integer"]}}]})"),
   };
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/grammar/matcher.h"
+#include "tests/grammar/random_sentence.h"
 #include "tests/grammar/schema_validator.h"
 #include "tests/grammar/sentences.h"
 #include "tests/grammar/vocabularies.h"
@@ -165,11 +166,6 @@ void spoil(nlohmann::ordered_json &value, Maker &maker) {
   }
 }
 
-bool is_good(const std::string &text, const nlohmann::json &schema) {
-  const auto value = nlohmann::json::parse(text, nullptr, false);
-  return !value.is_discarded() && satisfies(value, schema, schema);
-}
-
 TEST(RandomDocuments, FollowTheirSchemaOrAreRefusedAsTheValidatorSays) {
   size_t n_good = 0, n_bad = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
@@ -180,14 +176,14 @@ TEST(RandomDocuments, FollowTheirSchemaOrAreRefusedAsTheValidatorSays) {
     for (int n = 0; n < 20; ++n) {
       Ordered value = maker.value_of(schema, schema);
       const std::string compact = value.dump(), pretty = value.dump(2);
-      ASSERT_TRUE(is_good(compact, plain)) << compact << " by " << schema;
+      ASSERT_TRUE(is_document_of(compact, plain)) << compact << " by " << schema;
       ASSERT_TRUE(grammar.matches(compact)) << compact << " by " << schema;
       if (pretty.find("\n" + std::string(33, ' ')) == std::string::npos &&
           schema.dump().find("const") == std::string::npos) {
         ASSERT_TRUE(grammar.matches(pretty)) << pretty << " by " << schema;
       }
       spoil(value, maker);
-      const bool good = is_good(value.dump(), plain);
+      const bool good = is_document_of(value.dump(), plain);
       n_good += good;
       n_bad += !good;
       // The other direction does not hold: properties may have come in another order.
@@ -208,27 +204,10 @@ TEST(RandomDocuments, WhatRandomTokensSpellSatisfiesTheSchema) {
     const Ordered schema = maker.document_schema();
     const nlohmann::json plain = nlohmann::json::parse(schema.dump());
     Matcher matcher(std::make_shared<TokenMasks>(json_schema(schema.dump()).automaton(), vocabulary));
-    std::string text;
-    std::vector<uint32_t> mask(vocabulary->n_words());
-    for (int n = 0; n < 400 && !matcher.is_complete(); ++n) {
-      ASSERT_TRUE(matcher.mask(mask)) << text;
-      std::vector<int32_t> allowed;
-      for (int32_t token = 0; token < static_cast<int32_t>(vocabulary->size()); ++token)
-        if ((mask[static_cast<size_t>(token) / 32] >> (token % 32) & 1) != 0) allowed.push_back(token);
-      // What closes something comes first now and then, so that texts come to an end.
-      int32_t token = allowed[maker.below(static_cast<uint32_t>(allowed.size()))];
-      if (maker.below(2) == 0)
-        for (const int32_t other : allowed)
-          if (!vocabulary->bytes(other).empty() &&
-              std::string_view("\"]},").find(vocabulary->bytes(other)[0]) != std::string_view::npos)
-            token = other;
-      if (vocabulary->is_end(token)) break;
-      ASSERT_TRUE(matcher.accept(token));
-      text += vocabulary->bytes(token);
-    }
-    if (!matcher.can_end()) continue;
+    const auto text = random_sentence(matcher, *vocabulary, [&](uint32_t bound) { return maker.below(bound); });
+    if (!text) continue;
     ++n_ended;
-    ASSERT_TRUE(is_good(text, plain)) << text << " by " << schema;
+    ASSERT_TRUE(is_document_of(*text, plain)) << *text << " by " << schema;
   }
   EXPECT_GT(n_ended, 150u);
 }

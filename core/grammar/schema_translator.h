@@ -1,0 +1,73 @@
+// A JSON schema on its way to become rules: what the parts of the translation share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/grammar/expression.h"
+#include "core/grammar/schema_merge.h"
+
+namespace bonsai::grammar {
+
+// A schema's place in the document.
+struct Place {
+  std::string pointer;  // RFC 6901
+  uint32_t depth = 0;   // how many schemas it lies in, or was unfolded from
+
+  Place below(std::string_view name) const;
+  Place at(size_t index) const { return below(std::to_string(index)); }
+};
+
+class Translator {
+ public:
+  explicit Translator(const Json &document);
+
+  Result<RuleSet> translate();
+
+  // What a schema allows. Errors: one line with the keyword and the place.
+  Result<Expression> schema(const Json &json, const Place &place);
+  // An expression that is used several times.
+  Result<Expression> as_rule(Expression body, const std::string &pointer);
+  // All values that a schema allows, where it says so: by enum, const, boolean, null, or whole numbers from one bound
+  // to another. nullopt: it does not, or they are more than 1,000.
+  Result<std::optional<Json>> finite_values(const Json &json, const Place &place) const;
+
+ private:
+  struct Open {
+    const Json *schema;
+    std::string pointer;
+    uint32_t rule;
+  };
+
+  Result<uint32_t> add_rule(std::string name);
+  Result<const Json *> resolve(const Json &reference, const std::string &pointer) const;
+  Result<Json> without_reference(const Json &json, const std::string &pointer) const;
+  Result<Json> merge(const Json &a, const Json &b, const std::string &pointer) const;
+  Result<Json> joined(const Json &bare, const std::string &pointer) const;
+
+  Result<std::optional<Json>> values_of_any(const Json &bare, const char *keyword, const Place &place) const;
+
+  Result<Expression> reference(const Json &bare, const Place &place);
+  Result<Expression> any_of(const Json &bare, const std::string &keyword, const Place &place);
+  Result<Expression> by_type(const Json &bare, const Place &place);
+  Result<Expression> of_type(const std::string &type, const Json &bare, const Place &place);
+
+  const Json &document_;
+  RuleSet set_;
+  std::map<std::string, uint32_t> referenced_;  // rules by pointer
+  std::deque<Open> open_;
+  size_t n_schemas_ = 0;
+};
+
+// Schemas of arrays and of objects.
+Result<Expression> array_schema(Translator &translator, const Json &bare, const Place &place);
+Result<Expression> object_schema(Translator &translator, const Json &bare, const Place &place);
+
+}  // namespace bonsai::grammar

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/base/utf8.h"
+#include "core/grammar/repetition.h"
 #include "core/text/utf8.h"
 
 namespace bonsai::grammar {
@@ -253,59 +254,27 @@ class Parser {
     for (uint32_t n = 0;; ++n) {
       skip_space(false);
       const size_t begin = at_;
-      uint32_t least = 0, most = Expression::kUnbounded;
-      if (take("*")) {
-      } else if (take("+")) {
-        least = 1;
-      } else if (take("?")) {
-        most = 1;
-      } else if (take("{")) {
-        if (auto ok = parse_bounds(begin, least, most); !ok) return tl::unexpected(ok.error());
-      } else {
-        return part;
-      }
+      const auto repetition = read_repetition(text_, at_, RepetitionStyle::kGbnf);
+      if (!repetition) return bad_repetition(repetition.error());
+      if (!*repetition) return part;
       if (n == kMostNesting) return fail("{}: more than {} repetitions of repetitions", place(begin), kMostNesting);
-      part = repeat(std::move(part), least, most);
+      part = repeat(std::move(part), (*repetition)->least, (*repetition)->most);
     }
   }
 
-  Result<uint32_t> parse_count() {
-    const size_t begin = at_;
-    uint32_t count = 0;
-    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') {
-      count = std::min(count * 10 + static_cast<uint32_t>(text_[at_++] - '0'), kMostRepetitions + 1);
+  tl::unexpected<Error> bad_repetition(const BadRepetition &bad) const {
+    const std::string found = bonsai::quoted(text_.substr(bad.begin, bad.end - bad.begin));
+    switch (bad.kind) {
+      case BadRepetition::Kind::kNoCount:
+        return expected("a number of repetitions");
+      case BadRepetition::Kind::kNotClosed:
+        return expected("'}' at the end of the repetition");
+      case BadRepetition::Kind::kTooMany:
+        return fail("{}: expected at most {} repetitions, found {}", place(bad.begin), kMostRepetitions, found);
+      case BadRepetition::Kind::kDownwards:
+        break;
     }
-    if (at_ == begin) return expected("a number of repetitions");
-    if (count > kMostRepetitions)
-      return fail("{}: expected at most {} repetitions, found {}", place(begin), kMostRepetitions,
-                  bonsai::quoted(text_.substr(begin, at_ - begin)));
-    return count;
-  }
-
-  // Behind '{'.
-  Result<void> parse_bounds(size_t begin, uint32_t &least, uint32_t &most) {
-    skip_space(false);
-    if (!looking_at(",")) {
-      const auto count = parse_count();
-      if (!count) return tl::unexpected(count.error());
-      least = most = *count;
-      skip_space(false);
-    }
-    if (take(",")) {
-      skip_space(false);
-      most = Expression::kUnbounded;
-      if (!looking_at("}")) {
-        const auto count = parse_count();
-        if (!count) return tl::unexpected(count.error());
-        most = *count;
-        skip_space(false);
-      }
-    }
-    if (!take("}")) return expected("'}' at the end of the repetition");
-    if (most < least)
-      return fail("{}: expected the least repetitions first, found {}", place(begin),
-                  bonsai::quoted(text_.substr(begin, at_ - begin)));
-    return {};
+    return fail("{}: expected the least repetitions first, found {}", place(bad.begin), found);
   }
 
   Result<void> check_rules() {

@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_text.h"
+#include "core/grammar/repetition.h"
 #include "core/text/utf8.h"
 
 namespace bonsai::grammar {
@@ -194,42 +195,25 @@ class Parser {
   }
 
   Result<Expression> parse_repetition(Expression item) {
-    uint32_t least = 0, most = Expression::kUnbounded;
-    if (take("*")) {
-    } else if (take("+")) {
-      least = 1;
-    } else if (take("?")) {
-      most = 1;
-    } else if (take("{")) {
-      if (auto ok = parse_bounds(least, most); !ok) return tl::unexpected(ok.error());
-    } else {
-      return item;
-    }
+    const auto repetition = read_repetition(text_, at_, RepetitionStyle::kRegex);
+    if (!repetition) return bad_repetition(repetition.error());
+    if (!*repetition) return item;
     take("?");  // lazy: the same texts
-    return repeat(std::move(item), least, most);
+    return repeat(std::move(item), (*repetition)->least, (*repetition)->most);
   }
 
-  std::optional<uint32_t> take_count() {
-    const size_t begin = at_;
-    uint32_t count = 0;
-    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9')
-      count = std::min(count * 10 + static_cast<uint32_t>(text_[at_++] - '0'), kMostRepetitions + 1);
-    if (at_ == begin) return std::nullopt;
-    return count;
-  }
-
-  // Behind '{'.
-  Result<void> parse_bounds(uint32_t &least, uint32_t &most) {
-    const size_t begin = at_;
-    const auto first = take_count();
-    if (!first) return expected("a number of repetitions");
-    least = most = *first;
-    if (take(",")) most = take_count().value_or(Expression::kUnbounded);
-    if (!take("}")) return expected("'}'");
-    if (most < least) return expected("the least repetitions first", begin);
-    if (least > kMostRepetitions || (most != Expression::kUnbounded && most > kMostRepetitions))
-      return unsupported(fmt::format("more than {} repetitions", kMostRepetitions), begin);
-    return {};
+  tl::unexpected<Error> bad_repetition(const BadRepetition &bad) const {
+    switch (bad.kind) {
+      case BadRepetition::Kind::kNoCount:
+        return expected("a number of repetitions");
+      case BadRepetition::Kind::kNotClosed:
+        return expected("'}'");
+      case BadRepetition::Kind::kTooMany:
+        return unsupported(fmt::format("more than {} repetitions", kMostRepetitions), bad.begin);
+      case BadRepetition::Kind::kDownwards:
+        break;
+    }
+    return expected("the least repetitions first", bad.begin + 1);
   }
 
   std::string_view text_;

@@ -67,12 +67,6 @@ void try_grammar(const Result<Grammar> &grammar) {
   matcher.rollback(3);
 }
 
-std::vector<uint8_t> make_seed(Kind kind, std::string_view text) {
-  std::vector<uint8_t> seed{static_cast<uint8_t>(kind)};
-  seed.insert(seed.end(), text.begin(), text.end());
-  return seed;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

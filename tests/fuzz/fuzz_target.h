@@ -4,10 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 // Runs the code under test on one input; returns 0. A promise that does not hold is an abort().
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// An input whose first byte says what the others are: a Kind of the target's.
+template <class Kind>
+std::vector<uint8_t> make_seed(Kind kind, std::string_view text) {
+  std::vector<uint8_t> seed{static_cast<uint8_t>(kind)};
+  seed.insert(seed.end(), text.begin(), text.end());
+  return seed;
+}
 
 // Good and nearly good inputs, made in code, for the driver to mutate.
 std::vector<std::vector<uint8_t>> fuzz_seeds();

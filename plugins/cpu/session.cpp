@@ -97,7 +97,7 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
   if (in) std::copy_n(in, n, activations_.x.data());
   n_states_ = batch.n_tokens;
   attention_.plan(batch);
-  run_layer(layer, batch);
+  device_.threads().together([&] { run_layer(layer, batch); });
   if (out) std::copy_n(activations_.x.data(), n, out);
 }
 
@@ -128,10 +128,12 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
   output_stage_.check(request);
 
   n_states_ = 0;
-  load_inputs(batch);
-  attention_.plan(batch);
-  for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
-  if (n_outputs > 0) run_head(request, activations_.x.data(), selected_.data());
+  device_.threads().together([&] {
+    load_inputs(batch);
+    attention_.plan(batch);
+    for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
+    if (n_outputs > 0) run_head(request, activations_.x.data(), selected_.data());
+  });
   n_selected_ = n_outputs;
   return tickets_.submit();
 }

@@ -6,12 +6,14 @@
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <optional>
 
 #include "plugins/common/floating_point_environment.h"
+#include "plugins/cpu/team.h"
 
 namespace bonsai::cpu {
 
@@ -38,6 +40,7 @@ class Threads {
   template <class Body>
   void each_worker(const Body &body) {
     if (count_ == 1) return body(0);
+    if (team_) return team_->run(body);
     arena_.execute([&] {
       tbb::parallel_for(
           tbb::blocked_range<int>(0, count_, 1),
@@ -46,6 +49,24 @@ class Threads {
             for (int worker = workers.begin(); worker != workers.end(); ++worker) body(worker);
           },
           tbb::static_partitioner{});
+    });
+  }
+
+  // Runs `steps` on the calling thread; meanwhile the others stand by for its calls of each_worker and each_range.
+  template <class Steps>
+  void together(const Steps &steps) {
+    if (count_ == 1 || team_) return steps();
+    Team team(count_);
+    arena_.execute([&] {
+      tbb::task_group others;
+      for (int i = 1; i < count_; ++i) {
+        others.run([&] {
+          const DefaultFloatingPoint environment;
+          team.stand_by();
+        });
+      }
+      const Gathered gathered(*this, team, others);
+      steps();
     });
   }
 
@@ -66,7 +87,27 @@ class Threads {
   }
 
  private:
+  // Ends what together() began, also where a step throws.
+  class Gathered {
+   public:
+    Gathered(Threads &threads, Team &team, tbb::task_group &others) : threads_(threads), others_(others) {
+      threads_.team_ = &team;
+    }
+    Gathered(const Gathered &) = delete;
+    Gathered &operator=(const Gathered &) = delete;
+    ~Gathered() {
+      threads_.team_->dismiss();
+      threads_.team_ = nullptr;
+      others_.wait();
+    }
+
+   private:
+    Threads &threads_;
+    tbb::task_group &others_;
+  };
+
   int count_;
+  Team *team_ = nullptr;                      // while together() runs
   std::optional<tbb::global_control> limit_;  // raises oneTBB's own limit where `count` exceeds it
   tbb::task_arena arena_;
 };

@@ -1,0 +1,75 @@
+#include "tools/common/program.h"
+
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/positional_options.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <exception>
+#include <iostream>
+
+#include "tools/common/formats.h"
+
+namespace bonsai::tools {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description visible_options(const Program &program) {
+  const po::options_description own = program.describe();
+  po::options_description options("Options");
+  options.add_options()("help,h", "this text");
+  for (const auto &option : own.options()) options.add(option);
+  return options;
+}
+
+po::variables_map parse(const Program &program, const po::options_description &visible, int argc, char **argv) {
+  po::options_description all;
+  all.add(visible);
+  po::positional_options_description positional;
+  for (const char *file : program.files) {
+    all.add_options()(file, po::value<std::string>());
+    positional.add(file, 1);
+  }
+  po::variables_map given;
+  po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
+  if (given.count("help")) return given;
+  po::notify(given);
+  if (!given.count(program.files.back())) throw po::error(program.files_expected);
+  return given;
+}
+
+int parse_and_run(const Program &program, int argc, char **argv) {
+  const po::options_description options = visible_options(program);
+  const po::variables_map given = parse(program, options, argc, argv);
+  if (!given.count("help")) return program.run(program, given);
+  std::cout << "Usage: " << program.name << ' ' << program.usage << '\n' << options;
+  return 0;
+}
+
+}  // namespace
+
+int run_program(const Program &program, int argc, char **argv) {
+  catch_interrupts();
+  try {
+    return parse_and_run(program, argc, argv);
+  } catch (const po::error &error) {
+    std::cerr << program.name << ": " << error.what() << "; see " << program.name << " --help\n";
+    return kUsage;
+  } catch (const std::exception &error) {  // out of memory, above all
+    std::cerr << program.name << ": " << error.what() << '\n';
+    return kFailure;
+  }
+}
+
+int report(const Program &program, const Error &error, int exit_code) {
+  std::cerr << program.name << ": " << error.message << '\n';
+  return interrupted() ? interrupted_exit_code() : exit_code;
+}
+
+Result<const quant::FormatTraits *> read_format(const std::string &option, const std::string &name) {
+  const quant::FormatTraits *format = quant::find_format(name);
+  if (!format) return fail("{}: expected one of {}; found '{}'", option, format_names(), name);
+  return format;
+}
+
+}  // namespace bonsai::tools

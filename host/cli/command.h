@@ -36,6 +36,7 @@ using CommandFunction = int (*)(const std::vector<std::string> &arguments, Termi
 int backends_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int bench_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int chat_command(const std::vector<std::string> &arguments, Terminal &terminal);
+int embed_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int info_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int logits_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int perplexity_command(const std::vector<std::string> &arguments, Terminal &terminal);

@@ -24,6 +24,7 @@ constexpr std::array kCommands = {
     Command{"bench", "measure how fast a model runs, and the share of the memory's speed", bench_command},
     Command{"info", "show what a model file holds", info_command},
     Command{"backends", "show the backends and devices, or why one cannot be used", backends_command},
+    Command{"embed", "turn texts into vectors that tell how alike they are", embed_command},
     Command{"tokenize", "show the tokens of a text", tokenize_command},
     Command{"perplexity", "measure how well a model predicts a text", perplexity_command},
     Command{"logits", "show what a model expects after some tokens", logits_command},

@@ -9,7 +9,8 @@ namespace bonsai::cli {
 namespace {
 
 using Arguments = std::vector<std::string>;
-const Arguments kCommands = {"run", "bench", "info", "backends", "tokenize", "perplexity", "logits", "validate"};
+const Arguments kCommands = {"run",   "chat",     "bench",      "info",   "backends",
+                             "embed", "tokenize", "perplexity", "logits", "validate"};
 
 TEST(Program, HelpListsEveryCommand) {
   const Outcome outcome = run_program({"--help"});

@@ -52,6 +52,9 @@ struct Codes {
   static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
   static_assert(!kMinima || kLayout.offset == 0);
 
+  // Sums that begin with what the offset takes from them save an operation each.
+  static constexpr bool kStartsCorrected = !kMinima && kSubBlocks == 0 && kLayout.multiplier_shift == 0;
+
   // Sub-blocks' sums are int32 to the end of a super-block: 256 products of a scale (-128..127), an unsigned code (up
   // to 63, Q6_K's) and an activation code (127) are at most 2^28; their minima (63) and 256 activation codes 2^21, and
   // Q6_K's scales times its offset of 32 and these 2^27.
@@ -112,13 +115,12 @@ template <class Format>
   }
 }
 
-// A run of codes times several tokens: each step's codes are shifted into place once and used T times.
+// Adds a run of codes times several tokens: each step's codes are shifted into place once and used T times.
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_run(GroupView codes, Bytes64 high, const TokenView<T> &tokens, size_t column,
                                            DotSum (&sums)[T]) {
   const Bytes64 mask = splat_byte((1 << Format::kBits) - 1);
   const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
-  for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kRunVectors; ++v) {
     Bytes64 bytes = load_words<Format>(codes, v);
@@ -137,18 +139,19 @@ template <class Format, int T>
   }
 }
 
+// Adds a group's dot products. The variants below do the same.
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                              I32x16 (&dots)[T]) {
-  for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
     const uint8_t *high = group.bytes + 64 * (Format::kVectors + run / 2);
     const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd, group.share};
     DotSum sums[T];
+    for (int t = 0; t < T; ++t) sums[t] = begin_dot_sum(dots[t]);
     dot_run<Format>(codes, high_bits_of_run<Format>(high, run % 2 != 0), tokens, column + run * Format::kRunColumns,
                     sums);
-    for (int t = 0; t < T; ++t) dots[t] = add_dot_sum<0>(dots[t], sums[t]);
+    for (int t = 0; t < T; ++t) dots[t] = end_dot_sum(dots[t], sums[t]);
   }
 }
 
@@ -156,7 +159,6 @@ template <class Format, int T>
 template <class Format, int T>
 requires(Format::kBits == 8) void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                             I32x16 (&dots)[T]) {
-  for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kVectors; ++v) {
     const Bytes64 weights = load_bytes(group.bytes + 64 * v);
@@ -195,7 +197,7 @@ requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
     scaled = add_dot_sum<Format::kBits>(scaled, even_sum);
     scaled = add_dot_sum<0>(scaled, odd_sum);
   }
-  dots[0] = shift_right<Format::kBits>(scaled);
+  dots[0] = add(dots[0], shift_right<Format::kBits>(scaled));
 }
 
 // Codes are asked for before their turn; behind the end of a tile lies the next one. Left to the hardware, one-bit
@@ -241,7 +243,6 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
   constexpr int kPairs = Format::kSubBlocks / 2;
   const uint8_t *low = group + Format::kIntegersBytes;
   const uint8_t *high = low + 64 * Format::kVectors;
-  for (int t = 0; t < T; ++t) dots[t] = splat_i32(0);
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair) {
     prefetch<Format>(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
@@ -250,6 +251,7 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
       DotSum sums[T];
+      for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
       dot_run<Format>({low, false, view.share}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens,
                       column, sums);
 #pragma GCC unroll 8
@@ -325,16 +327,18 @@ void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_
 template <class Format, int T>
 void multiply_group(const TileView &tile, uint64_t block, const GroupView &view, const TokenView<T> &tokens,
                     uint64_t group, F32x16 (&y)[T]) {
-  I32x16 dots[T];
-  dot_group<Format>(view, tokens, group * Format::kGroup, dots);
-  I32x16 corrections[T];
+  I32x16 dots[T], corrections[T];
   group_corrections<Format>(view.bytes, tokens, group, corrections);
+  for (int t = 0; t < T; ++t) {
+    dots[t] = Format::kStartsCorrected ? sub(splat_i32(0), corrections[t]) : splat_i32(0);
+  }
+  dot_group<Format>(view, tokens, group * Format::kGroup, dots);
   const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
     const F32x16 activation_scale = splat(tokens.scales[t][group]);
     I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
-    if constexpr (!Format::kMinima) isum = sub(isum, corrections[t]);
+    if constexpr (!Format::kMinima && !Format::kStartsCorrected) isum = sub(isum, corrections[t]);
     y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
     if constexpr (Format::kMinima) {
       const F32x16 minimum_scale = load_scale<Format>(tile.scales, block, 1);

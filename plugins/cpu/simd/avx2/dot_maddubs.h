@@ -27,6 +27,9 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
           _mm256_add_epi32(total.high, _mm256_madd_epi16(sum.high, factor))};
 }
 
+inline DotSum begin_dot_sum(I32x16) { return zero_dot_sum(); }
+inline I32x16 end_dot_sum(I32x16 total, DotSum sum) { return add_dot_sum<0>(total, sum); }
+
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return dot2(total, {sum.low, sum.high}, scale);
 }

@@ -26,6 +26,9 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
   return add(total, shift_left<kShift>(I32x16{sum.low, sum.high}));
 }
 
+inline DotSum begin_dot_sum(I32x16 total) { return {total.low, total.high}; }
+inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.low, sum.high}; }
+
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
           _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};

@@ -258,6 +258,9 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
   return {_mm512_add_epi32(total.v, _mm512_slli_epi32(sum.v, kShift))};
 }
 
+inline DotSum begin_dot_sum(I32x16 total) { return {total.v}; }
+inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.v}; }
+
 inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
   const __m512i unsigned_weights = _mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)));
   return {_mm512_dpbusd_epi32(total.v, unsigned_weights, activations.v)};

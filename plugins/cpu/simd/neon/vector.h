@@ -364,6 +364,9 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
   return each<I32x16>([](auto t, auto s) { return vaddq_s32(t, vshlq_n_s32(s, kShift)); }, total, sum);
 }
 
+inline DotSum begin_dot_sum(I32x16 total) { return {total.q[0], total.q[1], total.q[2], total.q[3]}; }
+inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.q[0], sum.q[1], sum.q[2], sum.q[3]}; }
+
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return each<I32x16>([](auto t, auto s, auto f) { return vmlaq_s32(t, s, vshrq_n_s32(vreinterpretq_s32_s16(f), 16)); },
                       total, sum, scale);

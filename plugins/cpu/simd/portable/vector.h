@@ -440,6 +440,10 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
   return total;
 }
 
+// A sum that goes on from a total, where a tier's sums hold one (elsewhere from 0), and the total that results.
+inline DotSum begin_dot_sum(I32x16) { return zero_dot_sum(); }
+inline I32x16 end_dot_sum(I32x16 total, DotSum sum) { return add_dot_sum<0>(total, sum); }
+
 // As dot4 with weights -128..127, straight into 32 bits; adds kSignedDotBias times the sum of the activations as well.
 inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
   uint16_t weight_pairs[32];

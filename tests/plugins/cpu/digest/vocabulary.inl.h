@@ -145,8 +145,8 @@ void run_dots(Round &round) {
   const I16x32 pairs = load_i8_pairs(round.bytes(1) + 1);
   for (const I32x16 &result :
        {add_dot_sum<0>(total, sum), add_dot_sum<1>(total, sum), add_dot_sum<2>(total, sum),
-        add_scaled_dot_sum(total, sum, repeat_even(pairs)), add_scaled_dot_sum(total, sum, repeat_odd(pairs)),
-        dot2(total, pairs, load_i8_pairs(round.bytes(2)))}) {
+        end_dot_sum(total, dot4(begin_dot_sum(total), codes, x)), add_scaled_dot_sum(total, sum, repeat_even(pairs)),
+        add_scaled_dot_sum(total, sum, repeat_odd(pairs)), dot2(total, pairs, load_i8_pairs(round.bytes(2)))}) {
     round.exactly(result);
   }
   for (int32_t &one : sums) one *= kSignedDotBias;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
 
@@ -12,11 +13,15 @@ namespace {
 
 // How a row's weights become floats: a span of kSpan columns, which is what can share a scale, as vectors, and what is
 // left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. Prompts multiply kRows rows
-// with kTokens vectors at a time: where decoding costs much, fewer rows with more vectors.
+// with kTokens vectors at a time: where decoding costs much, fewer rows with more vectors. They take pieces of kPiece
+// values of the vectors: a small one where loads are what takes time.
 struct F32Weights {
+  struct Numbers {};
+  static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 16;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
   static constexpr int kTokens = kRows > 1 ? kRows : kMaxTokens;
+  static constexpr uint64_t kPiece = kMaxTokens >= 8 ? 2048 : 4096;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 4; }
   static void get(const uint8_t *from, F32x16 (&to)[1]) { to[0] = load(reinterpret_cast<const float *>(from)); }
@@ -26,9 +31,12 @@ struct F32Weights {
 };
 
 struct F16Weights {
+  struct Numbers {};
+  static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 16;
   static constexpr int kRows = F32Weights::kRows;
   static constexpr int kTokens = F32Weights::kTokens;
+  static constexpr uint64_t kPiece = F32Weights::kPiece;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 2; }
   static void get(const uint8_t *from, F32x16 (&to)[1]) { to[0] = load_f16(reinterpret_cast<const uint16_t *>(from)); }
@@ -46,10 +54,13 @@ struct BF16Weights : F16Weights {
 
 // A block of 32 codes and a binary16 scale. A code's 4 or fewer significant bits times a scale's 11 are exact in a
 // float. Rows have no end that is not a whole block.
-struct E5M2Weights {
+struct E5M2Blocks {
+  struct Numbers {};
+  static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 32;
   static constexpr int kRows = kMaxTokens >= 8 ? 2 : 1;
   static constexpr int kTokens = kMaxTokens;
+  static constexpr uint64_t kPiece = 4096;
   static constexpr uint64_t kBlockBytes = 34;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns / kSpan * kBlockBytes; }
@@ -57,14 +68,42 @@ struct E5M2Weights {
   static F32x16 get_partial(const uint8_t *, size_t) { return splat(0.0f); }
 };
 
-struct E4M3Weights : E5M2Weights {
+struct E4M3Blocks : E5M2Blocks {
   static void get(const uint8_t *from, F32x16 (&to)[2]) { load_e4m3_block(from, to); }
 };
 
-// A row's weights are asked for in the second-level cache when the row `distance` bytes before is worked on. Always
+// Where the tier loads numbers faster than the rest. What was multiplied is looked at afterwards, and if there was
+// anything else, multiplied again as Blocks.
+template <class Blocks, class FastNumbers>
+struct FastBlocks : Blocks {
+  using Numbers = FastNumbers;
+  using Any = Blocks;
+  static constexpr bool kNumbersOnly = true;
+};
+
+template <class Blocks, class Numbers>
+using F8Weights = std::conditional_t<Numbers::kFaster, FastBlocks<Blocks, Numbers>, Blocks>;
+using E4M3Weights = F8Weights<E4M3Blocks, E4M3Numbers>;
+using E5M2Weights = F8Weights<E5M2Blocks, E5M2Numbers>;
+
+// A span of R rows.
+template <class Weights, int R>
+[[gnu::always_inline]] inline void get_rows(const uint8_t *from, size_t row_bytes, typename Weights::Numbers &numbers,
+                                            F32x16 (&to)[R][Weights::kSpan / 16]) {
+  if constexpr (Weights::kNumbersOnly) {
+    numbers.load(from, row_bytes, to);
+  } else {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) Weights::get(from + r * row_bytes, to[r]);
+  }
+}
+
+// A span of R rows is asked for in the second-level cache when the span `distance` bytes before is worked on. Always
 // inline: GCC drops calls of functions that do nothing else.
-[[gnu::always_inline]] inline void prefetch_row(const uint8_t *from, size_t distance) {
-  __builtin_prefetch(from + distance, 0, 1);
+template <int R>
+[[gnu::always_inline]] inline void prefetch_rows(const uint8_t *from, size_t row_bytes, size_t distance) {
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) __builtin_prefetch(from + distance + r * row_bytes, 0, 1);
 }
 
 inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F32x16 y, size_t n) {
@@ -79,30 +118,31 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   constexpr int kVectors = Weights::kSpan / 16;
   const uint64_t columns = args.matrix->columns;
   const size_t row_bytes = Weights::row_bytes(columns);
-  const auto *rows = reinterpret_cast<const uint8_t *>(args.matrix->data) + row * row_bytes;
+  const auto *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + row * row_bytes;
   const float *x = args.x + token * args.x_stride;
+  typename Weights::Numbers numbers;
   F32x16 sums[R];
   for (F32x16 &sum : sums) sum = splat(0.0f);
-  uint64_t column = 0;
-  for (; column + Weights::kSpan <= columns; column += Weights::kSpan) {
+  uint64_t left = columns;
+  for (; left >= Weights::kSpan; left -= Weights::kSpan) {
     F32x16 weights[R][kVectors];
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const uint8_t *from = rows + r * row_bytes + Weights::row_bytes(column);
-      Weights::get(from, weights[r]);
-      prefetch_row(from, R * row_bytes);
-    }
+    get_rows<Weights, R>(from, row_bytes, numbers, weights);
+    prefetch_rows<R>(from, row_bytes, R * row_bytes);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
-      const F32x16 value = load(x + column + 16 * i);
+      const F32x16 value = load(x + 16 * i);
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) sums[r] = fma(weights[r][i], value, sums[r]);
     }
+    from += Weights::row_bytes(Weights::kSpan);
+    x += Weights::kSpan;
+  }
+  if constexpr (Weights::kNumbersOnly) {
+    if (!numbers.all()) return multiply_vector_by_rows<typename Weights::Any, R>(args, row, token);
   }
   for (int r = 0; r < R; ++r) {
-    if (column < columns) {
-      const F32x16 weight = Weights::get_partial(rows + r * row_bytes + Weights::row_bytes(column), columns - column);
-      sums[r] = fma(weight, load_partial(x + column, columns - column), sums[r]);
+    if (left > 0) {
+      sums[r] = fma(Weights::get_partial(from + r * row_bytes, left), load_partial(x, left), sums[r]);
     }
     store_result(args, row + r, token, splat(reduce_add(sums[r])), 1);
   }
@@ -117,12 +157,12 @@ void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, ui
 
 // -------- Several vectors: the arithmetic is
 
-// What stays in the first-level cache while some rows are multiplied with T vectors: a piece of these, 8 KiB, and the
-// lanes of all sums so far, 16 KiB.
-template <int T>
+// What is worked on while some rows are multiplied with T vectors: a piece of these, which stays in the first-level
+// cache, and the lanes of all sums so far, twice as many bytes.
+template <uint64_t kValues, int T>
 struct FloatPiece {
-  static constexpr uint64_t kColumns = 2048 / T;
-  static constexpr uint64_t kRows = 256 / T;
+  static constexpr uint64_t kColumns = kValues / T;
+  static constexpr uint64_t kRows = kValues / 8 / T;
 
   uint64_t first_column, columns;
   size_t distance;                                       // to the row that is asked for meanwhile
@@ -145,10 +185,10 @@ struct FloatPiece {
 
 // Adds the products of rows [first, first + R) of the block that begins with `row`.
 template <class Weights, int R, int T>
-void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, FloatPiece<T> &piece) {
+void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, FloatPiece<Weights::kPiece, T> &piece) {
   constexpr int kVectors = Weights::kSpan / 16;
   const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
-  const uint8_t *rows = reinterpret_cast<const uint8_t *>(args.matrix->data) + (row + first) * row_bytes +
+  const uint8_t *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + (row + first) * row_bytes +
                         Weights::row_bytes(piece.first_column);
   float *const sums = piece.sums + first * T * 16;
   F32x16 y[R][T];
@@ -158,16 +198,13 @@ void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, 
     for (int t = 0; t < T; ++t) y[r][t] = load(sums + (r * T + t) * 16);
   }
   const float *x = piece.x;
-  uint64_t column = 0;
+  uint64_t left = piece.columns;
 #pragma GCC unroll 1
-  for (; column + Weights::kSpan <= piece.columns; column += Weights::kSpan) {
+  for (; left >= Weights::kSpan; left -= Weights::kSpan) {
     F32x16 weights[R][kVectors];
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const uint8_t *from = rows + r * row_bytes + Weights::row_bytes(column);
-      Weights::get(from, weights[r]);
-      prefetch_row(from, piece.distance);
-    }
+    for (int r = 0; r < R; ++r) Weights::get(from + r * row_bytes, weights[r]);
+    prefetch_rows<R>(from, row_bytes, piece.distance);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16
@@ -177,16 +214,15 @@ void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, 
         for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r][i], value, y[r][t]);
       }
     }
+    from += Weights::row_bytes(Weights::kSpan);
   }
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
     F32x16 weight = splat(0.0f);
-    if (column < piece.columns) {
-      weight = Weights::get_partial(rows + r * row_bytes + Weights::row_bytes(column), piece.columns - column);
-    }
+    if (left > 0) weight = Weights::get_partial(from + r * row_bytes, left);
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t) {
-      if (column < piece.columns) y[r][t] = fma(weight, load(x + 16 * t), y[r][t]);
+      if (left > 0) y[r][t] = fma(weight, load(x + 16 * t), y[r][t]);
       store(sums + (r * T + t) * 16, y[r][t]);
     }
   }
@@ -196,10 +232,10 @@ void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, 
 template <class Weights, int T>
 void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token, size_t distance) {
   const uint64_t rows = last_row - row;
-  FloatPiece<T> piece;
+  FloatPiece<Weights::kPiece, T> piece;
   piece.distance = distance;
   memset(piece.sums, 0, sizeof piece.sums);
-  for (uint64_t column = 0; column < args.matrix->columns; column += FloatPiece<T>::kColumns) {
+  for (uint64_t column = 0; column < args.matrix->columns; column += piece.kColumns) {
     piece.take(args, token, column);
     uint64_t i = 0;
     for (; i + Weights::kRows <= rows; i += Weights::kRows) {
@@ -239,7 +275,7 @@ void multiply_floats(const MatmulArgs &args) {
   if constexpr (Weights::kTokens > 1) {
     if (args.n > 1) {
       const uint64_t fitting = kFloatBlockBytes / Weights::row_bytes(args.matrix->columns) / 16 * 16;
-      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights::kTokens>::kRows);
+      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights::kPiece, Weights::kTokens>::kRows);
       for (uint64_t row = args.first_row; row < args.last_row; row += block) {
         multiply_float_tokens<Weights, Weights::kTokens>(args, row, std::min(row + block, args.last_row), 0);
       }

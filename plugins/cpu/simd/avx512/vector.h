@@ -148,29 +148,9 @@ inline void halves_to_f32(__m512i halves, F32x16 (&to)[2]) {
   to[1] = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
 }
 
-// Codes in the upper bits of floats, 2^-120 times too small, which the scale makes good: fewer steps than binary16
-// takes, whose conversion is two. Where the scale could overflow, which no encoder makes it, they go through binary16.
 inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
-  constexpr uint16_t kFirstOverflow = 0x5C00;  // 256
-  uint16_t half;
-  memcpy(&half, block + 32, sizeof half);
-  const __m512 scale = splat_f16(block + 32).v;
-  if ((half & 0x7FFF) >= kFirstOverflow) [[unlikely]] {
-    const __m512 of_halves = _mm512_mul_ps(scale, _mm512_set1_ps(256.0f));
-    for (int i = 0; i < 2; ++i) to[i] = {_mm512_mul_ps(load_e4m3(block + 16 * i).v, of_halves)};
-    return;
-  }
-  const __m512 scale_up = _mm512_mul_ps(scale, _mm512_set1_ps(0x1p120f));
-  const __m256i magnitude_bits = _mm256_set1_epi8(0x7F);
-  const __mmask32 is_number =
-      _mm256_cmpneq_epi8_mask(_mm256_and_si256(load_256(block), magnitude_bits), magnitude_bits);
-  const auto floats = [&](__mmask16 number, const uint8_t *from) {
-    const __m512i shifted = _mm512_slli_epi32(_mm512_cvtepi8_epi32(load_128(from)), 20);
-    return _mm512_mask_and_epi32(_mm512_set1_epi32(-1), number, shifted,
-                                 _mm512_set1_epi32(static_cast<int>(0x87F00000)));
-  };
-  to[0] = {_mm512_mul_ps(_mm512_castsi512_ps(floats(static_cast<__mmask16>(is_number), block)), scale_up)};
-  to[1] = {_mm512_mul_ps(_mm512_castsi512_ps(floats(static_cast<__mmask16>(is_number >> 16), block + 16)), scale_up)};
+  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
+  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
 }
 
 inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
@@ -178,6 +158,71 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   halves_to_f32(_mm512_slli_epi16(_mm512_cvtepi8_epi16(load_256(block)), 8), to);
   for (F32x16 &weights : to) weights.v = _mm512_mul_ps(weights.v, scale);
 }
+
+// Fewer steps for what FP8 nearly always holds: a code's bits become the upper half of a float, too small by a power of
+// two that the scale makes good. Wrong where the code is infinite or NaN and where the scale overflows by that, which
+// no encoder makes it: all() says afterwards whether there was none of these.
+template <int kBits, uint16_t kSignAndMagnitude, uint8_t kMostCode, uint16_t kMostScale>
+class F8Numbers {
+ public:
+  static constexpr bool kFaster = true;
+
+  // The blocks at `block` of R <= 4 rows, which are `row_bytes` long: what load_e4m3_block or load_e5m2_block gives.
+  template <int R>
+  [[gnu::always_inline]] void load(const uint8_t *block, size_t row_bytes, F32x16 (&to)[R][2]) {
+    alignas(16) float scales[4];
+    load_scales<R>(block + 32, row_bytes, scales);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const __m256i codes = load_256(block + r * row_bytes);
+      most_codes_ = _mm256_max_epu8(most_codes_, _mm256_add_epi8(codes, codes));
+      const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), kBits),
+                                              _mm512_set1_epi16(static_cast<int16_t>(kSignAndMagnitude)));
+      const __m512 scale = _mm512_set1_ps(scales[r]);
+      to[r][0] = {_mm512_mul_ps(upper_halves<0>(halves), scale)};
+      to[r][1] = {_mm512_mul_ps(upper_halves<16>(halves), scale)};
+    }
+  }
+
+  bool all() const {
+    const __m256i other = _mm256_subs_epu8(most_codes_, _mm256_set1_epi8(static_cast<char>(2 * kMostCode)));
+    const __m128i large = _mm_subs_epu16(most_scales_, _mm_set1_epi16(static_cast<int16_t>(2 * kMostScale)));
+    return _mm256_testz_si256(other, other) && _mm_testz_si128(large, large);
+  }
+
+ private:
+  static constexpr float kScaleUp = kBits == 4 ? 0x1p120f : 0x1p112f;  // the difference between the exponents' biases
+
+  // Sixteen of them, from the first one on, as the upper halves of floats.
+  template <int kFirst>
+  static __m512 upper_halves(__m512i halves) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i from = _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(kFirst)), 16);
+    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAA, from, halves));
+  }
+
+  // All rows' at once: a conversion takes longer than a block's products.
+  template <int R>
+  [[gnu::always_inline]] void load_scales(const uint8_t *from, size_t row_bytes, float (&scales)[4]) {
+    uint64_t bits = 0;
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      uint16_t half;
+      memcpy(&half, from + r * row_bytes, sizeof half);
+      bits |= uint64_t{half} << 16 * r;
+    }
+    const __m128i halves = _mm_cvtsi64_si128(static_cast<int64_t>(bits));
+    most_scales_ = _mm_max_epu16(most_scales_, _mm_add_epi16(halves, halves));
+    _mm_store_ps(scales, _mm_mul_ps(_mm_cvtph_ps(halves), _mm_set1_ps(kScaleUp)));
+  }
+
+  // The largest so far, doubled, which drops their signs.
+  __m256i most_codes_ = _mm256_setzero_si256();
+  __m128i most_scales_ = _mm_setzero_si128();
+};
+
+using E4M3Numbers = F8Numbers<4, 0x87F0, 0x7E, 0x5BFF>;  // scales below 256
+using E5M2Numbers = F8Numbers<5, 0x8FE0, 0x7B, 0x7FFF>;
 
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
 

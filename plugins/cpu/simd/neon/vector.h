@@ -298,6 +298,11 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
+struct E4M3Numbers {
+  static constexpr bool kFaster = false;
+};
+using E5M2Numbers = E4M3Numbers;
+
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 
 inline float reduce_add(F32x16 v) {

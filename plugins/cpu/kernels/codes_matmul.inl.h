@@ -159,14 +159,17 @@ template <class Format, int T>
 template <class Format, int T>
 requires(Format::kBits == 8) void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                             I32x16 (&dots)[T]) {
+  SignedExcess excess;
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kVectors; ++v) {
-    const Bytes64 weights = load_bytes(group.bytes + 64 * v);
+    const SignedWeights weights = signed_weights(load_bytes(group.bytes + 64 * v));
+    excess = add_excess(excess, weights);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       dots[t] = dot4_signed(dots[t], weights, splat_4_bytes(tokens.codes[t] + column + 4 * v));
     }
   }
+  for (int t = 0; t < T; ++t) dots[t] = take_excess(dots[t], excess);
 }
 
 // One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,

@@ -34,10 +34,22 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
           _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
 }
 
-inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+// With 128 added.
+struct SignedWeights {
+  Bytes64 v;
+};
+struct SignedExcess {};
+
+inline SignedWeights signed_weights(Bytes64 weights) {
   const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
-  return {_mm256_dpbusd_avx_epi32(total.low, _mm256_xor_si256(weights.low, bias), activations.low),
-          _mm256_dpbusd_avx_epi32(total.high, _mm256_xor_si256(weights.high, bias), activations.high)};
+  return {{_mm256_xor_si256(weights.low, bias), _mm256_xor_si256(weights.high, bias)}};
+}
+inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
+inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
+
+inline I32x16 dot4_signed(I32x16 total, SignedWeights weights, Bytes64 activations) {
+  return {_mm256_dpbusd_avx_epi32(total.low, weights.v.low, activations.low),
+          _mm256_dpbusd_avx_epi32(total.high, weights.v.high, activations.high)};
 }
 
 }  // namespace

@@ -306,9 +306,20 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
 inline DotSum begin_dot_sum(I32x16 total) { return {total.v}; }
 inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.v}; }
 
-inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
-  const __m512i unsigned_weights = _mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)));
-  return {_mm512_dpbusd_epi32(total.v, unsigned_weights, activations.v)};
+// With 128 added.
+struct SignedWeights {
+  Bytes64 v;
+};
+struct SignedExcess {};
+
+inline SignedWeights signed_weights(Bytes64 weights) {
+  return {{_mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)))}};
+}
+inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
+inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
+
+inline I32x16 dot4_signed(I32x16 total, SignedWeights weights, Bytes64 activations) {
+  return {_mm512_dpbusd_epi32(total.v, weights.v.v, activations.v)};
 }
 
 inline I16x32 load_i8_pairs(const void *from) { return {_mm512_cvtepi8_epi16(load_256(from))}; }

@@ -377,10 +377,19 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
                       total, sum, scale);
 }
 
-inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+struct SignedWeights {
+  Bytes64 v;
+};
+struct SignedExcess {};
+
+inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
+inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
+inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
+
+inline I32x16 dot4_signed(I32x16 total, SignedWeights weights, Bytes64 activations) {
   return each<I32x16>(
       [](auto t, auto w, auto a) { return vdotq_s32(t, vreinterpretq_s8_u8(w), vreinterpretq_s8_u8(a)); }, total,
-      weights, activations);
+      weights.v, activations);
 }
 
 inline I16x32 load_i8_pairs(const void *from) {

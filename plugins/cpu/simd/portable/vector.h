@@ -450,11 +450,24 @@ I32x16 add_dot_sum(I32x16 total, DotSum sum) {
 inline DotSum begin_dot_sum(I32x16) { return zero_dot_sum(); }
 inline I32x16 end_dot_sum(I32x16 total, DotSum sum) { return add_dot_sum<0>(total, sum); }
 
-// As dot4 with weights -128..127, straight into 32 bits; adds kSignedDotBias times the sum of the activations as well.
-inline I32x16 dot4_signed(I32x16 total, Bytes64 weights, Bytes64 activations) {
+// Weights of -128..127 as dot4_signed takes them, made once for all activations.
+struct SignedWeights {
+  Bytes64 v;
+};
+
+// What dot4_signed adds too much, whatever the activations: the sum over 64 vectors of weights or fewer. The caller
+// takes it off at the end.
+struct SignedExcess {};
+
+inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
+inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
+inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
+
+// As dot4, straight into 32 bits; adds the excess and kSignedDotBias times the sum of the activations as well.
+inline I32x16 dot4_signed(I32x16 total, SignedWeights weights, Bytes64 activations) {
   uint16_t weight_pairs[32];
   uint16_t activation_pairs[32];
-  memcpy(weight_pairs, weights.byte, sizeof weight_pairs);
+  memcpy(weight_pairs, weights.v.byte, sizeof weight_pairs);
   memcpy(activation_pairs, activations.byte, sizeof activation_pairs);
   int16_t sums[32];  // at most 2 * 128 * 127
   for (int i = 0; i < 32; ++i) {

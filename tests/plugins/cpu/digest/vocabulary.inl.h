@@ -150,7 +150,9 @@ void run_dots(Round &round) {
     round.exactly(result);
   }
   for (int32_t &one : sums) one *= kSignedDotBias;
-  round.exactly(sub(dot4_signed(shift_right<1>(total), load_bytes(round.bytes(2)), x), load_i32(sums)));
+  const SignedWeights weights = signed_weights(load_bytes(round.bytes(2)));
+  const I32x16 signed_dot = take_excess(dot4_signed(shift_right<1>(total), weights, x), add_excess({}, weights));
+  round.exactly(sub(signed_dot, load_i32(sums)));
   for (const I16x32 &result : {pairs, repeat_even(pairs), repeat_odd(pairs), nibbles<0>(pairs), nibbles<4>(pairs),
                                splat_pair(reinterpret_cast<const int16_t *>(round.bytes(0) + 2))}) {
     round.exactly(result);

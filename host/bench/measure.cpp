@@ -1,5 +1,7 @@
 #include "host/bench/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,15 +14,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// The sampler that `run` has by default, with its luck fixed.
-host::Sampler make_sampler(uint32_t vocab) {
-  SamplingOptions options;
-  options.seed = 1;
-  auto sampler = host::Sampler::create(std::move(options), vocab);
-  if (!sampler) throw EngineError(ErrorKind::kInvalidArgument, sampler.error().message);
-  return *std::move(sampler);
-}
 
 // Ids from all over the vocabulary. What they say does not matter: no step's work depends on it.
 std::vector<int32_t> make_text(uint32_t n_tokens, uint32_t vocab) {
@@ -49,18 +42,17 @@ double median(std::vector<double> numbers) {
 Runner::Runner(const Engine &engine)
     : engine_(engine),
       session_(engine.new_session()),
-      sampler_(make_sampler(engine.model().vocabulary)),
       text_(make_text(engine.model().context, engine.model().vocabulary)) {}
 
-Timing Runner::prefill(uint32_t n_tokens) {
+double Runner::prefill(uint32_t n_tokens) {
   session_.truncate(0);
   session_.append_tokens(std::span(text_).first(n_tokens));
   const auto start = Clock::now();
   session_.logits();
-  return {.seconds = seconds_since(start)};
+  return seconds_since(start);
 }
 
-Timing Runner::decode(uint32_t depth, uint32_t n_tokens) {
+double Runner::decode(uint32_t depth, uint32_t n_tokens) {
   go_to(depth);
   return decode_from_here(n_tokens);
 }
@@ -77,24 +69,26 @@ Profile Runner::profile_decode(uint32_t depth, uint32_t n_tokens) {
 template <class Run>
 Profile Runner::profile(const Run &run) {
   const bool offered = engine_.start_profile();
-  const Timing timing = run();
-  if (!offered) return make_profile(timing, std::nullopt);
-  return make_profile(timing, engine_.stop_profile());
+  const double seconds = run();
+  if (!offered) return make_profile(seconds, std::nullopt);
+  return make_profile(seconds, engine_.stop_profile());
 }
 
-Timing Runner::decode_from_here(uint32_t n_tokens) {
-  Timing timing{.samples = n_tokens};
-  int32_t token = text_.front();
+// Each pass but the first runs the token that was chosen before it.
+double Runner::decode_from_here(uint32_t n_tokens) {
+  session_.append_tokens(std::span(text_).first(1));
+  GenerateOptions options;
+  options.max_tokens = n_tokens;
+  options.ignore_eos = true;
+  options.sampling.seed = 1;
   const auto start = Clock::now();
-  for (uint32_t i = 0; i < n_tokens; ++i) {
-    session_.append_tokens({&token, 1});
-    std::vector<float> logits = session_.logits();
-    const auto computed = Clock::now();
-    token = sample(logits);
-    timing.sampling_seconds += seconds_since(computed);
-  }
-  timing.seconds = seconds_since(start);
-  return timing;
+  const Generation generation = session_.generate(options);
+  const double seconds = seconds_since(start);
+  if (generation.tokens.size() != n_tokens)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("{} tokens were decoded of {}: {}", generation.tokens.size(), n_tokens,
+                                  finish_reason_name(generation.finish)));
+  return seconds;
 }
 
 // What the cache holds already is kept, but for the last token, which is run again.
@@ -106,20 +100,13 @@ void Runner::go_to(uint32_t depth) {
   session_.logits();
 }
 
-int32_t Runner::sample(std::vector<float> &logits) {
-  const auto token = sampler_.sample(logits);
-  if (!token) throw EngineError(ErrorKind::kBackend, token.error().message);
-  sampler_.remember({&*token, 1});
-  return *token;
-}
-
 Rates measure(Runner &runner, const Plan &plan, const Observers &observers) {
   const uint64_t total = 2 * (uint64_t{plan.repetitions} + 1);
   uint64_t done = 0;
   const auto seconds_of = [&](const auto &run) {
-    const Timing timing = run();
+    const double seconds = run();
     observers.progress(++done, total);
-    return timing.seconds;
+    return seconds;
   };
   const auto prefill = [&] { return runner.prefill(plan.prompt_tokens); };
   const auto decode = [&] { return runner.decode(plan.depth, plan.decode_tokens); };

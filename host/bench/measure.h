@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "host/bench/profile.h"
-#include "host/sampling/sampler.h"
 
 namespace bonsai::bench {
 
-// What is run: all but `depth` at least 1, and the engine's context holds prompt_tokens, and depth + decode_tokens.
+// What is run: all but `depth` at least 1, and the engine's context holds prompt_tokens, and depth + decode_tokens + 1.
 struct Plan {
   uint32_t prompt_tokens = 128;
   uint32_t decode_tokens = 32;
@@ -32,16 +31,17 @@ Rate rate_of(uint32_t n_tokens, std::span<const double> seconds);
 // Of an even number the mean of the two in the middle. Precondition: not empty.
 double median(std::vector<double> numbers);
 
-// All functions throw EngineError.
+// All functions throw EngineError, and return seconds.
 class Runner {
  public:
   explicit Runner(const Engine &engine);  // which outlives it
 
   // A prompt of n tokens on an empty cache, up to the logits behind its last.
-  Timing prefill(uint32_t n_tokens);
+  double prefill(uint32_t n_tokens);
 
-  // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand.
-  Timing decode(uint32_t depth, uint32_t n_tokens);
+  // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand: a
+  // generation with the sampler that `run` has by default.
+  double decode(uint32_t depth, uint32_t n_tokens);
 
   // The same, with the backend's profile on.
   Profile profile_prefill(uint32_t n_tokens);
@@ -49,15 +49,13 @@ class Runner {
 
  private:
   void go_to(uint32_t depth);
-  Timing decode_from_here(uint32_t n_tokens);
+  double decode_from_here(uint32_t n_tokens);
   template <class Run>
   Profile profile(const Run &run);
-  int32_t sample(std::vector<float> &logits);
 
   const Engine &engine_;
 
   Session session_;
-  host::Sampler sampler_;
   std::vector<int32_t> text_;  // (context) what prompts are cut from
 };
 

@@ -87,7 +87,7 @@ bench::Plan read_plan(const Arguments &arguments) {
 // A context that holds the plan, unless one was asked for, which then has to.
 EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan &plan, Terminal &terminal) {
   EngineOptions options = engine_options(arguments, terminal);
-  const uint32_t first_and_last = plan.concurrency.empty() ? 0 : 2;  // tokens around those that are timed
+  const uint32_t first_and_last = plan.concurrency.empty() ? 1 : 2;  // tokens around those that are timed
   const uint32_t needed = std::max(plan.prompt_tokens, plan.depth + plan.decode_tokens + first_and_last);
   if (options.context != 0 && options.context < needed)
     throw UsageError(

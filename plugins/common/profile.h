@@ -24,9 +24,10 @@ enum class Phase : size_t {
   kDown,
   kResidual,
   kHead,
+  kSelection,
   kGemv
 };
-inline constexpr size_t kPhases = 12;
+inline constexpr size_t kPhases = 13;
 
 class Profile {
  public:

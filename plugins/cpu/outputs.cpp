@@ -48,6 +48,7 @@ void OutputStage::run(Threads &threads, const KernelTable &kernels, const Reques
                       const Inputs &inputs) const {
   const Model &model = *inputs.model;
   const auto norm = [&](uint32_t row, float *y) {
+    const Profile::Span span(*inputs.profile, Phase::kNorm);
     kernels.rms_norm({.x = inputs.x + uint64_t{row} * shape_.hidden,
                       .weight = model.output_norm(),
                       .n = shape_.hidden,
@@ -74,14 +75,18 @@ void OutputStage::run(Threads &threads, const KernelTable &kernels, const Reques
 
 void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
                             const Group &group) const {
-  multiply(threads, kernels,
-           {.rows = inputs.model->head(),
-            .columns = shape_.hidden,
-            .n = group.n,
-            .x = normed_.data(),
-            .y = logits_.data(),
-            .y_stride = shape_.vocab,
-            .activations = inputs.activations});
+  {
+    const Profile::Span span(*inputs.profile, Phase::kHead);
+    multiply(threads, kernels,
+             {.rows = inputs.model->head(),
+              .columns = shape_.hidden,
+              .n = group.n,
+              .x = normed_.data(),
+              .y = logits_.data(),
+              .y_stride = shape_.vocab,
+              .activations = inputs.activations});
+  }
+  const Profile::Span span(*inputs.profile, Phase::kSelection);
   threads.each_range(group.n, 1, [&](size_t begin, size_t end, int worker) {
     for (size_t row = begin; row < end; ++row) {
       const uint32_t i = group.outputs[row];

@@ -10,6 +10,7 @@
 
 #include "plugins/common/buffer.h"
 #include "plugins/common/output_checker.h"
+#include "plugins/common/profile.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/model.h"
 #include "plugins/cpu/threads.h"
@@ -45,6 +46,7 @@ class OutputStage {
     const float *x;          // (n_rows, hidden), before the output norm
     std::byte *activations;  // activation_bytes(kRows, hidden): scratch
     int32_t *selected;       // (n) written: the token that an output selects, -1 where its kind does not; may be NULL
+    Profile *profile;
   };
   void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;
 

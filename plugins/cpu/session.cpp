@@ -114,9 +114,12 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 // Output norm, head and selection over rows of x; `selected` as OutputStage::Inputs has it.
 void Session::run_head(const OutputStage::Request &request, const float *x, int32_t *selected) {
   Profile &profile = device_.profile();
-  const Profile::Span span(profile, Phase::kHead);
   output_stage_.run(device_.threads(), device_.kernels(), request,
-                    {.model = &model_, .x = x, .activations = activations_.quantized.data(), .selected = selected});
+                    {.model = &model_,
+                     .x = x,
+                     .activations = activations_.quantized.data(),
+                     .selected = selected,
+                     .profile = &profile});
   if (profile.is_on()) profile.add_bytes(Phase::kHead, OutputStage::passes(request) * bytes_of_rows(model_.head()));
 }
 

@@ -223,8 +223,9 @@ TEST(Bench, AProfileAddsItsPhasesToTheJson) {
 TEST(Bench, AProfileIsTwoMoreTablesForPeople) {
   const Outcome outcome = run_bench({"--profile"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char *part : {"\n\nprefill   ", "\n\ndecode    ", "\n  attention ", "\n  qkv ", "\n  o ", "\n  gate_up ",
-                           "\n  down ", "\n  norm ", "\n  rope ", "\n  head ", "\n  sampling ", "\n  host ", " GB/s\n"})
+  for (const char *part :
+       {"\n\nprefill   ", "\n\ndecode    ", "\n  attention ", "\n  qkv ", "\n  o ", "\n  gate_up ", "\n  down ",
+        "\n  norm ", "\n  rope ", "\n  head ", "\n  selection ", "\n  host ", " GB/s\n"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
 }
 

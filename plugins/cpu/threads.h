@@ -24,7 +24,7 @@ int available_cores();
 
 // Rows of `width` elements that are worth handing to another thread in element-wise steps.
 constexpr size_t rows_worth_a_thread(size_t width) {
-  constexpr size_t kElements = 16384;
+  constexpr size_t kElements = 2048;
   return std::max<size_t>(1, kElements / width);
 }
 

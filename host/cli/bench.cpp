@@ -40,7 +40,7 @@ Options bench_options() {
       "\"bandwidth_share\", \"repetitions\": [{\"tokens_per_second\", \"stream_bandwidth\"}]},\n"
       "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second. --concurrency adds "
       "\"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
-      "\"prefill_share\"}]: all sequences together, and held against the prompt. --profile adds \"profile\":\n"
+      "\"prefill_share\"}]: all sequences together, and held against prompts in between. --profile adds \"profile\":\n"
       "{\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
   add_engine_options(options);
   options.value("prompt,p", "N", "tokens of the prompt (128)");
@@ -176,7 +176,7 @@ void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findin
   findings.rates = bench::measure(runner, plan, observers);
   for (const uint32_t n_sequences : plan.concurrency)
     findings.concurrency.push_back(
-        bench::measure_concurrency(engine, n_sequences, plan, [&] { bar.update(++n_done, n_all); }));
+        bench::measure_concurrency(engine, runner, n_sequences, plan, [&] { bar.update(++n_done, n_all); }));
   if (with_profiles) {
     findings.profiles = {.prefill = runner.profile_prefill(plan.prompt_tokens),
                          .decode = runner.profile_decode(plan.depth, plan.decode_tokens)};

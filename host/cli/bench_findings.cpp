@@ -148,7 +148,7 @@ Json concurrency_to_json(const Findings &findings) {
   for (const bench::Concurrency &measured : findings.concurrency) {
     Json json = {{"sequences", measured.n_sequences}};
     json.update(to_json(measured.rate));
-    json["prefill_share"] = measured.rate.tokens_per_second / findings.rates.prefill.tokens_per_second;
+    json["prefill_share"] = measured.prefill_share;
     all.push_back(json);
   }
   return all;
@@ -159,7 +159,7 @@ std::string concurrency_to_text(const Findings &findings) {
   for (const bench::Concurrency &measured : findings.concurrency)
     text += fmt::format("{:<10} {}, {} sequence{}, {:.1f} % of the prompt's\n", text.empty() ? "at once" : "",
                         to_text(measured.rate), measured.n_sequences, measured.n_sequences == 1 ? "" : "s",
-                        100 * measured.rate.tokens_per_second / findings.rates.prefill.tokens_per_second);
+                        100 * measured.prefill_share);
   return text;
 }
 

@@ -37,8 +37,9 @@ void LookupDrafter::append(int32_t token) {
 std::optional<size_t> LookupDrafter::find(size_t n) const {
   const auto end = std::span(text_).last(n);
   const auto found = followers_.find(hash(end));
-  if (found == followers_.end()) return std::nullopt;
-  const auto before = std::span(text_).subspan(found->second - n, n);  // another run may have the same hash
+  // Another run may have the same hash, a shorter one, too.
+  if (found == followers_.end() || found->second < n) return std::nullopt;
+  const auto before = std::span(text_).subspan(found->second - n, n);
   if (!std::equal(end.begin(), end.end(), before.begin())) return std::nullopt;
   return found->second;
 }

@@ -101,6 +101,14 @@ TEST(LookupDrafter, FindsWhatASearchOfTheWholeTextFinds) {
   }
 }
 
+// The two runs have the same hash, and in front of the follower of the shorter there is no place for the longer one.
+TEST(LookupDrafter, DoesNotReadAheadOfTheTextWhereHashesCollide) {
+  const Tokens two = {144410, 11}, three = {1610, 135424, 1992035543};
+  EXPECT_FALSE(look_up({two[0], two[1], 5, three[0], three[1], three[2]}, 1).evidence);
+  // That they do have it: the later run takes the place of the earlier.
+  EXPECT_FALSE(look_up({two[0], two[1], 5, three[0], three[1], three[2], 6, two[0], two[1]}, 1).evidence);
+}
+
 TEST(LookupDrafter, BeginsAnew) {
   LookupDrafter drafter;
   drafter.begin(Tokens{1, 2, 3, 1, 2});

@@ -274,13 +274,13 @@ TEST(BenchRefuses, AContextThatDoesNotHoldTheMeasurement) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(
       outcome.err,
-      "bonsai bench: --context: 128 tokens do not hold the 129 of this measurement (see 'bonsai bench --help')\n");
+      "bonsai bench: --context: 128 tokens do not hold the 130 of this measurement (see 'bonsai bench --help')\n");
 }
 
 TEST(BenchRefuses, MoreTokensThanTheModelKnows) {
   const Outcome outcome = run_program({"bench", "-m", seedling(), "-d", "1000", "-n", "100"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "bonsai bench: context of 1100 tokens: the model knows no more than 1024\n");
+  EXPECT_EQ(outcome.err, "bonsai bench: context of 1101 tokens: the model knows no more than 1024\n");
 }
 
 TEST(BenchRefuses, BadNumbers) {

@@ -6,6 +6,7 @@
 
 #include "core/base/utf8.h"
 #include "core/grammar/nfa.h"
+#include "core/grammar/reach.h"
 
 namespace bonsai::grammar {
 namespace {
@@ -187,17 +188,7 @@ class Determiniser {
       for (const Automaton::Call &call : automaton_.calls(state)) before[call.to].push_back(state);
       if (automaton_.states_[state].end) open.push_back(state);
     }
-    std::vector<bool> lives(n_states);
-    for (const uint32_t state : open) lives[state] = true;
-    while (!open.empty()) {
-      const uint32_t state = open.back();
-      open.pop_back();
-      for (const uint32_t other : before[state]) {
-        if (lives[other]) continue;
-        lives[other] = true;
-        open.push_back(other);
-      }
-    }
+    const std::vector<bool> lives = reached(before, std::move(open));
     for (uint32_t &to : automaton_.rows_)
       if (!lives[to]) to = Automaton::kDead;
     for (Automaton::State &state : automaton_.states_) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/grammar/automaton.h"
+#include "core/grammar/reach.h"
 
 namespace bonsai::grammar {
 namespace {
@@ -46,22 +47,11 @@ class Numbers {
 std::vector<bool> living(const std::vector<State> &states) {
   std::vector<std::vector<uint32_t>> before(states.size());
   std::vector<uint32_t> open;
-  std::vector<bool> lives(states.size());
   for (uint32_t state = 0; state < states.size(); ++state) {
     for (const Step &step : states[state].steps) before[step.to].push_back(state);
-    lives[state] = states[state].end;
     if (states[state].end) open.push_back(state);
   }
-  while (!open.empty()) {
-    const uint32_t state = open.back();
-    open.pop_back();
-    for (const uint32_t other : before[state]) {
-      if (lives[other]) continue;
-      lives[other] = true;
-      open.push_back(other);
-    }
-  }
-  return lives;
+  return reached(before, std::move(open));
 }
 
 // Pairs of states of two automata, packed; kNowhere: the second has read something else.

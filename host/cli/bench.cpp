@@ -38,10 +38,11 @@ Options bench_options() {
       "{\"operations_per_second\", \"threads\", \"int8\", \"fma\": each {\"operations_per_second\", \"one_thread\",\n"
       "\"instructions\"}}}, \"decode\": {\"tokens_per_second\", \"stddev\", \"bytes_per_token\", \"bandwidth\",\n"
       "\"bandwidth_share\", \"repetitions\": [{\"tokens_per_second\", \"stream_bandwidth\"}]},\n"
-      "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second. --concurrency adds "
-      "\"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
-      "\"prefill_share\"}]: all sequences together, and held against prompts in between. --profile adds \"profile\":\n"
-      "{\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\", \"bytes\"}]}}.");
+      "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second.\n"
+      "--concurrency adds \"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
+      "\"prefill_share\"}]: all sequences together, and held against prompts in between. --profile adds\n"
+      "\"profile\": {\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\",\n"
+      "\"bytes\"}]}}.");
   add_engine_options(options);
   options.value("prompt,p", "N", "tokens of the prompt (128)");
   options.value("predict,n", "N", "tokens to decode (32)");

@@ -109,11 +109,11 @@ void multiply_token(const MatmulArgs &args, uint64_t tile, uint32_t token) {
   const std::byte *row = args.quantized_rows + token * quantized_row_bytes(kLayout.activations, columns);
   F32x16 y[2 * kPairs];
   multiply_pairs<kLayout, Lookup, kPairs, asks>({.scales = data + place.scales,
-                                           .words = data + place.codes,
-                                           .blocks = blocks,
-                                           .tables = args.tables + token * groups * kLookupElements,
-                                           .token_scales = reinterpret_cast<const float *>(row + columns)},
-                                          y);
+                                                 .words = data + place.codes,
+                                                 .blocks = blocks,
+                                                 .tables = args.tables + token * groups * kLookupElements,
+                                                 .token_scales = reinterpret_cast<const float *>(row + columns)},
+                                                y);
   for (int i = 0; i < 2 * kPairs; ++i) {
     const uint64_t first_row = (tile + i) * kTileRows;
     if (first_row + kTileRows > args.first_row && first_row < args.last_row) store_tile(args, token, tile + i, y[i]);

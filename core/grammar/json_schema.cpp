@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_text.h"
@@ -14,8 +15,12 @@
 namespace bonsai::grammar {
 namespace {
 
+// The JSON library looks a member up by going through all of them: of a longer text's, for seconds.
+constexpr size_t kMostSchemaBytes = size_t{1} << 18;
 // Subschemas looked at in all, as schemas that refer to each other could unfold without end.
 constexpr size_t kMostSchemas = 20000;
+// Values in all pairs of schemas that are joined, each of which is copied: a second at most.
+constexpr size_t kMostJoined = size_t{1} << 20;
 // Values that are listed one by one.
 constexpr size_t kMostListed = 1000;
 
@@ -83,13 +88,14 @@ Result<Json> listed_values(const Json &bare, const std::string &pointer) {
   for (const auto &[keyword, unused] : bare.items())
     if (keyword != "enum" && keyword != "const" && keyword != "type")
       return fail_at(pointer, "keyword {} beside 'enum' or 'const' is not supported", bonsai::quoted(keyword));
-  Json allowed = bare.contains("const") ? Json::array({bare["const"]}) : bare["enum"];
+  const bool is_one = bare.contains("const");
+  const Json allowed = is_one ? Json::array({bare["const"]}) : bare["enum"];
   if (!allowed.is_array() || allowed.empty()) return fail_at(pointer, "'enum': expected a list of values");
   const auto types = types_of(bare, pointer);
   if (!types) return tl::unexpected(types.error());
   Json values = Json::array();
   for (const Json &value : allowed) {
-    const bool in_enum = !bare.contains("enum") || !bare["enum"].is_array() ||
+    const bool in_enum = !is_one || !bare.contains("enum") || !bare["enum"].is_array() ||
                          std::find(bare["enum"].begin(), bare["enum"].end(), value) != bare["enum"].end();
     const bool of_type = types->empty() || std::any_of(types->begin(), types->end(),
                                                        [&](const auto &type) { return has_type(value, type); });
@@ -97,6 +103,14 @@ Result<Json> listed_values(const Json &bare, const std::string &pointer) {
   }
   if (values.empty()) return fail_at(pointer, "no value is of the type and in both 'enum' and 'const'");
   return values;
+}
+
+// The values in a value, itself included.
+size_t weight(const Json &json) {
+  size_t n = 1;
+  if (json.is_structured())
+    for (const Json &part : json) n += weight(part);
+  return n;
 }
 
 std::optional<int64_t> small_integer(const Json &schema, const char *keyword) {
@@ -246,6 +260,9 @@ Result<Json> Translator::without_reference(const Json &json, const std::string &
 }
 
 Result<Json> Translator::merge(const Json &a, const Json &b, const std::string &pointer) const {
+  n_joined_ += weight(a) + weight(b);
+  if (n_joined_ > kMostJoined)
+    return fail_at(pointer, "too large: schemas that must hold together have more than {} values in all", kMostJoined);
   for (const Json *one : {&a, &b}) {
     if (*one == true) return one == &a ? b : a;
     if (!one->is_object()) return fail_at(pointer, "expected schemas that allow a value, found {}", one->dump());
@@ -352,25 +369,20 @@ Result<std::optional<Json>> Translator::values_of_any(const Json &bare, const ch
 }
 
 Result<RuleSet> parse_json_schema(std::string_view json) {
-  if (json.size() > kMostGrammarBytes)
-    return fail("JSON schema of {} bytes is too long; expected at most {}", json.size(), kMostGrammarBytes);
+  if (json.size() > kMostSchemaBytes)
+    return fail("JSON schema of {} bytes is too long; expected at most {}", json.size(), kMostSchemaBytes);
   if (const size_t offset = find_invalid_utf8(json); offset != std::string_view::npos)
     return fail("JSON schema: invalid UTF-8 at byte offset {}", offset);
-  const auto nested_too_deep = fail("JSON schema: nested more than {} deep", 2 * kMostNesting);
-  bool too_deep = false;
-  const auto limit_depth = [&](int depth, Json::parse_event_t, Json &) {
-    too_deep |= depth > static_cast<int>(2 * kMostNesting);
-    return !too_deep;
-  };
+  if (is_nested_deeper(json, 2 * kMostNesting)) return fail("JSON schema: nested more than {} deep", 2 * kMostNesting);
   try {
-    const Json document = Json::parse(json, limit_depth);
-    if (too_deep) return nested_too_deep;
+    const Json document = Json::parse(json);
     return Translator(document).translate();
   } catch (const Json::parse_error &error) {
-    if (too_deep) return nested_too_deep;
     const std::string message = error.what();
     const size_t begin = message.find("] ");
     return fail("JSON schema is not JSON: {}", begin == message.npos ? message : message.substr(begin + 2));
+  } catch (const Json::out_of_range &) {
+    return fail("JSON schema: holds a number that no double can hold");
   }
 }
 

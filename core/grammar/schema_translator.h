@@ -64,6 +64,7 @@ class Translator {
   std::map<std::string, uint32_t> referenced_;  // rules by pointer
   std::deque<Open> open_;
   size_t n_schemas_ = 0;
+  mutable size_t n_joined_ = 0;  // a limit on work, which changes no answer
 };
 
 // Schemas of arrays and of objects.

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 
 namespace bonsai::host {
@@ -13,6 +14,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *kFormat = "bonsai-chat";
 constexpr int kVersion = 1;
+constexpr size_t kMostNesting = 100;  // of tools and tool_calls: no more than a chat template takes
+constexpr size_t kNestingAround = 3;  // {"messages": [{"tool_calls": ...
 
 // An object's fields, each read once; every error begins with the object's name.
 class FieldReader {
@@ -98,6 +101,7 @@ Result<void> check_header(const Json &json) {
 
 Result<void> check_json_array(std::string_view what, const std::string &text) {
   if (text.empty()) return {};
+  if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", what, kMostNesting);
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return fail("{}: not JSON", what);
   if (!json.is_array()) return fail("{}: expected a JSON array, found {}", what, json.type_name());
@@ -121,6 +125,8 @@ std::string write_conversation(const Conversation &conversation) {
 }
 
 Result<Conversation> read_conversation(std::string_view text) {
+  if (is_nested_deeper(text, kMostNesting + kNestingAround))
+    return fail("not a saved conversation: nested more than {} deep", kMostNesting + kNestingAround);
   const Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return fail("not a saved conversation: not JSON");
   if (auto ok = check_header(json); !ok) return tl::unexpected(std::move(ok.error()));

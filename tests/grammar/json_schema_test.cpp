@@ -253,8 +253,23 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(BadJsonSchema, NestedTooDeepIsRefused) {
   std::string json;
-  for (int i = 0; i < 100000; ++i) json += "{\"items\":";
+  for (int i = 0; i < 20000; ++i) json += "{\"items\":";
   EXPECT_EQ(message_of(Grammar::from_json_schema(json)), "JSON schema: nested more than 200 deep");
+}
+
+// Promise: no schema keeps those that wait behind it for long.
+TEST(BadJsonSchema, OneThatWouldTakeLongIsRefused) {
+  EXPECT_EQ(message_of(Grammar::from_json_schema(std::string((size_t{1} << 18) + 1, ' '))),
+            "JSON schema of 262145 bytes is too long; expected at most 262144");
+  nlohmann::json parts = nlohmann::json::array();
+  for (int i = 0; i < 5000; ++i) parts.push_back({{"properties", {{std::to_string(i), {{"type", "null"}}}}}});
+  EXPECT_EQ(message_of(Grammar::from_json_schema(nlohmann::json{{"allOf", parts}}.dump())),
+            "JSON schema, '#': too large: schemas that must hold together have more than 1048576 values in all");
+}
+
+TEST(BadJsonSchema, ANumberThatNoDoubleCanHoldIsRefused) {
+  EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"minimum": 1e999})")),
+            "JSON schema: holds a number that no double can hold");
 }
 
 TEST(BadJsonSchema, OneThatNeedsTooManyStatesIsRefused) {

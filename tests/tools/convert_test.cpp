@@ -297,6 +297,16 @@ TEST_F(Convert, NamesABrokenIndex) {
   EXPECT_EQ(refusal_of_input(), "/model.safetensors.index.json: a: not in x.safetensors, where the index says it is\n");
 }
 
+// Promise: a hostile file is refused by name, whichever way its JSON is hard on a parser.
+TEST_F(Convert, NamesAFileWhoseJsonIsBeyondMeasure) {
+  TinyCheckpoint().write(input());
+  const std::string path = input() + "/config.json";
+  test::write_file(path, R"({"num_hidden_layers": )" + std::string(1000000, '[') + std::string(1000000, ']') + "}");
+  EXPECT_EQ(refusal_of_input(), "/config.json: nested more than 100 deep\n");
+  test::write_file(path, R"({"num_hidden_layers": 1e999})");
+  EXPECT_EQ(refusal_of_input(), "/config.json: holds a number that no double can hold\n");
+}
+
 TEST_F(Convert, NamesATruncatedFile) {
   TinyCheckpoint().write(input());
   const std::string path = input() + "/model.safetensors";

@@ -2,11 +2,18 @@
 
 #include <set>
 
+#include "core/base/json_nesting.h"
 #include "core/base/mapped_file.h"
 
 namespace bonsai::convert {
+namespace {
+
+constexpr size_t kMostNesting = 100;  // ten times what checkpoints need
+
+}  // namespace
 
 Result<Json> parse_object(const std::string &where, std::string_view text) {
+  if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", where, kMostNesting);
   std::set<std::string> keys;
   std::string duplicate;
   auto watch_keys = [&](int depth, Json::parse_event_t event, Json &parsed) {
@@ -22,6 +29,8 @@ Result<Json> parse_object(const std::string &where, std::string_view text) {
     return document;
   } catch (const Json::parse_error &error) {
     return fail("{}: malformed JSON at byte {}", where, error.byte);
+  } catch (const Json::out_of_range &) {
+    return fail("{}: holds a number that no double can hold", where);
   }
 }
 

@@ -65,5 +65,28 @@ TEST(SavedChat, WrongFilesAreRefusedByField) {
   }
 }
 
+std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+// Promise: no file overflows the stack, and what is taken can be saved and loaded again.
+TEST(SavedChat, WhatIsNestedTooDeepIsRefused) {
+  EXPECT_TRUE(check_json_array("tools", nested(100)).has_value());
+  for (const size_t depth : {101u, 1000000u})
+    EXPECT_EQ(check_json_array("tools", nested(depth)).error().message, "tools: nested more than 100 deep");
+
+  Conversation conversation;
+  conversation.options.tools = nested(100);
+  conversation.messages = {{.role = "assistant", .content = "", .tool_calls = nested(100)}};
+  const auto loaded = read_conversation(write_conversation(conversation));
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(loaded->messages[0].tool_calls, nested(100));
+
+  for (const size_t depth : {101u, 1000000u}) {
+    const std::string calls = R"({"role": "assistant", "content": "", "tool_calls": )" + nested(depth) + "}";
+    const auto refused = read_conversation(R"({"format": "bonsai-chat", "version": 1, "messages": [)" + calls + "]}");
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().message, "not a saved conversation: nested more than 103 deep");
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::host

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
@@ -36,6 +37,23 @@ bool is_control(std::string_view sequence) {
   return first < 0x20 || first == 0x7F || (first == 0xC2 && static_cast<uint8_t>(sequence[1]) < 0xA0);
 }
 
+// Appends what `quoted` shows of a text, up to the first piece that begins at `most_bytes` or behind. Returns how far
+// it came.
+size_t append_printable(std::string_view text, size_t most_bytes, std::string &out) {
+  size_t at = 0;
+  while (at < std::min(text.size(), most_bytes)) {
+    const size_t length = sequence_length(text.substr(at));
+    const std::string_view piece = text.substr(at, length == 0 ? 1 : length);
+    if (length == 0 || is_control(piece)) {
+      for (const char c : piece) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(c));
+    } else {
+      out += piece;
+    }
+    at += piece.size();
+  }
+  return at;
+}
+
 }  // namespace
 
 size_t find_invalid_utf8(std::string_view text) {
@@ -49,18 +67,14 @@ size_t find_invalid_utf8(std::string_view text) {
 
 std::string quoted(std::string_view text) {
   std::string out = "'";
-  size_t at = 0;
-  while (at < text.size() && at < kMostQuotedBytes) {
-    const size_t length = sequence_length(text.substr(at));
-    const std::string_view piece = text.substr(at, length == 0 ? 1 : length);
-    if (length == 0 || is_control(piece)) {
-      for (const char c : piece) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(c));
-    } else {
-      out += piece;
-    }
-    at += piece.size();
-  }
-  out += at < text.size() ? "...'" : "'";
+  const size_t end = append_printable(text, kMostQuotedBytes, out);
+  out += end < text.size() ? "...'" : "'";
+  return out;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  append_printable(text, text.size(), out);
   return out;
 }
 

@@ -15,4 +15,8 @@ size_t find_invalid_utf8(std::string_view text);
 // become \xNN; what goes beyond 80 bytes is cut and marked with "...".
 std::string quoted(std::string_view text);
 
+// The same without quotes, and whole: for a name where a sentence has it bare, and for a message that was put together
+// from names.
+std::string printable(std::string_view text);
+
 }  // namespace bonsai

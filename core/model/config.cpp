@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/base/utf8.h"
+
 namespace bonsai::model {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr uint64_t kMostContext = 1 << 24;
 constexpr uint64_t kMostVocab = 1 << 24;
 
 std::string describe(const gguf::Value &value) {
-  if (auto text = value.as_string()) return fmt::format("\"{}\"", text->substr(0, 80));
+  if (auto text = value.as_string()) return fmt::format("\"{}\"", printable(text->substr(0, 80)));
   if (const gguf::Array *array = value.as_array()) return fmt::format("an array of {} elements", array->count);
   if (auto boolean = value.as_bool()) return *boolean ? "true" : "false";
   if (auto whole = value.as_int()) return fmt::format("{}", *whole);
@@ -161,7 +163,7 @@ Result<void> check_scaling_keys(const gguf::File &file) {
     if (!key.starts_with(kPrefix)) continue;
     std::string_view rest = key.substr(kPrefix.size());
     if (std::find(kKnown.begin(), kKnown.end(), rest) == kKnown.end()) {
-      return fail("{}: {}: not a scaling that this runtime computes", file.path(), key);
+      return fail("{}: {}: not a scaling that this runtime computes", file.path(), printable(key));
     }
   }
   return {};

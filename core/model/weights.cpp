@@ -6,6 +6,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/base/utf8.h"
+
 namespace bonsai::model {
 namespace {
 
@@ -107,16 +109,17 @@ std::optional<uint64_t> layer_of(std::string_view name) {
 // Tensors that nobody asked for: those that would change the arithmetic are refused, others are worth a warning.
 Result<void> check_other_tensors(const gguf::File &file, const Binder &binder, const Config &config,
                                  std::vector<std::string> &warnings) {
-  std::vector<std::string_view> ignored;
+  std::vector<std::string> ignored;
   for (const gguf::Tensor &tensor : file.tensors()) {
     if (binder.was_asked_for(tensor.name)) continue;
     if (auto layer = layer_of(tensor.name); layer && *layer >= config.layers) {
-      return fail("{}: {}: qwen3.block_count says {} layers", file.path(), tensor.name, config.layers);
+      return fail("{}: {}: qwen3.block_count says {} layers", file.path(), printable(tensor.name), config.layers);
     }
     if (tensor.name.ends_with(".bias") || tensor.name.ends_with(".scale") || tensor.name.starts_with("rope_")) {
-      return fail("{}: {}: not part of Qwen3, and leaving it out would change the result", file.path(), tensor.name);
+      return fail("{}: {}: not part of Qwen3, and leaving it out would change the result", file.path(),
+                  printable(tensor.name));
     }
-    ignored.push_back(tensor.name);
+    ignored.push_back(printable(tensor.name));
   }
   if (ignored.empty()) return {};
   constexpr size_t kMostNamed = 3;

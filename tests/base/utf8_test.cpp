@@ -47,5 +47,12 @@ TEST(Quoted, IsOneSafeLine) {
   EXPECT_EQ(bonsai::quoted(std::string(81, 'x')), "'" + std::string(80, 'x') + "...'");
 }
 
+TEST(Printable, IsTheWholeTextOnOneSafeLine) {
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("blk.0.attn_q.weight: caf\xC3\xA9"), "blk.0.attn_q.weight: caf\xC3\xA9");
+  EXPECT_EQ(printable("a\nb\x1B[2J\xFF"), "a\\x0ab\\x1b[2J\\xff");
+  EXPECT_EQ(printable(std::string(1000, 'x') + '\n'), std::string(1000, 'x') + "\\x0a");
+}
+
 }  // namespace
 }  // namespace bonsai

@@ -163,6 +163,10 @@ TEST(Config, RefusesOtherAttention) {
 TEST(Config, RefusesScalingsThatItDoesNotCompute) {
   EXPECT_EQ(outcome_with_string("qwen3.rope.scaling.type", "longrope"),
             "qwen3.rope.scaling.type: expected \"none\", \"linear\" or \"yarn\", found \"longrope\"");
+  EXPECT_EQ(outcome_with_string("qwen3.rope.scaling.type", "\x1B[31m\n"),
+            "qwen3.rope.scaling.type: expected \"none\", \"linear\" or \"yarn\", found \"\\x1b[31m\\x0a\"");
+  EXPECT_EQ(outcome_with_float("qwen3.rope.scaling.\x1B[31m", 1),
+            "qwen3.rope.scaling.\\x1b[31m: not a scaling that this runtime computes");
   EXPECT_EQ(outcome_with_float("qwen3.rope.scaling.low_freq_factor", 1),
             "qwen3.rope.scaling.low_freq_factor: not a scaling that this runtime computes");
   EXPECT_EQ(outcome_with_float("qwen3.rope.scale_linear", 2),

@@ -128,6 +128,20 @@ TEST(Weights, RefusesLayersThatTheMetadataDoesNotCount) {
   EXPECT_EQ(error_of(options), "blk.2.attn_norm.weight: missing, expected 128");
 }
 
+// Promise: a name from a file cannot break a message's line, or reach the terminal that shows it.
+TEST(Weights, HostileNamesAreShownHarmlessly) {
+  TinyModel options;
+  options.shapes = {{"a\n\x1B[31m", {4}}};
+  TinyModelFile file(options);
+  const auto model = load_model(file.path());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->warnings.at(0), file.path() + ": not part of Qwen3 and ignored: a\\x0a\\x1b[31m");
+  options.shapes = {{"a\n.bias", {4}}};
+  EXPECT_EQ(error_of(options), "a\\x0a.bias: not part of Qwen3, and leaving it out would change the result");
+  options.shapes = {{"blk.7.\x1B[31m", {4}}};
+  EXPECT_EQ(error_of(options), "blk.7.\\x1b[31m: qwen3.block_count says 2 layers");
+}
+
 TEST(Weights, OtherTensorsAreIgnoredWithAWarning) {
   TinyModel options;
   options.shapes = {{"extra.a", {4}}, {"extra.b", {4}}, {"extra.c", {4}}, {"extra.d", {4}}};

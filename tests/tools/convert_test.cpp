@@ -307,6 +307,13 @@ TEST_F(Convert, NamesAFileWhoseJsonIsBeyondMeasure) {
   EXPECT_EQ(refusal_of_input(), "/config.json: holds a number that no double can hold\n");
 }
 
+TEST_F(Convert, ShowsHostileNamesHarmlessly) {
+  TinyCheckpoint().write_texts(input());
+  test::write_file(input() + "/model.safetensors", test::safetensors({{"b\n\x1B[31m", "I8", {1}, "a"}}));
+  EXPECT_EQ(refusal_of_input(),
+            "/model.safetensors: b\\x0a\\x1b[31m: dtype: expected F32, F16 or BF16, found \"I8\"\n");
+}
+
 TEST_F(Convert, NamesATruncatedFile) {
   TinyCheckpoint().write(input());
   const std::string path = input() + "/model.safetensors";

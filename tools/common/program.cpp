@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "core/base/utf8.h"
 #include "tools/common/formats.h"
 
 namespace bonsai::tools {
@@ -61,8 +62,12 @@ int run_program(const Program &program, int argc, char **argv) {
   }
 }
 
+void notice(const Program &program, const std::string &text) {
+  std::cerr << program.name << ": " << printable(text) << '\n';
+}
+
 int report(const Program &program, const Error &error, int exit_code) {
-  std::cerr << program.name << ": " << error.message << '\n';
+  notice(program, error.message);
   return interrupted() ? interrupted_exit_code() : exit_code;
 }
 

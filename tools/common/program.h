@@ -28,7 +28,10 @@ struct Program {
 // kFailure.
 int run_program(const Program &program, int argc, char **argv);
 
-// Says the error in one line and returns the code; that of an interruption if there was one.
+// Says something on stderr, in one line whatever names from files it holds.
+void notice(const Program &program, const std::string &text);
+
+// Says the error likewise and returns the code; that of an interruption if there was one.
 int report(const Program &program, const Error &error, int exit_code);
 
 // The format that an option names. Errors: the option, and the names that there are.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <boost/program_options/value_semantic.hpp>
-#include <iostream>
 
 #include "tools/common/formats.h"
 #include "tools/common/program.h"
@@ -29,7 +28,7 @@ int run(const tools::Program &program, const po::variables_map &given) {
   const auto notices =
       tools::with_progress(request.output, [&](auto go_on) { return convert::convert(request, go_on); });
   if (!notices) return tools::report(program, notices.error(), tools::kFailure);
-  for (const std::string &notice : *notices) std::cerr << program.name << ": " << notice << '\n';
+  for (const std::string &notice : *notices) tools::notice(program, notice);
   return 0;
 }
 

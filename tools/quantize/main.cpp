@@ -96,7 +96,7 @@ Result<quantize::Report> quantize_on(std::optional<int> threads, const quantize:
 }
 
 int print_report(const tools::Program &program, const quantize::Report &report, bool table) {
-  for (const std::string &notice : report.notices) std::cerr << program.name << ": " << notice << '\n';
+  for (const std::string &notice : report.notices) tools::notice(program, notice);
   if (table) print_table(report.tensors);
   if (std::fflush(stdout) == 0) return 0;
   std::cerr << program.name << ": cannot print the table: " << std::strerror(errno) << '\n';

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
 #include "tools/common/formats.h"
@@ -83,7 +84,7 @@ class Streamer {
     }
     const ErrorSums &sums = recoder.sums();
     if (quantised && sums.changed) ++losses_[{from.name, tensor.format->name}];
-    errors_.push_back({std::string(tensor.source->name), &from, tensor.format, sums.relative_rms(), sums.max_absolute});
+    errors_.push_back({printable(tensor.source->name), &from, tensor.format, sums.relative_rms(), sums.max_absolute});
     return {};
   }
 

@@ -27,7 +27,7 @@ struct Request {
 
 // What one tensor lost, measured over its values before and after.
 struct TensorError {
-  std::string name;
+  std::string name;  // in a form that a terminal can be shown
   const quant::FormatTraits *from;
   const quant::FormatTraits *to;
   double relative_rms;  // root mean square of the error over that of the weights; 0 where both are 0

@@ -49,7 +49,9 @@ std::optional<Speculator> make_speculator(const EngineState &engine, const Gener
   return std::make_optional<Speculator>(std::move(drafters), engine.model.config.vocab);
 }
 
-uint32_t blocks_for(uint32_t n_tokens, uint32_t block_size) { return (n_tokens + block_size - 1) / block_size; }
+uint32_t blocks_for(uint64_t n_tokens, uint32_t block_size) {
+  return static_cast<uint32_t>((n_tokens + block_size - 1) / block_size);
+}
 
 }  // namespace
 
@@ -76,9 +78,9 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
     : engine_(std::move(engine)),
       options_(checked(options, engine_->context())),
       choose_lengths_(std::move(choose_lengths)),
-      context_(std::min(engine_->context(), options_.kv_tokens)),
-      outputs_(most_outputs(options_)) {
+      context_(std::min(engine_->context(), options_.kv_tokens)) {
   run_on(engine_->placement());
+  outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
   thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -367,6 +368,16 @@ TEST(BatchEngineRefuses, OptionsThatMeanNothing) {
             "max_sequences: expected at least 1, found 0");
   EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.max_sequences = 8, .batch_tokens = 7}); }).message,
             "batch_tokens: expected at least one for each of max_sequences (8), found 7");
+}
+
+// Promise: whatever numbers come, what is thrown is an EngineError that says which of them is too large.
+TEST(BatchEngineRefuses, SizesThatNoMachineHas) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  const Engine engine = load_seedling();
+  EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.max_sequences = kMost, .batch_tokens = kMost}); }).message,
+            "cpu: config->max_tokens is 4294967295, expected at most 1048576 (unsupported)");
+  const std::string message = thrown_by([&] { BatchEngine(engine, {.kv_tokens = kMost}); }).message;
+  EXPECT_TRUE(message.starts_with("cpu: host memory: ")) << message;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -65,29 +65,6 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   });
 }
 
-// All vectors times tiles [first_tile, last_tile) of the given rows, which are counted through.
-void multiply_tiles(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
-                    const MatrixRows &rows, uint64_t first_tile, uint64_t last_tile) {
-  const bool quantized = vectors.layout.group != 0;
-  const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
-  const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
-  const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
-  const uint64_t first_row = std::max(rows.first_row, first_tile * kTileRows);
-  const uint64_t last_row = std::min(rows.last_row, last_tile * kTileRows);
-  for (uint64_t i = 0; i < product.n; i += block) {
-    kernels.matmul({.matrix = rows.matrix,
-                    .first_row = first_row,
-                    .last_row = last_row,
-                    .n = static_cast<uint32_t>(std::min<uint64_t>(block, product.n - i)),
-                    .x = product.x + i * product.columns,
-                    .x_stride = product.columns,
-                    .quantized_rows = quantized ? vectors.rows + i * vector_bytes : nullptr,
-                    .tables = vectors.tables,
-                    .y = product.y + i * product.y_stride + rows.output + (first_row - rows.first_row),
-                    .y_stride = product.y_stride});
-  }
-}
-
 struct TileRange {
   uint64_t first, last;
 };
@@ -99,16 +76,72 @@ TileRange tiles_of(const MatrixRows &rows) {
 // Tiles that a thread takes at least: in strips, two of them share vectors.
 constexpr uint64_t kTileGrain = 2;
 
+// The matrices that take their activations in `layout`, of which multiply_layout counts the tiles through.
+uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
+  uint64_t n = 0;
+  for (const MatrixRows &rows : all) {
+    if (activation_layout(rows.matrix->format) == layout) n += tiles_of(rows).last - tiles_of(rows).first;
+  }
+  return n;
+}
+
+// Where reading begins with a tile, counted the same way; nullptr if there are fewer.
+const std::byte *find_tile(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t tile) {
+  for (const MatrixRows &rows : all) {
+    if (activation_layout(rows.matrix->format) != layout) continue;
+    const TileRange tiles = tiles_of(rows);
+    if (tile < tiles.last - tiles.first) return tile_begin(*rows.matrix, tiles.first + tile);
+    tile -= tiles.last - tiles.first;
+  }
+  return nullptr;
+}
+
+// What a worker reads first of `next`.
+const std::byte *first_of(const Threads &threads, std::span<const MatrixRows> next, int worker) {
+  if (next.empty()) return nullptr;
+  const ActivationLayout layout = activation_layout(next[0].matrix->format);
+  return find_tile(next, layout, threads.first_of(count_tiles(next, layout), kTileGrain, worker));
+}
+
+// What a worker does of one matrix.
+struct Share {
+  const MatrixRows &rows;
+  TileRange tiles;
+  const std::byte *then;  // what it reads next
+};
+
+// All vectors times a share's tiles.
+void multiply_tiles(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
+                    const Share &share) {
+  const MatrixRows &rows = share.rows;
+  const bool quantized = vectors.layout.group != 0;
+  const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
+  const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
+  const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
+  const uint64_t first_row = std::max(rows.first_row, share.tiles.first * kTileRows);
+  const uint64_t last_row = std::min(rows.last_row, share.tiles.last * kTileRows);
+  for (uint64_t i = 0; i < product.n; i += block) {
+    kernels.matmul({.matrix = rows.matrix,
+                    .first_row = first_row,
+                    .last_row = last_row,
+                    .n = static_cast<uint32_t>(std::min<uint64_t>(block, product.n - i)),
+                    .x = product.x + i * product.columns,
+                    .x_stride = product.columns,
+                    .quantized_rows = quantized ? vectors.rows + i * vector_bytes : nullptr,
+                    .tables = vectors.tables,
+                    .y = product.y + i * product.y_stride + rows.output + (first_row - rows.first_row),
+                    .y_stride = product.y_stride,
+                    .then = share.then});
+  }
+}
+
 // Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads,
 // which get their vectors from vectors_of(worker).
 template <class VectorsOf>
 void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
                      const VectorsOf &vectors_of) {
   const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
-  uint64_t n_tiles = 0;
-  for (const MatrixRows &rows : product.rows) {
-    if (matches(rows)) n_tiles += tiles_of(rows).last - tiles_of(rows).first;
-  }
+  const uint64_t n_tiles = count_tiles(product.rows, layout);
   threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int worker) {
     const QuantizedVectors vectors = vectors_of(worker);
     uint64_t passed = 0;
@@ -117,7 +150,10 @@ void multiply_layout(Threads &threads, const KernelTable &kernels, const Product
       const TileRange tiles = tiles_of(rows);
       const uint64_t first = std::max(begin, passed), last = std::min(end, passed + tiles.last - tiles.first);
       if (first < last) {
-        multiply_tiles(kernels, product, vectors, rows, tiles.first + first - passed, tiles.first + last - passed);
+        const std::byte *then =
+            last < end ? find_tile(product.rows, layout, last) : first_of(threads, product.next, worker);
+        const TileRange part = {tiles.first + first - passed, tiles.first + last - passed};
+        multiply_tiles(kernels, product, vectors, {rows, part, then});
       }
       passed += tiles.last - tiles.first;
     }

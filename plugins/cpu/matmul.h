@@ -21,11 +21,12 @@ struct MatrixRows {
 struct Product {
   std::span<const MatrixRows> rows;  // all of `columns` columns
   uint64_t columns;
-  uint32_t n;              // vectors
-  const float *x;          // (n, columns)
-  float *y;                // (n, y_stride)
-  uint64_t y_stride;       // elements from row to row of y
-  std::byte *activations;  // activation_bytes(n, columns), aligned to a cache line: scratch
+  uint32_t n;                             // vectors
+  const float *x;                         // (n, columns)
+  float *y;                               // (n, y_stride)
+  uint64_t y_stride;                      // elements from row to row of y
+  std::byte *activations;                 // activation_bytes(n, columns), aligned to a cache line: scratch
+  std::span<const MatrixRows> next = {};  // of the product that comes after this one: asked for in time
 };
 
 // What n quantised vectors take at most, in any format's layout, tables of sums included.

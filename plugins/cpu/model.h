@@ -4,6 +4,7 @@
 #include <bonsai/backend.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plugins/common/buffer.h"
@@ -53,6 +54,10 @@ class Model {
 
   const ModelShape &shape() const { return shape_; }
   const Layer &layer(uint32_t i) const { return layers_[i]; }
+  // The matrices that are multiplied with next once layer i is done.
+  std::span<const MatrixRows> after(uint32_t i) const {
+    return i + 1 < shape_.layers ? layers_[i + 1].qkv : head_.empty() ? layers_[0].qkv : head_;
+  }
   float rms_eps() const { return rms_eps_; }
   float softmax_scale() const { return softmax_scale_; }
   // Cosines and sines of a position, (rope_dim / 2) each.

@@ -84,7 +84,8 @@ void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const 
               .x = normed_.data(),
               .y = logits_.data(),
               .y_stride = shape_.vocab,
-              .activations = inputs.activations});
+              .activations = inputs.activations,
+              .next = inputs.model->layer(0).qkv});
   }
   const Profile::Span span(*inputs.profile, Phase::kSelection);
   threads.each_range(group.n, 1, [&](size_t begin, size_t end, int worker) {

@@ -78,7 +78,7 @@ class Session {
  private:
   void run_layer(uint32_t index, const bonsai_batch &batch);
   void attention_half(const Layer &layer, uint32_t index, const bonsai_batch &batch);
-  void ffn_half(const Layer &layer, uint32_t n_tokens);
+  void ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens);
   void project(Phase phase, const Product &product);
   void norm_rows(const float *weight, uint32_t n_tokens);
   void prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch);

@@ -8,7 +8,7 @@ namespace bonsai::cpu {
 void Session::run_layer(uint32_t index, const bonsai_batch &batch) {
   const Layer &layer = model_.layer(index);
   attention_half(layer, index, batch);
-  ffn_half(layer, batch.n_tokens);
+  ffn_half(layer, index, batch.n_tokens);
 }
 
 // x += Wo attention(rope(norm(Wq h)), rope(norm(Wk h)), Wv h), h = rms_norm(x, attn_norm)
@@ -22,7 +22,8 @@ void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_ba
                         .x = a.h.data(),
                         .y = a.qkv.data(),
                         .y_stride = model.qkv_rows(),
-                        .activations = a.quantized.data()});
+                        .activations = a.quantized.data(),
+                        .next = layer.o});
   prepare_tokens(layer, index, batch);
   attend(index, batch);
   project(Phase::kO, {.rows = layer.o,
@@ -31,12 +32,13 @@ void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_ba
                       .x = a.attended.data(),
                       .y = a.h.data(),
                       .y_stride = model.hidden,
-                      .activations = a.quantized.data()});
+                      .activations = a.quantized.data(),
+                      .next = layer.gate_up});
   add_to_residual(layer.o_bias, batch.n_tokens);
 }
 
 // x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
-void Session::ffn_half(const Layer &layer, uint32_t n_tokens) {
+void Session::ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens) {
   const uint64_t hidden = shape_.model.hidden, ffn = shape_.model.ffn;
   Activations &a = activations_;
   norm_rows(layer.ffn_norm, n_tokens);
@@ -46,7 +48,8 @@ void Session::ffn_half(const Layer &layer, uint32_t n_tokens) {
                            .x = a.h.data(),
                            .y = a.gate_up.data(),
                            .y_stride = 2 * ffn,
-                           .activations = a.quantized.data()});
+                           .activations = a.quantized.data(),
+                           .next = layer.down});
   swiglu_rows(n_tokens);
   project(Phase::kDown, {.rows = layer.down,
                          .columns = ffn,
@@ -54,7 +57,8 @@ void Session::ffn_half(const Layer &layer, uint32_t n_tokens) {
                          .x = a.ffn.data(),
                          .y = a.h.data(),
                          .y_stride = hidden,
-                         .activations = a.quantized.data()});
+                         .activations = a.quantized.data(),
+                         .next = model_.after(index)});
   add_to_residual(nullptr, n_tokens);
 }
 

@@ -70,6 +70,12 @@ class Threads {
     });
   }
 
+  // Where worker's range begins when each_range divides n among all.
+  size_t first_of(size_t n, size_t grain, int worker) const {
+    const size_t grains = (n + grain - 1) / grain;
+    return std::min(n, grains * static_cast<size_t>(worker) / static_cast<size_t>(count_) * grain);
+  }
+
   // Calls body(begin, end, worker) on ranges that cover [0, n) in order, one for each worker and all multiples of
   // `grain` long but for the last. Without a second grain of work the caller computes alone: handing over costs more.
   template <class Body>
@@ -80,8 +86,7 @@ class Threads {
       return;
     }
     each_worker([&](int worker) {
-      const size_t begin = grains * static_cast<size_t>(worker) / static_cast<size_t>(count_) * grain;
-      const size_t end = std::min(n, grains * static_cast<size_t>(worker + 1) / static_cast<size_t>(count_) * grain);
+      const size_t begin = first_of(n, grain, worker), end = first_of(n, grain, worker + 1);
       if (begin < end) body(begin, end, worker);
     });
   }

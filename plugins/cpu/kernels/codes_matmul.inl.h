@@ -7,6 +7,7 @@
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -73,6 +74,7 @@ struct TileView {
   uint64_t first_block;        // of the row
   uint64_t blocks;
   bool odd;  // in a strip: the second tile of its pair
+  WeightStream stream;
 };
 
 // One group's place in it.
@@ -203,21 +205,6 @@ requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
   dots[0] = add(dots[0], shift_right<Format::kBits>(scaled));
 }
 
-// Codes are asked for before their turn; behind the end of a tile lies the next one. Left to the hardware, one-bit
-// weights in memory come at half the speed or less (docs/cpu-kernels.md). Streams that are quickly worked through are
-// asked for far ahead and into the second-level cache, whose misses may wait in greater number; super-blocks, which
-// take longer, into the first. Always inline: GCC drops calls of functions that do nothing else.
-template <class Format>
-[[gnu::always_inline]] inline void prefetch(const uint8_t *from, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) {
-    if constexpr (Format::kSubBlocks == 0) {
-      __builtin_prefetch(from + i + 8192, 0, 1);
-    } else {
-      __builtin_prefetch(from + i + 3072, 0, 3);
-    }
-  }
-}
-
 // -------- Integers of sub-blocks
 
 // The scales of two sub-blocks, those of a row next to each other.
@@ -248,7 +235,7 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
   const uint8_t *high = low + 64 * Format::kVectors;
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair) {
-    prefetch<Format>(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
+    prefetch_super_block(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
     const I16x32 scales = pair_scales<Format>(group, pair);
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
@@ -350,16 +337,25 @@ void multiply_group(const TileView &tile, uint64_t block, const GroupView &view,
   }
 }
 
+template <int T>
+[[gnu::always_inline]] inline void prefetch_for(const uint8_t *from, size_t bytes, const WeightStream &stream) {
+  if constexpr (T == 1) {
+    prefetch_twice(from, bytes, stream);
+  } else {
+    prefetch_far(from, bytes, stream);
+  }
+}
+
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (uint64_t block = 0; block < tile.blocks; ++block) {
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
     const uint8_t *share = tile.scales + block * Format::kShareBytes;
     constexpr bool kAsksForBlock = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
-    if constexpr (kAsksForBlock) prefetch<Format>(share, Format::kShareBytes);
+    if constexpr (kAsksForBlock) prefetch_for<T>(share, Format::kShareBytes, tile.stream);
 #pragma GCC unroll 4
     for (int i = 0; i < Format::kGroups; ++i) {
-      if constexpr (Format::kStrips) prefetch<Format>(bytes + i * Format::kGroupStride, 128);
+      if constexpr (Format::kStrips) prefetch_for<T>(bytes + i * Format::kGroupStride, 128, tile.stream);
       const GroupView view = {.bytes = bytes + i * Format::kGroupStride, .odd = tile.odd, .share = share};
       multiply_group<Format>(tile, block, view, tokens, (tile.first_block + block) * Format::kGroups + i, y);
     }
@@ -381,7 +377,8 @@ struct CodesWork {
             .block_bytes = data + place.codes,
             .first_block = 0,
             .blocks = blocks,
-            .odd = index % 2 != 0};
+            .odd = index % 2 != 0,
+            .stream = WeightStream(args, layout)};
   }
 
   template <int T>
@@ -465,7 +462,7 @@ struct TileCopy {
       uint8_t *to = words + block * Format::kBlockStride;
 #pragma GCC unroll 4
       for (int i = 0; i < Strips::kGroups; ++i, from += Strips::kGroupStride, to += Format::kGroupStride) {
-        prefetch<Strips>(from, 128);
+        prefetch_twice(from, 128, view.stream);
         store_bytes(to, load_words<Strips>({.bytes = from, .odd = view.odd, .share = nullptr}, 0));
       }
     }
@@ -486,7 +483,7 @@ void multiply_copies(const CodesWork &work, const TileTask &task) {
     from.block_bytes += block * Strips::kBlockStride;
     from.blocks = std::min(kCopiedBlocks, work.blocks - block);
     copy.fill(from);
-    piece.view = {copy.scales, copy.words, block, from.blocks, false};
+    piece.view = {copy.scales, copy.words, block, from.blocks, false, from.stream};
     multiply_tokens<Format, Format::kTokens>(work, piece, task.first_token);
   }
 }

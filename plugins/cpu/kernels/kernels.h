@@ -62,6 +62,7 @@ struct MatmulArgs {
   const int16_t *tables;            // the same, or nullptr
   float *y;                         // (n, last_row - first_row)
   size_t y_stride;                  // elements from row to row of y
+  const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
 };
 
 struct KernelTable {

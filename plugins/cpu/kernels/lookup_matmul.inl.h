@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -17,15 +18,6 @@ constexpr int kFieldShifts[] = {0, 6, 11};
 constexpr size_t kFieldTables[] = {0, 64, 96};  // where they begin
 constexpr size_t kHalfTables = 128;             // elements for 16 columns
 static_assert(kLookupElements == 2 * kHalfTables);
-
-// How far ahead weights are asked for, in the second-level cache (docs/cpu-kernels.md). Always inline: GCC drops calls
-// of functions that do nothing else.
-constexpr size_t kLookupPrefetchBytes = 16384;
-
-template <size_t kBytes>
-[[gnu::always_inline]] inline void prefetch_far(const uint8_t *from) {
-  for (size_t i = 0; i < kBytes; i += 64) __builtin_prefetch(from + kLookupPrefetchBytes + i, 0, 1);
-}
 
 // The lanes that belong to rows [args.first_row, args.last_row) of a tile's results, to their place in y.
 inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F32x16 y) {
@@ -46,6 +38,7 @@ struct SignWork {
   uint64_t blocks;
   const int16_t *tables;      // (groups, kLookupElements)
   const float *token_scales;  // (groups)
+  WeightStream stream;
 };
 
 // The sum of a group's 32 activations for two rows in each lane: the first tile's rows in the even places.
@@ -80,7 +73,7 @@ template <CodeLayout kLayout, class Lookup, int kPairs, bool asks>
     }
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < kLayout.groups; ++group) {
-      if constexpr (asks) prefetch_far<kPrefetched>(scales + group * kPrefetched);
+      if constexpr (asks) prefetch_twice(scales + group * kPrefetched, kPrefetched, work.stream);
       I16x32 sums[kPairs];
       for (int i = 0; i < kPairs; ++i) {
         sums[i] = sum_group<Lookup>(words + group * kGroupStride + i * 2 * kPackedAlignment, tables);
@@ -112,7 +105,8 @@ void multiply_token(const MatmulArgs &args, uint64_t tile, uint32_t token) {
                                                  .words = data + place.codes,
                                                  .blocks = blocks,
                                                  .tables = args.tables + token * groups * kLookupElements,
-                                                 .token_scales = reinterpret_cast<const float *>(row + columns)},
+                                                 .token_scales = reinterpret_cast<const float *>(row + columns),
+                                                 .stream = WeightStream(args, kLayout)},
                                                 y);
   for (int i = 0; i < 2 * kPairs; ++i) {
     const uint64_t first_row = (tile + i) * kTileRows;

@@ -192,6 +192,14 @@ size_t packed_bytes(Format format, uint64_t rows, uint64_t columns) {
   return strips * layout.strip_tiles * TilePlace::bytes(layout, columns / layout.columns());
 }
 
+const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
+  if (!is_repacked(matrix.format)) {
+    return matrix.data + tile * kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns);
+  }
+  const CodeLayout layout = code_layout(matrix.format);
+  return matrix.data + TilePlace::find(layout, matrix.columns / layout.columns(), tile).scales;
+}
+
 void pack_tiles(const PackArgs &args) {
   const BlockForm form = block_form(args.format);
   const size_t file_block_bytes = quant::traits(args.format).block_bytes;

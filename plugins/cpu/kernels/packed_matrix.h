@@ -87,6 +87,9 @@ size_t packed_bytes(quant::Format format, uint64_t rows, uint64_t columns);
 
 uint64_t tile_count(uint64_t rows);
 
+// Where reading a tile's rows begins.
+const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile);
+
 // Packs tiles [first_tile, last_tile) of a repacked format from `source`, (rows, columns) in the file's blocks with any
 // alignment, into `packed`, the start of the whole packed matrix. Different ranges may be packed at the same time.
 struct PackArgs {

@@ -96,6 +96,30 @@ TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
   }
 }
 
+// Asked for only: it need not be there.
+TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
+  Matrix matrix(format_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(matrix.columns(), random_);
+  const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
+  for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, reinterpret_cast<const std::byte *>(next)), y));
+  }
+}
+
+// Of strips, whose tiles lie side by side, a tile's own first bytes.
+TEST_P(Matmul, BeginsATileWithinItsMatrix) {
+  Matrix matrix(format_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  const PackedMatrix packed = matrix.pack();
+  EXPECT_EQ(tile_begin(packed, 0), packed.data);
+  const std::byte *end = packed.data + packed_bytes(format_, 300, matrix.columns());
+  for (uint64_t tile = 1; tile < tile_count(300); ++tile) {
+    EXPECT_GT(tile_begin(packed, tile), tile_begin(packed, tile - 1));
+    EXPECT_LT(tile_begin(packed, tile), end);
+  }
+}
+
 // Strips of tiles (packed_matrix.h): whole ones, and every number of pairs of tiles in the last.
 TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
   for (const uint64_t rows : {128, 130, 161, 200, 256 + 96}) {

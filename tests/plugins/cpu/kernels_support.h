@@ -296,9 +296,9 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
 }
 
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
-// does, with the same bytes.
+// does, with the same bytes. `then`: what is said to be read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
-                                     std::span<const float> x) {
+                                     std::span<const float> x, const std::byte *then = nullptr) {
   const uint64_t columns = matrix.columns;
   const uint32_t n = static_cast<uint32_t>(x.size() / columns);
   MatmulArgs args = {.matrix = &matrix,
@@ -310,7 +310,8 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
                      .quantized_rows = nullptr,
                      .tables = nullptr,
                      .y = nullptr,
-                     .y_stride = 0};
+                     .y_stride = 0,
+                     .then = then};
   const ActivationLayout layout = activation_layout(matrix.format);
   if (layout.group == 0) return results_of(kernels, args);
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));

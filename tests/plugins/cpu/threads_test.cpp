@@ -42,6 +42,7 @@ TEST(Threads, CoverARangeInOrder) {
       std::vector<int> owner(n, -1);
       threads.each_range(n, 4, [&](size_t begin, size_t end, int worker) {
         EXPECT_EQ(begin % 4, 0u);
+        EXPECT_EQ(begin, n > 4 ? threads.first_of(n, 4, worker) : 0);
         for (size_t i = begin; i < end; ++i) owner[i] = worker;
       });
       EXPECT_TRUE(std::ranges::is_sorted(owner));

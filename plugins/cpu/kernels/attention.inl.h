@@ -38,14 +38,18 @@ template <class Row>
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 1);
 }
 
-// scores[query][position]. Asks for the next keys.
+// scores[query][position]. Asks for the next keys, and once more for these values, as requests get lost
+// (prefetch.inl.h).
 template <class Row, int kQueries>
 void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
   const uint32_t vectors = args.vectors;
   const float *queries[kQueries];
   for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
   for (uint32_t position = 0; position < args.n; ++position) {
-    if (position < args.next_n) prefetch_row<Row>(args.next_keys[position], vectors);
+    if (position < args.next_n) {
+      prefetch_row<Row>(args.next_keys[position], vectors);
+      prefetch_row<Row>(args.values[position], vectors);
+    }
     const std::byte *row = args.keys[position];
     F32x16 sums[kQueries];
 #pragma GCC unroll 4
@@ -80,7 +84,8 @@ inline void exponentiate(float *scores, uint32_t n, float *partial) {
   partial[1] = reduce_add(sum);
 }
 
-// Vectors [v, v + kVectors) of the weighted sum of values. Each call asks for its share of the next values.
+// Vectors [v, v + kVectors) of the weighted sum of values. Each call asks for its share of the next values,
+// and once more of the next keys.
 template <class Row, int kQueries, int kVectors>
 void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk], uint32_t v) {
   const uint32_t vectors = args.vectors, calls = vectors / kVectors;
@@ -95,6 +100,7 @@ void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk],
   for (uint32_t position = 0; position < args.n; ++position) {
     if (position == next && next < args.next_n) {
       prefetch_row<Row>(args.next_values[next], vectors);
+      prefetch_row<Row>(args.next_keys[next], vectors);
       next += calls;
     }
     const std::byte *row = args.values[position];

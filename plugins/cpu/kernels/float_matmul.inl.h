@@ -112,6 +112,9 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // -------- One vector: memory is what takes time
 
+// Where a row is asked for once more, as requests get lost (prefetch.inl.h). FP8 has no time for it.
+constexpr size_t kNearInRow = 768;
+
 // y for rows [row, row + R).
 template <class Weights, int R>
 void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t token) {
@@ -128,6 +131,7 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
     F32x16 weights[R][kVectors];
     get_rows<Weights, R>(from, row_bytes, numbers, weights);
     prefetch_rows<R>(from, row_bytes, R * row_bytes);
+    if constexpr (Weights::kSpan == 16) prefetch_rows<R>(from, row_bytes, kNearInRow);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
       const F32x16 value = load(x + 16 * i);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "host/cli/units.h"
 
 namespace bonsai::cli {
@@ -224,7 +225,8 @@ Json to_json(const Findings &findings) {
 }
 
 std::string to_text(const Findings &findings) {
-  std::string text = fmt::format("model      {}\nbackend    {}\n", findings.setting.model, to_text(findings.setting));
+  std::string text =
+      fmt::format("model      {}\nbackend    {}\n", printable(findings.setting.model), to_text(findings.setting));
   text += prefill_to_text(findings) + decode_to_text(findings) + concurrency_to_text(findings);
   if (findings.profiles) {
     text += fmt::format("\nprefill    {}", to_text(findings.profiles->prefill));

@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/gguf/writer.h"
 #include "host/bench/work.h"
 #include "tests/cli/program.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai::cli {
 namespace {
@@ -151,6 +153,17 @@ TEST(Bench, PeopleGetATableOnStdout) {
                            " GB/s with 1 thread over 64.0 KiB, ",
                            " around the repetitions\n"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
+// Promise: what a file calls itself does not reach the terminal as it is.
+TEST(Bench, AHostileNameIsShownHarmlessly) {
+  test::TinyModel model;
+  model.metadata = [](gguf::Writer &writer) { writer.set_string("general.name", "a\n\x1B[31m"); };
+  const test::TinyModelFile file(model);
+  const Outcome outcome =
+      run_program({"bench", "-m", file.path(), "-p", "8", "-n", "4", "-r", "1", "--stream-bytes", "65536"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("model      a\\x0a\\x1b[31m (")) << outcome.out;
 }
 
 // The template does not say that this machine's processor computes, so neither its memory nor its peaks are a limit.

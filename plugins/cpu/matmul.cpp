@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
-// Vectors whose sums are looked up in one go. Their tables take 16 bytes a column each, and a few hundred KiB to some
-// MiB together, which the last level of caches should hold.
+// Vectors whose sums are looked up in one go. Their tables take up to 16 bytes a column each, and a few hundred KiB to
+// some MiB together, which the last level of caches should hold.
 constexpr uint64_t kLookupVectors = 32;
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
@@ -21,26 +21,29 @@ constexpr uint64_t kLookupVectors = 32;
 constexpr uint64_t kQuantizedBlockBytes = 256 * 1024;
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
-bool looks_up(const KernelTable &kernels, ActivationLayout layout) { return layout.signs && kernels.looks_up_signs; }
+// Elements of a vector's tables.
+uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout, uint64_t columns) {
+  return layout.signs ? columns / kLookupColumns * kernels.lookup_elements : 0;
+}
 
 // The quantised vectors of a product: rows, then tables if the kernels want them.
 struct QuantizedVectors {
   ActivationLayout layout;  // group 0: they stay float
   uint64_t row_bytes;
   std::byte *rows;
-  int16_t *tables;  // (n, groups, kLookupElements) or nullptr
+  uint64_t table_elements;  // of a vector; 0 if it has none
+  int16_t *tables;          // (n, table_elements) or nullptr
 
   // `copy`: of several copies that lie behind each other.
   QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout, uint64_t copy = 0)
       : layout(layout),
         row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
         rows(product.activations),
+        table_elements(elements_of_tables(kernels, layout, product.columns)),
         tables(nullptr) {
-    const uint64_t table_bytes = looks_up(kernels, layout) ? table_elements(product.columns) * sizeof(int16_t) : 0;
-    rows += copy * product.n * (row_bytes + table_bytes);
-    if (table_bytes > 0) tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
+    rows += copy * product.n * (row_bytes + table_elements * sizeof(int16_t));
+    if (table_elements > 0) tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
   }
-  uint64_t table_elements(uint64_t columns) const { return columns / layout.group * kLookupElements; }
 };
 
 // Columns of one vector that are worth handing to another thread.
@@ -61,7 +64,7 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
                       .begin = begin % pieces * kQuantizeGrain,
                       .end = pieces > 1 ? std::min(columns, end * kQuantizeGrain) : columns,
                       .rows = vectors.rows + first * vectors.row_bytes,
-                      .tables = vectors.tables ? vectors.tables + first * vectors.table_elements(columns) : nullptr});
+                      .tables = vectors.tables ? vectors.tables + first * vectors.table_elements : nullptr});
   });
 }
 
@@ -201,7 +204,7 @@ Product part_of(const Product &product, uint32_t first, uint32_t last) {
 uint64_t activation_bytes(uint64_t n, uint64_t columns) {
   const uint64_t groups = columns / kSmallestGroup + 1;
   const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
-  const uint64_t tables = kLookupVectors * groups * kLookupElements * sizeof(int16_t);
+  const uint64_t tables = kLookupVectors * groups * kMostLookupElements * sizeof(int16_t);
   return std::max(n, kLookupVectors) * row + tables;
 }
 
@@ -219,7 +222,7 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    const uint32_t at_once = looks_up(kernels, layout) ? kLookupVectors : product.n;
+    const uint32_t at_once = elements_of_tables(kernels, layout, product.columns) > 0 ? kLookupVectors : product.n;
     for (uint32_t first = 0; first < product.n; first += at_once) {
       multiply_part(threads, kernels, part_of(product, first, std::min(product.n, first + at_once)), layout);
     }

@@ -113,8 +113,9 @@ class Vectors {
     if (layout.group == 0) return;
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
-    if (layout.signs && a_case.kernels->looks_up_signs) {
-      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * cpu::kLookupElements * sizeof(int16_t));
+    if (layout.signs && a_case.kernels->lookup_elements > 0) {
+      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * a_case.kernels->lookup_elements *
+                      sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
     }
     a_case.kernels->quantize(args);

@@ -34,10 +34,11 @@ std::vector<RowKernel> quantize_kernels() {
     if (layout.group == 0 || std::find(layouts.begin(), layouts.end(), layout) != layouts.end()) continue;
     layouts.push_back(layout);
     for (const uint64_t columns : {kHidden, kFeedForward}) {
-      const auto tables = std::make_shared<std::vector<int16_t>>(columns / cpu::kLookupColumns * cpu::kLookupElements);
+      const auto tables =
+          std::make_shared<std::vector<int16_t>>(columns / cpu::kLookupColumns * cpu::kMostLookupElements);
       const auto call = [=](const cpu::KernelTable &table, const float *x, float *y) {
         cpu::QuantizeArgs args = whole_rows(layout, x, 1, columns, reinterpret_cast<std::byte *>(y));
-        if (layout.signs && table.looks_up_signs) args.tables = tables->data();
+        if (layout.signs && table.lookup_elements > 0) args.tables = tables->data();
         table.quantize(args);
       };
       kernels.push_back({fmt::format("quantize/{}", traits.name), fmt::format("{}/n:1", columns), columns, call});

@@ -25,14 +25,14 @@ struct QuantizeArgs {
   ActivationLayout layout;
   uint64_t begin, end;  // whole groups of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
-  // KernelTable::looks_up_signs: (n, columns / 32, kLookupElements) for matmul to look sums up in, or nullptr. With
+  // (n, columns / 32, KernelTable::lookup_elements), if there are any, for matmul to look sums up in, or nullptr. With
   // them the rows have scales for matmul, and nothing else.
   int16_t *tables;
 };
 
-// Activations whose sums lie in tables of their own, and the elements of these.
+// Activations whose sums lie in tables of their own, and the most elements that a tier's tables of these have.
 constexpr uint32_t kLookupColumns = 32;
-constexpr size_t kLookupElements = 256;
+constexpr size_t kMostLookupElements = 256;
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
 // the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
@@ -66,8 +66,10 @@ struct MatmulArgs {
 };
 
 struct KernelTable {
-  const char *name;     // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
-  bool looks_up_signs;  // layout.signs: matmul takes tables, and is faster with them for any number of vectors
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
+  // layout.signs: matmul takes tables of so many elements for each 32 columns, and is faster with them for any number
+  // of vectors. 0: it does not.
+  size_t lookup_elements;
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);

@@ -150,8 +150,8 @@ void tabulate_groups(const float *x, uint64_t groups, const QuantizedRowView &ro
     Lookup::store_codes(codes, to_i32(mul(load(x), inverse)));
     Lookup::store_codes(codes + 16, to_i32(mul(load(x + 16), inverse)));
   }
-  for (uint64_t half = 0; half < 2 * groups; ++half) {
-    Lookup::build_half(row.codes + 16 * half, tables + kHalfTables * half);
+  for (uint64_t group = 0; group < groups; ++group) {
+    Lookup::build_group(row.codes + kLookupColumns * group, tables + Lookup::kElements * group);
   }
 }
 
@@ -166,7 +166,7 @@ void quantize(const QuantizeArgs &args) {
         QuantizedRowView(args.rows + i * row_bytes, args.columns, layout.group).from(first, layout);
     if constexpr (SignLookup::kExists) {
       if (args.tables) {
-        tabulate_groups<SignLookup>(x, last - first, row, args.tables + (i * groups + first) * kLookupElements);
+        tabulate_groups<SignLookup>(x, last - first, row, args.tables + (i * groups + first) * SignLookup::kElements);
         continue;
       }
     }

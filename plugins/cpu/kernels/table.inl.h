@@ -61,10 +61,12 @@ void matmul(const MatmulArgs &args) {
   }
 }
 
+static_assert(SignLookup::kElements <= kMostLookupElements);
+
 constexpr KernelTable make_table(const char *name) {
   return {
       .name = name,
-      .looks_up_signs = SignLookup::kExists,
+      .lookup_elements = SignLookup::kElements,
       .quantize = quantize,
       .matmul = matmul,
       .rms_norm = rms_norm,

@@ -135,8 +135,9 @@ TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
     const auto whole = aligned_bytes(bytes), pieces = aligned_bytes(bytes);
     std::memset(whole.get(), 0, bytes);
     std::memset(pieces.get(), 0, bytes);
-    std::vector<int16_t> tables(columns / layout.group * kLookupElements, 1), piece_tables(tables.size(), 2);
-    const bool with_tables = layout.signs && GetParam()->looks_up_signs;
+    std::vector<int16_t> tables(columns / layout.group * GetParam()->lookup_elements, 1),
+        piece_tables(tables.size(), 2);
+    const bool with_tables = layout.signs && GetParam()->lookup_elements > 0;
     quantize_rows(*GetParam(), x, 1, layout, whole.get(), with_tables ? tables.data() : nullptr);
     for (const uint64_t begin : {512, 0, 768, 256}) {
       GetParam()->quantize({.x = x.data(),

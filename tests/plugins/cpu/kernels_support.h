@@ -318,8 +318,8 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
   const std::vector<float> multiplied = results_of(kernels, args);
-  if (!layout.signs || !kernels.looks_up_signs) return multiplied;
-  std::vector<int16_t> tables(n * columns / layout.group * kLookupElements);
+  if (!layout.signs || kernels.lookup_elements == 0) return multiplied;
+  std::vector<int16_t> tables(n * columns / layout.group * kernels.lookup_elements);
   const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());
   args.quantized_rows = rows_for_tables.get();

@@ -313,9 +313,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
           _mm256_blend_epi16(_mm256_srli_epi32(lower.high, 16), upper.high, 0xAA)};
 }
 
-struct SignLookup {
-  static constexpr bool kExists = false;
-};
-
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
+
+#include "plugins/cpu/simd/avx2/sign_lookup.h"

@@ -38,31 +38,46 @@ struct FieldFactors {
   }
 };
 
+// A group of 32 columns: of each row's word the lower 16 bits and the upper ones, in fields of 6, 5 and 5 bits. Entry i
+// of a field's table is the sum of its activations a, +a where i has a 1 and -a where it has a 0: at most 6 * 127, and
+// 32 * 127 for the group, which 16 bits hold.
 struct SignLookup {
   static constexpr bool kExists = true;
+  static constexpr size_t kElements = 256;
+  static constexpr int kTokens = 1;
 
-  static I16x32 load(const void *from) { return {_mm512_loadu_si512(from)}; }
-  static I16x32 add(I16x32 a, I16x32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
-
-  template <int kBits>
-  static I16x32 shift_right(I16x32 a) {
-    return {_mm512_srli_epi16(a.v, kBits)};
+  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[kTokens],
+                                               size_t group, I16x32 (&sums)[kTokens]) {
+    const int16_t *lower = tables[0] + group;
+    sums[0].v = _mm512_add_epi16(sum_half(_mm512_loadu_si512(words), lower),
+                                 sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
   }
 
   // By multiplication: shifts go through the ports that lookups need.
   static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
   static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
 
-  static I16x32 lookup32(const int16_t *table, I16x32 index) {
-    return {_mm512_permutexvar_epi16(index.v, _mm512_loadu_si512(table))};
-  }
-
-  static I16x32 lookup64(const int16_t *table, I16x32 index) {
-    return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
-  }
-
   static void store_codes(int8_t *to, I32x16 codes) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(codes.v));
+  }
+
+  static void build_group(const int8_t *codes, int16_t *tables) {
+    build_half(codes, tables);
+    build_half(codes + 16, tables + kHalf);
+  }
+
+ private:
+  static constexpr int kSecondShift = 6, kThirdShift = 11;
+  static constexpr size_t kSecondTable = 64, kThirdTable = 96;  // where they begin
+  static constexpr size_t kHalf = 128;                          // elements for 16 columns
+
+  [[gnu::always_inline]] static __m512i sum_half(__m512i half, const int16_t *tables) {
+    const __m512i first = _mm512_permutex2var_epi16(_mm512_loadu_si512(tables), half, _mm512_loadu_si512(tables + 32));
+    const __m512i second =
+        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kSecondShift), _mm512_loadu_si512(tables + kSecondTable));
+    const __m512i third =
+        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kThirdShift), _mm512_loadu_si512(tables + kThirdTable));
+    return _mm512_add_epi16(_mm512_add_epi16(first, second), third);
   }
 
   // vpmaddubsw takes one side unsigned: activations go in with 128 added. The fields of 6, 5 and 5 begin at 0, 6 and
@@ -76,11 +91,10 @@ struct SignLookup {
     const __m128i bytes = _mm_xor_si128(load_128(codes), _mm_set1_epi8(static_cast<char>(0x80)));
     store_sums(tables, bytes, 0, kLower);
     store_sums(tables + 32, bytes, 0, kUpper);
-    store_sums(tables + 64, bytes, 3, kSecond);
-    store_sums(tables + 96, bytes, 5, kThird);
+    store_sums(tables + kSecondTable, bytes, 3, kSecond);
+    store_sums(tables + kThirdTable, bytes, 5, kThird);
   }
 
- private:
   [[gnu::always_inline]] static void store_sums(int16_t *to, __m128i codes, int first_pair,
                                                 const FieldFactors &factors) {
     __m512i sums = _mm512_load_si512(factors.of_bias);

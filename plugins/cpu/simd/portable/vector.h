@@ -554,15 +554,17 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 
 // Whether sums of signed activations are looked up in tables (kernels/lookup_matmul.inl.h). A tier where they are has
 // in it, all static,
-//   I16x32 load(const void *), I16x32 add(I16x32, I16x32)
-//   I16x32 shift_right<kBits>(I16x32)                      zeros come in
+//   kElements                                              of a group's tables: 32 columns'
+//   kTokens                                                a power of two: tokens that sum_group takes at most
+//   void sum_group(const uint8_t *words, tables[T], size_t group, sums[T])
+//       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
+//       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127
 //   I32x16 even_lanes(I16x32), I32x16 odd_lanes(I16x32)    of each pair, widened
-//   I16x32 lookup32(const int16_t *table, I16x32 index)    table[index % 32]
-//   I16x32 lookup64(const int16_t *table, I16x32 index)    table[index % 64]
 //   void store_codes(int8_t *, I32x16)                     16 codes of -127..127
-//   void build_half(const int8_t *codes, int16_t *tables)  the tables of 16 of them, one field after the other
+//   void build_group(const int8_t *codes, int16_t *tables) the tables of 32 of them
 struct SignLookup {
   static constexpr bool kExists = false;
+  static constexpr size_t kElements = 0;
 };
 
 }  // namespace

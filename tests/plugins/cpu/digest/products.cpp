@@ -93,8 +93,9 @@ struct Quantized {
 Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n,
                    bool looks_up = false) {
   const uint64_t columns = x.size() / n;
-  Quantized quantized = {.rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
-                         .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kLookupElements : 0)};
+  Quantized quantized = {
+      .rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
+      .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kernels.lookup_elements : 0)};
   kernels.quantize({.x = x.data(),
                     .x_stride = columns,
                     .n = n,
@@ -139,7 +140,7 @@ void add_products(Results &results, const KernelTable &kernels, const PackedMatr
   args.quantized_rows = quantized.rows.data();
   add_product(results, kernels, args);
   // Once more with tables; a tier without them repeats itself, so that all give equally many results.
-  if (layout.signs && kernels.looks_up_signs) {
+  if (layout.signs && kernels.lookup_elements > 0) {
     quantized = quantize(kernels, layout, x, n, true);
     args.quantized_rows = quantized.rows.data();
     args.tables = quantized.tables.data();

@@ -339,7 +339,7 @@ void multiply_group(const TileView &tile, uint64_t block, const GroupView &view,
 
 template <int T>
 [[gnu::always_inline]] inline void prefetch_for(const uint8_t *from, size_t bytes, const WeightStream &stream) {
-  if constexpr (T == 1) {
+  if constexpr (T <= 2) {
     prefetch_twice(from, bytes, stream);
   } else {
     prefetch_far(from, bytes, stream);

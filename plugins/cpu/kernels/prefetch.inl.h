@@ -48,11 +48,10 @@ constexpr size_t kFarAhead = 8192, kNearAhead = 4096;
   prefetch_at(stream.ahead(from, kNearAhead), bytes);
 }
 
-// Super-blocks take longer to work through: near, into the first-level cache.
+// The same for a part of a super-block. Its kernels have no registers left for a stream's end.
 [[gnu::always_inline]] inline void prefetch_super_block(const uint8_t *from, size_t bytes) {
-  constexpr size_t kNear = 2048;
   prefetch_at(from + kFarAhead, bytes);
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + kNear + i, 0, 3);
+  prefetch_at(from + kNearAhead, bytes);
 }
 
 }  // namespace

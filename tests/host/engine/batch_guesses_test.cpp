@@ -84,20 +84,22 @@ TEST_P(Guessing, EveryTextIsThatOfTheRequestAlone) {
   std::map<Wish, Generation> alone;
   std::mt19937 random(11);
   BatchState batch(EngineState::load(options_for(backend)), options, at_random(3));
-  std::vector<std::pair<Wish, std::future<Generation>>> wanted;
+  std::vector<Wish> wishes;
+  std::vector<BatchState::Order> orders;
   for (uint32_t i = 0; i < n_requests; ++i) {
-    const Wish wish{.prompt = random() % prompts().size(), .way = random() % all_ways.size()};
+    const Wish &wish = wishes.emplace_back(Wish{random() % prompts().size(), random() % all_ways.size()});
     GenerateOptions guessing = all_ways[wish.way];
     guessing.lookup = true;
-    std::vector<BatchState::Order> orders;
     orders.push_back({batch.engine().encode(prompts()[wish.prompt], true), guessing, {}});
-    wanted.emplace_back(wish, std::move(batch.submit(std::move(orders)).front()));
     if (!alone.contains(wish)) alone[wish] = engine.generate(prompts()[wish.prompt], all_ways[wish.way]);
   }
+  // All at once: who is in whose company, and whether one has to make place, is then no matter of time.
+  std::vector<std::future<Generation>> results = batch.submit(std::move(orders));
   uint32_t n_proposed = 0, n_accepted = 0;
-  for (auto &[wish, future] : wanted) {
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    const Wish &wish = wishes[i];
     SCOPED_TRACE(prompts()[wish.prompt] + ", way " + std::to_string(wish.way));
-    const Generation found = future.get();
+    const Generation found = results[i].get();
     const Generation &expected = alone.at(wish);
     EXPECT_EQ(found.text, expected.text);
     EXPECT_EQ(found.tokens, expected.tokens);

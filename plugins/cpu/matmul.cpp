@@ -113,27 +113,43 @@ struct Share {
   const std::byte *then;  // what it reads next
 };
 
+// Where results go: of all vectors, the first row's to y[0].
+struct Results {
+  float *y;
+  uint64_t stride;
+};
+
+struct RowRange {
+  uint64_t first, last;
+};
+
+RowRange rows_of(const MatrixRows &rows, TileRange tiles) {
+  return {std::max(rows.first_row, tiles.first * kTileRows), std::min(rows.last_row, tiles.last * kTileRows)};
+}
+
+uint64_t output_of(const MatrixRows &rows, TileRange tiles) {
+  return rows.output + (rows_of(rows, tiles).first - rows.first_row);
+}
+
 // All vectors times a share's tiles.
 void multiply_tiles(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
-                    const Share &share) {
-  const MatrixRows &rows = share.rows;
+                    const Share &share, Results results) {
   const bool quantized = vectors.layout.group != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
   const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
   const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
-  const uint64_t first_row = std::max(rows.first_row, share.tiles.first * kTileRows);
-  const uint64_t last_row = std::min(rows.last_row, share.tiles.last * kTileRows);
+  const RowRange rows = rows_of(share.rows, share.tiles);
   for (uint64_t i = 0; i < product.n; i += block) {
-    kernels.matmul({.matrix = rows.matrix,
-                    .first_row = first_row,
-                    .last_row = last_row,
+    kernels.matmul({.matrix = share.rows.matrix,
+                    .first_row = rows.first,
+                    .last_row = rows.last,
                     .n = static_cast<uint32_t>(std::min<uint64_t>(block, product.n - i)),
                     .x = product.x + i * product.columns,
                     .x_stride = product.columns,
                     .quantized_rows = quantized ? vectors.rows + i * vector_bytes : nullptr,
                     .tables = vectors.tables,
-                    .y = product.y + i * product.y_stride + rows.output + (first_row - rows.first_row),
-                    .y_stride = product.y_stride,
+                    .y = results.y + i * results.stride,
+                    .y_stride = results.stride,
                     .then = share.then});
   }
 }
@@ -156,11 +172,83 @@ void multiply_layout(Threads &threads, const KernelTable &kernels, const Product
         const std::byte *then =
             last < end ? find_tile(product.rows, layout, last) : first_of(threads, product.next, worker);
         const TileRange part = {tiles.first + first - passed, tiles.first + last - passed};
-        multiply_tiles(kernels, product, vectors, {rows, part, then});
+        multiply_tiles(kernels, product, vectors, {rows, part, then},
+                       {product.y + output_of(rows, part), product.y_stride});
       }
       passed += tiles.last - tiles.first;
     }
   });
+}
+
+// -------- In pieces
+
+// Whole strips, whose results for 32 vectors take a sixteenth of a usual second-level cache.
+constexpr uint64_t kPieceTiles = kPieceRows / kTileRows;
+
+// From row to row of a piece: no multiple of 4 KiB, so that rows do not share the first-level cache's sets.
+constexpr uint64_t kPieceStride = (kPieceTiles + 1) * kTileRows;
+
+// Pieces begin on multiples of kPieceTiles.
+uint64_t pieces_of(const MatrixRows &rows) {
+  const TileRange tiles = tiles_of(rows);
+  return (tiles.last + kPieceTiles - 1) / kPieceTiles - tiles.first / kPieceTiles;
+}
+
+TileRange tiles_of_piece(const MatrixRows &rows, uint64_t piece) {
+  const TileRange tiles = tiles_of(rows);
+  const uint64_t first = (tiles.first / kPieceTiles + piece) * kPieceTiles;
+  return {std::max(tiles.first, first), std::min(tiles.last, first + kPieceTiles)};
+}
+
+// Calls body(rows, piece of these, index) for pieces [begin, end), of those that `matches` lets count; indices count
+// all.
+template <class Matches, class Body>
+void each_piece(std::span<const MatrixRows> all, uint64_t begin, uint64_t end, const Matches &matches,
+                const Body &body) {
+  uint64_t counted = 0, index = 0;
+  for (const MatrixRows &rows : all) {
+    const uint64_t pieces = pieces_of(rows);
+    if (matches(rows)) {
+      const uint64_t last = std::min(end, counted + pieces);
+      for (uint64_t i = std::max(begin, counted); i < last; ++i) body(rows, i - counted, index + i - counted);
+      counted += pieces;
+    }
+    index += pieces;
+  }
+}
+
+// As multiply_layout, handing pieces to the sink.
+template <class VectorsOf>
+void multiply_layout_in_pieces(Threads &threads, const KernelTable &kernels, const Product &product,
+                               ActivationLayout layout, const VectorsOf &vectors_of) {
+  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
+  uint64_t n_pieces = 0;
+  for (const MatrixRows &rows : product.rows) n_pieces += matches(rows) ? pieces_of(rows) : 0;
+  threads.each_range(n_pieces, 1, [&](uint64_t begin, uint64_t end, int worker) {
+    const QuantizedVectors vectors = vectors_of(worker);
+    float *y = product.y + static_cast<uint64_t>(worker) * piece_elements(product.n);
+    uint64_t left = end - begin;
+    each_piece(product.rows, begin, end, matches, [&](const MatrixRows &rows, uint64_t piece, uint64_t index) {
+      const TileRange tiles = tiles_of_piece(rows, piece);
+      const std::byte *then = --left == 0 ? first_of(threads, product.next, worker) : nullptr;
+      multiply_tiles(kernels, product, vectors, {rows, tiles, then}, {y, kPieceStride});
+      const RowRange range = rows_of(rows, tiles);
+      product.sink->take(worker, {index, output_of(rows, tiles), range.last - range.first},
+                         {product.first_vector, product.n, y, kPieceStride});
+    });
+  });
+}
+
+// -------- All of a product
+
+template <class VectorsOf>
+void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
+                   const VectorsOf &vectors_of) {
+  if (product.sink) {
+    multiply_layout_in_pieces(threads, kernels, product, layout, vectors_of);
+  } else {
+    multiply_layout(threads, kernels, product, layout, vectors_of);
+  }
 }
 
 // One vector: to quantise it takes a thread no longer than to wait for others that would do a part of it.
@@ -170,7 +258,7 @@ bool is_quantized_by_each(const Threads &threads, const Product &product, Activa
 
 void multiply_part(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
   if (is_quantized_by_each(threads, product, layout)) {
-    multiply_layout(threads, kernels, product, layout, [&](int worker) {
+    multiply_rows(threads, kernels, product, layout, [&](int worker) {
       const QuantizedVectors vectors(kernels, product, layout, static_cast<uint64_t>(worker));
       kernels.quantize({.x = product.x,
                         .x_stride = product.columns,
@@ -187,7 +275,7 @@ void multiply_part(Threads &threads, const KernelTable &kernels, const Product &
   }
   const QuantizedVectors vectors(kernels, product, layout);
   if (layout.group != 0) quantize(threads, kernels, product, vectors);
-  multiply_layout(threads, kernels, product, layout, [&](int) { return vectors; });
+  multiply_rows(threads, kernels, product, layout, [&](int) { return vectors; });
 }
 
 // Vectors [first, last) of a product.
@@ -195,11 +283,23 @@ Product part_of(const Product &product, uint32_t first, uint32_t last) {
   Product part = product;
   part.n = last - first;
   part.x += first * product.columns;
-  part.y += first * product.y_stride;
+  if (product.sink) {
+    part.first_vector = first;
+  } else {
+    part.y += first * product.y_stride;
+  }
   return part;
 }
 
 }  // namespace
+
+uint64_t count_pieces(std::span<const MatrixRows> rows) {
+  uint64_t n = 0;
+  for (const MatrixRows &part : rows) n += pieces_of(part);
+  return n;
+}
+
+uint64_t piece_elements(uint32_t n) { return n * kPieceStride; }
 
 uint64_t activation_bytes(uint64_t n, uint64_t columns) {
   const uint64_t groups = columns / kSmallestGroup + 1;

@@ -18,16 +18,48 @@ struct MatrixRows {
   uint64_t output;
 };
 
+constexpr uint64_t kPieceRows = 512;
+
+// At most so many rows of one of a product's matrices, fewer where it begins or ends.
+struct ProductPiece {
+  uint64_t index;  // in the order of Product::rows
+  uint64_t first_output, outputs;
+};
+
+// Takes a product's results in pieces, each while it is in the cache of the core that computed it.
+class ProductSink {
+ public:
+  // y: (n, outputs), `stride` elements from row to row, for vectors [first, first + n). The sink may change it.
+  struct Results {
+    uint32_t first, n;
+    float *y;
+    uint64_t stride;
+  };
+  // Called by all workers at once. Together the pieces are every output of every vector, in any order.
+  virtual void take(int worker, const ProductPiece &piece, const Results &results) = 0;
+
+ protected:
+  ~ProductSink() = default;
+};
+
 struct Product {
   std::span<const MatrixRows> rows;  // all of `columns` columns
   uint64_t columns;
   uint32_t n;                             // vectors
   const float *x;                         // (n, columns)
-  float *y;                               // (n, y_stride)
+  float *y;                               // (n, y_stride); with a sink, (threads, piece_elements(n)): scratch
   uint64_t y_stride;                      // elements from row to row of y
   std::byte *activations;                 // activation_bytes(n, columns), aligned to a cache line: scratch
   std::span<const MatrixRows> next = {};  // of the product that comes after this one: asked for in time
+  ProductSink *sink = nullptr;            // takes the results instead of y
+  uint32_t first_vector = 0;              // what the sink counts these vectors from
 };
+
+// The pieces of a product, however many threads there are.
+uint64_t count_pieces(std::span<const MatrixRows> rows);
+
+// What one worker's piece of n vectors takes.
+uint64_t piece_elements(uint32_t n);
 
 // What n quantised vectors take at most, in any format's layout, tables of sums included.
 uint64_t activation_bytes(uint64_t n, uint64_t columns);
@@ -35,7 +67,8 @@ uint64_t activation_bytes(uint64_t n, uint64_t columns);
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);
 
-// y[i][rows.output + r] = W[r] x[i]. Matrices that take the same activations share their quantisation.
+// y[i][rows.output + r] = W[r] x[i], to y or to the sink. Matrices that take the same activations share their
+// quantisation.
 void multiply(Threads &threads, const KernelTable &kernels, const Product &product);
 
 }  // namespace bonsai::cpu

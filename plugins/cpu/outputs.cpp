@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugins/cpu/selection.h"
+#include "plugins/common/failure.h"
 
 namespace bonsai::cpu {
 
@@ -10,12 +10,37 @@ using namespace plugin;
 
 namespace {
 
+// Matrices that a head may be stacked of.
+constexpr uint64_t kMostParts = 256;
+
+// Ranks that a group may have for each of its rows; a row that wants more of them comes with fewer others.
+constexpr uint32_t kRanksOfRow = 1024;
+
 uint32_t row_count(const ModelShape &shape, const OutputLimits &limits) {
   return shape.has_head ? std::min(OutputStage::kRows, limits.max_outputs) : 0;
 }
 
+// Of all workers together.
+uint64_t worker_rows(const ModelShape &shape, const OutputLimits &limits) {
+  return static_cast<uint64_t>(limits.threads) * row_count(shape, limits);
+}
+
+uint64_t ranks_of_group(const ModelShape &shape, const OutputLimits &limits) {
+  if (!shape.has_head) return 0;
+  return std::max<uint64_t>(limits.max_k, uint64_t{row_count(shape, limits)} * std::min(limits.max_k, kRanksOfRow));
+}
+
 uint64_t rank_count(const ModelShape &shape, const OutputLimits &limits) {
-  return shape.has_head ? static_cast<uint64_t>(limits.threads) * limits.max_k : 0;
+  return static_cast<uint64_t>(limits.threads) * ranks_of_group(shape, limits);
+}
+
+// Every part of a head may begin and end within a piece.
+uint64_t most_pieces(const ModelShape &shape) {
+  return shape.vocab / kPieceRows + 2 * std::min<uint64_t>(shape.vocab, kMostParts);
+}
+
+uint64_t sum_count(const ModelShape &shape, const OutputLimits &limits) {
+  return row_count(shape, limits) * most_pieces(shape);
 }
 
 OutputBounds bounds_of(const ModelShape &shape, const OutputLimits &limits) {
@@ -28,20 +53,52 @@ OutputStage::OutputStage(const ModelShape &shape, const OutputLimits &limits)
     : shape_(shape),
       limits_(limits),
       normed_(uint64_t{row_count(shape, limits)} * shape.hidden, "outputs"),
-      logits_(uint64_t{row_count(shape, limits)} * shape.vocab, "logits"),
+      logits_(worker_rows(shape, limits) * piece_elements(1), "logits"),
+      states_(worker_rows(shape, limits), "outputs"),
       ranks_(rank_count(shape, limits), "outputs"),
+      sums_(sum_count(shape, limits), "outputs"),
       checker_(bounds_of(shape, limits)) {}
 
 uint64_t OutputStage::bytes(const ModelShape &shape, const OutputLimits &limits) {
-  const uint64_t rows = row_count(shape, limits);
-  return Buffer<float>::bytes(rows * shape.hidden) + Buffer<float>::bytes(rows * shape.vocab) +
-         Buffer<uint64_t>::bytes(rank_count(shape, limits)) + OutputChecker::bytes(bounds_of(shape, limits));
+  const uint64_t rows = row_count(shape, limits), of_workers = worker_rows(shape, limits);
+  return Buffer<float>::bytes(rows * shape.hidden) + Buffer<float>::bytes(of_workers * piece_elements(1)) +
+         Buffer<RowState>::bytes(of_workers) + Buffer<uint64_t>::bytes(rank_count(shape, limits)) +
+         Buffer<ExpSum>::bytes(sum_count(shape, limits)) + OutputChecker::bytes(bounds_of(shape, limits));
 }
 
-uint64_t OutputStage::passes(const Request &request) {
-  const auto has_logits = [](const bonsai_output *output) { return output->kind != BONSAI_OUTPUT_HIDDEN; };
-  const auto rows = std::count_if(request.outputs, request.outputs + request.n, has_logits);
-  return (static_cast<uint64_t>(rows) + kRows - 1) / kRows;
+void OutputStage::check_head(const Model &model) const {
+  if (model.head().size() > kMostParts) {
+    refuse("model->head lies in {} parts, expected at most {}", model.head().size(), kMostParts);
+  }
+}
+
+// -------- Groups
+
+bool OutputStage::fits(const Group &group, const bonsai_output &output) const {
+  const uint64_t ranks = output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 0;
+  return group.n < kRows && group.n_ranks + ranks <= ranks_of_group(shape_, limits_);
+}
+
+void OutputStage::add(Group &group, uint32_t index, const bonsai_output &output) {
+  group.outputs[group.n] = index;
+  group.ranks[group.n] = group.n_ranks;
+  group.n_ranks += output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 0;
+  ++group.n;
+}
+
+uint64_t OutputStage::passes(const Request &request) const {
+  uint64_t n = 0;
+  Group group;
+  for (uint32_t i = 0; i < request.n; ++i) {
+    const bonsai_output &output = *request.outputs[i];
+    if (output.kind == BONSAI_OUTPUT_HIDDEN) continue;
+    if (n == 0 || !fits(group, output)) {
+      group = {};
+      ++n;
+    }
+    add(group, i, output);
+  }
+  return n;
 }
 
 void OutputStage::run(Threads &threads, const KernelTable &kernels, const Request &request,
@@ -63,61 +120,113 @@ void OutputStage::run(Threads &threads, const KernelTable &kernels, const Reques
       if (inputs.selected) inputs.selected[i] = -1;
       continue;
     }
-    norm(output.token, normed_.data() + uint64_t{group.n} * shape_.hidden);
-    group.outputs[group.n++] = i;
-    if (group.n == kRows) {
+    if (!fits(group, output)) {
       run_group(threads, kernels, request, inputs, group);
-      group.n = 0;
+      group = {};
     }
+    norm(output.token, normed_.data() + uint64_t{group.n} * shape_.hidden);
+    add(group, i, output);
   }
   if (group.n > 0) run_group(threads, kernels, request, inputs, group);
 }
 
+// -------- Logits, piece by piece
+
+// Each piece is adjusted, and looked at for what its row's output wants, by the worker that computed it.
+class OutputStage::Sink final : public ProductSink {
+ public:
+  Sink(const OutputStage &stage, const KernelTable &kernels, const Request &request, const Group &group,
+       uint64_t n_pieces)
+      : stage_(stage), kernels_(kernels), request_(request), group_(group), n_pieces_(n_pieces) {}
+
+  void take(int worker, const ProductPiece &piece, const Results &results) override {
+    for (uint32_t i = 0; i < results.n; ++i) {
+      take_row(worker, piece, results.first + i, {results.y + i * results.stride, piece.outputs});
+    }
+  }
+
+ private:
+  void take_row(int worker, const ProductPiece &piece, uint32_t row, std::span<float> logits) const {
+    const bonsai_output &output = *request_.outputs[group_.outputs[row]];
+    const auto first_id = static_cast<uint32_t>(piece.first_output);
+    adjust_logits(output, logits, first_id);
+    if (output.kind == BONSAI_OUTPUT_LOGITS) {
+      std::copy(logits.begin(), logits.end(), output.logits + first_id);
+    } else if (output.kind == BONSAI_OUTPUT_ARGMAX) {
+      stage_.state(worker, row).largest.add(kernels_, logits, first_id);
+    } else {
+      stage_.state(worker, row).top.add(logits, first_id, stage_.ranks(worker, group_.ranks[row], output.k));
+      stage_.sums_[row * n_pieces_ + piece.index] = exp_sum(kernels_, logits);
+      for (uint32_t i = 0; i < output.n_ids; ++i) {
+        const uint32_t place = static_cast<uint32_t>(output.ids[i]) - first_id;  // wraps around below first_id
+        if (place < logits.size()) output.id_logits[i] = logits[place];
+      }
+    }
+  }
+
+  const OutputStage &stage_;
+  const KernelTable &kernels_;
+  const Request &request_;
+  const Group &group_;
+  uint64_t n_pieces_;
+};
+
 void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
                             const Group &group) const {
+  const Model &model = *inputs.model;
+  const uint64_t n_pieces = count_pieces(model.head());
+  std::fill_n(states_.data(), states_.size(), RowState());
   {
     const Profile::Span span(*inputs.profile, Phase::kHead);
+    Sink sink(*this, kernels, request, group, n_pieces);
     multiply(threads, kernels,
-             {.rows = inputs.model->head(),
+             {.rows = model.head(),
               .columns = shape_.hidden,
               .n = group.n,
               .x = normed_.data(),
               .y = logits_.data(),
-              .y_stride = shape_.vocab,
+              .y_stride = 0,
               .activations = inputs.activations,
-              .next = inputs.model->layer(0).qkv});
+              .next = model.layer(0).qkv,
+              .sink = &sink});
   }
   const Profile::Span span(*inputs.profile, Phase::kSelection);
-  threads.each_range(group.n, 1, [&](size_t begin, size_t end, int worker) {
+  threads.each_range(group.n, 1, [&](size_t begin, size_t end, int) {
     for (size_t row = begin; row < end; ++row) {
       const uint32_t i = group.outputs[row];
-      const std::span<float> logits(logits_.data() + row * shape_.vocab, shape_.vocab);
-      const int32_t selected = select(kernels, *request.outputs[i], logits, worker);
+      const int32_t selected = finish(kernels, *request.outputs[i], group, static_cast<uint32_t>(row), n_pieces);
       if (inputs.selected) inputs.selected[i] = selected;
     }
   });
 }
 
-// Writes one output's results; returns the token that it selects, -1 if its kind does not.
-int32_t OutputStage::select(const KernelTable &kernels, const bonsai_output &output, std::span<float> logits,
-                            int worker) const {
-  adjust_logits(output, logits);
-  if (output.kind == BONSAI_OUTPUT_LOGITS) {
-    std::copy(logits.begin(), logits.end(), output.logits);
-    return -1;
-  }
+OutputStage::RowState &OutputStage::state(int worker, uint32_t row) const {
+  return states_[static_cast<uint64_t>(worker) * row_count(shape_, limits_) + row];
+}
+
+std::span<uint64_t> OutputStage::ranks(int worker, uint32_t first, uint32_t k) const {
+  return {ranks_.data() + static_cast<uint64_t>(worker) * ranks_of_group(shape_, limits_) + first, k};
+}
+
+// Writes one output's results, of what all workers have found; returns the token that it selects, -1 if its kind does
+// not.
+int32_t OutputStage::finish(const KernelTable &kernels, const bonsai_output &output, const Group &group, uint32_t row,
+                            uint64_t n_pieces) const {
+  if (output.kind == BONSAI_OUTPUT_LOGITS) return -1;
+  RowState &all = state(0, row);
   if (output.kind == BONSAI_OUTPUT_ARGMAX) {
-    output.top_ids[0] = find_largest(kernels, logits);
-    output.top_logits[0] = logits[static_cast<uint32_t>(output.top_ids[0])];
+    for (int worker = 1; worker < limits_.threads; ++worker) all.largest.add(state(worker, row).largest);
+    output.top_ids[0] = all.largest.id();
+    output.top_logits[0] = all.largest.value();
     return output.top_ids[0];
   }
-  const std::span<int32_t> ids(output.top_ids, output.k);
-  find_top(logits, ids, {ranks_.data() + static_cast<uint64_t>(worker) * limits_.max_k, limits_.max_k});
-  const auto logit = [&](int32_t id) { return logits[static_cast<uint32_t>(id)]; };
-  std::transform(ids.begin(), ids.end(), output.top_logits, logit);
-  std::transform(output.ids, output.ids + output.n_ids, output.id_logits, logit);
-  *output.log_sum_exp = log_sum_exp(kernels, logits);
-  return ids[0];
+  const std::span<uint64_t> kept = ranks(0, group.ranks[row], output.k);
+  for (int worker = 1; worker < limits_.threads; ++worker) {
+    all.top.add(state(worker, row).top, ranks(worker, group.ranks[row], output.k), kept);
+  }
+  all.top.list(kept, {output.top_ids, output.k}, output.top_logits);
+  *output.log_sum_exp = log_sum_exp(kernels, {sums_.data() + row * n_pieces, n_pieces});
+  return output.top_ids[0];
 }
 
 }  // namespace bonsai::cpu

@@ -13,6 +13,7 @@
 #include "plugins/common/profile.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/model.h"
+#include "plugins/cpu/selection.h"
 #include "plugins/cpu/threads.h"
 
 namespace bonsai::cpu {
@@ -32,14 +33,19 @@ class OutputStage {
 
   OutputStage(const ModelShape &shape, const OutputLimits &limits);
   static uint64_t bytes(const ModelShape &shape, const OutputLimits &limits);
-  uint64_t bytes() const { return normed_.bytes() + logits_.bytes() + ranks_.bytes() + checker_.bytes(); }
+  uint64_t bytes() const {
+    return normed_.bytes() + logits_.bytes() + states_.bytes() + ranks_.bytes() + sums_.bytes() + checker_.bytes();
+  }
+
+  // Throws BONSAI_UNSUPPORTED if the model's head lies in too many parts.
+  void check_head(const Model &model) const;
 
   using Request = OutputRequest;
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED with the first thing that is wrong.
   void check(const Request &request) const { checker_.check(request); }
 
   // How often a request's rows of logits make run() read the head.
-  static uint64_t passes(const Request &request);
+  uint64_t passes(const Request &request) const;
 
   struct Inputs {
     const Model *model;
@@ -51,20 +57,34 @@ class OutputStage {
   void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;
 
  private:
-  // The outputs whose logits are computed together.
+  // The outputs whose logits are computed together, and where the ranks of each begin among a worker's.
   struct Group {
-    std::array<uint32_t, kRows> outputs;
-    uint32_t n = 0;
+    std::array<uint32_t, kRows> outputs, ranks;
+    uint32_t n = 0, n_ranks = 0;
   };
+  // What a worker has found so far of one row.
+  struct RowState {
+    LargestLogit largest;
+    TopLogits top;
+  };
+  class Sink;
+
+  bool fits(const Group &group, const bonsai_output &output) const;
+  static void add(Group &group, uint32_t index, const bonsai_output &output);
   void run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
                  const Group &group) const;
-  int32_t select(const KernelTable &kernels, const bonsai_output &output, std::span<float> logits, int worker) const;
+  int32_t finish(const KernelTable &kernels, const bonsai_output &output, const Group &group, uint32_t row,
+                 uint64_t n_pieces) const;
+  RowState &state(int worker, uint32_t row) const;
+  std::span<uint64_t> ranks(int worker, uint32_t first, uint32_t k) const;
 
   ModelShape shape_;
   OutputLimits limits_;
-  Buffer<float> normed_;    // (kRows, hidden)
-  Buffer<float> logits_;    // (kRows, vocab)
-  Buffer<uint64_t> ranks_;  // (threads, max_k)
+  Buffer<float> normed_;     // (rows, hidden)
+  Buffer<float> logits_;     // (threads, piece_elements(rows))
+  Buffer<RowState> states_;  // (threads, rows)
+  Buffer<uint64_t> ranks_;   // (threads, ranks of a group)
+  Buffer<ExpSum> sums_;      // (rows, pieces of the head)
   OutputChecker checker_;
 };
 

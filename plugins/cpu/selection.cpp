@@ -21,6 +21,13 @@ uint64_t rank_of(float value, uint32_t id) {
   return uint64_t{order} << 32 | ~id;
 }
 
+// The value that a rank was made of; +0 for both zeros.
+float value_of(uint64_t rank) {
+  const auto order = static_cast<uint32_t>(rank >> 32);
+  if (order == 0) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(order & 0x80000000u ? order & 0x7fffffffu : ~order);
+}
+
 int32_t id_of(uint64_t rank) { return static_cast<int32_t>(~static_cast<uint32_t>(rank)); }
 
 // ln of a positive finite number, the same on every machine: x = m 2^e with m around 1, and the series of 2 atanh(s),
@@ -57,14 +64,20 @@ void forbid_in_word(uint32_t allowed, float *logits) {
 }
 
 // -infinity where a bit of the mask is 0.
-void forbid(const uint32_t *mask, std::span<float> logits) {
-  const size_t n_whole = logits.size() / 32;
-  for (size_t word = 0; word < n_whole; ++word) {
-    if (mask[word] != ~0u) forbid_in_word(mask[word], logits.data() + 32 * word);
+void forbid(const uint32_t *mask, std::span<float> logits, uint32_t first_id) {
+  size_t i = 0;
+  const auto forbid_one_by_one = [&](size_t end) {
+    for (; i < end; ++i) {
+      const size_t id = first_id + i;
+      if (!(mask[id / 32] >> id % 32 & 1)) logits[i] = kForbidden;
+    }
+  };
+  forbid_one_by_one(std::min<size_t>((32 - first_id % 32) % 32, logits.size()));
+  for (; i + 32 <= logits.size(); i += 32) {
+    const uint32_t allowed = mask[(first_id + i) / 32];
+    if (allowed != ~0u) forbid_in_word(allowed, logits.data() + i);
   }
-  for (size_t i = 32 * n_whole; i < logits.size(); ++i) {
-    if (!(mask[n_whole] >> (i % 32) & 1)) logits[i] = kForbidden;
-  }
+  forbid_one_by_one(logits.size());
 }
 
 constexpr size_t kRun = 16;  // logits that find_top looks at together
@@ -79,50 +92,88 @@ bool all_at_most(const float *logits, float least) {
 
 }  // namespace
 
-void adjust_logits(const bonsai_output &output, std::span<float> logits) {
+void adjust_logits(const bonsai_output &output, std::span<float> logits, uint32_t first_id) {
   for (uint32_t i = 0; i < output.n_adjustments; ++i) {
-    float &logit = logits[static_cast<uint32_t>(output.adjust_ids[i])];
+    const uint32_t place = static_cast<uint32_t>(output.adjust_ids[i]) - first_id;  // wraps around below first_id
+    if (place >= logits.size()) continue;
+    float &logit = logits[place];
     const float repeat = output.adjust_repeat[i];
     logit = (logit > 0 ? logit / repeat : logit * repeat) + output.adjust_add[i];
   }
-  if (output.mask) forbid(output.mask, logits);
+  if (output.mask) forbid(output.mask, logits, first_id);
   if (output.temperature != 0 && output.temperature != 1) {
     for (float &logit : logits) logit /= output.temperature;
   }
 }
 
-int32_t find_largest(const KernelTable &kernels, std::span<const float> logits) {
+void LargestLogit::add(const KernelTable &kernels, std::span<const float> logits, uint32_t first_id) {
   const float largest = kernels.max_value(logits.data(), logits.size());
+  if (largest < value_) return;
   const auto found = std::find(logits.begin(), logits.end(), largest);
-  return found == logits.end() ? 0 : static_cast<int32_t>(found - logits.begin());
+  if (found == logits.end()) return;
+  add(*found, static_cast<int32_t>(first_id + static_cast<uint32_t>(found - logits.begin())));
 }
 
-void find_top(std::span<const float> logits, std::span<int32_t> ids, std::span<uint64_t> ranks) {
-  const size_t k = ids.size();
-  const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(k);
-  for (uint32_t id = 0; id < k; ++id) ranks[id] = rank_of(logits[id], id);
-  std::make_heap(ranks.begin(), end, std::greater<>{});  // the least of the k best in front
-  float least = logits[static_cast<uint32_t>(id_of(ranks[0]))];
-  for (uint32_t id = static_cast<uint32_t>(k); id < logits.size(); ++id) {
-    // What most ids meet; one that equals the least comes after it.
-    while (id + kRun <= logits.size() && all_at_most(logits.data() + id, least)) id += kRun;
-    if (id == logits.size()) break;
-    if (logits[id] <= least) continue;
-    const uint64_t rank = rank_of(logits[id], id);
-    if (rank < ranks[0]) continue;
-    std::pop_heap(ranks.begin(), end, std::greater<>{});
-    *(end - 1) = rank;
-    std::push_heap(ranks.begin(), end, std::greater<>{});
-    least = logits[static_cast<uint32_t>(id_of(ranks[0]))];
+void LargestLogit::add(float value, int32_t id) {
+  if (id < 0 || (id_ >= 0 && (value < value_ || (value == value_ && id > id_)))) return;
+  value_ = value;
+  id_ = id;
+}
+
+// Until k are kept, they are a heap all the same: the least of them in front.
+void TopLogits::add_rank(uint64_t rank, std::span<uint64_t> ranks) {
+  const auto begin = ranks.begin();
+  if (kept_ == ranks.size()) {
+    if (rank < ranks[0]) return;
+    std::pop_heap(begin, begin + kept_, std::greater<>{});
+    --kept_;
   }
-  std::sort_heap(ranks.begin(), end, std::greater<>{});
-  std::transform(ranks.begin(), end, ids.begin(), id_of);
+  ranks[kept_++] = rank;
+  std::push_heap(begin, begin + kept_, std::greater<>{});
 }
 
-float log_sum_exp(const KernelTable &kernels, std::span<const float> logits) {
+void TopLogits::add(std::span<const float> logits, uint32_t first_id, std::span<uint64_t> ranks) {
+  size_t i = 0;
+  for (; i < logits.size() && kept_ < ranks.size(); ++i) {
+    add_rank(rank_of(logits[i], first_id + static_cast<uint32_t>(i)), ranks);
+  }
+  const bool rises = first_id >= next_id_;
+  next_id_ = std::max(next_id_, first_id + static_cast<uint32_t>(logits.size()));
+  if (i == logits.size()) return;
+  float least = value_of(ranks[0]);
+  for (; i < logits.size(); ++i) {
+    // What most ids meet; where ids rise, one that equals the least comes after it.
+    while (rises && i + kRun <= logits.size() && all_at_most(logits.data() + i, least)) i += kRun;
+    if (i == logits.size()) break;
+    if (rises && logits[i] <= least) continue;
+    add_rank(rank_of(logits[i], first_id + static_cast<uint32_t>(i)), ranks);
+    least = value_of(ranks[0]);
+  }
+}
+
+void TopLogits::add(const TopLogits &other, std::span<const uint64_t> other_ranks, std::span<uint64_t> ranks) {
+  for (const uint64_t rank : other_ranks.first(other.kept_)) add_rank(rank, ranks);
+}
+
+void TopLogits::list(std::span<uint64_t> ranks, std::span<int32_t> ids, float *logits) const {
+  std::sort_heap(ranks.begin(), ranks.begin() + kept_, std::greater<>{});
+  std::transform(ranks.begin(), ranks.begin() + kept_, ids.begin(), id_of);
+  std::transform(ranks.begin(), ranks.begin() + kept_, logits, value_of);
+}
+
+ExpSum exp_sum(const KernelTable &kernels, std::span<const float> logits) {
   const float largest = kernels.max_value(logits.data(), logits.size());
+  if (!std::isinf(largest)) return {largest, kernels.sum_exp(logits.data(), logits.size(), largest)};
+  const bool has_nan = std::any_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
+  return {largest, has_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0};
+}
+
+float log_sum_exp(const KernelTable &kernels, std::span<const ExpSum> pieces) {
+  float largest = -std::numeric_limits<float>::infinity();
+  for (const ExpSum &piece : pieces) largest = std::max(largest, piece.largest);
   if (std::isinf(largest)) return largest;
-  const double sum = kernels.sum_exp(logits.data(), logits.size(), largest);
+  double sum = 0;
+  for (const ExpSum &piece : pieces) sum += piece.sum * kernels.sum_exp(&piece.largest, 1, largest);
   if (std::isnan(sum)) return std::numeric_limits<float>::quiet_NaN();
   return static_cast<float>(static_cast<double>(largest) + natural_log(sum));
 }

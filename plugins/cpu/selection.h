@@ -5,23 +5,58 @@
 #include <bonsai/backend.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "plugins/cpu/kernels/kernels.h"
 
 namespace bonsai::cpu {
 
-// Repetition factors and additions, then the mask, then the temperature.
-void adjust_logits(const bonsai_output &output, std::span<float> logits);
+// Repetition factors and additions, then the mask, then the temperature, of logits that begin with id `first_id`.
+void adjust_logits(const bonsai_output &output, std::span<float> logits, uint32_t first_id = 0);
 
-// The largest logit's id, the lowest of equals. NaN is only chosen if there is nothing else: then id 0.
-int32_t find_largest(const KernelTable &kernels, std::span<const float> logits);
+// The largest of logits that come in pieces, in any order: the lowest id of equals. NaN is only chosen if there is
+// nothing else: then id 0.
+class LargestLogit {
+ public:
+  void add(const KernelTable &kernels, std::span<const float> logits, uint32_t first_id);
+  void add(const LargestLogit &other) { add(other.value_, other.id_); }
 
-// The ids of the k largest, in falling order, the lower id first among equals; NaN comes after everything else.
-// `ranks` (k) is scratch.
-void find_top(std::span<const float> logits, std::span<int32_t> ids, std::span<uint64_t> ranks);
+  int32_t id() const { return id_ < 0 ? 0 : id_; }
+  float value() const { return id_ < 0 ? std::numeric_limits<float>::quiet_NaN() : value_; }
 
-// log(sum(exp(logits))); an infinite largest logit is the result, and NaN anywhere else makes it NaN.
-float log_sum_exp(const KernelTable &kernels, std::span<const float> logits);
+ private:
+  void add(float value, int32_t id);
+
+  float value_ = -std::numeric_limits<float>::infinity();
+  int32_t id_ = -1;  // nothing but NaN so far
+};
+
+// The `k` largest of logits that come in pieces, the lower id first among equals; NaN comes after everything else.
+// `ranks` (k) is the caller's, the same for all calls.
+class TopLogits {
+ public:
+  // Quickest where ids rise from piece to piece.
+  void add(std::span<const float> logits, uint32_t first_id, std::span<uint64_t> ranks);
+  void add(const TopLogits &other, std::span<const uint64_t> other_ranks, std::span<uint64_t> ranks);
+  // The ids in falling order of their logits, and these; -0 has become +0. Ends the use of `ranks`.
+  void list(std::span<uint64_t> ranks, std::span<int32_t> ids, float *logits) const;
+
+ private:
+  void add_rank(uint64_t rank, std::span<uint64_t> ranks);
+
+  uint32_t kept_ = 0;
+  uint32_t next_id_ = 0;  // all ids so far are below
+};
+
+// A piece's part of log(sum(exp(logits))).
+struct ExpSum {
+  float largest;  // -infinity if all are NaN
+  double sum;     // of exp(logit - largest); NaN if one is NaN
+};
+ExpSum exp_sum(const KernelTable &kernels, std::span<const float> logits);
+
+// log(sum(exp(logits))) of all pieces; an infinite largest logit is the result, and NaN anywhere else makes it NaN.
+float log_sum_exp(const KernelTable &kernels, std::span<const ExpSum> pieces);
 
 }  // namespace bonsai::cpu

@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace bonsai::cpu {
@@ -42,18 +43,101 @@ std::vector<int32_t> top_by_sorting(const std::vector<float> &logits, uint32_t k
   return ids;
 }
 
-TEST(FindTop, AgreesWithSorting) {
+struct Piece {
+  uint32_t first, last;
+};
+
+// The vocabulary in pieces of random lengths, in order or in any.
+std::vector<Piece> random_pieces(std::mt19937 &random, uint32_t vocab, bool in_order) {
+  std::vector<Piece> pieces;
+  for (uint32_t first = 0; first < vocab;) {
+    const uint32_t last = std::min<uint32_t>(vocab, first + 1 + static_cast<uint32_t>(random()) % 200);
+    pieces.push_back({first, last});
+    first = last;
+  }
+  if (!in_order) std::ranges::shuffle(pieces, random);
+  return pieces;
+}
+
+std::span<const float> logits_of(const std::vector<float> &logits, Piece piece) {
+  return std::span(logits).subspan(piece.first, piece.last - piece.first);
+}
+
+// Two workers, as far as they get.
+TEST(TopLogits, AgreeWithSortingInAnyPieces) {
   std::mt19937 random(1);
   for (const uint32_t vocab : kVocabularies) {
     for (uint32_t round = 0; round < 40; ++round) {
       const std::vector<float> logits = random_logits(random, vocab, round % 4);
       const uint32_t k = round < 4 ? vocab : 1 + static_cast<uint32_t>(random()) % std::min(vocab, 60u);
+      TopLogits workers[2];
+      std::vector<uint64_t> ranks[2] = {std::vector<uint64_t>(k), std::vector<uint64_t>(k)};
+      for (const Piece piece : random_pieces(random, vocab, round % 3 != 0)) {
+        const size_t worker = random() % 2;
+        workers[worker].add(logits_of(logits, piece), piece.first, ranks[worker]);
+      }
+      workers[0].add(workers[1], ranks[1], ranks[0]);
       std::vector<int32_t> ids(k);
-      std::vector<uint64_t> ranks(k);
-      find_top(logits, ids, ranks);
+      std::vector<float> values(k);
+      workers[0].list(ranks[0], ids, values.data());
       ASSERT_EQ(ids, top_by_sorting(logits, k)) << vocab << " logits, " << k << " asked for, round " << round;
+      for (uint32_t i = 0; i < k; ++i) {
+        const float logit = logits[static_cast<uint32_t>(ids[i])];
+        ASSERT_TRUE(values[i] == logit || (std::isnan(values[i]) && std::isnan(logit))) << values[i] << ", " << logit;
+      }
     }
   }
+}
+
+TEST(LargestLogit, IsTheFirstOfTheTopInAnyPieces) {
+  std::mt19937 random(3);
+  for (const uint32_t vocab : kVocabularies) {
+    for (uint32_t round = 0; round < 40; ++round) {
+      std::vector<float> logits = random_logits(random, vocab, round % 4);
+      if (round == 39) std::ranges::fill(logits, std::numeric_limits<float>::quiet_NaN());
+      LargestLogit workers[2];
+      for (const Piece piece : random_pieces(random, vocab, round % 3 != 0)) {
+        workers[random() % 2].add(portable_kernels(), logits_of(logits, piece), piece.first);
+      }
+      workers[0].add(workers[1]);
+      ASSERT_EQ(workers[0].id(), top_by_sorting(logits, 1)[0]) << vocab << " logits, round " << round;
+      const float logit = logits[static_cast<uint32_t>(workers[0].id())];
+      ASSERT_EQ(std::isnan(workers[0].value()), std::isnan(logit));
+      if (!std::isnan(logit)) {
+        ASSERT_EQ(workers[0].value(), logit);
+      }
+    }
+  }
+}
+
+float log_sum_exp_in_pieces(const std::vector<float> &logits, const std::vector<Piece> &pieces) {
+  std::vector<ExpSum> sums;
+  for (const Piece piece : pieces) sums.push_back(exp_sum(portable_kernels(), logits_of(logits, piece)));
+  return log_sum_exp(portable_kernels(), sums);
+}
+
+TEST(LogSumExp, AgreesWithDoublesInAnyPieces) {
+  std::mt19937 random(4);
+  for (const uint32_t vocab : kVocabularies) {
+    for (uint32_t round = 0; round < 20; ++round) {
+      std::vector<float> logits = random_logits(random, vocab, 2 * (round % 2));  // whole pieces of -infinity, too
+      std::ranges::replace(logits, kInfinity, 3.0f);
+      logits[0] = 1.5f;
+      double sum = 0;
+      for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+      EXPECT_NEAR(log_sum_exp_in_pieces(logits, random_pieces(random, vocab, true)), std::log(sum), 2e-6);
+    }
+  }
+}
+
+TEST(LogSumExp, TellsInfinityAndNan) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Piece> pieces = {{0, 2}, {2, 4}};
+  EXPECT_EQ(log_sum_exp_in_pieces({-kInfinity, -kInfinity, -kInfinity, kNan}, pieces), -kInfinity);
+  EXPECT_EQ(log_sum_exp_in_pieces({kNan, 1, kInfinity, 2}, pieces), kInfinity);
+  EXPECT_TRUE(std::isnan(log_sum_exp_in_pieces({kNan, 1, 2, 3}, pieces)));
+  EXPECT_TRUE(std::isnan(log_sum_exp_in_pieces({kNan, kNan, 2, 3}, pieces)));
+  EXPECT_TRUE(std::isnan(log_sum_exp_in_pieces({2, 3, -kInfinity, kNan}, pieces)));
 }
 
 TEST(AdjustLogits, ForbidsWhatTheMaskDoesNotAllow) {
@@ -71,8 +155,36 @@ TEST(AdjustLogits, ForbidsWhatTheMaskDoesNotAllow) {
         if (!(mask[i / 32] >> (i % 32) & 1)) expected[i] = -kInfinity;
       adjust_logits(output, found);
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), vocab * sizeof(float)), 0) << vocab << ", round " << round;
+      found = before;
+      for (const Piece piece : random_pieces(random, vocab, true)) {
+        adjust_logits(output, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
+      }
+      ASSERT_EQ(std::memcmp(found.data(), expected.data(), vocab * sizeof(float)), 0) << "in pieces, " << vocab;
     }
   }
+}
+
+TEST(AdjustLogits, FindsItsIdsInAnyPiece) {
+  std::mt19937 random(5);
+  const uint32_t vocab = 1000;
+  const std::vector<float> before = random_logits(random, vocab, 0);
+  const std::vector<int32_t> ids = {999, 0, 500, 31, 32};
+  const std::vector<float> repeat = {1, 2, 0.5f, 3, 1}, add = {1, 0, -2, 0.25f, -kInfinity};
+  bonsai_output output{};
+  output.n_adjustments = static_cast<uint32_t>(ids.size());
+  output.adjust_ids = ids.data();
+  output.adjust_repeat = repeat.data();
+  output.adjust_add = add.data();
+  output.temperature = 0.5f;
+  std::vector<float> whole = before;
+  adjust_logits(output, whole);
+  EXPECT_EQ(whole[32], -kInfinity);
+  EXPECT_EQ(whole[999], (before[999] + 1) / 0.5f);
+  std::vector<float> found = before;
+  for (const Piece piece : random_pieces(random, vocab, false)) {
+    adjust_logits(output, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
+  }
+  EXPECT_EQ(std::memcmp(found.data(), whole.data(), vocab * sizeof(float)), 0);
 }
 
 }  // namespace

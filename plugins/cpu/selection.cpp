@@ -80,7 +80,7 @@ void forbid(const uint32_t *mask, std::span<float> logits, uint32_t first_id) {
   forbid_one_by_one(logits.size());
 }
 
-constexpr size_t kRun = 16;  // logits that find_top looks at together
+constexpr size_t kRun = 16;  // logits that TopLogits looks at together
 
 // Whether all of a run are at most `least`; NaN on either side is not.
 bool all_at_most(const float *logits, float least) {

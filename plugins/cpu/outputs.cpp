@@ -13,9 +13,6 @@ namespace {
 // Matrices that a head may be stacked of.
 constexpr uint64_t kMostParts = 256;
 
-// Ranks that a group may have for each of its rows; a row that wants more of them comes with fewer others.
-constexpr uint32_t kRanksOfRow = 1024;
-
 uint32_t row_count(const ModelShape &shape, const OutputLimits &limits) {
   return shape.has_head ? std::min(OutputStage::kRows, limits.max_outputs) : 0;
 }
@@ -23,15 +20,6 @@ uint32_t row_count(const ModelShape &shape, const OutputLimits &limits) {
 // Of all workers together.
 uint64_t worker_rows(const ModelShape &shape, const OutputLimits &limits) {
   return static_cast<uint64_t>(limits.threads) * row_count(shape, limits);
-}
-
-uint64_t ranks_of_group(const ModelShape &shape, const OutputLimits &limits) {
-  if (!shape.has_head) return 0;
-  return std::max<uint64_t>(limits.max_k, uint64_t{row_count(shape, limits)} * std::min(limits.max_k, kRanksOfRow));
-}
-
-uint64_t rank_count(const ModelShape &shape, const OutputLimits &limits) {
-  return static_cast<uint64_t>(limits.threads) * ranks_of_group(shape, limits);
 }
 
 // Every part of a head may begin and end within a piece.
@@ -55,14 +43,14 @@ OutputStage::OutputStage(const ModelShape &shape, const OutputLimits &limits)
       normed_(uint64_t{row_count(shape, limits)} * shape.hidden, "outputs"),
       logits_(worker_rows(shape, limits) * piece_elements(1), "logits"),
       states_(worker_rows(shape, limits), "outputs"),
-      ranks_(rank_count(shape, limits), "outputs"),
+      ranks_(worker_rows(shape, limits) * limits.max_k, "outputs"),
       sums_(sum_count(shape, limits), "outputs"),
       checker_(bounds_of(shape, limits)) {}
 
 uint64_t OutputStage::bytes(const ModelShape &shape, const OutputLimits &limits) {
   const uint64_t rows = row_count(shape, limits), of_workers = worker_rows(shape, limits);
   return Buffer<float>::bytes(rows * shape.hidden) + Buffer<float>::bytes(of_workers * piece_elements(1)) +
-         Buffer<RowState>::bytes(of_workers) + Buffer<uint64_t>::bytes(rank_count(shape, limits)) +
+         Buffer<RowState>::bytes(of_workers) + Buffer<uint64_t>::bytes(of_workers * limits.max_k) +
          Buffer<ExpSum>::bytes(sum_count(shape, limits)) + OutputChecker::bytes(bounds_of(shape, limits));
 }
 
@@ -72,33 +60,10 @@ void OutputStage::check_head(const Model &model) const {
   }
 }
 
-// -------- Groups
-
-bool OutputStage::fits(const Group &group, const bonsai_output &output) const {
-  const uint64_t ranks = output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 0;
-  return group.n < kRows && group.n_ranks + ranks <= ranks_of_group(shape_, limits_);
-}
-
-void OutputStage::add(Group &group, uint32_t index, const bonsai_output &output) {
-  group.outputs[group.n] = index;
-  group.ranks[group.n] = group.n_ranks;
-  group.n_ranks += output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 0;
-  ++group.n;
-}
-
-uint64_t OutputStage::passes(const Request &request) const {
-  uint64_t n = 0;
-  Group group;
-  for (uint32_t i = 0; i < request.n; ++i) {
-    const bonsai_output &output = *request.outputs[i];
-    if (output.kind == BONSAI_OUTPUT_HIDDEN) continue;
-    if (n == 0 || !fits(group, output)) {
-      group = {};
-      ++n;
-    }
-    add(group, i, output);
-  }
-  return n;
+uint64_t OutputStage::passes(const Request &request) {
+  const auto has_logits = [](const bonsai_output *output) { return output->kind != BONSAI_OUTPUT_HIDDEN; };
+  const auto rows = std::count_if(request.outputs, request.outputs + request.n, has_logits);
+  return (static_cast<uint64_t>(rows) + kRows - 1) / kRows;
 }
 
 void OutputStage::run(Threads &threads, const KernelTable &kernels, const Request &request,
@@ -120,12 +85,12 @@ void OutputStage::run(Threads &threads, const KernelTable &kernels, const Reques
       if (inputs.selected) inputs.selected[i] = -1;
       continue;
     }
-    if (!fits(group, output)) {
-      run_group(threads, kernels, request, inputs, group);
-      group = {};
-    }
     norm(output.token, normed_.data() + uint64_t{group.n} * shape_.hidden);
-    add(group, i, output);
+    group.outputs[group.n++] = i;
+    if (group.n == kRows) {
+      run_group(threads, kernels, request, inputs, group);
+      group.n = 0;
+    }
   }
   if (group.n > 0) run_group(threads, kernels, request, inputs, group);
 }
@@ -155,7 +120,7 @@ class OutputStage::Sink final : public ProductSink {
     } else if (output.kind == BONSAI_OUTPUT_ARGMAX) {
       stage_.state(worker, row).largest.add(kernels_, logits, first_id);
     } else {
-      stage_.state(worker, row).top.add(logits, first_id, stage_.ranks(worker, group_.ranks[row], output.k));
+      stage_.state(worker, row).top.add(logits, first_id, stage_.ranks(worker, row, output.k));
       stage_.sums_[row * n_pieces_ + piece.index] = exp_sum(kernels_, logits);
       for (uint32_t i = 0; i < output.n_ids; ++i) {
         const uint32_t place = static_cast<uint32_t>(output.ids[i]) - first_id;  // wraps around below first_id
@@ -194,7 +159,7 @@ void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const 
   threads.each_range(group.n, 1, [&](size_t begin, size_t end, int) {
     for (size_t row = begin; row < end; ++row) {
       const uint32_t i = group.outputs[row];
-      const int32_t selected = finish(kernels, *request.outputs[i], group, static_cast<uint32_t>(row), n_pieces);
+      const int32_t selected = finish(kernels, *request.outputs[i], static_cast<uint32_t>(row), n_pieces);
       if (inputs.selected) inputs.selected[i] = selected;
     }
   });
@@ -204,13 +169,14 @@ OutputStage::RowState &OutputStage::state(int worker, uint32_t row) const {
   return states_[static_cast<uint64_t>(worker) * row_count(shape_, limits_) + row];
 }
 
-std::span<uint64_t> OutputStage::ranks(int worker, uint32_t first, uint32_t k) const {
-  return {ranks_.data() + static_cast<uint64_t>(worker) * ranks_of_group(shape_, limits_) + first, k};
+std::span<uint64_t> OutputStage::ranks(int worker, uint32_t row, uint32_t k) const {
+  const uint64_t rows = row_count(shape_, limits_);
+  return {ranks_.data() + (static_cast<uint64_t>(worker) * rows + row) * limits_.max_k, k};
 }
 
 // Writes one output's results, of what all workers have found; returns the token that it selects, -1 if its kind does
 // not.
-int32_t OutputStage::finish(const KernelTable &kernels, const bonsai_output &output, const Group &group, uint32_t row,
+int32_t OutputStage::finish(const KernelTable &kernels, const bonsai_output &output, uint32_t row,
                             uint64_t n_pieces) const {
   if (output.kind == BONSAI_OUTPUT_LOGITS) return -1;
   RowState &all = state(0, row);
@@ -220,9 +186,9 @@ int32_t OutputStage::finish(const KernelTable &kernels, const bonsai_output &out
     output.top_logits[0] = all.largest.value();
     return output.top_ids[0];
   }
-  const std::span<uint64_t> kept = ranks(0, group.ranks[row], output.k);
+  const std::span<uint64_t> kept = ranks(0, row, output.k);
   for (int worker = 1; worker < limits_.threads; ++worker) {
-    all.top.add(state(worker, row).top, ranks(worker, group.ranks[row], output.k), kept);
+    all.top.add(state(worker, row).top, ranks(worker, row, output.k), kept);
   }
   all.top.list(kept, {output.top_ids, output.k}, output.top_logits);
   *output.log_sum_exp = log_sum_exp(kernels, {sums_.data() + row * n_pieces, n_pieces});

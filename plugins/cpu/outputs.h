@@ -45,7 +45,7 @@ class OutputStage {
   void check(const Request &request) const { checker_.check(request); }
 
   // How often a request's rows of logits make run() read the head.
-  uint64_t passes(const Request &request) const;
+  static uint64_t passes(const Request &request);
 
   struct Inputs {
     const Model *model;
@@ -57,10 +57,10 @@ class OutputStage {
   void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;
 
  private:
-  // The outputs whose logits are computed together, and where the ranks of each begin among a worker's.
+  // The outputs whose logits are computed together.
   struct Group {
-    std::array<uint32_t, kRows> outputs, ranks;
-    uint32_t n = 0, n_ranks = 0;
+    std::array<uint32_t, kRows> outputs;
+    uint32_t n = 0;
   };
   // What a worker has found so far of one row.
   struct RowState {
@@ -69,21 +69,18 @@ class OutputStage {
   };
   class Sink;
 
-  bool fits(const Group &group, const bonsai_output &output) const;
-  static void add(Group &group, uint32_t index, const bonsai_output &output);
   void run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,
                  const Group &group) const;
-  int32_t finish(const KernelTable &kernels, const bonsai_output &output, const Group &group, uint32_t row,
-                 uint64_t n_pieces) const;
+  int32_t finish(const KernelTable &kernels, const bonsai_output &output, uint32_t row, uint64_t n_pieces) const;
   RowState &state(int worker, uint32_t row) const;
-  std::span<uint64_t> ranks(int worker, uint32_t first, uint32_t k) const;
+  std::span<uint64_t> ranks(int worker, uint32_t row, uint32_t k) const;
 
   ModelShape shape_;
   OutputLimits limits_;
   Buffer<float> normed_;     // (rows, hidden)
   Buffer<float> logits_;     // (threads, piece_elements(rows))
   Buffer<RowState> states_;  // (threads, rows)
-  Buffer<uint64_t> ranks_;   // (threads, ranks of a group)
+  Buffer<uint64_t> ranks_;   // (threads, rows, max_k)
   Buffer<ExpSum> sums_;      // (rows, pieces of the head)
   OutputChecker checker_;
 };

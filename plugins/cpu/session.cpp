@@ -121,7 +121,7 @@ void Session::run_head(const OutputStage::Request &request, const float *x, int3
                      .activations = activations_.quantized.data(),
                      .selected = selected,
                      .profile = &profile});
-  if (profile.is_on()) profile.add_bytes(Phase::kHead, output_stage_.passes(request) * bytes_of_rows(model_.head()));
+  if (profile.is_on()) profile.add_bytes(Phase::kHead, OutputStage::passes(request) * bytes_of_rows(model_.head()));
 }
 
 uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {

@@ -62,6 +62,41 @@ TEST_F(SessionTest, TopKIsTheFrontOfTheSortedLogits) {
   }
 }
 
+// A vocabulary of several pieces, which the threads share.
+TEST(WideSession, SelectionsAreThoseOfTheWholeRow) {
+  constexpr uint32_t kVocab = 2100, kMost = 1024;
+  TinyModel tiny;
+  tiny.vocab = kVocab;
+  const LoadedModel loaded(tiny);
+  bonsai_session_config config = small_config();
+  config.max_outputs = 8;
+  config.max_k = kMost;
+  for (const char *threads : {"1", "2", "3"}) {
+    OpenDevice device(kPlugin, {{"cpu.threads", threads}});
+    UploadedModel uploaded(device, loaded.model);
+    OpenSession session(uploaded, config);
+    TestBatch batch;
+    batch.block_table = {{1}};
+    batch.add(7, 0);
+    TestOutputs wanted(kVocab, loaded.model.config.hidden);
+    wanted.logits(0);
+    for (int i = 0; i < 5; ++i) wanted.top(0, kMost, {2099, 600});
+    wanted.argmax(0);
+    wanted.top(0, 3);
+    session.forward(batch, wanted);
+    const std::vector<float> &logits = wanted[0].logits;
+    const std::vector<int32_t> sorted = ids_by_logit(logits);
+    for (const size_t i : {1, 2, 3, 4, 5}) {
+      EXPECT_EQ(wanted[i].top_ids, std::vector<int32_t>(sorted.begin(), sorted.begin() + kMost))
+          << "output " << i << ", threads " << threads;
+      EXPECT_EQ(wanted[i].id_logits, (std::vector<float>{logits[2099], logits[600]}));
+      EXPECT_EQ(wanted[i].log_sum_exp, wanted[7].log_sum_exp);
+    }
+    EXPECT_EQ(wanted[6].top_ids[0], sorted[0]);
+    EXPECT_EQ(wanted[7].top_ids, std::vector<int32_t>(sorted.begin(), sorted.begin() + 3));
+  }
+}
+
 TEST_F(SessionTest, LogSumExpIsExactToAFewUnitsOfFloat) {
   const std::vector<float> logits = plain_logits();
   double sum = 0;

@@ -33,12 +33,10 @@ bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLi
   return raw;
 }
 
-// Of the largest logit alone no log-sum-exp is wanted.
 void ask_for_top(Output &output, bonsai_output &raw) {
   const Selection &selection = output.selection;
   output.top.ids.resize(selection.k);
   output.top.logits.resize(selection.k);
-  output.top.log_sum_exp = 0;
   raw.kind = selection.k == 1 ? BONSAI_OUTPUT_ARGMAX : BONSAI_OUTPUT_TOP_K;
   raw.k = selection.k;
   raw.n_adjustments = static_cast<uint32_t>(selection.ids.size());
@@ -48,7 +46,6 @@ void ask_for_top(Output &output, bonsai_output &raw) {
   raw.mask = selection.mask.empty() ? nullptr : selection.mask.data();
   raw.top_ids = output.top.ids.data();
   raw.top_logits = output.top.logits.data();
-  raw.log_sum_exp = &output.top.log_sum_exp;
 }
 
 bonsai_output raw_output(Output &output, const model::Config &model) {

@@ -270,7 +270,6 @@ Result<int32_t> Sampler::sample(const TopLogits &top) {
     if (std::isnan(top.logits[i])) return fail(kNaN);
     if (top.logits[i] > -kInfinity) candidates_.push_back({top.logits[i], top.ids[i]});
   }
-  if (std::isnan(top.log_sum_exp)) return fail(kNaN);
   return choose();
 }
 

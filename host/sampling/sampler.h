@@ -34,8 +34,8 @@ class Sampler {
   // tokens are candidates, or one has a bias and a penalty, which rounds otherwise in the device's order.
   Selection selection(const SelectionLimits &limits) const;
 
-  // The same choice as the other sample() makes, from what selection() asked for. Errors: the same, but that NaN among
-  // logits that are not the largest goes unseen where a single one was asked for.
+  // The same choice as the other sample() makes, from what selection() asked for. Errors: the same, but that NaN goes
+  // unseen among logits that were not asked for.
   Result<int32_t> sample(const TopLogits &top);
 
   uint64_t seed() const { return seed_; }

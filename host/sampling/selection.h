@@ -28,7 +28,6 @@ struct Selection {
 struct TopLogits {
   std::vector<int32_t> ids;   // (k)
   std::vector<float> logits;  // (k)
-  float log_sum_exp = 0;      // over the whole row; stays 0 for k = 1, where devices do not compute it
 };
 
 // What came of a Selection.

@@ -64,7 +64,6 @@ void OutputChecker::check_top(const bonsai_output &output) const {
   if (output.k == 0 || output.k > most) reject("output->k is {}, expected 1 to {}", output.k, most);
   require_pointer(output.top_ids, "output->top_ids");
   require_pointer(output.top_logits, "output->top_logits");
-  require_pointer(output.log_sum_exp, "output->log_sum_exp");
   if (output.n_ids == 0) return;
   check_ids(output.ids, output.n_ids, bounds_.vocab, "ids");
   require_pointer(output.id_logits, "output->id_logits");

@@ -121,7 +121,7 @@ class OutputStage::Sink final : public ProductSink {
       stage_.state(worker, row).largest.add(kernels_, logits, first_id);
     } else {
       stage_.state(worker, row).top.add(logits, first_id, stage_.ranks(worker, row, output.k));
-      stage_.sums_[row * n_pieces_ + piece.index] = exp_sum(kernels_, logits);
+      if (output.log_sum_exp) stage_.sums_[row * n_pieces_ + piece.index] = exp_sum(kernels_, logits);
       for (uint32_t i = 0; i < output.n_ids; ++i) {
         const uint32_t place = static_cast<uint32_t>(output.ids[i]) - first_id;  // wraps around below first_id
         if (place < logits.size()) output.id_logits[i] = logits[place];
@@ -191,7 +191,7 @@ int32_t OutputStage::finish(const KernelTable &kernels, const bonsai_output &out
     all.top.add(state(worker, row).top, ranks(worker, row, output.k), kept);
   }
   all.top.list(kept, {output.top_ids, output.k}, output.top_logits);
-  *output.log_sum_exp = log_sum_exp(kernels, {sums_.data() + row * n_pieces, n_pieces});
+  if (output.log_sum_exp) *output.log_sum_exp = log_sum_exp(kernels, {sums_.data() + row * n_pieces, n_pieces});
   return output.top_ids[0];
 }
 

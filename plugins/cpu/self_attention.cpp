@@ -96,16 +96,16 @@ class SelfAttention::Walk {
     const uint32_t n = std::min(kAttentionChunk, tile.longest - chunk * kAttentionChunk);
     find_rows(sequence(tile.first), kv_head, chunk, n, rows);
   }
-  void walk_tile(const Tile &tile, uint32_t kv_head, float *states) const;
+  // `next`: as of attend(). `states` (tokens, heads of the kv head, partial), then room for kAttentionQueries partials.
+  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows, const Rows *next,
+                       float *states) const;
+  void finish_tile(const Tile &tile, uint32_t kv_head, const float *states) const;
   void find_rows(const Chunk &chunk, uint32_t kv_head, Rows &rows) const {
     find_rows(sequence(chunk.token), kv_head, chunk.index, positions_in(chunk.token, chunk.index), rows);
   }
   void walk_chunk(const Chunk &chunk, uint32_t kv_head, const Rows &rows, const Rows *next, float *partials) const;
 
  private:
-  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows, const Rows *next,
-                       float *states) const;
-
   const ModelShape &shape_;
   const bonsai_batch &batch_;
   const KernelTable &kernels_;
@@ -166,33 +166,33 @@ void SelfAttention::run(Threads &threads, const KernelTable &kernels, const Inpu
   }
 }
 
-// Later tiles attend to more positions: dealt out in turn, every thread gets short ones and long ones.
+// Later tiles attend to more positions: dealt out in turn, every thread gets short ones and long ones. The rows of the
+// next tile are asked for during the last chunk of the one before: many short texts are little else than first chunks.
 void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
   const uint64_t n = uint64_t{n_tiles_} * shape_.kv_heads;
-  const auto work = [&](int worker, int step) {
-    float *states = states_.data() + worker * states_of_thread(shape_) * floats_of_partial(shape_);
-    for (uint64_t i = worker; i < n; i += step) {
-      walk.walk_tile(tiles_[i / shape_.kv_heads], static_cast<uint32_t>(i % shape_.kv_heads), states);
+  const auto tile_of = [&](uint64_t i) -> const Tile & { return tiles_[i / shape_.kv_heads]; };
+  const auto kv_head_of = [&](uint64_t i) { return static_cast<uint32_t>(i % shape_.kv_heads); };
+  const auto work = [&](uint64_t first, uint64_t step) {
+    if (first >= n) return;
+    float *states = states_.data() + first * states_of_thread(shape_) * floats_of_partial(shape_);
+    Walk::Rows rows[2];
+    uint32_t turn = 0;
+    walk.find_rows(tile_of(first), kv_head_of(first), 0, rows[turn]);
+    for (uint64_t i = first; i < n; i += step) {
+      const auto chunks = static_cast<uint32_t>(chunk_count(tile_of(i).longest));
+      for (uint32_t chunk = 0; chunk < chunks; ++chunk, turn = 1 - turn) {
+        const bool is_last = chunk + 1 == chunks;
+        const uint64_t next_i = is_last ? i + step : i;
+        Walk::Rows *next = next_i < n ? &rows[1 - turn] : nullptr;
+        if (next) walk.find_rows(tile_of(next_i), kv_head_of(next_i), is_last ? 0 : chunk + 1, *next);
+        walk.walk_tile_chunk(tile_of(i), kv_head_of(i), chunk, rows[turn], next, states);
+      }
+      walk.finish_tile(tile_of(i), kv_head_of(i), states);
     }
   };
   if (n == 1) return work(0, 1);
-  threads.each_worker([&](int worker) { work(worker, threads.count()); });
-}
-
-void SelfAttention::Walk::walk_tile(const Tile &tile, uint32_t kv_head, float *states) const {
-  const uint32_t group = shape_.group();
-  const auto chunks = static_cast<uint32_t>(chunk_count(tile.longest));
-  Rows rows[2];
-  find_rows(tile, kv_head, 0, rows[0]);
-  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-    Rows *next = chunk + 1 < chunks ? &rows[(chunk + 1) % 2] : nullptr;
-    if (next) find_rows(tile, kv_head, chunk + 1, *next);
-    walk_tile_chunk(tile, kv_head, chunk, rows[chunk % 2], next, states);
-  }
-  for (uint32_t token = tile.first; token < tile.last; ++token) {
-    for (uint32_t i = 0; i < group; ++i, states += floats_of_partial(shape_))
-      finish(states, token, kv_head * group + i);
-  }
+  threads.each_worker(
+      [&](int worker) { work(static_cast<uint64_t>(worker), static_cast<uint64_t>(threads.count())); });
 }
 
 // Queries that see the same number of the chunk's positions go to the kernel together.
@@ -216,10 +216,22 @@ void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, ui
       ++count;
     }
     if (n > 0) {
-      attend(rows, n, begin == 0 ? next : nullptr, count, queries.data(), partials.data());
+      // A kernel asks for no more rows than it goes through.
+      const bool asks = next && (n >= next->n || begin + count == n_queries);
+      attend(rows, n, asks ? next : nullptr, count, queries.data(), partials.data());
+      if (asks) next = nullptr;
       for (uint32_t i = 0; i < count && chunk > 0; ++i) fold(states + (begin + i) * stride, partials[i]);
     }
     begin += count;
+  }
+}
+
+void SelfAttention::Walk::finish_tile(const Tile &tile, uint32_t kv_head, const float *states) const {
+  const uint32_t group = shape_.group();
+  for (uint32_t token = tile.first; token < tile.last; ++token) {
+    for (uint32_t i = 0; i < group; ++i, states += floats_of_partial(shape_)) {
+      finish(states, token, kv_head * group + i);
+    }
   }
 }
 

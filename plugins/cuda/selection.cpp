@@ -170,10 +170,11 @@ SelectRow SelectionRound::stage_row(const bonsai_output &output, uint32_t index,
   if (row.k > 0) {
     deliveries_.push_back({.top_ids = output.top_ids,
                            .top_logits = output.top_logits,
-                           .log_sum_exp = output.kind == BONSAI_OUTPUT_TOP_K ? output.log_sum_exp : nullptr,
+                           .log_sum_exp = output.log_sum_exp,
                            .id_logits = output.id_logits,
                            .k = row.k,
                            .n_ids = row.n_ids,
+                           .is_top = output.kind == BONSAI_OUTPUT_TOP_K,
                            .results = row.results});
   }
   return row;
@@ -204,12 +205,12 @@ void SelectionRound::deliver(std::span<const std::byte> results) const {
   for (const Delivery &delivery : deliveries_) {
     const std::byte *from = results.data() + delivery.results * kWord;
     const auto take = [&from](void *to, uint64_t words) {
-      if (words > 0) std::memcpy(to, from, words * kWord);
+      if (to && words > 0) std::memcpy(to, from, words * kWord);
       from += words * kWord;
     };
     take(delivery.top_ids, delivery.k);
     take(delivery.top_logits, delivery.k);
-    if (!delivery.log_sum_exp) continue;
+    if (!delivery.is_top) continue;
     take(delivery.log_sum_exp, 1);
     take(delivery.id_logits, delivery.n_ids);
   }

@@ -55,6 +55,7 @@ constexpr Fault kFaults[] = {
     {"does not sort the top", "outputs.selection", "after id"},
     {"misses one of the top", "outputs.selection", "occurs twice"},
     {"forgets the log-sum-exp", "outputs.selection", "log-sum-exp is 0"},
+    {"wants a log-sum-exp", "outputs.selection", "the asked-for logit"},
     {"ignores the temperature", "outputs.adjust", "temperature 0.05: the adjusted logit"},
     {"ignores the mask", "outputs.adjust", "a mask: the adjusted logit"},
     {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},

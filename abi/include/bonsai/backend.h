@@ -392,7 +392,7 @@ typedef struct bonsai_output {
   int32_t *top_ids;             /* TOP_K: (k); ARGMAX: (1) */
   float *top_logits;            /* TOP_K: (k); ARGMAX: (1) */
   float *id_logits;             /* TOP_K: (n_ids) */
-  float *log_sum_exp;           /* TOP_K: (1), over the whole vocabulary, after adjustments */
+  float *log_sum_exp;           /* TOP_K: (1), over the whole vocabulary, after adjustments; NULL: not wanted */
   float *hidden;                /* HIDDEN: (hidden) */
 } bonsai_output;
 

@@ -53,7 +53,7 @@ bonsai_output output_of(const Wanted &wanted, Given &given, uint32_t vocab) {
   given.top_ids.resize(is_largest ? 1 : wanted.k);
   given.top_logits.resize(given.top_ids.size());
   given.id_logits.resize(wanted.ids.size());
-  given.log_sum_exp.resize(is_top);
+  given.log_sum_exp.resize(is_top && wanted.has_log_sum_exp);
   given.row.resize(is_top || is_largest ? 0 : vocab);
   bonsai_output output = {};
   output.struct_size = sizeof output;
@@ -72,7 +72,7 @@ bonsai_output output_of(const Wanted &wanted, Given &given, uint32_t vocab) {
   output.top_ids = given.top_ids.data();
   output.top_logits = given.top_logits.data();
   output.id_logits = given.id_logits.data();
-  output.log_sum_exp = given.log_sum_exp.data();
+  output.log_sum_exp = given.log_sum_exp.empty() ? nullptr : given.log_sum_exp.data();
   return output;
 }
 
@@ -115,7 +115,7 @@ Given expected(const Wanted &wanted, const std::vector<float> &row) {
   given.selected = given.top_ids[0];
   if (wanted.kind == BONSAI_OUTPUT_ARGMAX) return given;
   given.id_logits = at(logits, wanted.ids);
-  given.log_sum_exp = {static_cast<float>(log_sum_exp(logits))};
+  if (wanted.has_log_sum_exp) given.log_sum_exp = {static_cast<float>(log_sum_exp(logits))};
   return given;
 }
 

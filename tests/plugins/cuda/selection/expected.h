@@ -19,6 +19,7 @@ struct Wanted {
   std::vector<float> adjust_add = {}, adjust_repeat = {};
   std::vector<uint32_t> mask = {};
   float temperature = 0;
+  bool has_log_sum_exp = true;  // of TOP_K
 };
 
 // What an output of a kind gives; what the kind does not name is empty.

@@ -94,7 +94,10 @@ std::vector<Wanted> every_kind(uint32_t vocab) {
     wanted.push_back(with_temperature(with_mask(with_adjustments(plain, vocab, 300, 3), vocab, half), 1.7f));
   }
   for (const uint32_t k : {1u, 2u, 40u, 1024u}) {
-    if (k <= vocab) wanted.push_back(with_ids(top(k), random_ids(vocab, 20, 4)));
+    if (k > vocab) continue;
+    wanted.push_back(with_ids(top(k), random_ids(vocab, 20, 4)));
+    wanted.push_back(wanted.back());
+    wanted.back().has_log_sum_exp = false;
   }
   if (vocab <= 1024) wanted.push_back(top(vocab));
   return wanted;

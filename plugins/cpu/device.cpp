@@ -67,7 +67,7 @@ Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
 }
 
 void Device::reserve_gemv(uint64_t columns) {
-  const uint64_t wanted = activation_bytes(kGemvVectors, columns);
+  const uint64_t wanted = activation_bytes(kGemvVectors, columns, threads_.count());
   if (gemv_activations_.size() < wanted) gemv_activations_ = Buffer<std::byte>(wanted, "activations");
 }
 

@@ -12,9 +12,16 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
-// Vectors whose sums are looked up in one go. Their tables take up to 16 bytes a column each, and a few hundred KiB to
-// some MiB together, which the last level of caches should hold.
-constexpr uint64_t kLookupVectors = 32;
+// Vectors whose sums are looked up in one go: as many as have their tables, of up to 16 bytes a column each, in a part
+// of a core's second-level cache.
+constexpr uint64_t kTableBytes = 256 * 1024;
+constexpr uint64_t kFewestLookupVectors = 4, kMostLookupVectors = 32;
+
+// Threads that quantise for themselves what they multiply with, rather than a part of it for all. What one core has
+// written takes another one longer to read, and the first one again longer to write anew, than to compute: of one
+// vector in any case, and of tables.
+constexpr int kMostAloneWithOne = 32;
+constexpr int kMostAloneWithTables = 8;
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
 // are copied into the first-level one (float_matmul.inl.h): they need not.
@@ -26,6 +33,14 @@ uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout,
   return layout.signs ? columns / kLookupColumns * kernels.lookup_elements : 0;
 }
 
+// Vectors of a product that are quantised and multiplied together.
+uint32_t vectors_at_once(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  const uint64_t bytes = elements_of_tables(kernels, layout, product.columns) * sizeof(int16_t);
+  if (bytes == 0) return product.n;
+  const uint64_t most = std::clamp(kTableBytes / bytes / 4 * 4, kFewestLookupVectors, kMostLookupVectors);
+  return static_cast<uint32_t>(std::min<uint64_t>(product.n, most));
+}
+
 // The quantised vectors of a product: rows, then tables if the kernels want them.
 struct QuantizedVectors {
   ActivationLayout layout;  // group 0: they stay float
@@ -34,15 +49,16 @@ struct QuantizedVectors {
   uint64_t table_elements;  // of a vector; 0 if it has none
   int16_t *tables;          // (n, table_elements) or nullptr
 
-  // `copy`: of several copies that lie behind each other.
-  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout, uint64_t copy = 0)
+  // Room for `most` vectors. `copy`: of several that lie behind each other.
+  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout, uint32_t most,
+                   uint64_t copy = 0)
       : layout(layout),
         row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
         rows(product.activations),
         table_elements(elements_of_tables(kernels, layout, product.columns)),
         tables(nullptr) {
-    rows += copy * product.n * (row_bytes + table_elements * sizeof(int16_t));
-    if (table_elements > 0) tables = reinterpret_cast<int16_t *>(rows + product.n * row_bytes);
+    rows += copy * most * (row_bytes + table_elements * sizeof(int16_t));
+    if (table_elements > 0) tables = reinterpret_cast<int16_t *>(rows + most * row_bytes);
   }
 };
 
@@ -154,29 +170,54 @@ void multiply_tiles(const KernelTable &kernels, const Product &product, const Qu
   }
 }
 
+// Vectors [first, last) of a product.
+Product part_of(const Product &product, uint32_t first, uint32_t last) {
+  Product part = product;
+  part.n = last - first;
+  part.x += first * product.columns;
+  if (product.sink) {
+    part.first_vector += first;
+  } else {
+    part.y += first * product.y_stride;
+  }
+  return part;
+}
+
+// Calls body(part, whether it is the last) for at most `at_once` vectors after the other.
+template <class Body>
+void each_part(const Product &product, uint32_t at_once, const Body &body) {
+  for (uint32_t first = 0; first < product.n; first += at_once) {
+    const uint32_t last = std::min(product.n, first + at_once);
+    body(part_of(product, first, last), last == product.n);
+  }
+}
+
 // Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads,
-// which get their vectors from vectors_of(worker).
+// which take `at_once` vectors after the other, quantised by vectors_of(part, worker).
 template <class VectorsOf>
 void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
-                     const VectorsOf &vectors_of) {
+                     uint32_t at_once, const VectorsOf &vectors_of) {
   const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
   const uint64_t n_tiles = count_tiles(product.rows, layout);
   threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int worker) {
-    const QuantizedVectors vectors = vectors_of(worker);
-    uint64_t passed = 0;
-    for (const MatrixRows &rows : product.rows) {
-      if (!matches(rows)) continue;
-      const TileRange tiles = tiles_of(rows);
-      const uint64_t first = std::max(begin, passed), last = std::min(end, passed + tiles.last - tiles.first);
-      if (first < last) {
-        const std::byte *then =
-            last < end ? find_tile(product.rows, layout, last) : first_of(threads, product.next, worker);
-        const TileRange part = {tiles.first + first - passed, tiles.first + last - passed};
-        multiply_tiles(kernels, product, vectors, {rows, part, then},
-                       {product.y + output_of(rows, part), product.y_stride});
+    each_part(product, at_once, [&](const Product &part, bool is_last) {
+      const QuantizedVectors vectors = vectors_of(part, worker);
+      const std::byte *after =
+          is_last ? first_of(threads, product.next, worker) : find_tile(product.rows, layout, begin);
+      uint64_t passed = 0;
+      for (const MatrixRows &rows : product.rows) {
+        if (!matches(rows)) continue;
+        const TileRange tiles = tiles_of(rows);
+        const uint64_t first = std::max(begin, passed), last = std::min(end, passed + tiles.last - tiles.first);
+        if (first < last) {
+          const std::byte *then = last < end ? find_tile(product.rows, layout, last) : after;
+          const TileRange share = {tiles.first + first - passed, tiles.first + last - passed};
+          multiply_tiles(kernels, part, vectors, {rows, share, then},
+                         {part.y + output_of(rows, share), part.y_stride});
+        }
+        passed += tiles.last - tiles.first;
       }
-      passed += tiles.last - tiles.first;
-    }
+    });
   });
 }
 
@@ -220,21 +261,23 @@ void each_piece(std::span<const MatrixRows> all, uint64_t begin, uint64_t end, c
 // As multiply_layout, handing pieces to the sink.
 template <class VectorsOf>
 void multiply_layout_in_pieces(Threads &threads, const KernelTable &kernels, const Product &product,
-                               ActivationLayout layout, const VectorsOf &vectors_of) {
+                               ActivationLayout layout, uint32_t at_once, const VectorsOf &vectors_of) {
   const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
   uint64_t n_pieces = 0;
   for (const MatrixRows &rows : product.rows) n_pieces += matches(rows) ? pieces_of(rows) : 0;
   threads.each_range(n_pieces, 1, [&](uint64_t begin, uint64_t end, int worker) {
-    const QuantizedVectors vectors = vectors_of(worker);
     float *y = product.y + static_cast<uint64_t>(worker) * piece_elements(product.n);
-    uint64_t left = end - begin;
-    each_piece(product.rows, begin, end, matches, [&](const MatrixRows &rows, uint64_t piece, uint64_t index) {
-      const TileRange tiles = tiles_of_piece(rows, piece);
-      const std::byte *then = --left == 0 ? first_of(threads, product.next, worker) : nullptr;
-      multiply_tiles(kernels, product, vectors, {rows, tiles, then}, {y, kPieceStride});
-      const RowRange range = rows_of(rows, tiles);
-      product.sink->take(worker, {index, output_of(rows, tiles), range.last - range.first},
-                         {product.first_vector, product.n, y, kPieceStride});
+    each_part(product, at_once, [&](const Product &part, bool is_last) {
+      const QuantizedVectors vectors = vectors_of(part, worker);
+      uint64_t left = end - begin;
+      each_piece(part.rows, begin, end, matches, [&](const MatrixRows &rows, uint64_t piece, uint64_t index) {
+        const TileRange tiles = tiles_of_piece(rows, piece);
+        const std::byte *then = --left == 0 && is_last ? first_of(threads, product.next, worker) : nullptr;
+        multiply_tiles(kernels, part, vectors, {rows, tiles, then}, {y, kPieceStride});
+        const RowRange range = rows_of(rows, tiles);
+        part.sink->take(worker, {index, output_of(rows, tiles), range.last - range.first},
+                        {part.first_vector, part.n, y, kPieceStride});
+      });
     });
   });
 }
@@ -243,52 +286,45 @@ void multiply_layout_in_pieces(Threads &threads, const KernelTable &kernels, con
 
 template <class VectorsOf>
 void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
-                   const VectorsOf &vectors_of) {
+                   uint32_t at_once, const VectorsOf &vectors_of) {
   if (product.sink) {
-    multiply_layout_in_pieces(threads, kernels, product, layout, vectors_of);
+    multiply_layout_in_pieces(threads, kernels, product, layout, at_once, vectors_of);
   } else {
-    multiply_layout(threads, kernels, product, layout, vectors_of);
+    multiply_layout(threads, kernels, product, layout, at_once, vectors_of);
   }
 }
 
-// One vector: to quantise it takes a thread no longer than to wait for others that would do a part of it.
-bool is_quantized_by_each(const Threads &threads, const Product &product, ActivationLayout layout) {
-  return product.n == 1 && layout.group != 0 && static_cast<uint64_t>(threads.count()) <= kLookupVectors;
+// Whether every thread quantises for itself all that it multiplies with.
+bool quantizes_alone(const KernelTable &kernels, const Threads &threads, const Product &product,
+                     ActivationLayout layout) {
+  if (layout.group == 0) return false;
+  if (product.n == 1) return threads.count() <= kMostAloneWithOne;
+  return elements_of_tables(kernels, layout, product.columns) > 0 && threads.count() <= kMostAloneWithTables;
 }
 
-void multiply_part(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  if (is_quantized_by_each(threads, product, layout)) {
-    multiply_rows(threads, kernels, product, layout, [&](int worker) {
-      const QuantizedVectors vectors(kernels, product, layout, static_cast<uint64_t>(worker));
-      kernels.quantize({.x = product.x,
-                        .x_stride = product.columns,
-                        .n = 1,
-                        .columns = product.columns,
-                        .layout = layout,
-                        .begin = 0,
-                        .end = product.columns,
-                        .rows = vectors.rows,
-                        .tables = vectors.tables});
-      return vectors;
-    });
-    return;
-  }
-  const QuantizedVectors vectors(kernels, product, layout);
-  if (layout.group != 0) quantize(threads, kernels, product, vectors);
-  multiply_rows(threads, kernels, product, layout, [&](int) { return vectors; });
+void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  const uint32_t at_once = vectors_at_once(kernels, product, layout);
+  multiply_rows(threads, kernels, product, layout, at_once, [&](const Product &part, int worker) {
+    const QuantizedVectors vectors(kernels, part, layout, at_once, static_cast<uint64_t>(worker));
+    kernels.quantize({.x = part.x,
+                      .x_stride = part.columns,
+                      .n = part.n,
+                      .columns = part.columns,
+                      .layout = layout,
+                      .begin = 0,
+                      .end = part.columns,
+                      .rows = vectors.rows,
+                      .tables = vectors.tables});
+    return vectors;
+  });
 }
 
-// Vectors [first, last) of a product.
-Product part_of(const Product &product, uint32_t first, uint32_t last) {
-  Product part = product;
-  part.n = last - first;
-  part.x += first * product.columns;
-  if (product.sink) {
-    part.first_vector = first;
-  } else {
-    part.y += first * product.y_stride;
-  }
-  return part;
+void multiply_together(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  each_part(product, vectors_at_once(kernels, product, layout), [&](const Product &part, bool) {
+    const QuantizedVectors vectors(kernels, part, layout, part.n);
+    if (layout.group != 0) quantize(threads, kernels, part, vectors);
+    multiply_rows(threads, kernels, part, layout, part.n, [&](const Product &, int) { return vectors; });
+  });
 }
 
 }  // namespace
@@ -301,11 +337,15 @@ uint64_t count_pieces(std::span<const MatrixRows> rows) {
 
 uint64_t piece_elements(uint32_t n) { return n * kPieceStride; }
 
-uint64_t activation_bytes(uint64_t n, uint64_t columns) {
+uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
   const uint64_t groups = columns / kSmallestGroup + 1;
   const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
-  const uint64_t tables = kLookupVectors * groups * kMostLookupElements * sizeof(int16_t);
-  return std::max(n, kLookupVectors) * row + tables;
+  const uint64_t table = groups * kMostLookupElements * sizeof(int16_t);
+  const uint64_t at_once =
+      std::min(n, kMostLookupVectors) * row + std::max(kTableBytes, std::min(n, kFewestLookupVectors) * table);
+  const uint64_t alone = threads <= kMostAloneWithTables ? static_cast<uint64_t>(threads) : 1;
+  const uint64_t with_one = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) : 1;
+  return std::max({n * row, alone * at_once, with_one * (row + table)});
 }
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
@@ -322,9 +362,10 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    const uint32_t at_once = elements_of_tables(kernels, layout, product.columns) > 0 ? kLookupVectors : product.n;
-    for (uint32_t first = 0; first < product.n; first += at_once) {
-      multiply_part(threads, kernels, part_of(product, first, std::min(product.n, first + at_once)), layout);
+    if (quantizes_alone(kernels, threads, product, layout)) {
+      multiply_alone(threads, kernels, product, layout);
+    } else {
+      multiply_together(threads, kernels, product, layout);
     }
   }
 }

@@ -49,7 +49,7 @@ struct Product {
   const float *x;                         // (n, columns)
   float *y;                               // (n, y_stride); with a sink, (threads, piece_elements(n)): scratch
   uint64_t y_stride;                      // elements from row to row of y
-  std::byte *activations;                 // activation_bytes(n, columns), aligned to a cache line: scratch
+  std::byte *activations;                 // activation_bytes(n, columns, threads), aligned to a cache line: scratch
   std::span<const MatrixRows> next = {};  // of the product that comes after this one: asked for in time
   ProductSink *sink = nullptr;            // takes the results instead of y
   uint32_t first_vector = 0;              // what the sink counts these vectors from
@@ -61,8 +61,8 @@ uint64_t count_pieces(std::span<const MatrixRows> rows);
 // What one worker's piece of n vectors takes.
 uint64_t piece_elements(uint32_t n);
 
-// What n quantised vectors take at most, in any format's layout, tables of sums included.
-uint64_t activation_bytes(uint64_t n, uint64_t columns);
+// What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included.
+uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads);
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);

@@ -39,7 +39,7 @@ uint64_t SessionShape::widest() const {
 }
 
 uint64_t SessionShape::activation_bytes() const {
-  return cpu::activation_bytes(std::max(batch.max_tokens, OutputStage::kRows), widest());
+  return cpu::activation_bytes(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads);
 }
 
 uint64_t SessionShape::bytes() const {

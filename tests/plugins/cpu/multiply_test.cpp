@@ -59,11 +59,11 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
   const KernelTable &kernels = *runnable_kernels().front();
   for (const uint32_t n : {1u, 3u, 40u}) {
     const std::vector<float> x = random_vectors(n * kColumns, random);
-    const auto scratch = aligned_bytes(activation_bytes(n, kColumns));
     std::vector<float> expected(n * kOutputs);
     std::vector<uint64_t> indices;
-    for (const int count : {1, 2, 3}) {
+    for (const int count : {1, 2, 3, 9}) {  // of nine, none makes tables of its own
       Threads threads(count);
+      const auto scratch = aligned_bytes(activation_bytes(n, kColumns, count));
       Product product = {.rows = rows,
                          .columns = kColumns,
                          .n = n,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kSmallestGroup = 32;
 
-// Vectors whose sums are looked up in one go: as many as have their tables, of up to 16 bytes a column each, in a part
+// Vectors whose sums are looked up in one go: as many as have their tables, of up to 28 bytes a column each, in a part
 // of a core's second-level cache.
 constexpr uint64_t kTableBytes = 256 * 1024;
 constexpr uint64_t kFewestLookupVectors = 4, kMostLookupVectors = 32;
@@ -30,7 +30,7 @@ constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
 // Elements of a vector's tables.
 uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout, uint64_t columns) {
-  return layout.signs ? columns / kLookupColumns * kernels.lookup_elements : 0;
+  return columns / kLookupColumns * kernels.table_elements(layout.tables);
 }
 
 // Vectors of a product that are quantised and multiplied together.
@@ -99,7 +99,7 @@ constexpr uint64_t kTileGrain = 2;
 uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
   uint64_t n = 0;
   for (const MatrixRows &rows : all) {
-    if (activation_layout(rows.matrix->format) == layout) n += tiles_of(rows).last - tiles_of(rows).first;
+    if (activation_layout(*rows.matrix) == layout) n += tiles_of(rows).last - tiles_of(rows).first;
   }
   return n;
 }
@@ -107,7 +107,7 @@ uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
 // Where reading begins with a tile, counted the same way; nullptr if there are fewer.
 const std::byte *find_tile(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t tile) {
   for (const MatrixRows &rows : all) {
-    if (activation_layout(rows.matrix->format) != layout) continue;
+    if (activation_layout(*rows.matrix) != layout) continue;
     const TileRange tiles = tiles_of(rows);
     if (tile < tiles.last - tiles.first) return tile_begin(*rows.matrix, tiles.first + tile);
     tile -= tiles.last - tiles.first;
@@ -118,7 +118,7 @@ const std::byte *find_tile(std::span<const MatrixRows> all, ActivationLayout lay
 // What a worker reads first of `next`.
 const std::byte *first_of(const Threads &threads, std::span<const MatrixRows> next, int worker) {
   if (next.empty()) return nullptr;
-  const ActivationLayout layout = activation_layout(next[0].matrix->format);
+  const ActivationLayout layout = activation_layout(*next[0].matrix);
   return find_tile(next, layout, threads.first_of(count_tiles(next, layout), kTileGrain, worker));
 }
 
@@ -197,7 +197,7 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 template <class VectorsOf>
 void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
                      uint32_t at_once, const VectorsOf &vectors_of) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
+  const auto matches = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
   const uint64_t n_tiles = count_tiles(product.rows, layout);
   threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int worker) {
     each_part(product, at_once, [&](const Product &part, bool is_last) {
@@ -262,7 +262,7 @@ void each_piece(std::span<const MatrixRows> all, uint64_t begin, uint64_t end, c
 template <class VectorsOf>
 void multiply_layout_in_pieces(Threads &threads, const KernelTable &kernels, const Product &product,
                                ActivationLayout layout, uint32_t at_once, const VectorsOf &vectors_of) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
+  const auto matches = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
   uint64_t n_pieces = 0;
   for (const MatrixRows &rows : product.rows) n_pieces += matches(rows) ? pieces_of(rows) : 0;
   threads.each_range(n_pieces, 1, [&](uint64_t begin, uint64_t end, int worker) {
@@ -359,8 +359,8 @@ uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
 
 void multiply(Threads &threads, const KernelTable &kernels, const Product &product) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
-    const ActivationLayout layout = activation_layout(product.rows[i].matrix->format);
-    const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(rows.matrix->format) == layout; };
+    const ActivationLayout layout = activation_layout(*product.rows[i].matrix);
+    const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
     if (quantizes_alone(kernels, threads, product, layout)) {
       multiply_alone(threads, kernels, product, layout);

@@ -1,6 +1,7 @@
 #include "plugins/cpu/weight.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "core/quant/format.h"
@@ -15,6 +16,27 @@ namespace {
 
 // Tiles that are worth handing to another thread when a matrix is packed.
 constexpr size_t kPackGrain = 16;
+
+// Rows that are worth handing to another thread when codes are counted.
+constexpr size_t kCountGrain = 64;
+
+bool holds_code3(Threads &threads, const PackedMatrix &file) {
+  const quant::FormatTraits &traits = quant::traits(file.format);
+  if (!traits.count_code3) return false;
+  const size_t row_bytes = quant::row_bytes(traits, file.columns);
+  std::atomic<bool> found = false;
+  threads.each_range(file.rows, kCountGrain, [&](uint64_t begin, uint64_t end, int) {
+    for (uint64_t row = begin; row < end && !found; ++row) {
+      if (traits.count_code3(file.data + row * row_bytes, file.columns) > 0) found = true;
+    }
+  });
+  return found;
+}
+
+Packing choose_packing(Device &device, const PackedMatrix &file) {
+  const Packing packing = device.kernels().packing_of(file.format);
+  return packing == Packing::kTrits && holds_code3(device.threads(), file) ? Packing::kUsual : packing;
+}
 
 constexpr bonsai_weight_use kUses = BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING;
 
@@ -55,8 +77,9 @@ void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_b
     borrowed_bytes_ += part.data_bytes;
     return;
   }
+  const Packing packing = made.packed ? choose_packing(device, made.matrix) : Packing::kUsual;
   const uint64_t bytes =
-      made.packed ? packed_bytes(made.matrix.format, part.rows, columns_) : uint64_t{part.data_bytes};
+      made.packed ? packed_bytes(made.matrix.format, part.rows, columns_, packing) : uint64_t{part.data_bytes};
   made.storage = device.slabs().allocate(bytes);
   if (made.packed) {
     device.threads().each_range(tile_count(part.rows), kPackGrain, [&](uint64_t begin, uint64_t end, int) {
@@ -66,8 +89,10 @@ void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_b
                   .source = source,
                   .packed = made.storage.get(),
                   .first_tile = begin,
-                  .last_tile = end});
+                  .last_tile = end,
+                  .packing = packing});
     });
+    made.matrix.packing = packing;
   } else {
     std::memcpy(made.storage.get(), source, part.data_bytes);
   }

@@ -43,6 +43,7 @@ struct Case {
   Place place;
   uint32_t n;
 
+  cpu::Packing packing() const { return kernels->packing_of(format); }
   std::string name() const {
     return fmt::format("matmul/{}/{}/{}x{}/n:{}/{}", quant::traits(format).name, kernels->name, shape.rows,
                        shape.columns, n, name_of(place));
@@ -52,31 +53,34 @@ struct Case {
 // A working set of equal matrices: what they hold does not matter to a cache, nor to a kernel as long as it is valid.
 class Matrices {
  public:
-  Matrices(Format format, Shape shape, uint64_t n)
+  Matrices(Format format, cpu::Packing packing, Shape shape, uint64_t n)
       : format_(format),
+        packing_(packing),
         shape_(shape),
         n_(n),
-        stride_((cpu::packed_bytes(format, shape.rows, shape.columns) + 63) / 64 * 64),
+        stride_((cpu::packed_bytes(format, shape.rows, shape.columns, packing) + 63) / 64 * 64),
         memory_(n * stride_ + cpu::kPackedAlignment) {
     std::vector<std::byte> file(shape.rows * quant::row_bytes(quant::traits(format), shape.columns));
     synth::WeightPool(quant::traits(format), 0.02f, 1).fill(file, 2);
     if (cpu::is_repacked(format))
-      cpu::pack_tiles({format, shape.rows, shape.columns, file.data(), memory_.data(), 0, cpu::tile_count(shape.rows)});
+      cpu::pack_tiles({format, shape.rows, shape.columns, file.data(), memory_.data(), 0, cpu::tile_count(shape.rows),
+                       packing});
     else
       std::memcpy(memory_.data(), file.data(), file.size());
     for (uint64_t i = 1; i < n; ++i) std::memcpy(memory_.data() + i * stride_, memory_.data(), stride_);
   }
 
   PackedMatrix operator[](uint64_t i) const {
-    return {format_, shape_.rows, shape_.columns, memory_.data() + i * stride_};
+    return {format_, shape_.rows, shape_.columns, memory_.data() + i * stride_, packing_};
   }
   uint64_t size() const { return n_; }
-  bool holds(Format format, Shape shape, uint64_t n) const {
-    return format == format_ && shape.rows == shape_.rows && shape.columns == shape_.columns && n == n_;
+  bool holds(Format format, cpu::Packing packing, Shape shape, uint64_t n) const {
+    return format == format_ && packing == packing_ && shape.rows == shape_.rows && shape.columns == shape_.columns && n == n_;
   }
 
  private:
   Format format_;
+  cpu::Packing packing_;
   Shape shape_;
   uint64_t n_;
   size_t stride_;
@@ -88,11 +92,11 @@ class LatestMatrices {
  public:
   const Matrices &get(const Case &a_case, const Limits &limits) {
     const Shape shape = a_case.shape;
-    const uint64_t bytes = cpu::packed_bytes(a_case.format, shape.rows, shape.columns);
+    const uint64_t bytes = cpu::packed_bytes(a_case.format, shape.rows, shape.columns, a_case.packing());
     const uint64_t n = pieces(a_case.place, bytes, limits.memory_bytes);
-    if (!latest_ || !latest_->holds(a_case.format, shape, n)) {
+    if (!latest_ || !latest_->holds(a_case.format, a_case.packing(), shape, n)) {
       latest_.reset();  // the old ones go first
-      latest_ = std::make_unique<Matrices>(a_case.format, shape, n);
+      latest_ = std::make_unique<Matrices>(a_case.format, a_case.packing(), shape, n);
     }
     return *latest_;
   }
@@ -109,12 +113,12 @@ class Vectors {
         x_(kMostVectors * a_case.shape.columns * sizeof(float)),
         y_(kMostVectors * a_case.shape.rows * sizeof(float)) {
     fill_random(x_.as<float>(), a_case.n * a_case.shape.columns, 3);
-    const cpu::ActivationLayout layout = cpu::activation_layout(a_case.format);
+    const cpu::ActivationLayout layout = cpu::code_layout(a_case.format, a_case.packing()).activations;
     if (layout.group == 0) return;
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
-    if (layout.signs && a_case.kernels->lookup_elements > 0) {
-      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * a_case.kernels->lookup_elements *
+    if (a_case.kernels->table_elements(layout.tables) > 0) {
+      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * a_case.kernels->table_elements(layout.tables) *
                       sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
     }
@@ -155,7 +159,7 @@ void run(benchmark::State &state, const Case &a_case, const Limits &limits, Late
   const uint64_t weights = a_case.shape.rows * a_case.shape.columns;
   Counters counters(state, limits, stopwatch);
   counters.items("weights/s", weights);
-  counters.bytes(cpu::packed_bytes(a_case.format, a_case.shape.rows, a_case.shape.columns));
+  counters.bytes(cpu::packed_bytes(a_case.format, a_case.shape.rows, a_case.shape.columns, a_case.packing()));
   if (a_case.n >= kPromptVectors) counters.operations(2 * weights * a_case.n, bench::arithmetic_of(a_case.format));
 }
 

@@ -38,7 +38,7 @@ std::vector<RowKernel> quantize_kernels() {
           std::make_shared<std::vector<int16_t>>(columns / cpu::kLookupColumns * cpu::kMostLookupElements);
       const auto call = [=](const cpu::KernelTable &table, const float *x, float *y) {
         cpu::QuantizeArgs args = whole_rows(layout, x, 1, columns, reinterpret_cast<std::byte *>(y));
-        if (layout.signs && table.lookup_elements > 0) args.tables = tables->data();
+        if (table.table_elements(layout.tables) > 0) args.tables = tables->data();
         table.quantize(args);
       };
       kernels.push_back({fmt::format("quantize/{}", traits.name), fmt::format("{}/n:1", columns), columns, call});

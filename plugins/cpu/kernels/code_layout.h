@@ -2,6 +2,7 @@
 // agree on. Formats with equal layouts share a kernel; formats with equal activations share quantised vectors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/quant/format.h"
@@ -17,12 +18,19 @@ enum class ActivationOrder : uint32_t {
   kStride8,  // eight do: 0 8 16 24, 1 9 17 25, ...
 };
 
+// The tables in which kernels may look up sums of activations.
+enum class SumTables : uint32_t {
+  kNone,
+  kSigns,  // weights are signs (kernels/lookup_matmul.inl.h)
+  kTrits,  // weights are in base 3 (kernels/trits_matmul.inl.h)
+};
+
 // How a format takes its activations.
 struct ActivationLayout {
   uint32_t group = 0;  // columns that share a scale; 0: activations stay float
   ActivationOrder order = ActivationOrder::kNatural;
   uint32_t sum_columns = 0;  // consecutive columns whose codes are summed up: the group, or 16
-  bool signs = false;        // weights are signs: their sums may be looked up (kernels/lookup_matmul.inl.h)
+  SumTables tables = SumTables::kNone;
   bool operator==(const ActivationLayout &) const = default;
 };
 
@@ -33,6 +41,22 @@ enum class Minimum : uint32_t {
   kOfSubBlocks,   // -dmin times an integer of each sub-block
   kSharingBytes,  // the same; the integers are the upper nibbles of bytes whose lower ones are the scales
 };
+
+// Codes in base 3 come in units of four groups of 32 columns: 13 words of 16 bits and a byte. A field of five bits
+// holds columns 3 i to 3 i + 2 of a group, the first one as 1, 3 and 9 times the code. Each group g has three words of
+// its own, 3 g to 3 g + 2, of three fields each, and a piece of 6 bits for the tenth; the sixth bits of these, in the
+// order below, are what two more columns are made of: the lower bit of the code and the upper one.
+//   word or piece   bits 0 to 4, 5 to 9      bits 10 to 14, of a piece 0 to 4   then
+//   3 g             columns 0..2, 3..5       18..20                             21, lower bit
+//   3 g + 1         6..8, 9..11              22..24                             21, upper bit
+//   3 g + 2         12..14, 15..17           25..27                             28, lower bit
+//   piece                                    29..31                             28, upper bit
+// Pieces 0 and 1, and the lower 4 bits of piece 3, fill word 12; piece 2 and its upper bits, the byte.
+inline constexpr uint32_t kTritUnitColumns = 128;
+inline constexpr uint32_t kTritUnitWords = 13;
+inline constexpr uint32_t kTritUnitBytes = 2 * kTritUnitWords + 1;
+inline constexpr uint32_t kTritTops[] = {18, 22, 25, 29};    // first columns of the fields that share six bits
+inline constexpr uint32_t kTritExtras[] = {21, 21, 28, 28};  // and the columns that have the sixth
 
 // A block's weights are d * factor * ((code << multiplier_shift) - offset), plus what `minimum` says; the factor is 1,
 // or an integer of the sub-block. Codes of 8 bits are signed, others unsigned.
@@ -47,6 +71,7 @@ struct CodeLayout {
   Minimum minimum = Minimum::kNone;
   bool float_scale = false;  // d is a float instead of a half
   uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
+  bool base_three = false;   // codes of 0 to 2, three in five bits
   bool operator==(const CodeLayout &) const = default;
 
   // Parts of one row's block, in this order: scales (d, then m or dmin), integers of sub-blocks (scales, then minima),
@@ -58,7 +83,9 @@ struct CodeLayout {
   constexpr uint32_t low_words() const { return columns() * bits / 32; }
   constexpr uint32_t high_words() const { return columns() * high_bits / 32; }
   constexpr uint32_t words() const { return low_words() + high_words(); }
-  constexpr uint32_t block_bytes() const { return scales() * scale_bytes() + integers() + words() * 4; }
+  constexpr uint32_t trit_units() const { return columns() / kTritUnitColumns; }
+  constexpr uint32_t code_bytes() const { return base_three ? trit_units() * kTritUnitBytes : words() * 4; }
+  constexpr uint32_t block_bytes() const { return scales() * scale_bytes() + integers() + code_bytes(); }
 };
 
 inline constexpr ActivationLayout kSuperBlockActivations = {.group = 256, .sum_columns = 16};
@@ -73,7 +100,7 @@ inline constexpr CodeLayout kQ5_1Layout = {
 
 // 1-bit and ternary blocks share a scale among 64 to 256 weights, but activations among 32: with longer groups the
 // seedling misses DESIGN §7's 99 % agreement with the reference (docs/cpu-kernels.md).
-inline constexpr CodeLayout kQ1_0G128Layout = {.activations = {32, ActivationOrder::kStride8, 32, true},
+inline constexpr CodeLayout kQ1_0G128Layout = {.activations = {32, ActivationOrder::kStride8, 32, SumTables::kSigns},
                                                .groups = 4,
                                                .bits = 1,
                                                .multiplier_shift = 1,
@@ -85,6 +112,12 @@ inline constexpr CodeLayout kQ2_0G64Layout = {
     .activations = {32, ActivationOrder::kStride4, 32}, .groups = 2, .bits = 2, .offset = 1};
 inline constexpr CodeLayout kTernary256Layout = {
     .activations = {.group = 32, .sum_columns = 32}, .groups = 8, .bits = 2, .offset = 1};
+
+inline constexpr ActivationLayout kTritActivations = {32, ActivationOrder::kNatural, 32, SumTables::kTrits};
+inline constexpr CodeLayout kTritsG128Layout = {
+    .activations = kTritActivations, .groups = 4, .bits = 2, .offset = 1, .strip_tiles = 8, .base_three = true};
+inline constexpr CodeLayout kTrits256Layout = {
+    .activations = kTritActivations, .groups = 8, .bits = 2, .offset = 1, .strip_tiles = 8, .base_three = true};
 
 inline constexpr CodeLayout kQ2_KLayout = {
     .activations = kSuperBlockActivations, .bits = 2, .sub_blocks = 16, .minimum = Minimum::kSharingBytes};
@@ -102,7 +135,13 @@ inline constexpr CodeLayout kQ6_KLayout = {
 inline constexpr CodeLayout kQ8_KLayout = {
     .activations = {.group = 256, .sum_columns = 256}, .bits = 8, .float_scale = true};
 
+// How a matrix's blocks are packed.
+enum class Packing : uint32_t {
+  kUsual,
+  kTrits,  // ternary formats, for kernels that look their sums up and do nothing else with them
+};
+
 // The layout of a format; with group 0 if it is not repacked.
-CodeLayout code_layout(quant::Format format);
+CodeLayout code_layout(quant::Format format, Packing packing = Packing::kUsual);
 
 }  // namespace bonsai::cpu

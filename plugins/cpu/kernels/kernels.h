@@ -25,14 +25,14 @@ struct QuantizeArgs {
   ActivationLayout layout;
   uint64_t begin, end;  // whole groups of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
-  // (n, columns / 32, KernelTable::lookup_elements), if there are any, for matmul to look sums up in, or nullptr. With
+  // (n, columns / 32, table_elements(layout.tables)), if there are any, for matmul to look sums up in, or nullptr. With
   // them the rows have scales for matmul, and nothing else.
   int16_t *tables;
 };
 
 // Activations whose sums lie in tables of their own, and the most elements that a tier's tables of these have.
 constexpr uint32_t kLookupColumns = 32;
-constexpr size_t kMostLookupElements = 256;
+constexpr size_t kMostLookupElements = 448;
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
 // the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
@@ -67,9 +67,9 @@ struct MatmulArgs {
 
 struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
-  // layout.signs: matmul takes tables of so many elements for each 32 columns, and is faster with them for any number
-  // of vectors. 0: it does not.
-  size_t lookup_elements;
+  // Elements of the tables for 32 columns. Of signs: matmul is faster with them for any number of vectors; 0: it does
+  // not take them. Of trits: it takes matrices with Packing::kTrits, and these with tables only; 0: it does not.
+  size_t sign_elements, trit_elements;
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);
@@ -82,6 +82,15 @@ struct KernelTable {
   void (*finish)(const FinishArgs &args);
   float (*max_value)(const float *x, size_t n);              // -infinity if all are NaN, which is left out
   double (*sum_exp)(const float *x, size_t n, float shift);  // of exp(x[i] - shift), in an order that n decides
+
+  // How these kernels want matrices of a format, if no code in them is 3.
+  Packing packing_of(quant::Format format) const {
+    return trit_elements > 0 && may_be_ternary(format) ? Packing::kTrits : Packing::kUsual;
+  }
+
+  size_t table_elements(SumTables kind) const {
+    return kind == SumTables::kSigns ? sign_elements : kind == SumTables::kTrits ? trit_elements : 0;
+  }
 };
 
 const KernelTable &portable_kernels();

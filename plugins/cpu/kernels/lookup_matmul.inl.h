@@ -1,6 +1,7 @@
 // Matrices of signs times int8 activations by table lookup (T-MAC, arXiv:2407.00088): the sums of 4 to 6 activations
 // under every combination of signs lie in tables, and one instruction looks up 32 rows' sums at once. The integers are
-// those that codes_matmul.inl.h gets by multiplying. Part of a tier: see simd/portable/vector.h.
+// those that codes_matmul.inl.h gets by multiplying. trits_matmul.inl.h does the same for ternary weights. Part of a
+// tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +26,10 @@ inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F3
 
 // Some pairs of tiles in a strip, and T consecutive tokens.
 template <int T>
-struct SignWork {
+struct LookupWork {
   const uint8_t *scales;  // of the first block's first tile
   const uint8_t *words;   // of its first pair
+  const uint8_t *rests;   // codes in base 3: behind these
   uint64_t blocks;
   const int16_t *tables[T];      // (groups, Lookup::kElements)
   const float *token_scales[T];  // (groups)
@@ -37,7 +39,8 @@ struct SignWork {
 // kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first tokens they have
 // to be.
 template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
-[[gnu::always_inline]] inline void multiply_pairs(const SignWork<T> &work, F32x16 (&y)[T][2 * kPairs]) {
+requires(!kLayout.base_three)
+    [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, F32x16 (&y)[T][2 * kPairs]) {
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
   constexpr size_t kScaleBytes = kTileRows * kLayout.scale_bytes();
@@ -79,12 +82,13 @@ void multiply_tokens_of_pairs(const MatmulArgs &args, uint64_t tile, uint32_t to
   const uint64_t columns = args.matrix->columns, blocks = columns / kLayout.columns();
   const TilePlace place = TilePlace::find(kLayout, blocks, tile);
   const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
-  SignWork<T> work = {.scales = data + place.scales,
-                      .words = data + place.codes,
-                      .blocks = blocks,
-                      .tables = {},
-                      .token_scales = {},
-                      .stream = WeightStream(args, kLayout)};
+  LookupWork<T> work = {.scales = data + place.scales,
+                        .words = data + place.codes,
+                        .rests = data + place.rests,
+                        .blocks = blocks,
+                        .tables = {},
+                        .token_scales = {},
+                        .stream = WeightStream(args, kLayout)};
   for (int t = 0; t < T; ++t) {
     const std::byte *row = args.quantized_rows + (token + t) * quantized_row_bytes(kLayout.activations, columns);
     work.tables[t] = args.tables + (token + t) * (blocks * kLayout.groups * Lookup::kElements);

@@ -93,6 +93,86 @@ void decode_ternary_256(const std::byte *packed, float *weights) {
   quant::TQ2_0::decode(file, weights);
 }
 
+// -------- Ternary formats in base 3: units of 13 words and a byte behind d (code_layout.h)
+
+uint32_t trit_field(const uint8_t *codes) { return codes[0] + 3u * codes[1] + 9u * codes[2]; }
+
+void unpack_trit_field(uint32_t field, uint8_t *codes) {
+  codes[0] = static_cast<uint8_t>(field % 3);
+  codes[1] = static_cast<uint8_t>(field / 3 % 3);
+  codes[2] = static_cast<uint8_t>(field / 9);
+}
+
+constexpr uint32_t kGroupColumns = 32, kUnitGroups = 4, kGroupWords = 3;
+
+// The six bits at the top of word i of a group, or its piece, which is the fourth.
+uint32_t trit_top(const uint8_t *codes, uint32_t i) {
+  return trit_field(codes + kTritTops[i]) | (codes[kTritExtras[i]] >> i % 2 & 1u) << 5;
+}
+
+void unpack_trit_top(uint32_t top, uint32_t i, uint8_t *codes) {
+  unpack_trit_field(top & 31, codes + kTritTops[i]);
+  codes[kTritExtras[i]] |= static_cast<uint8_t>((top >> 5) << i % 2);
+}
+
+void pack_trit_unit(const uint8_t *codes, std::byte *packed) {
+  uint32_t pieces[kUnitGroups];
+  for (uint32_t group = 0; group < kUnitGroups; ++group, codes += kGroupColumns) {
+    for (uint32_t i = 0; i < kGroupWords; ++i, packed += kHalfBytes) {
+      const uint32_t fields = trit_field(codes + 6 * i) | trit_field(codes + 6 * i + 3) << 5;
+      store(packed, static_cast<uint16_t>(fields | trit_top(codes, i) << 10));
+    }
+    pieces[group] = trit_top(codes, kGroupWords);
+  }
+  store(packed, static_cast<uint16_t>(pieces[0] | pieces[1] << 6 | pieces[3] << 12));
+  store(packed + kHalfBytes, static_cast<uint8_t>(pieces[2] | pieces[3] >> 4 << 6));
+}
+
+// Over zeros.
+void unpack_trit_unit(const std::byte *packed, uint8_t *codes) {
+  const std::byte *last = packed + kUnitGroups * kGroupWords * kHalfBytes;
+  const uint32_t word = load<uint16_t>(last), rest = load<uint8_t>(last + kHalfBytes);
+  const uint32_t pieces[] = {word & 63, word >> 6 & 63, rest & 63, word >> 12 | (rest >> 6) << 4};
+  for (const uint32_t piece : pieces) {
+    for (uint32_t i = 0; i < kGroupWords; ++i, packed += kHalfBytes) {
+      const uint32_t fields = load<uint16_t>(packed);
+      unpack_trit_field(fields & 31, codes + 6 * i);
+      unpack_trit_field(fields >> 5 & 31, codes + 6 * i + 3);
+      unpack_trit_top(fields >> 10, i, codes);
+    }
+    unpack_trit_top(piece, kGroupWords, codes);
+    codes += kGroupColumns;
+  }
+}
+
+template <class Codec>
+void pack_trits(const std::byte *file, std::byte *packed) {
+  uint8_t codes[Codec::kWeights] = {};
+  Codec::unpack(file, codes);
+  std::memcpy(packed, file + Codec::kScaleAt, kHalfBytes);
+  packed += kHalfBytes;
+  for (uint32_t i = 0; i < Codec::kWeights; i += kTritUnitColumns, packed += kTritUnitBytes) {
+    pack_trit_unit(codes + i, packed);
+  }
+}
+
+template <class Codec>
+void decode_trits(const std::byte *packed, float *weights) {
+  uint8_t codes[Codec::kWeights] = {};
+  for (uint32_t i = 0; i < Codec::kWeights / kTritUnitColumns; ++i) {
+    unpack_trit_unit(packed + kHalfBytes + i * kTritUnitBytes, codes + i * kTritUnitColumns);
+  }
+  std::byte file[Codec::kBytes];
+  Codec::pack(codes, file);
+  std::memcpy(file + Codec::kScaleAt, packed, kHalfBytes);
+  Codec::decode(file, weights);
+}
+
+template <class Codec>
+constexpr BlockForm base_three() {
+  return {.from_file = pack_trits<Codec>, .decode = decode_trits<Codec>};
+}
+
 // -------- Q5_0 and Q5_1: the fifth bits go behind the nibbles, in the order in which the kernel takes the nibbles
 
 // Moves each bit of a word to the place whose number has the bits kHigh and kLow of its own exchanged.
@@ -231,9 +311,26 @@ constexpr BlockForm super_block() {
 // Q8_K's block is packed but for the sums at its end, which no value depends on.
 void pack_eight_bits(const std::byte *file, std::byte *packed) { std::memcpy(packed, file, kQ8_KLayout.block_bytes()); }
 
+BlockForm trits_form(Format format) {
+  switch (format) {
+    case Format::kTQ1_0_G128:
+      return base_three<quant::TQ1_0_G128>();
+    case Format::kTQ2_0_G128:
+      return base_three<quant::TQ2_0_G128>();
+    case Format::kTQ1_0:
+      return base_three<quant::TQ1_0>();
+    case Format::kTQ2_0:
+      return base_three<quant::TQ2_0>();
+    default:
+      assert(false && "the format is not ternary");
+      return {};
+  }
+}
+
 }  // namespace
 
-BlockForm block_form(Format format) {
+BlockForm block_form(Format format, Packing packing) {
+  if (packing == Packing::kTrits) return trits_form(format);
   switch (format) {
     case Format::kQ8_0:
       return as_in_file<Format::kQ8_0>();

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/quant/format.h"
+#include "plugins/cpu/kernels/code_layout.h"
 
 namespace bonsai::cpu {
 
@@ -17,7 +18,7 @@ struct BlockForm {
   void (*decode)(const std::byte *packed, float *weights);
 };
 
-// `format` must be one that is repacked.
-BlockForm block_form(quant::Format format);
+// `format` must be one that is repacked; with Packing::kTrits a ternary one whose codes are 0 to 2.
+BlockForm block_form(quant::Format format, Packing packing);
 
 }  // namespace bonsai::cpu

@@ -23,7 +23,11 @@ struct Layout {
 
 // visit(Layout<...>) for the layout of a format; Layout<CodeLayout{}> if it is not repacked.
 template <class Visit>
-auto with_layout(Format format, Visit visit) {
+auto with_layout(Format format, Packing packing, Visit visit) {
+  if (packing == Packing::kTrits) {
+    if (quant::traits(format).block_weights == kTrits256Layout.columns()) return visit(Layout<kTrits256Layout>());
+    return visit(Layout<kTritsG128Layout>());
+  }
   switch (format) {
     case Format::kQ8_0:
       return visit(Layout<kQ8_0Layout>());
@@ -86,6 +90,14 @@ class Lane {
     return place_.codes + block * place_.codes_stride + (word * layout_.strip_tiles + half) * kTileRows * kWordBytes +
            lane_ * kWordBytes + tile_ % 2 * kHalfWordBytes;
   }
+  // In base 3: word `index` of a unit, and the byte behind the words.
+  size_t trit_word(size_t block, size_t unit, size_t index) const {
+    return place_.codes + block * place_.codes_stride + unit * kTritUnitStride + index * kTritWordStride +
+           lane_ * kWordBytes + tile_ % 2 * kHalfWordBytes;
+  }
+  size_t trit_rest(size_t block, size_t unit) const {
+    return place_.rests + block * place_.codes_stride + unit * kTritUnitStride + lane_ * 2 + tile_ % 2;
+  }
 
  private:
   CodeLayout layout_;
@@ -106,7 +118,14 @@ template <CodeLayout kLayout>
 void scatter_block(const Lane &lane, size_t index, const std::byte *block, std::byte *packed) {
   block = scatter<kLayout.scale_bytes(), kLayout.scales()>(block, packed + lane.scale(index, 0));
   block = scatter<kIntegersBytes, kLayout.integers() / 2>(block, packed + lane.integers(index, 0));
-  if constexpr (kLayout.strip_tiles == 1) {
+  if constexpr (kLayout.base_three) {
+    for (size_t unit = 0; unit < kLayout.trit_units(); ++unit, block += kTritUnitBytes) {
+      for (size_t i = 0; i < kTritUnitWords; ++i) {
+        std::memcpy(packed + lane.trit_word(index, unit, i), block + i * kHalfWordBytes, kHalfWordBytes);
+      }
+      packed[lane.trit_rest(index, unit)] = block[kTritUnitWords * kHalfWordBytes];
+    }
+  } else if constexpr (kLayout.strip_tiles == 1) {
     scatter<kWordBytes, kLayout.words()>(block, packed + lane.word(index, 0));
   } else {
     for (size_t word = 0; word < kLayout.words(); ++word, block += kWordBytes) {
@@ -150,7 +169,11 @@ void gather_block(CodeLayout layout, const Lane &lane, size_t index, const std::
   };
   for (uint32_t i = 0; i < layout.scales(); ++i) take(lane.scale(index, i), layout.scale_bytes());
   for (uint32_t i = 0; i < layout.integers() / 2; ++i) take(lane.integers(index, i), kIntegersBytes);
-  for (uint32_t i = 0; i < layout.words(); ++i) {
+  for (uint32_t unit = 0; layout.base_three && unit < layout.trit_units(); ++unit) {
+    for (uint32_t i = 0; i < kTritUnitWords; ++i) take(lane.trit_word(index, unit, i), kHalfWordBytes);
+    take(lane.trit_rest(index, unit), 1);
+  }
+  for (uint32_t i = 0; !layout.base_three && i < layout.words(); ++i) {
     if (layout.strip_tiles == 1) {
       take(lane.word(index, i), kWordBytes);
     } else {
@@ -162,11 +185,15 @@ void gather_block(CodeLayout layout, const Lane &lane, size_t index, const std::
 
 }  // namespace
 
-CodeLayout code_layout(Format format) {
-  return with_layout(format, [](auto layout) { return layout.kValue; });
+CodeLayout code_layout(Format format, Packing packing) {
+  return with_layout(format, packing, [](auto layout) { return layout.kValue; });
 }
 
 ActivationLayout activation_layout(Format format) { return code_layout(format).activations; }
+
+ActivationLayout activation_layout(const PackedMatrix &matrix) {
+  return code_layout(matrix.format, matrix.packing).activations;
+}
 
 bool has_kernels(Format format) {
   switch (format) {
@@ -181,13 +208,18 @@ bool has_kernels(Format format) {
   }
 }
 
+bool may_be_ternary(Format format) {
+  return format == Format::kTQ1_0_G128 || format == Format::kTQ2_0_G128 || format == Format::kTQ1_0 ||
+         format == Format::kTQ2_0;
+}
+
 bool is_repacked(Format format) { return activation_layout(format).group != 0; }
 
 uint64_t tile_count(uint64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
-size_t packed_bytes(Format format, uint64_t rows, uint64_t columns) {
+size_t packed_bytes(Format format, uint64_t rows, uint64_t columns, Packing packing) {
   if (!is_repacked(format)) return rows * quant::row_bytes(quant::traits(format), columns);
-  const CodeLayout layout = code_layout(format);
+  const CodeLayout layout = code_layout(format, packing);
   const uint64_t strips = (tile_count(rows) + layout.strip_tiles - 1) / layout.strip_tiles;
   return strips * layout.strip_tiles * TilePlace::bytes(layout, columns / layout.columns());
 }
@@ -196,14 +228,14 @@ const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
   if (!is_repacked(matrix.format)) {
     return matrix.data + tile * kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns);
   }
-  const CodeLayout layout = code_layout(matrix.format);
+  const CodeLayout layout = code_layout(matrix.format, matrix.packing);
   return matrix.data + TilePlace::find(layout, matrix.columns / layout.columns(), tile).scales;
 }
 
 void pack_tiles(const PackArgs &args) {
-  const BlockForm form = block_form(args.format);
+  const BlockForm form = block_form(args.format, args.packing);
   const size_t file_block_bytes = quant::traits(args.format).block_bytes;
-  with_layout(args.format, [&](auto layout) {
+  with_layout(args.format, args.packing, [&](auto layout) {
     constexpr CodeLayout kLayout = layout.kValue;
     if constexpr (kLayout.columns() > 0) {
       const uint64_t blocks = args.columns / kLayout.columns();
@@ -229,8 +261,8 @@ void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> value
     traits.decode(matrix.data + row * quant::row_bytes(traits, matrix.columns), values.data(), matrix.columns);
     return;
   }
-  const CodeLayout layout = code_layout(matrix.format);
-  const BlockForm form = block_form(matrix.format);
+  const CodeLayout layout = code_layout(matrix.format, matrix.packing);
+  const BlockForm form = block_form(matrix.format, matrix.packing);
   const uint64_t blocks = matrix.columns / layout.columns();
   const Lane lane(layout, blocks, row);
   std::byte block[kMaxBlockBytes];

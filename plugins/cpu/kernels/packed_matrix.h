@@ -16,8 +16,12 @@
 // in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even places and
 // those of the second in the odd ones.
 //
+// Ternary weights in base 3 (Packing::kTrits) lie in such strips too, as code_layout.h says. For each block: the scales
+// of the 8 tiles; then for each unit of 128 columns the 13 words of 16 bits, of each pair of tiles a vector, and half a
+// vector of bytes. TQ1_0_G128 and TQ2_0_G128 take 29 bytes a block then, TQ1_0 and TQ2_0 56.
+//
 // The packed size is the file's, but for the padding and for formats whose codes or integers do not lie in whole words
-// and bytes in the file; in bytes a block:
+// and bytes in the file; in bytes a block, with Packing::kUsual:
 //   TQ1_0_G128 28 -> 34   TQ1_0 54 -> 66   Q3_K 110 -> 114   Q4_K 144 -> 148   Q5_K 176 -> 180   Q8_K 292 -> 260
 //
 // Float formats stay row-major as they come, and may be read where the caller has them.
@@ -39,14 +43,20 @@ constexpr size_t round_up_to_vectors(size_t bytes) {
   return (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
 }
 
+// Strips of codes in base 3: words of 16 bits lie 4 vectors apart, and units follow each other.
+constexpr size_t kTritWordStride = 4 * kPackedAlignment;
+constexpr size_t kTritRestsAt = kTritUnitWords * kTritWordStride;
+constexpr size_t kTritUnitStride = kTritRestsAt + 2 * kPackedAlignment;
+
 // Where the parts of a tile's first block lie in a packed matrix, in bytes, and how far it is to the next block's.
 struct TilePlace {
   size_t scales, scales_stride;
   size_t codes, codes_stride;  // with the integers before them
+  size_t rests = 0;            // of codes in base 3: the bytes behind the words
 
   static constexpr TilePlace find(CodeLayout layout, uint64_t blocks, uint64_t tile) {
     const size_t scales = kTileRows * layout.scales() * layout.scale_bytes();
-    const size_t codes = kTileRows * (layout.integers() + size_t{layout.words()} * 4);
+    const size_t codes = kTileRows * (layout.integers() + size_t{layout.code_bytes()});
     if (layout.strip_tiles == 1) {
       const size_t begin = tile * bytes(layout, blocks);
       return {begin, scales, begin + round_up_to_vectors(blocks * scales), codes};
@@ -54,13 +64,18 @@ struct TilePlace {
     const size_t of_tiles = layout.strip_tiles * scales, stride = of_tiles + layout.strip_tiles * codes;
     const size_t begin = tile / layout.strip_tiles * blocks * stride;
     const uint64_t in_strip = tile % layout.strip_tiles;
+    if (layout.base_three) {
+      const size_t units = begin + of_tiles, pair = in_strip / 2;
+      return {begin + in_strip * scales, stride, units + pair * kPackedAlignment, stride,
+              units + kTritRestsAt + pair * kPackedAlignment / 2};
+    }
     return {begin + in_strip * scales, stride, begin + of_tiles + in_strip / 2 * 2 * kPackedAlignment, stride};
   }
 
   // Of a tile, or of its share of a strip.
   static constexpr size_t bytes(CodeLayout layout, uint64_t blocks) {
     const size_t scales = blocks * kTileRows * layout.scales() * layout.scale_bytes();
-    const size_t codes = blocks * kTileRows * (layout.integers() + size_t{layout.words()} * 4);
+    const size_t codes = blocks * kTileRows * (layout.integers() + size_t{layout.code_bytes()});
     return (layout.strip_tiles == 1 ? round_up_to_vectors(scales) : scales) + codes;
   }
 };
@@ -71,10 +86,14 @@ struct PackedMatrix {
   uint64_t rows = 0;
   uint64_t columns = 0;             // a multiple of the format's block
   const std::byte *data = nullptr;  // packed tiles, aligned to kPackedAlignment; float formats: rows, any alignment
+  Packing packing = Packing::kUsual;
 };
 
-// How a format takes its activations.
+// How a format takes its activations, packed as usual.
 ActivationLayout activation_layout(quant::Format format);
+
+// How a matrix takes them.
+ActivationLayout activation_layout(const PackedMatrix &matrix);
 
 // Whether the kernels take matrices of this format.
 bool has_kernels(quant::Format format);
@@ -82,8 +101,12 @@ bool has_kernels(quant::Format format);
 // Whether the format is repacked; if not, the kernels read the file's rows.
 bool is_repacked(quant::Format format);
 
+// Whether a matrix of this format may have Packing::kTrits: it has, or has room for, codes of 0 to 2. Where the format
+// counts codes of 3 (FormatTraits::count_code3), there must be none.
+bool may_be_ternary(quant::Format format);
+
 // Bytes of a packed matrix; of the rows as they are if the format is not repacked.
-size_t packed_bytes(quant::Format format, uint64_t rows, uint64_t columns);
+size_t packed_bytes(quant::Format format, uint64_t rows, uint64_t columns, Packing packing = Packing::kUsual);
 
 uint64_t tile_count(uint64_t rows);
 
@@ -100,6 +123,7 @@ struct PackArgs {
   std::byte *packed;
   uint64_t first_tile;
   uint64_t last_tile;
+  Packing packing = Packing::kUsual;
 };
 void pack_tiles(const PackArgs &args);
 

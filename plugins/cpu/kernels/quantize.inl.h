@@ -155,6 +155,17 @@ void tabulate_groups(const float *x, uint64_t groups, const QuantizedRowView &ro
   }
 }
 
+// To the tables of a kind, of which `done` groups come before.
+inline void tabulate(const float *x, uint64_t groups, SumTables kind, const QuantizedRowView &row, int16_t *tables,
+                     uint64_t done) {
+  if constexpr (TritLookup::kExists) {
+    if (kind == SumTables::kTrits) {
+      return tabulate_groups<TritLookup>(x, groups, row, tables + done * TritLookup::kElements);
+    }
+  }
+  if constexpr (SignLookup::kExists) tabulate_groups<SignLookup>(x, groups, row, tables + done * SignLookup::kElements);
+}
+
 void quantize(const QuantizeArgs &args) {
   const ActivationLayout layout = args.layout;
   const size_t row_bytes = quantized_row_bytes(layout, args.columns);
@@ -164,11 +175,9 @@ void quantize(const QuantizeArgs &args) {
     const float *x = args.x + i * args.x_stride + args.begin;
     const QuantizedRowView row =
         QuantizedRowView(args.rows + i * row_bytes, args.columns, layout.group).from(first, layout);
-    if constexpr (SignLookup::kExists) {
-      if (args.tables) {
-        tabulate_groups<SignLookup>(x, last - first, row, args.tables + (i * groups + first) * SignLookup::kElements);
-        continue;
-      }
+    if (args.tables) {
+      tabulate(x, last - first, layout.tables, row, args.tables, i * groups + first);
+      continue;
     }
     for (uint64_t group = 0; group < last - first; ++group) {
       quantize_group(x + group * layout.group, layout, row.from(group, layout));

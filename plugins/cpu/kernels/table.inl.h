@@ -7,12 +7,19 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/quantize.inl.h"
 #include "plugins/cpu/kernels/row_kernels.inl.h"
+#include "plugins/cpu/kernels/trits_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 void matmul(const MatmulArgs &args) {
   using quant::Format;
+  if (args.matrix->packing == Packing::kTrits) {
+    if (quant::traits(args.matrix->format).block_weights == kTrits256Layout.columns()) {
+      return multiply_trits<kTrits256Layout>(args);
+    }
+    return multiply_trits<kTritsG128Layout>(args);
+  }
   switch (args.matrix->format) {
     case Format::kF32:
       return multiply_floats<F32Weights>(args);
@@ -61,12 +68,13 @@ void matmul(const MatmulArgs &args) {
   }
 }
 
-static_assert(SignLookup::kElements <= kMostLookupElements);
+static_assert(SignLookup::kElements <= kMostLookupElements && TritLookup::kElements <= kMostLookupElements);
 
 constexpr KernelTable make_table(const char *name) {
   return {
       .name = name,
-      .lookup_elements = SignLookup::kElements,
+      .sign_elements = SignLookup::kElements,
+      .trit_elements = TritLookup::kElements,
       .quantize = quantize,
       .matmul = matmul,
       .rms_norm = rms_norm,

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <span>
 
 #include "core/reference/reference.h"
 #include "tests/plugins/cpu/backend_support.h"
@@ -115,6 +117,65 @@ TEST(Accuracy, GemvAgreesWithTheJudgeOverStackedPartsAndAnyRows) {
     }
   }
   EXPECT_LE(relative_error(y, expected), 1e-2);
+}
+
+// A weight of one part; products of all its rows with `x`.
+std::vector<float> upload_and_multiply(const OpenDevice &device, const bonsai_weight_part &part,
+                                       std::span<const float> x) {
+  const bonsai_weight_part *parts = &part;
+  bonsai_weight_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.uses = BONSAI_USE_MATRIX;
+  desc.n_parts = 1;
+  desc.columns = x.size();
+  desc.parts = &parts;
+  bonsai_error error = empty_error();
+  bonsai_weight *weight = nullptr;
+  require_ok(device.api.weight_upload(device.handle, &desc, &weight, nullptr, &error), error);
+  std::vector<float> y(part.rows);
+  const bonsai_gemv_args args = {.struct_size = sizeof args,
+                                 .n = 1,
+                                 .weight = weight,
+                                 .first_row = 0,
+                                 .rows = part.rows,
+                                 .x = x.data(),
+                                 .y = y.data()};
+  const bonsai_status status = device.api.gemv(device.handle, &args, &error);
+  device.api.weight_free(device.handle, weight);
+  require_ok(status, error);
+  return y;
+}
+
+// Formats with room for a fourth code: a matrix without it may be packed more densely than one with it.
+TEST(Accuracy, TernaryWeightsMayHoldAFourthCode) {
+  constexpr uint64_t kRows = 200, kColumns = 768;
+  OpenDevice device(kPlugin);
+  std::vector<float> values(kRows * kColumns), x(kColumns);
+  std::mt19937 random(5);
+  for (float &value : values) value = static_cast<float>(random() % 3) - 1;
+  for (float &value : x) value = static_cast<float>(random() % 2001) - 1000;
+  const std::vector<double> exact(x.begin(), x.end());
+  for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0}) {
+    const quant::FormatTraits &traits = quant::traits(format);
+    const size_t row_bytes = quant::row_bytes(traits, kColumns);
+    std::vector<std::byte> blocks(kRows * row_bytes);
+    traits.encode(values.data(), blocks.data(), values.size());
+    bonsai_weight_part part{};
+    part.struct_size = sizeof part;
+    part.dtype = static_cast<bonsai_dtype>(format);
+    part.rows = kRows;
+    part.data = blocks.data();
+    part.data_bytes = blocks.size();
+    for (const uint64_t changed : {kRows, uint64_t{0}, kRows - 1}) {
+      if (changed < kRows) blocks[changed * row_bytes + 20] = std::byte{0xFF};  // among codes in either format
+      EXPECT_EQ(traits.count_code3(blocks.data(), values.size()) > 0, changed < kRows);
+      std::vector<double> expected;
+      for (uint64_t row = 0; row < kRows; ++row) {
+        expected.push_back(traits.dot(blocks.data() + row * row_bytes, exact.data(), kColumns));
+      }
+      EXPECT_LE(relative_error(upload_and_multiply(device, part, x), expected), 1e-2) << traits.name << ", " << changed;
+    }
+  }
 }
 
 // The embedding's row of a token, decoded.

@@ -40,6 +40,10 @@ inline __m512i cvtepu16_epi32(__m256i a) {
   return join(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(a)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(a, 1)));
 }
 
+inline __m512i cvtepu8_epi16(__m256i a) {
+  return join(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)), _mm256_cvtepu8_epi16(_mm256_extracti128_si256(a, 1)));
+}
+
 inline __m512i madd_epi16(__m512i a, __m512i b) {
   return join(_mm256_madd_epi16(lower(a), lower(b)), _mm256_madd_epi16(upper(a), upper(b)));
 }
@@ -101,6 +105,8 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
 #define _mm512_cvtepi32_epi8(a) bonsai::cpu::simde_additions::cvtepi32_epi8(a)
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32(a) bonsai::cpu::simde_additions::cvtepu16_epi32(a)
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16(a) bonsai::cpu::simde_additions::cvtepu8_epi16(a)
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16(a, b) bonsai::cpu::simde_additions::madd_epi16(a, b)
 #undef _mm512_cvtph_ps

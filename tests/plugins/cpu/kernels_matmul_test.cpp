@@ -8,16 +8,21 @@ namespace {
 
 constexpr uint32_t kBatches[] = {1, 2, 3, 7, 8, 9, 31, 33};
 
-using Case = std::tuple<const KernelTable *, Format>;
+using Case = std::tuple<const KernelTable *, PackedFormat>;
+
+std::string packed_name_of(PackedFormat which) {
+  return name_of(quant::traits(which.format).name) + (which.packing == Packing::kTrits ? "_trits" : "");
+}
 
 std::string case_name(const ::testing::TestParamInfo<Case> &info) {
-  return name_of(std::get<0>(info.param)->name) + "_" + name_of(quant::traits(std::get<1>(info.param)).name);
+  return name_of(std::get<0>(info.param)->name) + "_" + packed_name_of(std::get<1>(info.param));
 }
 
 class Matmul : public ::testing::TestWithParam<Case> {
  protected:
   const KernelTable &kernels_ = *std::get<0>(GetParam());
-  const Format format_ = std::get<1>(GetParam());
+  const PackedFormat which_ = std::get<1>(GetParam());
+  const Format format_ = which_.format;
   const uint32_t block_ = quant::traits(format_).block_weights;
   std::mt19937 random_{7};
 
@@ -49,7 +54,7 @@ class F8Matmul : public Matmul {};
 TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
   for (const uint64_t rows : {1, 15, 16, 37}) {
     for (const uint64_t blocks : {1, 2, 5}) {
-      Matrix matrix(format_, rows, blocks * block_);
+      Matrix matrix(which_, rows, blocks * block_);
       fill_random(matrix, random_);
       const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
       SCOPED_TRACE(testing::Message() << rows << " x " << matrix.columns());
@@ -59,7 +64,7 @@ TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
 }
 
 TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
-  Matrix matrix(format_, 21, is_repacked(format_) ? 3 * block_ : columns_up_to(83));
+  Matrix matrix(which_, 21, is_repacked(format_) ? 3 * block_ : columns_up_to(83));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(33 * matrix.columns(), random_);
@@ -75,13 +80,13 @@ TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
 // Kernels work through pieces of columns and blocks of rows: a result must not show where they meet.
 TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
   const bool repacked = is_repacked(format_);
-  Matrix matrix(format_, repacked ? 21 : 70, columns_up_to(repacked ? 6500 : 1061));
+  Matrix matrix(which_, repacked ? 21 : 70, columns_up_to(repacked ? 6500 : 1061));
   fill_random(matrix, random_);
   expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
 }
 
 TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
-  Matrix matrix(format_, 50, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 50, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(5 * matrix.columns(), random_);
@@ -98,7 +103,7 @@ TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
 
 // Asked for only: it need not be there.
 TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
-  Matrix matrix(format_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(matrix.columns(), random_);
@@ -110,10 +115,10 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
 
 // Of strips, whose tiles lie side by side, a tile's own first bytes.
 TEST_P(Matmul, BeginsATileWithinItsMatrix) {
-  Matrix matrix(format_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
   const PackedMatrix packed = matrix.pack();
   EXPECT_EQ(tile_begin(packed, 0), packed.data);
-  const std::byte *end = packed.data + packed_bytes(format_, 300, matrix.columns());
+  const std::byte *end = packed.data + packed_bytes(format_, 300, matrix.columns(), which_.packing);
   for (uint64_t tile = 1; tile < tile_count(300); ++tile) {
     EXPECT_GT(tile_begin(packed, tile), tile_begin(packed, tile - 1));
     EXPECT_LT(tile_begin(packed, tile), end);
@@ -123,7 +128,7 @@ TEST_P(Matmul, BeginsATileWithinItsMatrix) {
 // Strips of tiles (packed_matrix.h): whole ones, and every number of pairs of tiles in the last.
 TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
   for (const uint64_t rows : {128, 130, 161, 200, 256 + 96}) {
-    Matrix matrix(format_, rows, 2 * block_);
+    Matrix matrix(which_, rows, 2 * block_);
     fill_random(matrix, random_);
     SCOPED_TRACE(rows);
     expect_pinned(matrix, random_vectors(2 * matrix.columns(), random_));
@@ -137,7 +142,7 @@ TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
 
 TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
   for (const uint8_t codes : {0x00, 0xFF, 0x80, 0x7F, 0x55, 0xAA}) {
-    Matrix matrix(format_, 16, 2 * block_);
+    Matrix matrix(which_, 16, 2 * block_);
     for (uint64_t row = 0; row < matrix.rows(); ++row) {
       for (uint64_t i = 0; i < matrix.blocks(); ++i) {
         std::memset(matrix.block(row, i), codes, matrix.traits().block_bytes);
@@ -156,7 +161,7 @@ TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
 TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
   // Subnormal, smallest, zeros of both signs, largest, infinite, NaN.
   const uint16_t kScales[] = {0x0001, 0x83FF, 0x0400, 0x0000, 0x8000, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0xFD01};
-  Matrix matrix(format_, std::size(kScales), 3 * block_);
+  Matrix matrix(which_, std::size(kScales), 3 * block_);
   fill_random(matrix, random_);
   const std::vector<float> x = random_vectors(2 * matrix.columns(), random_);
   for (uint64_t row = 0; row < matrix.rows(); ++row) set_d(format_, matrix.block(row, 1), kScales[row]);
@@ -167,7 +172,7 @@ TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
 }
 
 TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
-  Matrix matrix(format_, 17, is_repacked(format_) ? 3 * block_ : columns_up_to(40));
+  Matrix matrix(which_, 17, is_repacked(format_) ? 3 * block_ : columns_up_to(40));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -188,7 +193,7 @@ TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
 }
 
 TEST_P(Matmul, MatchesFloat64) {
-  Matrix matrix(format_, 40, is_repacked(format_) ? 4 * block_ : columns_up_to(531));
+  Matrix matrix(which_, 40, is_repacked(format_) ? 4 * block_ : columns_up_to(531));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
@@ -207,7 +212,7 @@ TEST_P(Matmul, MatchesFloat64) {
 
 TEST_P(FloatMatmul, HandlesTailsOfColumns) {
   for (const uint64_t columns : {1, 7, 8, 9, 15, 16, 17, 31, 33, 100}) {
-    Matrix matrix(format_, 9, columns);
+    Matrix matrix(which_, 9, columns);
     fill_random(matrix, random_);
     SCOPED_TRACE(columns);
     expect_pinned(matrix, random_vectors(7 * columns, random_));
@@ -215,7 +220,7 @@ TEST_P(FloatMatmul, HandlesTailsOfColumns) {
 }
 
 TEST_P(HalfMatmul, ReadsEverySixteenBitFloat) {
-  Matrix matrix(format_, 65536, 1);
+  Matrix matrix(which_, 65536, 1);
   for (uint32_t bits = 0; bits < 65536; ++bits) store_half(matrix.block(bits, 0), static_cast<uint16_t>(bits));
   const PackedMatrix packed = matrix.pack();
   const float one = 1.0f;
@@ -229,7 +234,7 @@ TEST_P(HalfMatmul, ReadsEverySixteenBitFloat) {
 }
 
 TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
-  Matrix matrix(format_, 256, block_);
+  Matrix matrix(which_, 256, block_);
   const std::vector<float> ones(block_, 1.0f);
   for (const uint16_t scale : {0x3C00, 0x0001, 0x83FF, 0x7BFF, 0x0000, 0x7C00, 0x7E00}) {
     for (uint32_t code = 0; code < 256; ++code) {
@@ -265,8 +270,23 @@ std::vector<Format> half_formats() {
   return formats_that([](const auto &traits) { return traits.block_bytes == 2; });
 }
 
+// A format, and as often again as it may be packed otherwise.
+std::vector<PackedFormat> packings_of(const std::vector<Format> &formats) {
+  std::vector<PackedFormat> all(formats.begin(), formats.end());
+  for (const Format format : formats) {
+    if (may_be_ternary(format)) all.emplace_back(format, Packing::kTrits);
+  }
+  return all;
+}
+
 auto every_tier(const std::vector<Format> &formats) {
-  return ::testing::Combine(::testing::ValuesIn(testable_kernels()), ::testing::ValuesIn(formats));
+  std::vector<Case> cases;
+  for (const KernelTable *kernels : testable_kernels()) {
+    for (const PackedFormat &which : packings_of(formats)) {
+      if (which.packing == Packing::kUsual || kernels->trit_elements > 0) cases.emplace_back(kernels, which);
+    }
+  }
+  return ::testing::ValuesIn(cases);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, Matmul, every_tier(all_formats()), case_name);
@@ -275,15 +295,15 @@ INSTANTIATE_TEST_SUITE_P(Tiers, FloatMatmul, every_tier(float_formats()), case_n
 INSTANTIATE_TEST_SUITE_P(Tiers, HalfMatmul, every_tier(half_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, F8Matmul, every_tier(f8_formats()), case_name);
 
-class Packing : public ::testing::TestWithParam<Format> {
+class PackedRows : public ::testing::TestWithParam<PackedFormat> {
  protected:
   std::mt19937 random_{11};
 };
 
-class Repacking : public Packing {};
+class Repacking : public PackedRows {};
 
-TEST_P(Packing, KeepsEveryRowDecodable) {
-  const quant::FormatTraits &traits = quant::traits(GetParam());
+TEST_P(PackedRows, KeepsEveryRowDecodable) {
+  const quant::FormatTraits &traits = quant::traits(GetParam().format);
   Matrix matrix(GetParam(), 35, 3 * traits.block_weights);
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
@@ -297,20 +317,22 @@ TEST_P(Packing, KeepsEveryRowDecodable) {
 }
 
 TEST_P(Repacking, GivesTheSameBytesInPieces) {
-  Matrix matrix(GetParam(), 70, 3 * quant::traits(GetParam()).block_weights);
+  Matrix matrix(GetParam(), 70, 3 * quant::traits(GetParam().format).block_weights);
   fill_random(matrix, random_);
   const PackedMatrix whole = matrix.pack();
-  const size_t bytes = packed_bytes(GetParam(), matrix.rows(), matrix.columns());
+  const size_t bytes = packed_bytes(GetParam().format, matrix.rows(), matrix.columns(), GetParam().packing);
   const auto pieces = aligned_bytes(bytes);
   const uint64_t tiles = tile_count(matrix.rows());
   for (uint64_t tile = tiles; tile-- > 0;) {
-    pack_tiles({GetParam(), matrix.rows(), matrix.columns(), matrix.row(0), pieces.get(), tile, tile + 1});
+    pack_tiles({GetParam().format, matrix.rows(), matrix.columns(), matrix.row(0), pieces.get(), tile, tile + 1,
+                GetParam().packing});
   }
   EXPECT_EQ(std::memcmp(pieces.get(), whole.data, bytes), 0);
 }
 
 // What packed_matrix.h says.
-size_t expected_packed_block_bytes(const quant::FormatTraits &traits) {
+size_t expected_packed_block_bytes(const quant::FormatTraits &traits, Packing packing) {
+  if (packing == Packing::kTrits) return traits.block_weights == 128 ? 29 : 56;
   switch (traits.format) {
     case Format::kTQ1_0_G128:
       return 34;
@@ -329,18 +351,19 @@ size_t expected_packed_block_bytes(const quant::FormatTraits &traits) {
   }
 }
 
-TEST_P(Packing, TakesTheSpaceThatItSays) {
-  const quant::FormatTraits &traits = quant::traits(GetParam());
+TEST_P(PackedRows, TakesTheSpaceThatItSays) {
+  const quant::FormatTraits &traits = quant::traits(GetParam().format);
   const size_t blocks = 4096 * 4096 / traits.block_weights;
-  EXPECT_EQ(packed_bytes(GetParam(), 4096, 4096), blocks * expected_packed_block_bytes(traits));
+  EXPECT_EQ(packed_bytes(GetParam().format, 4096, 4096, GetParam().packing),
+            blocks * expected_packed_block_bytes(traits, GetParam().packing));
 }
 
-std::string format_name(const ::testing::TestParamInfo<Format> &info) {
-  return name_of(quant::traits(info.param).name);
+std::string format_name(const ::testing::TestParamInfo<PackedFormat> &info) {
+  return packed_name_of(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Packing, ::testing::ValuesIn(all_formats()), format_name);
-INSTANTIATE_TEST_SUITE_P(Formats, Repacking, ::testing::ValuesIn(code_formats()), format_name);
+INSTANTIATE_TEST_SUITE_P(Formats, PackedRows, ::testing::ValuesIn(packings_of(all_formats())), format_name);
+INSTANTIATE_TEST_SUITE_P(Formats, Repacking, ::testing::ValuesIn(packings_of(code_formats())), format_name);
 
 }  // namespace
 }  // namespace bonsai::cpu

@@ -123,21 +123,28 @@ TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {
   }
 }
 
+std::vector<ActivationLayout> all_layouts() {
+  std::vector<ActivationLayout> layouts = {kTritActivations};
+  for (const quant::FormatTraits &traits : quant::formats()) {
+    const ActivationLayout layout = activation_layout(traits.format);
+    if (layout.group > 0) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
 // Threads share the columns of one vector.
 TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
   const uint64_t columns = 1024;
   std::mt19937 random(9);
   const std::vector<float> x = random_vectors(columns, random);
-  for (const quant::FormatTraits &traits : quant::formats()) {
-    const ActivationLayout layout = activation_layout(traits.format);
-    if (layout.group == 0) continue;
+  for (const ActivationLayout layout : all_layouts()) {
     const size_t bytes = quantized_row_bytes(layout, columns);
     const auto whole = aligned_bytes(bytes), pieces = aligned_bytes(bytes);
     std::memset(whole.get(), 0, bytes);
     std::memset(pieces.get(), 0, bytes);
-    std::vector<int16_t> tables(columns / layout.group * GetParam()->lookup_elements, 1),
+    std::vector<int16_t> tables(columns / layout.group * GetParam()->table_elements(layout.tables), 1),
         piece_tables(tables.size(), 2);
-    const bool with_tables = layout.signs && GetParam()->lookup_elements > 0;
+    const bool with_tables = GetParam()->table_elements(layout.tables) > 0;
     quantize_rows(*GetParam(), x, 1, layout, whole.get(), with_tables ? tables.data() : nullptr);
     for (const uint64_t begin : {512, 0, 768, 256}) {
       GetParam()->quantize({.x = x.data(),
@@ -150,9 +157,10 @@ TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
                             .rows = pieces.get(),
                             .tables = with_tables ? piece_tables.data() : nullptr});
     }
-    EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << traits.name;
+    const auto order = static_cast<int>(layout.order), kind = static_cast<int>(layout.tables);
+    EXPECT_EQ(std::memcmp(whole.get(), pieces.get(), bytes), 0) << "order " << order << ", tables " << kind;
     if (!with_tables) continue;
-    EXPECT_EQ(tables, piece_tables) << traits.name;
+    EXPECT_EQ(tables, piece_tables) << "order " << order << ", tables " << kind;
   }
 }
 

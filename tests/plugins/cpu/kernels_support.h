@@ -58,11 +58,22 @@ inline std::unique_ptr<std::byte[], Free> aligned_bytes(size_t size) {
   return std::unique_ptr<std::byte[], Free>(static_cast<std::byte *>(std::aligned_alloc(64, (size + 63) / 64 * 64)));
 }
 
+// A format, and how its matrices are packed.
+struct PackedFormat {
+  Format format;
+  Packing packing;
+  PackedFormat(Format format, Packing packing = Packing::kUsual) : format(format), packing(packing) {}
+};
+
 // A matrix in the file's blocks at an odd address, and packed.
 class Matrix {
  public:
-  Matrix(Format format, uint64_t rows, uint64_t columns)
-      : traits_(quant::traits(format)), rows_(rows), columns_(columns), file_(1 + rows * row_bytes()) {}
+  Matrix(PackedFormat which, uint64_t rows, uint64_t columns)
+      : traits_(quant::traits(which.format)),
+        packing_(which.packing),
+        rows_(rows),
+        columns_(columns),
+        file_(1 + rows * row_bytes()) {}
 
   std::byte *block(uint64_t row, uint64_t block) {
     return file_.data() + 1 + row * row_bytes() + block * traits_.block_bytes;
@@ -74,18 +85,22 @@ class Matrix {
   size_t row_bytes() const { return quant::row_bytes(traits_, columns_); }
   const quant::FormatTraits &traits() const { return traits_; }
 
-  // Call after the blocks are filled.
+  // Call after the blocks are filled. For Packing::kTrits, codes of 3 become 2.
   PackedMatrix pack() {
     if (!is_repacked(traits_.format)) return {traits_.format, rows_, columns_, row(0)};
-    const size_t bytes = packed_bytes(traits_.format, rows_, columns_);
+    if (packing_ == Packing::kTrits) make_ternary();
+    const size_t bytes = packed_bytes(traits_.format, rows_, columns_, packing_);
     packed_ = aligned_bytes(bytes);
     std::memset(packed_.get(), 0xA5, bytes);
-    pack_tiles({traits_.format, rows_, columns_, row(0), packed_.get(), 0, tile_count(rows_)});
-    return {traits_.format, rows_, columns_, packed_.get()};
+    pack_tiles({traits_.format, rows_, columns_, row(0), packed_.get(), 0, tile_count(rows_), packing_});
+    return {traits_.format, rows_, columns_, packed_.get(), packing_};
   }
 
  private:
+  void make_ternary();
+
   const quant::FormatTraits &traits_;
+  Packing packing_;
   uint64_t rows_;
   uint64_t columns_;
   std::vector<std::byte> file_;
@@ -122,6 +137,18 @@ inline ScalePlaces scale_places(Format format) {
       return {.d = 0, .d_is_float = true};
     default:
       return {};
+  }
+}
+
+inline void Matrix::make_ternary() {
+  if (!traits_.count_code3) return;
+  const size_t d = scale_places(traits_.format).d;
+  for (uint64_t i = 0; i < rows_ * blocks(); ++i) {
+    std::byte *bytes = block(0, i);
+    for (size_t at = 0; at < traits_.block_bytes; ++at) {
+      const bool is_scale = at == d || at == d + 1;
+      if (!is_scale) bytes[at] ^= bytes[at] & (bytes[at] >> 1) & std::byte{0x55};
+    }
   }
 }
 
@@ -296,7 +323,7 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
 }
 
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
-// does, with the same bytes. `then`: what is said to be read after the matrix.
+// does, with the same bytes; with Packing::kTrits it does nothing else. `then`: what is said to be read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x, const std::byte *then = nullptr) {
   const uint64_t columns = matrix.columns;
@@ -312,19 +339,21 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
                      .y = nullptr,
                      .y_stride = 0,
                      .then = then};
-  const ActivationLayout layout = activation_layout(matrix.format);
+  const ActivationLayout layout = activation_layout(matrix);
   if (layout.group == 0) return results_of(kernels, args);
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
-  const std::vector<float> multiplied = results_of(kernels, args);
-  if (!layout.signs || kernels.lookup_elements == 0) return multiplied;
-  std::vector<int16_t> tables(n * columns / layout.group * kernels.lookup_elements);
+  const bool multiplies = matrix.packing == Packing::kUsual;
+  const std::vector<float> multiplied = multiplies ? results_of(kernels, args) : std::vector<float>();
+  if (kernels.table_elements(layout.tables) == 0) return multiplied;
+  std::vector<int16_t> tables(n * columns / layout.group * kernels.table_elements(layout.tables));
   const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());
   args.quantized_rows = rows_for_tables.get();
   args.tables = tables.data();
   const std::vector<float> looked_up = results_of(kernels, args);
+  if (!multiplies) return looked_up;
   EXPECT_EQ(std::memcmp(multiplied.data(), looked_up.data(), multiplied.size() * sizeof(float)), 0)
       << "looking sums up gives other bytes than multiplying";
   return looked_up;

@@ -450,5 +450,10 @@ struct SignLookup {
   static constexpr size_t kElements = 0;
 };
 
+struct TritLookup {
+  static constexpr bool kExists = false;
+  static constexpr size_t kElements = 0;
+};
+
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

@@ -95,7 +95,7 @@ Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::spa
   const uint64_t columns = x.size() / n;
   Quantized quantized = {
       .rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
-      .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kernels.lookup_elements : 0)};
+      .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kernels.table_elements(layout.tables) : 0)};
   kernels.quantize({.x = x.data(),
                     .x_stride = columns,
                     .n = n,
@@ -140,7 +140,7 @@ void add_products(Results &results, const KernelTable &kernels, const PackedMatr
   args.quantized_rows = quantized.rows.data();
   add_product(results, kernels, args);
   // Once more with tables; a tier without them repeats itself, so that all give equally many results.
-  if (layout.signs && kernels.lookup_elements > 0) {
+  if (kernels.table_elements(layout.tables) > 0) {
     quantized = quantize(kernels, layout, x, n, true);
     args.quantized_rows = quantized.rows.data();
     args.tables = quantized.tables.data();

@@ -1,0 +1,131 @@
+// Ternary weights in base 3 (code_layout.h) times int8 activations by table lookup: what lookup_matmul.inl.h calls for
+// pairs of tiles. The integers are those that codes_matmul.inl.h gets by multiplying 2-bit codes. Part of a tier: see
+// simd/portable/vector.h.
+#pragma once
+
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+constexpr int kTritGroups = 4;      // of a unit
+constexpr int kTritGroupWords = 3;  // of a group's own, before its piece
+
+// A group's tables: of its fields of five bits, 32 entries each; then of the tops of its words and of its piece, 64.
+// Entry i is the sum of the activations times code - 1, what a sixth bit stands for of its column included: at most 32
+// * 127 for the group, which 16 bits hold.
+constexpr size_t kTopTables = 6 * 32;
+
+// Two tiles side by side: where their words and bytes begin.
+struct PairOfUnits {
+  const uint8_t *words, *rests;
+};
+
+// The six bits of a group's piece, the upper bits unspecified.
+template <class Lookup, int kGroup>
+[[gnu::always_inline]] inline I16x32 piece_of_group(PairOfUnits unit) {
+  const auto word = [&] { return Lookup::load(unit.words + kTritGroups * kTritGroupWords * kTritWordStride); };
+  if constexpr (kGroup == 0) return word();
+  if constexpr (kGroup == 1) return Lookup::template shift_right<6>(word());
+  if constexpr (kGroup == 2) return Lookup::load_wide(unit.rests);
+  return Lookup::nibble_and_top(word(), Lookup::load_wide(unit.rests));
+}
+
+// Weights that are asked for in time, a part of a unit's with each of 12 words. The compiler would move it all to the
+// beginning.
+constexpr int kLinesOfWord = 5;
+template <bool asks>
+[[gnu::always_inline]] inline void prefetch_lines(const uint8_t *from, const WeightStream &stream) {
+  if constexpr (asks) {
+    asm volatile("" ::: "memory");
+    prefetch_twice(from, size_t{kLinesOfWord} * 64, stream);
+  }
+}
+
+// A unit, for T tokens.
+template <int T>
+struct UnitWork {
+  PairOfUnits pair;      // the first one
+  const uint8_t *share;  // where what is asked for meanwhile is counted from
+  const LookupWork<T> &work;
+  size_t group;  // of the row: the unit's first
+};
+
+// Adds what a word of a unit says to the sums of two rows in each lane: the first tile's rows in the even places.
+template <class Lookup, int kWord, bool asks, int kPairs, int T>
+[[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables, I16x32 (&sums)[T][kPairs]) {
+  prefetch_lines<asks>(unit.share + kWord * kLinesOfWord * 64, unit.work.stream);
+  const size_t fields = tables + 64 * (kWord % kTritGroupWords);
+  const size_t top = tables + kTopTables + 64 * (kWord % kTritGroupWords);
+  for (int i = 0; i < kPairs; ++i) {
+    const I16x32 bits = Lookup::load(unit.pair.words + kWord * kTritWordStride + i * kPackedAlignment);
+    const I16x32 second = Lookup::template shift_right<5>(bits), last = Lookup::template shift_right<10>(bits);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      const int16_t *of_token = unit.work.tables[t];
+      const I16x32 two =
+          Lookup::add(Lookup::lookup32(of_token + fields, bits), Lookup::lookup32(of_token + fields + 32, second));
+      sums[t][i] = Lookup::add(Lookup::add(sums[t][i], two), Lookup::lookup64(of_token + top, last));
+    }
+  }
+}
+
+template <class Lookup, int kGroup, bool asks, int kPairs, int T>
+[[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T> &unit, const F32x16 (&d)[2 * kPairs],
+                                                        F32x16 (&y)[T][2 * kPairs]) {
+  if constexpr (kGroup < kTritGroups) {
+    const size_t tables = (unit.group + kGroup) * Lookup::kElements;
+    I16x32 sums[T][kPairs];
+    for (int i = 0; i < kPairs; ++i) {
+      const I16x32 piece = piece_of_group<Lookup, kGroup>(
+          {unit.pair.words + i * kPackedAlignment, unit.pair.rests + i * kPackedAlignment / 2});
+      for (int t = 0; t < T; ++t) {
+        sums[t][i] = Lookup::lookup64(unit.work.tables[t] + tables + kTopTables + 64 * kTritGroupWords, piece);
+      }
+    }
+    add_trit_word<Lookup, 3 * kGroup, asks>(unit, tables, sums);
+    add_trit_word<Lookup, 3 * kGroup + 1, asks>(unit, tables, sums);
+    add_trit_word<Lookup, 3 * kGroup + 2, asks>(unit, tables, sums);
+    for (int t = 0; t < T; ++t) {
+      const F32x16 scale = splat(unit.work.token_scales[t][unit.group + kGroup]);
+      for (int i = 0; i < kPairs; ++i) {
+        F32x16 *y_pair = y[t] + 2 * i;
+        y_pair[0] = fma(to_f32(Lookup::even_lanes(sums[t][i])), mul(d[2 * i], scale), y_pair[0]);
+        y_pair[1] = fma(to_f32(Lookup::odd_lanes(sums[t][i])), mul(d[2 * i + 1], scale), y_pair[1]);
+      }
+    }
+    multiply_trit_groups<Lookup, kGroup + 1, asks, kPairs>(unit, d, y);
+  }
+}
+
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
+requires(kLayout.base_three)
+    [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, F32x16 (&y)[T][2 * kPairs]) {
+  constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
+  constexpr size_t kShare = kPlace.codes_stride / kLayout.trit_units();  // of whole strips, whatever is the part
+  size_t group = 0;
+  for (int t = 0; t < T; ++t) {
+    for (int i = 0; i < 2 * kPairs; ++i) y[t][i] = splat(0.0f);
+  }
+  for (uint64_t block = 0; block < work.blocks; ++block) {
+    const size_t at = block * kPlace.codes_stride;
+    F32x16 d[2 * kPairs];
+    for (int i = 0; i < 2 * kPairs; ++i) {
+      d[i] = load_f16(reinterpret_cast<const uint16_t *>(work.scales + at) + i * kTileRows);
+    }
+    for (uint32_t unit = 0; unit < kLayout.trit_units(); ++unit, group += kTritGroups) {
+      const size_t begin = at + unit * kTritUnitStride;
+      const UnitWork<T> of_unit = {
+          {work.words + begin, work.rests + begin}, work.scales + at + unit * kShare, work, group};
+      multiply_trit_groups<Lookup, 0, asks, kPairs>(of_unit, d, y);
+    }
+  }
+}
+
+template <CodeLayout kLayout>
+void multiply_trits(const MatmulArgs &args) {
+  if constexpr (TritLookup::kExists) multiply_by_lookup<kLayout, TritLookup>(args);
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -1,5 +1,6 @@
 #include "plugins/cpu/kernels/packed_blocks.h"
 
+#include <array>
 #include <cassert>
 #include <cstdint>
 #include <cstring>
@@ -95,7 +96,17 @@ void decode_ternary_256(const std::byte *packed, float *weights) {
 
 // -------- Ternary formats in base 3: units of 13 words and a byte behind d (code_layout.h)
 
-uint32_t trit_field(const uint8_t *codes) { return codes[0] + 3u * codes[1] + 9u * codes[2]; }
+// Three codes of two bits as a field.
+constexpr auto kTritFields = [] {
+  std::array<uint8_t, 64> fields{};
+  for (uint32_t codes = 0; codes < 64; ++codes) {
+    fields[codes] = static_cast<uint8_t>((codes & 3) + 3 * (codes >> 2 & 3) + 9 * (codes >> 4));
+  }
+  return fields;
+}();
+
+// Of a group's codes, two bits each, the field that begins with a column.
+uint32_t trit_field(uint64_t codes, uint32_t column) { return kTritFields[codes >> 2 * column & 63]; }
 
 void unpack_trit_field(uint32_t field, uint8_t *codes) {
   codes[0] = static_cast<uint8_t>(field % 3);
@@ -106,8 +117,8 @@ void unpack_trit_field(uint32_t field, uint8_t *codes) {
 constexpr uint32_t kGroupColumns = 32, kUnitGroups = 4, kGroupWords = 3;
 
 // The six bits at the top of word i of a group, or its piece, which is the fourth.
-uint32_t trit_top(const uint8_t *codes, uint32_t i) {
-  return trit_field(codes + kTritTops[i]) | (codes[kTritExtras[i]] >> i % 2 & 1u) << 5;
+uint32_t trit_top(uint64_t codes, uint32_t i) {
+  return trit_field(codes, kTritTops[i]) | static_cast<uint32_t>(codes >> (2 * kTritExtras[i] + i % 2) & 1) << 5;
 }
 
 void unpack_trit_top(uint32_t top, uint32_t i, uint8_t *codes) {
@@ -115,11 +126,13 @@ void unpack_trit_top(uint32_t top, uint32_t i, uint8_t *codes) {
   codes[kTritExtras[i]] |= static_cast<uint8_t>((top >> 5) << i % 2);
 }
 
-void pack_trit_unit(const uint8_t *codes, std::byte *packed) {
+// From TQ2_0_G128's codes.
+void pack_trit_unit(const std::byte *file, std::byte *packed) {
   uint32_t pieces[kUnitGroups];
-  for (uint32_t group = 0; group < kUnitGroups; ++group, codes += kGroupColumns) {
+  for (uint32_t group = 0; group < kUnitGroups; ++group) {
+    const auto codes = load<uint64_t>(file + group * sizeof(uint64_t));
     for (uint32_t i = 0; i < kGroupWords; ++i, packed += kHalfBytes) {
-      const uint32_t fields = trit_field(codes + 6 * i) | trit_field(codes + 6 * i + 3) << 5;
+      const uint32_t fields = trit_field(codes, 6 * i) | trit_field(codes, 6 * i + 3) << 5;
       store(packed, static_cast<uint16_t>(fields | trit_top(codes, i) << 10));
     }
     pieces[group] = trit_top(codes, kGroupWords);
@@ -147,12 +160,19 @@ void unpack_trit_unit(const std::byte *packed, uint8_t *codes) {
 
 template <class Codec>
 void pack_trits(const std::byte *file, std::byte *packed) {
-  uint8_t codes[Codec::kWeights] = {};
-  Codec::unpack(file, codes);
+  using Unit = quant::TQ2_0_G128;
   std::memcpy(packed, file + Codec::kScaleAt, kHalfBytes);
   packed += kHalfBytes;
-  for (uint32_t i = 0; i < Codec::kWeights; i += kTritUnitColumns, packed += kTritUnitBytes) {
-    pack_trit_unit(codes + i, packed);
+  if constexpr (std::is_same_v<Codec, Unit>) {
+    pack_trit_unit(file + Unit::kCodesAt, packed);
+  } else {
+    uint8_t codes[Codec::kWeights] = {};
+    Codec::unpack(file, codes);
+    for (uint32_t i = 0; i < Codec::kWeights; i += kTritUnitColumns, packed += kTritUnitBytes) {
+      std::byte unit[Unit::kBytes];
+      Unit::pack(codes + i, unit);
+      pack_trit_unit(unit + Unit::kCodesAt, packed);
+    }
   }
 }
 

@@ -95,7 +95,7 @@ TileRange tiles_of(const MatrixRows &rows) {
 // Tiles that a thread takes at least: in strips, two of them share vectors.
 constexpr uint64_t kTileGrain = 2;
 
-// The matrices that take their activations in `layout`, of which multiply_layout counts the tiles through.
+// The matrices that take their activations in `layout`, of which multiply_tiles counts the tiles through.
 uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
   uint64_t n = 0;
   for (const MatrixRows &rows : all) {
@@ -123,7 +123,7 @@ const std::byte *first_of(const Threads &threads, std::span<const MatrixRows> ne
 }
 
 // What a worker does of one matrix.
-struct Share {
+struct MatrixShare {
   const MatrixRows &rows;
   TileRange tiles;
   const std::byte *then;  // what it reads next
@@ -148,8 +148,8 @@ uint64_t output_of(const MatrixRows &rows, TileRange tiles) {
 }
 
 // All vectors times a share's tiles.
-void multiply_tiles(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
-                    const Share &share, Results results) {
+void multiply_matrix(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
+                     const MatrixShare &share, Results results) {
   const bool quantized = vectors.layout.group != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
   const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
@@ -192,33 +192,51 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
   }
 }
 
-// Every matrix that takes its activations in `layout`: their tiles, counted through, are divided among the threads,
-// which take `at_once` vectors after the other, quantised by vectors_of(part, worker).
-template <class VectorsOf>
-void multiply_layout(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
-                     uint32_t at_once, const VectorsOf &vectors_of) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
-  const uint64_t n_tiles = count_tiles(product.rows, layout);
-  threads.each_range(n_tiles, kTileGrain, [&](uint64_t begin, uint64_t end, int worker) {
+// -------- Dividing the work
+
+// What threads share of a product: `n` tiles or pieces, whole grains of them.
+struct Units {
+  uint64_t n, grain;
+};
+
+// A range of units and a part of the vectors.
+struct Share {
+  const Product &part;
+  const QuantizedVectors &vectors;
+  uint64_t begin, end;
+  int worker;
+  const std::byte *then;  // what the worker reads next, if that is known
+};
+
+// Calls body(share) for all units and vectors: every worker does one range of the units, `at_once` vectors after the
+// other, quantised by vectors_of(part, worker).
+template <class VectorsOf, class Body>
+void divide(Threads &threads, const Product &product, uint32_t at_once, Units units, const VectorsOf &vectors_of,
+            const Body &body) {
+  threads.each_range(units.n, units.grain, [&](uint64_t begin, uint64_t end, int worker) {
     each_part(product, at_once, [&](const Product &part, bool is_last) {
-      const QuantizedVectors vectors = vectors_of(part, worker);
-      const std::byte *after =
-          is_last ? first_of(threads, product.next, worker) : find_tile(product.rows, layout, begin);
-      uint64_t passed = 0;
-      for (const MatrixRows &rows : product.rows) {
-        if (!matches(rows)) continue;
-        const TileRange tiles = tiles_of(rows);
-        const uint64_t first = std::max(begin, passed), last = std::min(end, passed + tiles.last - tiles.first);
-        if (first < last) {
-          const std::byte *then = last < end ? find_tile(product.rows, layout, last) : after;
-          const TileRange share = {tiles.first + first - passed, tiles.first + last - passed};
-          multiply_tiles(kernels, part, vectors, {rows, share, then},
-                         {part.y + output_of(rows, share), part.y_stride});
-        }
-        passed += tiles.last - tiles.first;
-      }
+      const std::byte *then = is_last ? first_of(threads, product.next, worker) : nullptr;
+      body(Share{part, vectors_of(part, worker), begin, end, worker, then});
     });
   });
+}
+
+// Of every matrix that takes its activations in `layout`, the tiles of a share, which are counted through.
+void multiply_tiles(const KernelTable &kernels, ActivationLayout layout, const Share &share) {
+  const Product &product = share.part;
+  uint64_t passed = 0;
+  for (const MatrixRows &rows : product.rows) {
+    if (activation_layout(*rows.matrix) != layout) continue;
+    const TileRange tiles = tiles_of(rows);
+    const uint64_t first = std::max(share.begin, passed), last = std::min(share.end, passed + tiles.last - tiles.first);
+    if (first < last) {
+      const std::byte *then = last < share.end ? find_tile(product.rows, layout, last) : share.then;
+      const TileRange part = {tiles.first + first - passed, tiles.first + last - passed};
+      multiply_matrix(kernels, product, share.vectors, {rows, part, then},
+                      {product.y + output_of(rows, part), product.y_stride});
+    }
+    passed += tiles.last - tiles.first;
+  }
 }
 
 // -------- In pieces
@@ -241,45 +259,32 @@ TileRange tiles_of_piece(const MatrixRows &rows, uint64_t piece) {
   return {std::max(tiles.first, first), std::min(tiles.last, first + kPieceTiles)};
 }
 
-// Calls body(rows, piece of these, index) for pieces [begin, end), of those that `matches` lets count; indices count
-// all.
-template <class Matches, class Body>
-void each_piece(std::span<const MatrixRows> all, uint64_t begin, uint64_t end, const Matches &matches,
-                const Body &body) {
-  uint64_t counted = 0, index = 0;
-  for (const MatrixRows &rows : all) {
+uint64_t count_pieces(std::span<const MatrixRows> all, ActivationLayout layout) {
+  uint64_t n = 0;
+  for (const MatrixRows &rows : all) n += activation_layout(*rows.matrix) == layout ? pieces_of(rows) : 0;
+  return n;
+}
+
+// As multiply_tiles, of pieces, which go through y (piece_elements) to the sink.
+void multiply_pieces(const KernelTable &kernels, ActivationLayout layout, const Share &share, float *y) {
+  const Product &product = share.part;
+  uint64_t passed = 0, index = 0;  // pieces: of this layout, and of all
+  for (const MatrixRows &rows : product.rows) {
     const uint64_t pieces = pieces_of(rows);
-    if (matches(rows)) {
-      const uint64_t last = std::min(end, counted + pieces);
-      for (uint64_t i = std::max(begin, counted); i < last; ++i) body(rows, i - counted, index + i - counted);
-      counted += pieces;
+    if (activation_layout(*rows.matrix) == layout) {
+      const uint64_t last = std::min(share.end, passed + pieces);
+      for (uint64_t i = std::max(share.begin, passed); i < last; ++i) {
+        const TileRange tiles = tiles_of_piece(rows, i - passed);
+        const std::byte *then = i + 1 == share.end ? share.then : nullptr;
+        multiply_matrix(kernels, product, share.vectors, {rows, tiles, then}, {y, kPieceStride});
+        const RowRange range = rows_of(rows, tiles);
+        product.sink->take(share.worker, {index + i - passed, output_of(rows, tiles), range.last - range.first},
+                           {product.first_vector, product.n, y, kPieceStride});
+      }
+      passed += pieces;
     }
     index += pieces;
   }
-}
-
-// As multiply_layout, handing pieces to the sink.
-template <class VectorsOf>
-void multiply_layout_in_pieces(Threads &threads, const KernelTable &kernels, const Product &product,
-                               ActivationLayout layout, uint32_t at_once, const VectorsOf &vectors_of) {
-  const auto matches = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
-  uint64_t n_pieces = 0;
-  for (const MatrixRows &rows : product.rows) n_pieces += matches(rows) ? pieces_of(rows) : 0;
-  threads.each_range(n_pieces, 1, [&](uint64_t begin, uint64_t end, int worker) {
-    float *y = product.y + static_cast<uint64_t>(worker) * piece_elements(product.n);
-    each_part(product, at_once, [&](const Product &part, bool is_last) {
-      const QuantizedVectors vectors = vectors_of(part, worker);
-      uint64_t left = end - begin;
-      each_piece(part.rows, begin, end, matches, [&](const MatrixRows &rows, uint64_t piece, uint64_t index) {
-        const TileRange tiles = tiles_of_piece(rows, piece);
-        const std::byte *then = --left == 0 && is_last ? first_of(threads, product.next, worker) : nullptr;
-        multiply_tiles(kernels, part, vectors, {rows, tiles, then}, {y, kPieceStride});
-        const RowRange range = rows_of(rows, tiles);
-        part.sink->take(worker, {index, output_of(rows, tiles), range.last - range.first},
-                        {part.first_vector, part.n, y, kPieceStride});
-      });
-    });
-  });
 }
 
 // -------- All of a product
@@ -288,9 +293,13 @@ template <class VectorsOf>
 void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
                    uint32_t at_once, const VectorsOf &vectors_of) {
   if (product.sink) {
-    multiply_layout_in_pieces(threads, kernels, product, layout, at_once, vectors_of);
+    divide(threads, product, at_once, {count_pieces(product.rows, layout), 1}, vectors_of, [&](const Share &share) {
+      float *y = product.y + static_cast<uint64_t>(share.worker) * piece_elements(product.n);
+      multiply_pieces(kernels, layout, share, y);
+    });
   } else {
-    multiply_layout(threads, kernels, product, layout, at_once, vectors_of);
+    divide(threads, product, at_once, {count_tiles(product.rows, layout), kTileGrain}, vectors_of,
+           [&](const Share &share) { multiply_tiles(kernels, layout, share); });
   }
 }
 

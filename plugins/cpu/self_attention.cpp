@@ -191,8 +191,7 @@ void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
     }
   };
   if (n == 1) return work(0, 1);
-  threads.each_worker(
-      [&](int worker) { work(static_cast<uint64_t>(worker), static_cast<uint64_t>(threads.count())); });
+  threads.each_worker([&](int worker) { work(static_cast<uint64_t>(worker), static_cast<uint64_t>(threads.count())); });
 }
 
 // Queries that see the same number of the chunk's positions go to the kernel together.

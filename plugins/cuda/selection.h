@@ -100,7 +100,7 @@ class SelectionRound {
     float *log_sum_exp;  // nullptr: not wanted
     float *id_logits;
     uint32_t k, n_ids;
-    bool is_top;  // rather than the largest alone
+    bool is_top;       // rather than the largest alone
     uint32_t results;  // place, in words
   };
   uint32_t find_end(const Request &request) const;

@@ -228,7 +228,8 @@ class FaultyOutputs {
   void finish(const bonsai_output &output) const {
     if (session_.is("has one wrong logit") && output.kind == BONSAI_OUTPUT_LOGITS) output.logits[3] += 0.01f;
     if (session_.is("forgets the log-sum-exp") && output.log_sum_exp) *output.log_sum_exp = 0;
-    if (session_.is("wants a log-sum-exp") && output.kind == BONSAI_OUTPUT_TOP_K && !output.log_sum_exp && output.n_ids) {
+    if (session_.is("wants a log-sum-exp") && output.kind == BONSAI_OUTPUT_TOP_K && !output.log_sum_exp &&
+        output.n_ids) {
       output.id_logits[0] = 0;
     }
     if (session_.is("does not sort the top") && output.kind == BONSAI_OUTPUT_TOP_K && output.k > 1) {

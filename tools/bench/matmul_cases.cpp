@@ -63,8 +63,8 @@ class Matrices {
     std::vector<std::byte> file(shape.rows * quant::row_bytes(quant::traits(format), shape.columns));
     synth::WeightPool(quant::traits(format), 0.02f, 1).fill(file, 2);
     if (cpu::is_repacked(format))
-      cpu::pack_tiles({format, shape.rows, shape.columns, file.data(), memory_.data(), 0, cpu::tile_count(shape.rows),
-                       packing});
+      cpu::pack_tiles(
+          {format, shape.rows, shape.columns, file.data(), memory_.data(), 0, cpu::tile_count(shape.rows), packing});
     else
       std::memcpy(memory_.data(), file.data(), file.size());
     for (uint64_t i = 1; i < n; ++i) std::memcpy(memory_.data() + i * stride_, memory_.data(), stride_);
@@ -75,7 +75,8 @@ class Matrices {
   }
   uint64_t size() const { return n_; }
   bool holds(Format format, cpu::Packing packing, Shape shape, uint64_t n) const {
-    return format == format_ && packing == packing_ && shape.rows == shape_.rows && shape.columns == shape_.columns && n == n_;
+    return format == format_ && packing == packing_ && shape.rows == shape_.rows && shape.columns == shape_.columns &&
+           n == n_;
   }
 
  private:

@@ -106,8 +106,8 @@ void check_selection(Context &context) {
     if (i < ks.size()) expect_log_sum_exp(top.log_sum_exp, logits);
     for (size_t j = 0; j < ids.size(); ++j) {
       const float logit = logits[static_cast<size_t>(ids[j])];
-      expect(nearly(top.id_logits[j], logit), "top-{}: the asked-for logit of id {} is {}, expected {}", top.top_ids.size(),
-             ids[j], top.id_logits[j], logit);
+      expect(nearly(top.id_logits[j], logit), "top-{}: the asked-for logit of id {} is {}, expected {}",
+             top.top_ids.size(), ids[j], top.id_logits[j], logit);
     }
   }
 }

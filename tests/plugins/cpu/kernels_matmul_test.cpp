@@ -358,9 +358,7 @@ TEST_P(PackedRows, TakesTheSpaceThatItSays) {
             blocks * expected_packed_block_bytes(traits, GetParam().packing));
 }
 
-std::string format_name(const ::testing::TestParamInfo<PackedFormat> &info) {
-  return packed_name_of(info.param);
-}
+std::string format_name(const ::testing::TestParamInfo<PackedFormat> &info) { return packed_name_of(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Formats, PackedRows, ::testing::ValuesIn(packings_of(all_formats())), format_name);
 INSTANTIATE_TEST_SUITE_P(Formats, Repacking, ::testing::ValuesIn(packings_of(code_formats())), format_name);

@@ -323,7 +323,8 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
 }
 
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
-// does, with the same bytes; with Packing::kTrits it does nothing else. `then`: what is said to be read after the matrix.
+// does, with the same bytes; with Packing::kTrits it does nothing else. `then`: what is said to be read after the
+// matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x, const std::byte *then = nullptr) {
   const uint64_t columns = matrix.columns;

@@ -93,9 +93,9 @@ struct Quantized {
 Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint32_t n,
                    bool looks_up = false) {
   const uint64_t columns = x.size() / n;
-  Quantized quantized = {
-      .rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
-      .tables = std::vector<int16_t>(looks_up ? n * columns / layout.group * kernels.table_elements(layout.tables) : 0)};
+  Quantized quantized = {.rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
+                         .tables = std::vector<int16_t>(
+                             looks_up ? n * columns / layout.group * kernels.table_elements(layout.tables) : 0)};
   kernels.quantize({.x = x.data(),
                     .x_stride = columns,
                     .n = n,

@@ -45,18 +45,21 @@ class Collector final : public ProductSink {
 
 TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
   std::mt19937 random(11);
+  const KernelTable &kernels = *runnable_kernels().front();
   Matrix signs(Format::kQ1_0_G128, 1500, kColumns), bytes(Format::kQ8_0, 700, kColumns),
-      floats(Format::kF16, 90, kColumns), more_signs(Format::kQ1_0_G128, 40, kColumns);
+      floats(Format::kF16, 90, kColumns), more_signs(Format::kQ1_0_G128, 40, kColumns),
+      ternary({Format::kTQ2_0_G128, kernels.packing_of(Format::kTQ2_0_G128)}, 300, kColumns),
+      with_code3(Format::kTQ2_0_G128, 60, kColumns);
   std::vector<PackedMatrix> packed;
-  for (Matrix *matrix : {&signs, &bytes, &floats, &more_signs}) {
+  for (Matrix *matrix : {&signs, &bytes, &floats, &more_signs, &ternary, &with_code3}) {
     fill_random(*matrix, random);
     packed.push_back(matrix->pack());
   }
   // Rows that begin and end within tiles, too.
-  const std::vector<MatrixRows> rows = {
-      {&packed[0], 5, 1490, 0}, {&packed[1], 0, 700, 1485}, {&packed[2], 17, 90, 2185}, {&packed[3], 0, 40, 2258}};
-  constexpr uint64_t kOutputs = 2298;
-  const KernelTable &kernels = *runnable_kernels().front();
+  const std::vector<MatrixRows> rows = {{&packed[0], 5, 1490, 0},   {&packed[1], 0, 700, 1485},
+                                        {&packed[2], 17, 90, 2185}, {&packed[3], 0, 40, 2258},
+                                        {&packed[4], 3, 300, 2298}, {&packed[5], 0, 60, 2595}};
+  constexpr uint64_t kOutputs = 2655;
   for (const uint32_t n : {1u, 3u, 40u}) {
     const std::vector<float> x = random_vectors(n * kColumns, random);
     std::vector<float> expected(n * kOutputs);

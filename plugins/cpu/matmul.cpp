@@ -19,9 +19,9 @@ constexpr uint64_t kFewestLookupVectors = 4, kMostLookupVectors = 32;
 
 // Threads that quantise for themselves what they multiply with, rather than a part of it for all. What one core has
 // written takes another one longer to read, and the first one again longer to write anew, than to compute: of one
-// vector in any case, and of tables.
+// vector in any case, and of tables until each would compute longer than all together wait (docs/cpu-kernels.md).
 constexpr int kMostAloneWithOne = 32;
-constexpr int kMostAloneWithTables = 8;
+constexpr int kMostAloneWithTables = 6;
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
 // are copied into the first-level one (float_matmul.inl.h): they need not.

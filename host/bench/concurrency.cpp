@@ -46,6 +46,7 @@ Concurrency measure_concurrency(const Engine &engine, Runner &runner, uint32_t n
   const auto texts = make_prompts(n_sequences, std::max(plan.depth, 1u), engine.model().vocabulary);
   GenerateOptions options;
   options.ignore_eos = true;
+  options.sampling = plan.sampling;
   options.sampling.seed = 1;
   options.max_tokens = 1;
   batch.generate_tokens(texts, options);

@@ -18,9 +18,9 @@ struct Concurrency {
 };
 
 // `n_sequences` texts of their own, each plan.depth tokens long (at least one), go on by plan.decode_tokens at once,
-// with the sampler that `run` has by default. Time counts from when all have their first token. The engine's context
-// holds depth + decode_tokens + 2. `runner` is another session of the engine, which runs the plan's prompts. `progress`
-// is called after each pass, of which some come before the repetitions, untimed.
+// with its sampler. Time counts from when all have their first token. The engine's context holds depth + decode_tokens
+// + 2. `runner` is another session of the engine, which runs the plan's prompts. `progress` is called after each pass,
+// of which some come before the repetitions, untimed.
 Concurrency measure_concurrency(const Engine &engine, Runner &runner, uint32_t n_sequences, const Plan &plan,
                                 const std::function<void()> &progress);
 

@@ -39,8 +39,9 @@ double median(std::vector<double> numbers) {
   return (numbers[(numbers.size() - 1) / 2] + numbers[numbers.size() / 2]) / 2;
 }
 
-Runner::Runner(const Engine &engine)
+Runner::Runner(const Engine &engine, const SamplingOptions &sampling)
     : engine_(engine),
+      sampling_(sampling),
       session_(engine.new_session()),
       text_(make_text(engine.model().context, engine.model().vocabulary)) {}
 
@@ -80,6 +81,7 @@ double Runner::decode_from_here(uint32_t n_tokens) {
   GenerateOptions options;
   options.max_tokens = n_tokens;
   options.ignore_eos = true;
+  options.sampling = sampling_;
   options.sampling.seed = 1;
   const auto start = Clock::now();
   const Generation generation = session_.generate(options);

@@ -19,6 +19,7 @@ struct Plan {
   uint32_t depth = 0;  // tokens in the cache before the first decoded one
   uint32_t repetitions = 3;
   std::vector<uint32_t> concurrency = {};  // numbers of sequences that decode at once
+  SamplingOptions sampling = {};           // with which tokens are chosen
 };
 
 // Over the repetitions: their mean, and how far one is from it (the sample standard deviation; 0 with only one).
@@ -34,13 +35,13 @@ double median(std::vector<double> numbers);
 // All functions throw EngineError, and return seconds.
 class Runner {
  public:
-  explicit Runner(const Engine &engine);  // which outlives it
+  // The engine outlives it.
+  explicit Runner(const Engine &engine, const SamplingOptions &sampling = {});
 
   // A prompt of n tokens on an empty cache, up to the logits behind its last.
   double prefill(uint32_t n_tokens);
 
-  // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand: a
-  // generation with the sampler that `run` has by default.
+  // n tokens, one pass and one choice each, behind `depth` others whose keys and values are there beforehand.
   double decode(uint32_t depth, uint32_t n_tokens);
 
   // The same, with the backend's profile on.
@@ -54,7 +55,7 @@ class Runner {
   Profile profile(const Run &run);
 
   const Engine &engine_;
-
+  SamplingOptions sampling_;
   Session session_;
   std::vector<int32_t> text_;  // (context) what prompts are cut from
 };

@@ -12,6 +12,7 @@
 #include "core/base/utf8.h"
 #include "host/cli/bench_findings.h"
 #include "host/cli/command.h"
+#include "host/cli/generate_options.h"
 #include "host/cli/model_options.h"
 #include "host/cli/progress.h"
 #include "host/cli/units.h"
@@ -48,6 +49,7 @@ Options bench_options() {
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
   options.value("concurrency", "N,N...", "also decode so many sequences at once, each of its own behind DEPTH tokens");
+  add_preset_option(options);
   options.value("repetitions,r", "N", "times that each is measured (3)");
   options.value("report", "FILE.svg", "draw operations and bytes per second against what the machine allows");
   options.flag("profile", "show where the time goes, in one more repetition: the backend's phases and the host's");
@@ -82,6 +84,7 @@ bench::Plan read_plan(const Arguments &arguments) {
   plan.depth = count("depth", 0, plan.depth);
   plan.repetitions = count("repetitions", 1, plan.repetitions);
   plan.concurrency = read_concurrency(arguments);
+  plan.sampling = preset_option(arguments);
   return plan;
 }
 
@@ -161,7 +164,7 @@ std::optional<Peaks> measure_peaks(uint32_t threads) {
 void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findings &findings) {
   constexpr int kPasses = 2;
   const bench::Plan &plan = findings.plan;
-  bench::Runner runner(engine);
+  bench::Runner runner(engine, plan.sampling);
   std::optional<bench::StreamMemory> memory;
   if (const uint32_t threads = engine.backend().threads; threads > 0)
     memory.emplace(or_fail(bench::StreamMemory::create(static_cast<int>(threads), stream_bytes)));

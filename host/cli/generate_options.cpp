@@ -24,12 +24,7 @@ LogitBias parse_logit_bias(const std::string &text) {
 }
 
 SamplingOptions sampling_options(const Arguments &arguments) {
-  const std::string preset = arguments.text("preset").value_or("balanced");
-  const auto found = sampling_preset(preset);
-  if (!found)
-    throw UsageError(
-        fmt::format("--preset: expected greedy, balanced, creative or code, found {}", bonsai::quoted(preset)));
-  SamplingOptions sampling = *found;
+  SamplingOptions sampling = preset_option(arguments);
   constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
   constexpr float kSmallest = std::numeric_limits<float>::min();
   sampling.temperature = arguments.number("temp", 0, kMax, "a number >= 0").value_or(sampling.temperature);
@@ -51,9 +46,22 @@ SamplingOptions sampling_options(const Arguments &arguments) {
 
 }  // namespace
 
+SamplingOptions preset_option(const Arguments &arguments) {
+  const std::string preset = arguments.text("preset").value_or("balanced");
+  const auto found = sampling_preset(preset);
+  if (!found)
+    throw UsageError(
+        fmt::format("--preset: expected greedy, balanced, creative or code, found {}", bonsai::quoted(preset)));
+  return *found;
+}
+
+void add_preset_option(Options &options) {
+  options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
+}
+
 void add_generate_options(Options &options) {
   options.value("predict,n", "N", "most tokens to generate (256)");
-  options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
+  add_preset_option(options);
   options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
   options.value("top-k", "K", "choose among the K likeliest; 0: all (40)");
   options.value("top-p", "P", "and the fewest that together hold this probability; 1: all (0.9)");

@@ -7,6 +7,12 @@
 
 namespace bonsai::cli {
 
+// Declares --preset alone, which `bench` has too.
+void add_preset_option(Options &options);
+
+// What it names, the default if it is not there. Throws UsageError.
+SamplingOptions preset_option(const Arguments &arguments);
+
 // Declares -n, the sampling options, --stop and --ignore-eos.
 void add_generate_options(Options &options);
 

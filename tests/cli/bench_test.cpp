@@ -266,6 +266,15 @@ TEST(Bench, ConcurrencyIsALineForEachNumber) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
 }
 
+TEST(Bench, TokensAreChosenByThePreset) {
+  EXPECT_EQ(run_bench({"--preset", "greedy", "--concurrency", "4"}).exit_code, 0);
+  const Outcome outcome = run_bench({"--preset", "wild"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err,
+            "bonsai bench: --preset: expected greedy, balanced, creative or code, found 'wild' (see 'bonsai bench "
+            "--help')\n");
+}
+
 TEST(BenchRefuses, AConcurrencyThatIsNone) {
   for (const std::string text : {"0", "1,,2", "two", "1025", "1 2"}) {
     const Outcome outcome = run_bench({"--concurrency", text});

@@ -1,8 +1,11 @@
 #include "plugins/cpu/matmul.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "plugins/common/buffer.h"
+#include "plugins/cpu/quantized_vectors.h"
 
 namespace bonsai::cpu {
 
@@ -10,79 +13,10 @@ using namespace plugin;
 
 namespace {
 
-constexpr uint64_t kSmallestGroup = 32;
-
-// Vectors whose sums are looked up in one go: as many as have their tables, of up to 28 bytes a column each, in a part
-// of a core's second-level cache.
-constexpr uint64_t kTableBytes = 256 * 1024;
-constexpr uint64_t kFewestLookupVectors = 4, kMostLookupVectors = 32;
-
-// Threads that quantise for themselves what they multiply with, rather than a part of it for all. What one core has
-// written takes another one longer to read, and the first one again longer to write anew, than to compute: of one
-// vector in any case, and of tables until each would compute longer than all together wait (docs/cpu-kernels.md).
-constexpr int kMostAloneWithOne = 32;
-constexpr int kMostAloneWithTables = 6;
-
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
 // are copied into the first-level one (float_matmul.inl.h): they need not.
 constexpr uint64_t kQuantizedBlockBytes = 256 * 1024;
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
-
-// Elements of a vector's tables.
-uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout, uint64_t columns) {
-  return columns / kLookupColumns * kernels.table_elements(layout.tables);
-}
-
-// Vectors of a product that are quantised and multiplied together.
-uint32_t vectors_at_once(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  const uint64_t bytes = elements_of_tables(kernels, layout, product.columns) * sizeof(int16_t);
-  if (bytes == 0) return product.n;
-  const uint64_t most = std::clamp(kTableBytes / bytes / 4 * 4, kFewestLookupVectors, kMostLookupVectors);
-  return static_cast<uint32_t>(std::min<uint64_t>(product.n, most));
-}
-
-// The quantised vectors of a product: rows, then tables if the kernels want them.
-struct QuantizedVectors {
-  ActivationLayout layout;  // group 0: they stay float
-  uint64_t row_bytes;
-  std::byte *rows;
-  uint64_t table_elements;  // of a vector; 0 if it has none
-  int16_t *tables;          // (n, table_elements) or nullptr
-
-  // Room for `most` vectors. `copy`: of several that lie behind each other.
-  QuantizedVectors(const KernelTable &kernels, const Product &product, ActivationLayout layout, uint32_t most,
-                   uint64_t copy = 0)
-      : layout(layout),
-        row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
-        rows(product.activations),
-        table_elements(elements_of_tables(kernels, layout, product.columns)),
-        tables(nullptr) {
-    rows += copy * most * (row_bytes + table_elements * sizeof(int16_t));
-    if (table_elements > 0) tables = reinterpret_cast<int16_t *>(rows + most * row_bytes);
-  }
-};
-
-// Columns of one vector that are worth handing to another thread.
-constexpr uint64_t kQuantizeGrain = 1024;
-
-// Threads share the vectors, or the columns of one if there are not enough.
-void quantize(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors) {
-  const uint64_t columns = product.columns;
-  const uint64_t pieces = product.n == 1 ? (columns + kQuantizeGrain - 1) / kQuantizeGrain : 1;
-  const size_t grain = pieces > 1 ? 1 : rows_worth_a_thread(columns);
-  threads.each_range(product.n * pieces, grain, [&](size_t begin, size_t end, int) {
-    const size_t first = begin / pieces, last = (end + pieces - 1) / pieces;
-    kernels.quantize({.x = product.x + first * columns,
-                      .x_stride = columns,
-                      .n = static_cast<uint32_t>(last - first),
-                      .columns = columns,
-                      .layout = vectors.layout,
-                      .begin = begin % pieces * kQuantizeGrain,
-                      .end = pieces > 1 ? std::min(columns, end * kQuantizeGrain) : columns,
-                      .rows = vectors.rows + first * vectors.row_bytes,
-                      .tables = vectors.tables ? vectors.tables + first * vectors.table_elements : nullptr});
-  });
-}
 
 struct TileRange {
   uint64_t first, last;
@@ -170,19 +104,6 @@ void multiply_matrix(const KernelTable &kernels, const Product &product, const Q
   }
 }
 
-// Vectors [first, last) of a product.
-Product part_of(const Product &product, uint32_t first, uint32_t last) {
-  Product part = product;
-  part.n = last - first;
-  part.x += first * product.columns;
-  if (product.sink) {
-    part.first_vector += first;
-  } else {
-    part.y += first * product.y_stride;
-  }
-  return part;
-}
-
 // Calls body(part, whether it is the last) for at most `at_once` vectors after the other.
 template <class Body>
 void each_part(const Product &product, uint32_t at_once, const Body &body) {
@@ -265,21 +186,213 @@ uint64_t count_pieces(std::span<const MatrixRows> all, ActivationLayout layout) 
   return n;
 }
 
+// A piece of a product's rows, whose results go through y (n, kPieceStride) to the sink.
+struct Piece {
+  const MatrixRows &rows;
+  TileRange tiles;
+  uint64_t index;
+  const std::byte *then;
+  float *y;
+
+  // Of some of its tiles.
+  ProductPiece part(TileRange of) const {
+    const RowRange range = rows_of(rows, of);
+    return {index, output_of(rows, of), range.last - range.first};
+  }
+  ProductPiece whole() const { return part(tiles); }
+};
+
+// Vectors [first, last) times all of a piece.
+void multiply_piece(const KernelTable &kernels, const Share &share, const Piece &piece, uint32_t first, uint32_t last) {
+  const Product part = part_of(share.part, first, last);
+  const Results results = {piece.y + first * kPieceStride, kPieceStride};
+  multiply_matrix(kernels, part, share.vectors.from(first), {piece.rows, piece.tiles, piece.then}, results);
+  part.sink->take(share.worker, piece.whole(), {part.first_vector, part.n, results.y, results.stride});
+}
+
+// Of which vectors a worker bounds the next piece's results before it computes any. At first it does not, as there is
+// nothing that they could be too small for; nor for some pieces after one whose wanted results took half of what all of
+// them would have: the bounds take the other half.
+class BoundedVectors {
+ public:
+  explicit BoundedVectors(const Product &product) {
+    for (uint32_t i = 0; i < product.n; ++i) {
+      if (!product.sink->selects(product.first_vector + i)) pauses_[i].left = kForEver;
+    }
+  }
+
+  bool has(uint32_t i) const { return pauses_[i].left == 0; }
+
+  // A piece; if its results were bounded, what the wanted ones cost in rows, and how many it has.
+  void pass(uint32_t i, uint64_t cost = 0, uint64_t rows = 0) {
+    Pause &pause = pauses_[i];
+    if (pause.left > 0) {
+      if (pause.left != kForEver) --pause.left;
+    } else if (2 * cost > rows) {
+      pause.left = pause.length;
+      pause.length = std::min(2 * pause.length, kLongest);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kForEver = UINT32_MAX, kLongest = 16;
+  struct Pause {
+    uint32_t left = 1, length = 1;
+  };
+  std::array<Pause, kMostLookupVectors> pauses_;
+};
+
+// Tiles whose bounds are looked at together, by one least result.
+constexpr uint64_t kRunTiles = 4;
+constexpr uint64_t kRunRows = kRunTiles * kTileRows;
+
+// Rows of a run that are computed by themselves: beyond these, all of it takes less. And what one costs, in rows of a
+// run that is computed as a whole.
+constexpr uint32_t kMostFewRows = 10;
+constexpr uint64_t kFewRowCost = 6;
+
+// Bounds that are looked at together: a cache line of them.
+constexpr uint32_t kLookedAt = 16;
+
+// Lists the places of bounds above `least`; how many these are.
+uint32_t list_above(std::span<const float> bounds, float least, std::array<uint32_t, kRunRows> &places) {
+  uint32_t n = 0;
+  for (uint32_t first = 0; first < bounds.size(); first += kLookedAt) {
+    const std::span<const float> some = bounds.subspan(first, std::min<size_t>(kLookedAt, bounds.size() - first));
+    uint32_t above = 0;
+    for (const float bound : some) above += bound > least;
+    for (uint32_t i = 0; i < some.size() && above > 0; ++i) {
+      places[n] = first + i;
+      n += some[i] > least;
+    }
+  }
+  return n;
+}
+
+// Rows of a run at these places, one by one.
+void multiply_few(const KernelTable &kernels, const Share &share, const Product &part, const QuantizedVectors &vectors,
+                  const Piece &piece, TileRange tiles, std::span<const uint32_t> places) {
+  std::array<uint64_t, kMostFewRows> rows;
+  std::array<float, kMostFewRows> results;
+  const uint64_t first = rows_of(piece.rows, tiles).first;
+  std::transform(places.begin(), places.end(), rows.begin(), [first](uint32_t place) { return first + place; });
+  kernels.multiply_few({.matrix = piece.rows.matrix,
+                        .rows = rows.data(),
+                        .n = static_cast<uint32_t>(places.size()),
+                        .quantized_row = vectors.rows,
+                        .y = results.data()});
+  const ProductPiece run = piece.part(tiles);
+  for (size_t i = 0; i < places.size(); ++i) {
+    part.sink->take(share.worker, {run.index, run.first_output + places[i], 1},
+                    {part.first_vector, 1, &results[i], kPieceStride});
+  }
+}
+
+// The results of a run that may be above `least`, in the place of their bounds; what they cost, in rows of a whole run.
+uint64_t multiply_run(const KernelTable &kernels, const Share &share, const Product &part,
+                      const QuantizedVectors &vectors, const Piece &piece, TileRange tiles, std::optional<float> least,
+                      std::span<float> y) {
+  std::array<uint32_t, kRunRows> places;
+  const uint32_t n = least ? list_above(y, *least, places) : static_cast<uint32_t>(y.size());
+  if (least && n <= kMostFewRows) {
+    multiply_few(kernels, share, part, vectors, piece, tiles, std::span(places).first(n));
+    return n * kFewRowCost;
+  }
+  multiply_matrix(kernels, part, vectors, {piece.rows, tiles, nullptr}, {y.data(), kPieceStride});
+  part.sink->take(share.worker, piece.part(tiles), {part.first_vector, 1, y.data(), kPieceStride});
+  return y.size();
+}
+
+// One vector's results of a piece, whose bounds lie in its place of y: those that the sink wants.
+void multiply_wanted(const KernelTable &kernels, const Share &share, const Piece &piece, uint32_t i,
+                     BoundedVectors &bounded) {
+  const Product part = part_of(share.part, i, i + 1);
+  const QuantizedVectors vectors = share.vectors.from(i);
+  const ProductPiece whole = piece.whole();
+  const std::span<float> y(piece.y + i * kPieceStride, whole.outputs);
+  part.sink->take_bounds(share.worker, part.first_vector, whole, y);
+  const auto least_of = [&](uint64_t place) {
+    return part.sink->least(share.worker, part.first_vector, whole.first_output + place);
+  };
+  std::optional<float> least = least_of(0);
+  uint64_t cost = 0, place = 0;
+  for (uint64_t tile = piece.tiles.first / kRunTiles * kRunTiles; tile < piece.tiles.last; tile += kRunTiles) {
+    const TileRange tiles = {std::max(tile, piece.tiles.first), std::min(tile + kRunTiles, piece.tiles.last)};
+    const std::span<float> run = y.subspan(place, piece.part(tiles).outputs);
+    place += run.size();
+    if (least && kernels.max_value(run.data(), run.size()) <= *least) continue;
+    cost += multiply_run(kernels, share, part, vectors, piece, tiles, least, run);
+    least = least_of(place);
+  }
+  bounded.pass(i, cost, whole.outputs);
+}
+
+// Calls body(first, last) for vectors [first, last), as many as possible, of which matches(i) is true.
+template <class Matches, class Body>
+void each_run(uint32_t n, const Matches &matches, const Body &body) {
+  for (uint32_t first = 0; first < n;) {
+    uint32_t last = first;
+    while (last < n && matches(last)) ++last;
+    if (first < last) body(first, last);
+    first = last + 1;
+  }
+}
+
+void multiply_piece_bounded(const KernelTable &kernels, const Share &share, const Piece &piece,
+                            BoundedVectors &bounded) {
+  const Product &product = share.part;
+  const RowRange range = rows_of(piece.rows, piece.tiles);
+  const auto has_pair = [&](uint32_t pair) {
+    return bounded.has(2 * pair) || (2 * pair + 1 < product.n && bounded.has(2 * pair + 1));
+  };
+  each_run((product.n + 1) / 2, has_pair, [&](uint32_t first, uint32_t last) {
+    const QuantizedVectors vectors = share.vectors.from(2 * first);
+    kernels.bound({.matrix = piece.rows.matrix,
+                   .first_row = range.first,
+                   .last_row = range.last,
+                   .n = std::min(2 * last, product.n) - 2 * first,
+                   .x = nullptr,
+                   .x_stride = 0,
+                   .quantized_rows = nullptr,
+                   .tables = nullptr,
+                   .y = piece.y + 2 * first * kPieceStride,
+                   .y_stride = kPieceStride,
+                   .then = piece.then},
+                  {vectors.bound_tables, vectors.bounds});
+  });
+  each_run(
+      product.n, [&](uint32_t i) { return !bounded.has(i); },
+      [&](uint32_t first, uint32_t last) { multiply_piece(kernels, share, piece, first, last); });
+  for (uint32_t i = 0; i < product.n; ++i) {
+    if (bounded.has(i)) {
+      multiply_wanted(kernels, share, piece, i, bounded);
+    } else {
+      bounded.pass(i);
+    }
+  }
+}
+
 // As multiply_tiles, of pieces, which go through y (piece_elements) to the sink.
 void multiply_pieces(const KernelTable &kernels, ActivationLayout layout, const Share &share, float *y) {
   const Product &product = share.part;
+  std::optional<BoundedVectors> bounded;
+  if (share.vectors.bounds) bounded.emplace(product);
   uint64_t passed = 0, index = 0;  // pieces: of this layout, and of all
   for (const MatrixRows &rows : product.rows) {
     const uint64_t pieces = pieces_of(rows);
     if (activation_layout(*rows.matrix) == layout) {
       const uint64_t last = std::min(share.end, passed + pieces);
       for (uint64_t i = std::max(share.begin, passed); i < last; ++i) {
-        const TileRange tiles = tiles_of_piece(rows, i - passed);
-        const std::byte *then = i + 1 == share.end ? share.then : nullptr;
-        multiply_matrix(kernels, product, share.vectors, {rows, tiles, then}, {y, kPieceStride});
-        const RowRange range = rows_of(rows, tiles);
-        product.sink->take(share.worker, {index + i - passed, output_of(rows, tiles), range.last - range.first},
-                           {product.first_vector, product.n, y, kPieceStride});
+        const Piece piece = {.rows = rows,
+                             .tiles = tiles_of_piece(rows, i - passed),
+                             .index = index + i - passed,
+                             .then = i + 1 == share.end ? share.then : nullptr,
+                             .y = y};
+        if (bounded) {
+          multiply_piece_bounded(kernels, share, piece, *bounded);
+        } else {
+          multiply_piece(kernels, share, piece, 0, product.n);
+        }
       }
       passed += pieces;
     }
@@ -290,49 +403,36 @@ void multiply_pieces(const KernelTable &kernels, ActivationLayout layout, const 
 // -------- All of a product
 
 template <class VectorsOf>
-void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout,
-                   uint32_t at_once, const VectorsOf &vectors_of) {
+void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
+                   const VectorsOf &vectors_of) {
   if (product.sink) {
-    divide(threads, product, at_once, {count_pieces(product.rows, layout), 1}, vectors_of, [&](const Share &share) {
+    const Units units = {count_pieces(product.rows, plan.layout), 1};
+    divide(threads, product, plan.at_once, units, vectors_of, [&](const Share &share) {
       float *y = product.y + static_cast<uint64_t>(share.worker) * piece_elements(product.n);
-      multiply_pieces(kernels, layout, share, y);
+      multiply_pieces(kernels, plan.layout, share, y);
     });
   } else {
-    divide(threads, product, at_once, {count_tiles(product.rows, layout), kTileGrain}, vectors_of,
-           [&](const Share &share) { multiply_tiles(kernels, layout, share); });
+    const Units units = {count_tiles(product.rows, plan.layout), kTileGrain};
+    divide(threads, product, plan.at_once, units, vectors_of,
+           [&](const Share &share) { multiply_tiles(kernels, plan.layout, share); });
   }
 }
 
-// Whether every thread quantises for itself all that it multiplies with.
-bool quantizes_alone(const KernelTable &kernels, const Threads &threads, const Product &product,
-                     ActivationLayout layout) {
-  if (layout.group == 0) return false;
-  if (product.n == 1) return threads.count() <= kMostAloneWithOne;
-  return elements_of_tables(kernels, layout, product.columns) > 0 && threads.count() <= kMostAloneWithTables;
-}
-
-void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  const uint32_t at_once = vectors_at_once(kernels, product, layout);
-  multiply_rows(threads, kernels, product, layout, at_once, [&](const Product &part, int worker) {
-    const QuantizedVectors vectors(kernels, part, layout, at_once, static_cast<uint64_t>(worker));
-    kernels.quantize({.x = part.x,
-                      .x_stride = part.columns,
-                      .n = part.n,
-                      .columns = part.columns,
-                      .layout = layout,
-                      .begin = 0,
-                      .end = part.columns,
-                      .rows = vectors.rows,
-                      .tables = vectors.tables});
+void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product,
+                    const QuantizationPlan &plan) {
+  multiply_rows(threads, kernels, product, plan, [&](const Product &part, int worker) {
+    const QuantizedVectors vectors(kernels, part, plan, static_cast<uint64_t>(worker));
+    quantize(kernels, part, vectors);
     return vectors;
   });
 }
 
-void multiply_together(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  each_part(product, vectors_at_once(kernels, product, layout), [&](const Product &part, bool) {
-    const QuantizedVectors vectors(kernels, part, layout, part.n);
-    if (layout.group != 0) quantize(threads, kernels, part, vectors);
-    multiply_rows(threads, kernels, part, layout, part.n, [&](const Product &, int) { return vectors; });
+void multiply_together(Threads &threads, const KernelTable &kernels, const Product &product,
+                       const QuantizationPlan &plan) {
+  each_part(product, plan.at_once, [&](const Product &part, bool) {
+    const QuantizedVectors vectors(kernels, part, plan);
+    quantize(threads, kernels, part, vectors);
+    multiply_rows(threads, kernels, part, plan, [&](const Product &, int) { return vectors; });
   });
 }
 
@@ -345,17 +445,6 @@ uint64_t count_pieces(std::span<const MatrixRows> rows) {
 }
 
 uint64_t piece_elements(uint32_t n) { return n * kPieceStride; }
-
-uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
-  const uint64_t groups = columns / kSmallestGroup + 1;
-  const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
-  const uint64_t table = groups * kMostLookupElements * sizeof(int16_t);
-  const uint64_t at_once =
-      std::min(n, kMostLookupVectors) * row + std::max(kTableBytes, std::min(n, kFewestLookupVectors) * table);
-  const uint64_t alone = threads <= kMostAloneWithTables ? static_cast<uint64_t>(threads) : 1;
-  const uint64_t with_one = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) : 1;
-  return std::max({n * row, alone * at_once, with_one * (row + table)});
-}
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
   uint64_t bytes = 0;
@@ -371,10 +460,11 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(*product.rows[i].matrix);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    if (quantizes_alone(kernels, threads, product, layout)) {
-      multiply_alone(threads, kernels, product, layout);
+    const QuantizationPlan plan(kernels, product, layout, threads.count());
+    if (plan.alone) {
+      multiply_alone(threads, kernels, product, plan);
     } else {
-      multiply_together(threads, kernels, product, layout);
+      multiply_together(threads, kernels, product, plan);
     }
   }
 }

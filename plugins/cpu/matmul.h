@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "plugins/cpu/kernels/kernels.h"
@@ -20,13 +21,15 @@ struct MatrixRows {
 
 constexpr uint64_t kPieceRows = 512;
 
-// At most so many rows of one of a product's matrices, fewer where it begins or ends.
+// At most so many rows of one of a product's matrices, fewer where it begins or ends, and where only some are wanted.
 struct ProductPiece {
-  uint64_t index;  // in the order of Product::rows
+  uint64_t index;  // in the order of Product::rows; of what this is a part of
   uint64_t first_output, outputs;
 };
 
-// Takes a product's results in pieces, each while it is in the cache of the core that computed it.
+// Takes a product's results in pieces, each while it is in the cache of the core that computed it. A sink that selects
+// the largest few of a vector's results need not take them all: it may be shown what they are at most, and say which
+// rows it wants (kernels/bounds.h).
 class ProductSink {
  public:
   // y: (n, outputs), `stride` elements from row to row, for vectors [first, first + n). The sink may change it.
@@ -35,8 +38,20 @@ class ProductSink {
     float *y;
     uint64_t stride;
   };
-  // Called by all workers at once. Together the pieces are every output of every vector, in any order.
+  // Called by all workers at once. Together the pieces are every output of every vector, in any order, but for those of
+  // vectors that are selected from that least() has said are not wanted.
   virtual void take(int worker, const ProductPiece &piece, const Results &results) = 0;
+
+  // Whether the sink wants only some of a vector's results, which it can tell by bounds.
+  virtual bool selects(uint32_t /*vector*/) const { return false; }
+  // Bounds of a piece's results for one vector, before any of them is taken. The sink may change them as it will change
+  // the results: none is larger than its bound then.
+  virtual void take_bounds(int /*worker*/, uint32_t /*vector*/, const ProductPiece &, std::span<float> /*bounds*/) {}
+  // Results of outputs from `first_output` on that are no larger are not wanted; nothing: any may be. It rises with
+  // what a worker's calls of take() have brought.
+  virtual std::optional<float> least(int /*worker*/, uint32_t /*vector*/, uint64_t /*first_output*/) const {
+    return std::nullopt;
+  }
 
  protected:
   ~ProductSink() = default;

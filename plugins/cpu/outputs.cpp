@@ -1,6 +1,10 @@
 #include "plugins/cpu/outputs.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "plugins/common/failure.h"
 
@@ -102,7 +106,9 @@ class OutputStage::Sink final : public ProductSink {
  public:
   Sink(const OutputStage &stage, const KernelTable &kernels, const Request &request, const Group &group,
        uint64_t n_pieces)
-      : stage_(stage), kernels_(kernels), request_(request), group_(group), n_pieces_(n_pieces) {}
+      : stage_(stage), kernels_(kernels), request_(request), group_(group), n_pieces_(n_pieces) {
+    for (auto &least : least_) least.store(kNone, std::memory_order_relaxed);
+  }
 
   void take(int worker, const ProductPiece &piece, const Results &results) override {
     for (uint32_t i = 0; i < results.n; ++i) {
@@ -110,9 +116,48 @@ class OutputStage::Sink final : public ProductSink {
     }
   }
 
+  bool selects(uint32_t row) const override {
+    const bonsai_output &output = output_of(row);
+    return output.kind == BONSAI_OUTPUT_ARGMAX ||
+           (output.kind == BONSAI_OUTPUT_TOP_K && !output.log_sum_exp && output.n_ids == 0);
+  }
+
+  // What adjusts logits never makes the larger of two the smaller one.
+  void take_bounds(int worker, uint32_t row, const ProductPiece &piece, std::span<float> bounds) override {
+    const auto first_id = static_cast<uint32_t>(piece.first_output);
+    adjust_logits(output_of(row), bounds, first_id);
+    if (piece.index % kPiecesAlone == 0) exchange_least(worker, row, first_id);
+  }
+
+  // What this worker has found rules out logits up to the least of it behind its ids, and what another one has, logits
+  // below.
+  std::optional<float> least(int worker, uint32_t row, uint64_t first_output) const override {
+    const std::optional<float> own = own_least(worker, row, static_cast<uint32_t>(first_output));
+    const float of_others = stage_.state(worker, row).below;
+    return of_others == kNone || (own && !(of_others > *own)) ? own : of_others;
+  }
+
  private:
+  const bonsai_output &output_of(uint32_t row) const { return *request_.outputs[group_.outputs[row]]; }
+
+  std::optional<float> own_least(int worker, uint32_t row, uint32_t first_id) const {
+    const RowState &state = stage_.state(worker, row);
+    const bonsai_output &output = output_of(row);
+    if (output.kind == BONSAI_OUTPUT_ARGMAX) return state.largest.least(first_id);
+    return state.top.least(first_id, stage_.ranks(worker, row, output.k));
+  }
+
+  // Between all workers, now and then: what others write takes long to read.
+  void exchange_least(int worker, uint32_t row, uint32_t first_id) {
+    const std::optional<float> own = own_least(worker, row, first_id);
+    float of_any = least_[row].load(std::memory_order_relaxed);
+    while (own && *own > of_any && !least_[row].compare_exchange_weak(of_any, *own, std::memory_order_relaxed)) {
+    }
+    stage_.state(worker, row).below = std::nextafter(of_any, kNone);
+  }
+
   void take_row(int worker, const ProductPiece &piece, uint32_t row, std::span<float> logits) const {
-    const bonsai_output &output = *request_.outputs[group_.outputs[row]];
+    const bonsai_output &output = output_of(row);
     const auto first_id = static_cast<uint32_t>(piece.first_output);
     adjust_logits(output, logits, first_id);
     if (output.kind == BONSAI_OUTPUT_LOGITS) {
@@ -129,11 +174,15 @@ class OutputStage::Sink final : public ProductSink {
     }
   }
 
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();
+  static constexpr uint64_t kPiecesAlone = 8;
+
   const OutputStage &stage_;
   const KernelTable &kernels_;
   const Request &request_;
   const Group &group_;
   uint64_t n_pieces_;
+  std::array<std::atomic<float>, kRows> least_;  // that any worker has found of what a row selects
 };
 
 void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,

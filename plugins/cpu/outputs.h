@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "plugins/common/buffer.h"
@@ -66,6 +67,7 @@ class OutputStage {
   struct RowState {
     LargestLogit largest;
     TopLogits top;
+    float below = -std::numeric_limits<float>::infinity();  // logits up to it are no use: others have found enough
   };
   class Sink;
 

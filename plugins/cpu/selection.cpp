@@ -114,6 +114,11 @@ void LargestLogit::add(const KernelTable &kernels, std::span<const float> logits
   add(*found, static_cast<int32_t>(first_id + static_cast<uint32_t>(found - logits.begin())));
 }
 
+// Behind the id that was found, an equal logit changes nothing.
+std::optional<float> LargestLogit::least(uint32_t first_id) const {
+  return id_ >= 0 && static_cast<uint32_t>(id_) < first_id ? std::optional(value_) : std::nullopt;
+}
+
 void LargestLogit::add(float value, int32_t id) {
   if (id < 0 || (id_ >= 0 && (value < value_ || (value == value_ && id > id_)))) return;
   value_ = value;
@@ -153,6 +158,12 @@ void TopLogits::add(std::span<const float> logits, uint32_t first_id, std::span<
 
 void TopLogits::add(const TopLogits &other, std::span<const uint64_t> other_ranks, std::span<uint64_t> ranks) {
   for (const uint64_t rank : other_ranks.first(other.kept_)) add_rank(rank, ranks);
+}
+
+std::optional<float> TopLogits::least(uint32_t first_id, std::span<const uint64_t> ranks) const {
+  if (kept_ < ranks.size() || first_id < next_id_) return std::nullopt;
+  const float value = value_of(ranks[0]);
+  return std::isnan(value) ? std::nullopt : std::optional(value);
 }
 
 void TopLogits::list(std::span<uint64_t> ranks, std::span<int32_t> ids, float *logits) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "plugins/cpu/kernels/kernels.h"
@@ -21,6 +22,8 @@ class LargestLogit {
  public:
   void add(const KernelTable &kernels, std::span<const float> logits, uint32_t first_id);
   void add(const LargestLogit &other) { add(other.value_, other.id_); }
+  // Logits from an id on that are no larger would change nothing; nothing: any might.
+  std::optional<float> least(uint32_t first_id) const;
 
   int32_t id() const { return id_ < 0 ? 0 : id_; }
   float value() const { return id_ < 0 ? std::numeric_limits<float>::quiet_NaN() : value_; }
@@ -39,6 +42,8 @@ class TopLogits {
   // Quickest where ids rise from piece to piece.
   void add(std::span<const float> logits, uint32_t first_id, std::span<uint64_t> ranks);
   void add(const TopLogits &other, std::span<const uint64_t> other_ranks, std::span<uint64_t> ranks);
+  // As LargestLogit's.
+  std::optional<float> least(uint32_t first_id, std::span<const uint64_t> ranks) const;
   // The ids in falling order of their logits, and these; -0 has become +0. Ends the use of `ranks`.
   void list(std::span<uint64_t> ranks, std::span<int32_t> ids, float *logits) const;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plugins/cpu/kernels/attention.h"
+#include "plugins/cpu/kernels/bounds.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
 #include "plugins/cpu/kernels/row_kernels.h"
 
@@ -26,7 +27,7 @@ struct QuantizeArgs {
   uint64_t begin, end;  // whole groups of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
   // (n, columns / 32, table_elements(layout.tables)), if there are any, for matmul to look sums up in, or nullptr. With
-  // them the rows have scales for matmul, and nothing else.
+  // them the rows have scales for matmul, codes in the order of columns for multiply_few, and nothing else.
   int16_t *tables;
 };
 
@@ -65,6 +66,15 @@ struct MatmulArgs {
   const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
 };
 
+// y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
+struct FewRowsArgs {
+  const PackedMatrix *matrix;
+  const uint64_t *rows;  // (n)
+  uint32_t n;
+  const std::byte *quantized_row;
+  float *y;  // (n)
+};
+
 struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for any number of vectors; 0: it does
@@ -72,6 +82,10 @@ struct KernelTable {
   size_t sign_elements, trit_elements;
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
+  // Of matrices of signs, where they take tables: bounds that no result of matmul is larger than, and that are not NaN.
+  void (*tabulate_bounds)(const TabulateBoundsArgs &args);
+  void (*bound)(const MatmulArgs &args, const BoundTables &tables);  // args.quantized_rows and args.tables: unused
+  void (*multiply_few)(const FewRowsArgs &args);
   void (*rms_norm)(const RmsNormArgs &args);
   void (*swiglu)(const SwigluArgs &args);
   void (*rotate)(const RotateArgs &args);
@@ -87,6 +101,9 @@ struct KernelTable {
   Packing packing_of(quant::Format format) const {
     return trit_elements > 0 && may_be_ternary(format) ? Packing::kTrits : Packing::kUsual;
   }
+
+  // Whether there are tabulate_bounds, bound and multiply_few.
+  bool has_bounds(SumTables kind) const { return kind == SumTables::kSigns && sign_elements > 0; }
 
   size_t table_elements(SumTables kind) const {
     return kind == SumTables::kSigns ? sign_elements : kind == SumTables::kTrits ? trit_elements : 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
@@ -24,117 +25,170 @@ inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F3
   memcpy(to, lanes + first, (last - first) * sizeof(float));
 }
 
-// Some pairs of tiles in a strip, and T consecutive tokens.
-template <int T>
-struct LookupWork {
+// Some pairs of tiles in a strip.
+struct PairsOfStrip {
   const uint8_t *scales;  // of the first block's first tile
   const uint8_t *words;   // of its first pair
   const uint8_t *rests;   // codes in base 3: behind these
   uint64_t blocks;
-  const int16_t *tables[T];      // (groups, Lookup::kElements)
-  const float *token_scales[T];  // (groups)
   WeightStream stream;
+
+  // From `tile` on, which is even and in the same strip as the last of them.
+  template <CodeLayout kLayout>
+  static PairsOfStrip find(const MatmulArgs &args, uint64_t tile) {
+    const uint64_t blocks = args.matrix->columns / kLayout.columns();
+    const TilePlace place = TilePlace::find(kLayout, blocks, tile);
+    const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
+    return {data + place.scales, data + place.codes, data + place.rests, blocks, WeightStream(args, kLayout)};
+  }
+};
+
+// These, and T consecutive tokens.
+template <int T>
+struct LookupWork : PairsOfStrip {
+  const int16_t *tables[T];  // (groups, Lookup::kElements)
+};
+
+// The results of some pairs of tiles: each group's sums, times their scales.
+template <class Lookup, int kPairs, int T>
+struct ExactRows {
+  static constexpr int kParts = 1;  // that a group's sums come in
+
+  F32x16 y[T][2 * kPairs];
+  const float *token_scales[T];  // (groups)
+
+  [[gnu::always_inline]] void clear() {
+    for (int t = 0; t < T; ++t) {
+      for (int i = 0; i < 2 * kPairs; ++i) y[t][i] = splat(0.0f);
+    }
+  }
+
+  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
+                                               I16x32 (&sums)[1][T]) {
+    Lookup::sum_group(words, tables, group, sums[0]);
+  }
+
+  // kBoundGroups groups come, then are over.
+  [[gnu::always_inline]] void begin_unit() {}
+  [[gnu::always_inline]] void end_unit(const F32x16 (&)[2 * kPairs]) {}
+
+  // A part of a group's sums of pair i, with the scales d of the weights.
+  [[gnu::always_inline]] void add_group(int t, int i, size_t group, I16x32 sums, const F32x16 (&d)[2 * kPairs]) {
+    const F32x16 scale = splat(token_scales[t][group]);
+    F32x16 *y_pair = y[t] + 2 * i;
+    y_pair[0] = fma(to_f32(Lookup::even_lanes(sums)), mul(d[2 * i], scale), y_pair[0]);
+    y_pair[1] = fma(to_f32(Lookup::odd_lanes(sums)), mul(d[2 * i + 1], scale), y_pair[1]);
+  }
 };
 
 // kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first tokens they have
 // to be.
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
-requires(!kLayout.base_three)
-    [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, F32x16 (&y)[T][2 * kPairs]) {
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
+requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
+  static_assert(kLayout.groups == kBoundGroups);
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
   constexpr size_t kScaleBytes = kTileRows * kLayout.scale_bytes();
   constexpr size_t kPrefetched = kPlace.codes_stride / kLayout.groups;  // of whole strips, whatever is the part
   const uint8_t *scales = work.scales, *words = work.words;
   size_t at = 0;
-  for (int t = 0; t < T; ++t) {
-    for (int i = 0; i < 2 * kPairs; ++i) y[t][i] = splat(0.0f);
-  }
+  rows.clear();
   for (uint64_t block = 0; block < work.blocks; ++block) {
     F32x16 d[2 * kPairs];
     for (int i = 0; i < 2 * kPairs; ++i) {
       d[i] = load_f16(reinterpret_cast<const uint16_t *>(scales + i * kScaleBytes));
     }
+    rows.begin_unit();
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < kLayout.groups; ++group, ++at) {
       if constexpr (asks) prefetch_twice(scales + group * kPrefetched, kPrefetched, work.stream);
       for (int i = 0; i < kPairs; ++i) {
-        I16x32 sums[T];
-        Lookup::sum_group(words + group * kGroupStride + i * 2 * kPackedAlignment, work.tables, at * Lookup::kElements,
-                          sums);
+        I16x32 sums[Rows::kParts][T];
+        Rows::sum_group(words + group * kGroupStride + i * 2 * kPackedAlignment, work.tables, at * Lookup::kElements,
+                        sums);
 #pragma GCC unroll 4
-        for (int t = 0; t < T; ++t) {
-          const F32x16 scale = splat(work.token_scales[t][at]);
-          F32x16 *y_pair = y[t] + 2 * i;
-          y_pair[0] = fma(to_f32(Lookup::even_lanes(sums[t])), mul(d[2 * i], scale), y_pair[0]);
-          y_pair[1] = fma(to_f32(Lookup::odd_lanes(sums[t])), mul(d[2 * i + 1], scale), y_pair[1]);
+        for (int part = 0; part < Rows::kParts; ++part) {
+#pragma GCC unroll 4
+          for (int t = 0; t < T; ++t) rows.add_group(t, i, at, sums[part][t], d);
         }
       }
     }
+    rows.end_unit(d);
     scales += kPlace.scales_stride;
     words += kPlace.codes_stride;
   }
 }
 
-// Pairs of tiles from `tile` on, which is even and in the same strip as the last of them, times T tokens.
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
-void multiply_tokens_of_pairs(const MatmulArgs &args, uint64_t tile, uint32_t token) {
-  const uint64_t columns = args.matrix->columns, blocks = columns / kLayout.columns();
-  const TilePlace place = TilePlace::find(kLayout, blocks, tile);
-  const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
-  LookupWork<T> work = {.scales = data + place.scales,
-                        .words = data + place.codes,
-                        .rests = data + place.rests,
-                        .blocks = blocks,
-                        .tables = {},
-                        .token_scales = {},
-                        .stream = WeightStream(args, kLayout)};
-  for (int t = 0; t < T; ++t) {
-    const std::byte *row = args.quantized_rows + (token + t) * quantized_row_bytes(kLayout.activations, columns);
-    work.tables[t] = args.tables + (token + t) * (blocks * kLayout.groups * Lookup::kElements);
-    work.token_scales[t] = reinterpret_cast<const float *>(row + columns);
-  }
-  F32x16 y[T][2 * kPairs];
-  multiply_pairs<kLayout, Lookup, kPairs, asks>(work, y);
+// The results of pairs of tiles from `tile` on for one token, as far as they are asked for.
+template <int kPairs>
+[[gnu::always_inline]] inline void store_pairs(const MatmulArgs &args, uint64_t tile, uint32_t token,
+                                               const F32x16 (&y)[2 * kPairs]) {
   for (int i = 0; i < 2 * kPairs; ++i) {
     const uint64_t first_row = (tile + i) * kTileRows;
     if (first_row + kTileRows <= args.first_row || first_row >= args.last_row) continue;
-    for (int t = 0; t < T; ++t) store_tile(args, token + t, tile + i, canonical_nan(y[t][i]));
+    store_tile(args, token, tile + i, y[i]);
+  }
+}
+
+// Pairs of tiles from `tile` on times T tokens.
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
+void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
+  const uint64_t columns = args.matrix->columns;
+  LookupWork<T> work = {pairs, {}};
+  ExactRows<Lookup, kPairs, T> rows;
+  for (int t = 0; t < T; ++t) {
+    const std::byte *row = args.quantized_rows + (token + t) * quantized_row_bytes(kLayout.activations, columns);
+    work.tables[t] = args.tables + (token + t) * (columns / kLookupColumns * Lookup::kElements);
+    rows.token_scales[t] = reinterpret_cast<const float *>(row + columns);
+  }
+  multiply_pairs<kLayout, Lookup, kPairs, asks>(work, rows);
+  for (int t = 0; t < T; ++t) {
+    for (F32x16 &y : rows.y[t]) y = canonical_nan(y);
+    store_pairs<kPairs>(args, tile, token + t, rows.y[t]);
   }
 }
 
 // Tokens from `token` on: T at a time, then what is left with fewer. Those behind the first ones find the weights in
 // the cache.
 template <CodeLayout kLayout, class Lookup, int kPairs, int T>
-void multiply_part_of_strip(const MatmulArgs &args, uint64_t tile, uint32_t token) {
+void multiply_part_of_strip(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
   for (; token + T <= args.n; token += T) {
     if (token == 0) {
-      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, true, T>(args, tile, token);
+      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, true, T>(args, pairs, tile, token);
     } else {
-      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, tile, token);
+      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, pairs, tile, token);
     }
   }
   if constexpr (T > 1) {
-    if (token < args.n) multiply_part_of_strip<kLayout, Lookup, kPairs, T / 2>(args, tile, token);
+    if (token < args.n) multiply_part_of_strip<kLayout, Lookup, kPairs, T / 2>(args, pairs, tile, token);
   }
 }
 
-template <CodeLayout kLayout, class Lookup>
-void multiply_by_lookup(const MatmulArgs &args) {
+// Calls part(pairs, tile) for all tiles of a call: for 4, 2 or 1 pairs that lie in one strip, the first with `tile`.
+template <CodeLayout kLayout, class Part>
+void each_part_of_strip(const MatmulArgs &args, const Part &part) {
   uint64_t tile = args.first_row / kTileRows / 2 * 2;
   while (tile * kTileRows < args.last_row) {
     const uint64_t rows_left = args.last_row - tile * kTileRows;
     const uint64_t left = std::min(kLayout.strip_tiles - tile % kLayout.strip_tiles, tile_count(rows_left));
     const int pairs = left > 6 ? 4 : left > 2 ? 2 : 1;
     if (pairs == 4) {
-      multiply_part_of_strip<kLayout, Lookup, 4, Lookup::kTokens>(args, tile, 0);
+      part(std::integral_constant<int, 4>(), tile);
     } else if (pairs == 2) {
-      multiply_part_of_strip<kLayout, Lookup, 2, Lookup::kTokens>(args, tile, 0);
+      part(std::integral_constant<int, 2>(), tile);
     } else {
-      multiply_part_of_strip<kLayout, Lookup, 1, Lookup::kTokens>(args, tile, 0);
+      part(std::integral_constant<int, 1>(), tile);
     }
     tile += 2 * pairs;
   }
+}
+
+template <CodeLayout kLayout, class Lookup>
+void multiply_by_lookup(const MatmulArgs &args) {
+  each_part_of_strip<kLayout>(args, [&](auto pairs, uint64_t tile) {
+    const PairsOfStrip first = PairsOfStrip::find<kLayout>(args, tile);
+    multiply_part_of_strip<kLayout, Lookup, pairs, Lookup::kTokens>(args, first, tile, 0);
+  });
 }
 
 }  // namespace

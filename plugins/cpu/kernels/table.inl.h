@@ -2,7 +2,9 @@
 #pragma once
 
 #include "plugins/cpu/kernels/attention.inl.h"
+#include "plugins/cpu/kernels/bounds_matmul.inl.h"
 #include "plugins/cpu/kernels/codes_matmul.inl.h"
+#include "plugins/cpu/kernels/few_rows.inl.h"
 #include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/quantize.inl.h"
@@ -77,6 +79,9 @@ constexpr KernelTable make_table(const char *name) {
       .trit_elements = TritLookup::kElements,
       .quantize = quantize,
       .matmul = matmul,
+      .tabulate_bounds = tabulate_bounds,
+      .bound = bound,
+      .multiply_few = multiply_few,
       .rms_norm = rms_norm,
       .swiglu = swiglu,
       .rotate = rotate,

@@ -70,9 +70,9 @@ template <class Lookup, int kWord, bool asks, int kPairs, int T>
   }
 }
 
-template <class Lookup, int kGroup, bool asks, int kPairs, int T>
+template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
 [[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T> &unit, const F32x16 (&d)[2 * kPairs],
-                                                        F32x16 (&y)[T][2 * kPairs]) {
+                                                        Rows &rows) {
   if constexpr (kGroup < kTritGroups) {
     const size_t tables = (unit.group + kGroup) * Lookup::kElements;
     I16x32 sums[T][kPairs];
@@ -87,26 +87,18 @@ template <class Lookup, int kGroup, bool asks, int kPairs, int T>
     add_trit_word<Lookup, 3 * kGroup + 1, asks>(unit, tables, sums);
     add_trit_word<Lookup, 3 * kGroup + 2, asks>(unit, tables, sums);
     for (int t = 0; t < T; ++t) {
-      const F32x16 scale = splat(unit.work.token_scales[t][unit.group + kGroup]);
-      for (int i = 0; i < kPairs; ++i) {
-        F32x16 *y_pair = y[t] + 2 * i;
-        y_pair[0] = fma(to_f32(Lookup::even_lanes(sums[t][i])), mul(d[2 * i], scale), y_pair[0]);
-        y_pair[1] = fma(to_f32(Lookup::odd_lanes(sums[t][i])), mul(d[2 * i + 1], scale), y_pair[1]);
-      }
+      for (int i = 0; i < kPairs; ++i) rows.add_group(t, i, unit.group + kGroup, sums[t][i], d);
     }
-    multiply_trit_groups<Lookup, kGroup + 1, asks, kPairs>(unit, d, y);
+    multiply_trit_groups<Lookup, kGroup + 1, asks, kPairs>(unit, d, rows);
   }
 }
 
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
-requires(kLayout.base_three)
-    [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, F32x16 (&y)[T][2 * kPairs]) {
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
+requires(kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kShare = kPlace.codes_stride / kLayout.trit_units();  // of whole strips, whatever is the part
   size_t group = 0;
-  for (int t = 0; t < T; ++t) {
-    for (int i = 0; i < 2 * kPairs; ++i) y[t][i] = splat(0.0f);
-  }
+  rows.clear();
   for (uint64_t block = 0; block < work.blocks; ++block) {
     const size_t at = block * kPlace.codes_stride;
     F32x16 d[2 * kPairs];
@@ -117,7 +109,7 @@ requires(kLayout.base_three)
       const size_t begin = at + unit * kTritUnitStride;
       const UnitWork<T> of_unit = {
           {work.words + begin, work.rests + begin}, work.scales + at + unit * kShare, work, group};
-      multiply_trit_groups<Lookup, 0, asks, kPairs>(of_unit, d, y);
+      multiply_trit_groups<Lookup, 0, asks, kPairs>(of_unit, d, rows);
     }
   }
 }

@@ -48,6 +48,29 @@ inline __m512i madd_epi16(__m512i a, __m512i b) {
   return join(_mm256_madd_epi16(lower(a), lower(b)), _mm256_madd_epi16(upper(a), upper(b)));
 }
 
+// SIMDe's add and subtract as signed numbers, which must not wrap around.
+inline __m512i add_epi16(__m512i a, __m512i b) {
+  return join(_mm256_add_epi16(lower(a), lower(b)), _mm256_add_epi16(upper(a), upper(b)));
+}
+
+inline __m512i sub_epi16(__m512i a, __m512i b) {
+  return join(_mm256_sub_epi16(lower(a), lower(b)), _mm256_sub_epi16(upper(a), upper(b)));
+}
+
+inline __m512i mulhi_epu16(__m512i a, __m512i b) {
+  return join(_mm256_mulhi_epu16(lower(a), lower(b)), _mm256_mulhi_epu16(upper(a), upper(b)));
+}
+
+inline __m256i mask_sub_epi8(__m256i otherwise, __mmask32 mask, __m256i a, __m256i b) {
+  int8_t to[32], differences[32];
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), otherwise);
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(differences), _mm256_sub_epi8(a, b));
+  for (int i = 0; i < 32; ++i) {
+    if ((mask >> i & 1) != 0) to[i] = differences[i];
+  }
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(to));
+}
+
 inline __m512 cvtph_ps(__m256i a) {
   return join(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
 }
@@ -109,6 +132,14 @@ inline void mask_storeu_ps(void *to, __mmask16 mask, __m512 a) {
 #define _mm512_cvtepu8_epi16(a) bonsai::cpu::simde_additions::cvtepu8_epi16(a)
 #undef _mm512_madd_epi16
 #define _mm512_madd_epi16(a, b) bonsai::cpu::simde_additions::madd_epi16(a, b)
+#undef _mm512_add_epi16
+#define _mm512_add_epi16(a, b) bonsai::cpu::simde_additions::add_epi16(a, b)
+#undef _mm512_sub_epi16
+#define _mm512_sub_epi16(a, b) bonsai::cpu::simde_additions::sub_epi16(a, b)
+#undef _mm512_mulhi_epu16
+#define _mm512_mulhi_epu16(a, b) bonsai::cpu::simde_additions::mulhi_epu16(a, b)
+#undef _mm256_mask_sub_epi8
+#define _mm256_mask_sub_epi8(otherwise, mask, a, b) bonsai::cpu::simde_additions::mask_sub_epi8(otherwise, mask, a, b)
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps(a) bonsai::cpu::simde_additions::cvtph_ps(a)
 #undef _mm512_cvtps_ph

@@ -63,7 +63,16 @@ std::span<const float> logits_of(const std::vector<float> &logits, Piece piece) 
   return std::span(logits).subspan(piece.first, piece.last - piece.first);
 }
 
-// Two workers, as far as they get.
+// -infinity in the place of what a worker can do without.
+std::vector<float> wanted_of(std::span<const float> logits, std::optional<float> least) {
+  std::vector<float> wanted(logits.begin(), logits.end());
+  for (float &logit : wanted) {
+    if (least && !(logit > *least)) logit = -std::numeric_limits<float>::infinity();
+  }
+  return wanted;
+}
+
+// Two workers, as far as they get, with and without what they say that they do not need.
 TEST(TopLogits, AgreeWithSortingInAnyPieces) {
   std::mt19937 random(1);
   for (const uint32_t vocab : kVocabularies) {
@@ -74,7 +83,9 @@ TEST(TopLogits, AgreeWithSortingInAnyPieces) {
       std::vector<uint64_t> ranks[2] = {std::vector<uint64_t>(k), std::vector<uint64_t>(k)};
       for (const Piece piece : random_pieces(random, vocab, round % 3 != 0)) {
         const size_t worker = random() % 2;
-        workers[worker].add(logits_of(logits, piece), piece.first, ranks[worker]);
+        const std::span<const float> some = logits_of(logits, piece);
+        workers[worker].add(wanted_of(some, workers[worker].least(piece.first, ranks[worker])), piece.first,
+                            ranks[worker]);
       }
       workers[0].add(workers[1], ranks[1], ranks[0]);
       std::vector<int32_t> ids(k);
@@ -89,6 +100,30 @@ TEST(TopLogits, AgreeWithSortingInAnyPieces) {
   }
 }
 
+TEST(TopLogits, HasALeastOnceNothingElseIsLeft) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<uint64_t> ranks(3);
+  TopLogits top;
+  EXPECT_FALSE(top.least(0, ranks));
+  top.add(std::vector{1.0f, nan, nan}, 0, ranks);
+  EXPECT_FALSE(top.least(3, ranks)) << "anything is larger than NaN";
+  top.add(std::vector{2.0f, nan}, 3, ranks);
+  EXPECT_FALSE(top.least(5, ranks));
+  top.add(std::vector{-1.0f}, 5, ranks);
+  EXPECT_EQ(top.least(6, ranks), -1.0f);
+  EXPECT_FALSE(top.least(5, ranks)) << "an equal logit with a lower id comes first";
+}
+
+TEST(LargestLogit, HasALeastBehindItsId) {
+  LargestLogit largest;
+  EXPECT_FALSE(largest.least(0));
+  largest.add(portable_kernels(), std::vector{std::numeric_limits<float>::quiet_NaN()}, 0);
+  EXPECT_FALSE(largest.least(1));
+  largest.add(portable_kernels(), std::vector{-2.0f, 3.0f}, 10);
+  EXPECT_EQ(largest.least(12), 3.0f);
+  EXPECT_FALSE(largest.least(11)) << "an equal logit with a lower id comes first";
+}
+
 TEST(LargestLogit, IsTheFirstOfTheTopInAnyPieces) {
   std::mt19937 random(3);
   for (const uint32_t vocab : kVocabularies) {
@@ -97,7 +132,9 @@ TEST(LargestLogit, IsTheFirstOfTheTopInAnyPieces) {
       if (round == 39) std::ranges::fill(logits, std::numeric_limits<float>::quiet_NaN());
       LargestLogit workers[2];
       for (const Piece piece : random_pieces(random, vocab, round % 3 != 0)) {
-        workers[random() % 2].add(portable_kernels(), logits_of(logits, piece), piece.first);
+        LargestLogit &worker = workers[random() % 2];
+        const std::span<const float> some = logits_of(logits, piece);
+        worker.add(portable_kernels(), wanted_of(some, worker.least(piece.first)), piece.first);
       }
       workers[0].add(workers[1]);
       ASSERT_EQ(workers[0].id(), top_by_sorting(logits, 1)[0]) << vocab << " logits, round " << round;

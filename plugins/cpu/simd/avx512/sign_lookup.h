@@ -2,6 +2,8 @@
 // does.
 #pragma once
 
+#include "plugins/cpu/kernels/bounds.h"
+
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
@@ -38,13 +40,67 @@ struct FieldFactors {
   }
 };
 
+// What tables of any kind have in common.
+struct LookupLanes {
+  // By multiplication: shifts go through the ports that lookups need.
+  static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
+  static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
+  static I16x32 upper_bytes(I16x32 a) { return {_mm512_mulhi_epu16(a.v, _mm512_set1_epi16(1 << 8))}; }
+
+  static I16x32 splat_lanes(int32_t value) { return {_mm512_set1_epi16(static_cast<int16_t>(value))}; }
+  static I16x32 add(I16x32 a, I16x32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
+  static I16x32 take_upper(I16x32 a, I16x32 b) { return {_mm512_sub_epi16(a.v, _mm512_slli_epi16(b.v, 8))}; }
+
+  static float load_half(const void *from) {
+    uint16_t half;
+    memcpy(&half, from, sizeof half);
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(half)));
+  }
+
+  static void store_codes(int8_t *to, I32x16 codes) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(codes.v));
+  }
+
+  static TableRange range_of_table(const int16_t *table, size_t elements) {
+    __m512i least = _mm512_loadu_si512(table), greatest = least;
+    for (size_t i = 32; i < elements; i += 32) {
+      least = _mm512_min_epi16(least, _mm512_loadu_si512(table + i));
+      greatest = _mm512_max_epi16(greatest, _mm512_loadu_si512(table + i));
+    }
+    return {reduce_min(least), -1 - reduce_min(_mm512_xor_si512(greatest, _mm512_set1_epi16(-1)))};
+  }
+
+  static void narrow_table(const int16_t *first, TableNarrowing of_first, const int16_t *second,
+                           TableNarrowing of_second, size_t elements, int16_t *to) {
+    for (size_t i = 0; i < elements; i += 32) {
+      const __m512i upper = _mm512_slli_epi16(narrow(second + i, of_second), 8);
+      _mm512_storeu_si512(to + i, _mm512_or_si512(narrow(first + i, of_first), upper));
+    }
+  }
+
+ private:
+  // Instructions find the least of 8 unsigned lanes.
+  static int32_t reduce_min(__m512i a) {
+    const __m256i half = _mm256_min_epi16(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    const __m128i quarter = _mm_min_epi16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    const __m128i biased = _mm_xor_si128(quarter, _mm_set1_epi16(INT16_MIN));
+    return _mm_extract_epi16(_mm_minpos_epu16(biased), 0) + INT16_MIN;
+  }
+
+  static __m512i narrow(const int16_t *from, TableNarrowing by) {
+    const __m512i above = _mm512_sub_epi16(_mm512_loadu_si512(from), _mm512_set1_epi16(static_cast<int16_t>(by.least)));
+    return _mm512_mulhi_epu16(above, _mm512_set1_epi16(static_cast<int16_t>(by.factor)));
+  }
+};
+
 // A group of 32 columns: of each row's word the lower 16 bits and the upper ones, in fields of 6, 5 and 5 bits. Entry i
 // of a field's table is the sum of its activations a, +a where i has a 1 and -a where it has a 0: at most 6 * 127, and
 // 32 * 127 for the group, which 16 bits hold.
-struct SignLookup {
+struct SignLookup : LookupLanes {
   static constexpr bool kExists = true;
   static constexpr size_t kElements = 256;
-  static constexpr int kTokens = 1;
+  static constexpr int kTokens = 1, kBoundPairs = 1, kByteParts = 2;
+  static constexpr uint32_t kTableElements[] = {64, 32, 32, 64, 32, 32};
 
   [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[kTokens],
                                                size_t group, I16x32 (&sums)[kTokens]) {
@@ -53,12 +109,27 @@ struct SignLookup {
                                  sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
   }
 
-  // By multiplication: shifts go through the ports that lookups need.
-  static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
-  static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
+  template <int T>
+  [[gnu::always_inline]] static void sum_bytes(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
+                                               I16x32 (&sums)[kByteParts][T]) {
+    for (int t = 0; t < T; ++t) {
+      sums[0][t].v = sum_half(_mm512_loadu_si512(words), tables[t] + group);
+      sums[1][t].v = sum_half(_mm512_loadu_si512(words + 64), tables[t] + group + kHalf);
+    }
+  }
 
-  static void store_codes(int8_t *to, I32x16 codes) {
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(codes.v));
+  static void sum_row(const uint32_t (&signs)[4], const int8_t *codes, int32_t (&sums)[4]) {
+    const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi8(1);
+    __m256i parts[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256i group = load_256(codes + 32 * i);
+      const __m256i signed_group = _mm256_mask_sub_epi8(group, static_cast<__mmask32>(~signs[i]), zero, group);
+      parts[i] = _mm256_dpbusd_epi32(zero, ones, signed_group);
+    }
+    const __m256i halves =
+        _mm256_hadd_epi32(_mm256_hadd_epi32(parts[0], parts[1]), _mm256_hadd_epi32(parts[2], parts[3]));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(sums),
+                     _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
   }
 
   static void build_group(const int8_t *codes, int16_t *tables) {

@@ -29,14 +29,13 @@ struct TritFactors {
   }
 };
 
-struct TritLookup {
+struct TritLookup : LookupLanes {
   static constexpr bool kExists = true;
   static constexpr size_t kElements = 448;
   static constexpr int kTokens = 2;
 
   static I16x32 load(const void *from) { return {_mm512_loadu_si512(from)}; }
   static I16x32 load_wide(const void *from) { return {_mm512_cvtepu8_epi16(load_256(from))}; }
-  static I16x32 add(I16x32 a, I16x32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
 
   template <int kBits>
   static I16x32 shift_right(I16x32 a) {
@@ -54,10 +53,6 @@ struct TritLookup {
   static I16x32 lookup64(const int16_t *table, I16x32 index) {
     return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
   }
-
-  static I32x16 even_lanes(I16x32 a) { return SignLookup::even_lanes(a); }
-  static I32x16 odd_lanes(I16x32 a) { return SignLookup::odd_lanes(a); }
-  static void store_codes(int8_t *to, I32x16 codes) { SignLookup::store_codes(to, codes); }
 
   static void build_group(const int8_t *codes, int16_t *tables) {
     static constexpr TritFactors kField(TritTop::kNone, false);

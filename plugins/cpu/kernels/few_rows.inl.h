@@ -1,0 +1,57 @@
+// Single rows of signs times one vector of int8 activations, from its codes rather than its tables: what matmul gives
+// for these rows, bit for bit, at less than the price of the 32 rows that a lookup serves. Part of a tier: see
+// simd/portable/vector.h.
+#pragma once
+
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+inline uint32_t load_u16(const uint8_t *from) {
+  uint16_t value;
+  memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <CodeLayout kLayout, class Lookup>
+float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, const int8_t *codes, const float *scales) {
+  constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
+  const uint64_t blocks = matrix.columns / kLayout.columns(), tile = row / kTileRows, in_tile = row % kTileRows;
+  const TilePlace place = TilePlace::find(kLayout, blocks, tile);
+  const auto *data = reinterpret_cast<const uint8_t *>(matrix.data);
+  const uint8_t *d = data + place.scales + in_tile * kLayout.scale_bytes();
+  const uint8_t *words = data + place.codes + (2 * in_tile + tile % 2) * sizeof(uint16_t);
+  float y = 0.0f;
+  for (uint64_t block = 0; block < blocks; ++block) {
+    uint32_t signs[kLayout.groups];
+    int32_t sums[kLayout.groups];
+    for (uint32_t group = 0; group < kLayout.groups; ++group) {
+      const uint8_t *word = words + group * kGroupStride;
+      signs[group] = load_u16(word) | load_u16(word + kPackedAlignment) << 16;
+    }
+    Lookup::sum_row(signs, codes, sums);
+    const float scale = Lookup::load_half(d);
+    for (uint32_t group = 0; group < kLayout.groups; ++group) {
+      y = __builtin_fmaf(static_cast<float>(sums[group]), scale * scales[group], y);
+    }
+    d += place.scales_stride;
+    words += place.codes_stride;
+    codes += kLayout.columns();
+    scales += kLayout.groups;
+  }
+  return y == y ? y : __builtin_nanf("");
+}
+
+void multiply_few(const FewRowsArgs &args) {
+  if constexpr (SignLookup::kExists) {
+    const auto *codes = reinterpret_cast<const int8_t *>(args.quantized_row);
+    const auto *scales = reinterpret_cast<const float *>(args.quantized_row + args.matrix->columns);
+    for (uint32_t i = 0; i < args.n; ++i) {
+      args.y[i] = multiply_row_of_signs<kQ1_0G128Layout, SignLookup>(*args.matrix, args.rows[i], codes, scales);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

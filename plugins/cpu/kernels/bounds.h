@@ -16,6 +16,9 @@ namespace bonsai::cpu {
 constexpr uint32_t kBoundGroups = 4;
 constexpr uint64_t kBoundColumns = 128;
 
+// Beyond, the roundings of floats might add up to more than the bounds leave room for.
+constexpr uint64_t kMostBoundColumns = 65536;
+
 // How the bytes of one vector's kBoundColumns are read.
 struct UnitBound {
   float unit;     // what 1 stands for, times the weights' scale. NaN: the bound is infinite
@@ -39,16 +42,13 @@ struct TableNarrowing {
 };
 
 struct TabulateBoundsArgs {
-  const std::byte *rows;  // (n): quantised vectors, and their tables
-  const int16_t *tables;
+  const std::byte *rows;  // (n, quantized_row_bytes): as quantize made them, with its tables
+  const int16_t *tables;  // (n, columns / 32, KernelTable::table_elements)
   uint32_t n;
   uint64_t columns;  // a multiple of kBoundColumns, and not more than kMostBoundColumns
   ActivationLayout layout;
-  int16_t *bound_tables;  // what BoundTables holds
+  int16_t *bound_tables;  // written: what BoundTables holds
   UnitBound *bounds;
 };
-
-// Beyond, the roundings of floats might add up to more than the bounds leave room for.
-constexpr uint64_t kMostBoundColumns = 65536;
 
 }  // namespace bonsai::cpu

@@ -107,51 +107,49 @@ TEST(WideSession, SelectionsOfManyRowsAreThoseOfTheWholeRows) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<int32_t> ids = {5, 19999, 11000, 0, 12345, 12346};
   const std::vector<float> repeat = {1, 2, 0.5f, 1, 3, 1e30f}, add = {0, 40, 0, -infinity, -1, 1e30f};
-  {
-    TinyModel tiny;
-    tiny.vocab = kVocab;
-    const LoadedModel loaded(tiny);
-    bonsai_session_config config = small_config();
-    config.max_outputs = 7 * kRows;
-    config.max_k = kMost;
-    for (const Tier &tier : testable_tiers()) {
-      for (const char *threads : {"1", "3"}) {
-        if (tier.emulated && *threads == '1') continue;
-        OpenDevice device(tier.plugin, {{"cpu.threads", threads}, {"cpu.isa", tier.isa}});
-        UploadedModel uploaded(device, loaded.model);
-        OpenSession session(uploaded, config);
-        TestBatch batch;
-        batch.block_table = {{1}};
-        for (uint32_t i = 0; i < kRows; ++i) batch.add(static_cast<int32_t>(i % 5 * 31), i);
-        const auto run = [&](bool whole) {
-          TestOutputs outputs(kVocab, loaded.model.config.hidden);
-          for (uint32_t row = 0; row < kRows; ++row) {
-            for (int kind = 0; kind < 7; ++kind) {
-              bonsai_output &output = whole           ? outputs.logits(row)
-                                      : kind % 2 == 0 ? outputs.argmax(row)
-                                                      : outputs.top(row, kind == 1 ? 1 : kMost);
-              if (!whole) output.log_sum_exp = nullptr;
-              output.mask = kind == 2 || kind == 3 ? mask.data() : kind == 4 || kind == 5 ? scarce.data() : nullptr;
-              output.temperature = kind == 3 ? 0.3f : 1;
-              if (kind < 6 && kind % 3 == 0) continue;
-              output.n_adjustments = static_cast<uint32_t>(ids.size());
-              output.adjust_ids = ids.data();
-              output.adjust_add = add.data();
-              output.adjust_repeat = repeat.data();
-            }
+  TinyModel tiny;
+  tiny.vocab = kVocab;
+  const LoadedModel loaded(tiny);
+  bonsai_session_config config = small_config();
+  config.max_outputs = 7 * kRows;
+  config.max_k = kMost;
+  for (const Tier &tier : testable_tiers()) {
+    for (const char *threads : {"1", "3"}) {
+      if (tier.emulated && *threads == '1') continue;
+      OpenDevice device(tier.plugin, {{"cpu.threads", threads}, {"cpu.isa", tier.isa}});
+      UploadedModel uploaded(device, loaded.model);
+      OpenSession session(uploaded, config);
+      TestBatch batch;
+      batch.block_table = {{1}};
+      for (uint32_t i = 0; i < kRows; ++i) batch.add(static_cast<int32_t>(i % 5 * 31), i);
+      const auto run = [&](bool whole) {
+        TestOutputs outputs(kVocab, loaded.model.config.hidden);
+        for (uint32_t row = 0; row < kRows; ++row) {
+          for (int kind = 0; kind < 7; ++kind) {
+            bonsai_output &output = whole           ? outputs.logits(row)
+                                    : kind % 2 == 0 ? outputs.argmax(row)
+                                                    : outputs.top(row, kind == 1 ? 1 : kMost);
+            if (!whole) output.log_sum_exp = nullptr;
+            output.mask = kind == 2 || kind == 3 ? mask.data() : kind == 4 || kind == 5 ? scarce.data() : nullptr;
+            output.temperature = kind == 3 ? 0.3f : 1;
+            if (kind < 6 && kind % 3 == 0) continue;
+            output.n_adjustments = static_cast<uint32_t>(ids.size());
+            output.adjust_ids = ids.data();
+            output.adjust_add = add.data();
+            output.adjust_repeat = repeat.data();
           }
-          session.forward(batch, outputs);
-          return outputs;
-        };
-        const TestOutputs logits = run(true), selected = run(false);
-        for (uint32_t i = 0; i < 7 * kRows; ++i) {
-          std::vector<int32_t> sorted = ids_by_logit(logits[i].logits);
-          sorted.resize(selected[i].top_ids.size());
-          ASSERT_EQ(selected[i].top_ids, sorted)
-              << "output " << i << ", " << tier.kernel << ", " << threads << " threads";
-          for (size_t j = 0; j < sorted.size(); ++j) {
-            ASSERT_EQ(selected[i].top_logits[j], logits[i].logits[static_cast<size_t>(sorted[j])]);
-          }
+        }
+        session.forward(batch, outputs);
+        return outputs;
+      };
+      const TestOutputs logits = run(true), selected = run(false);
+      for (uint32_t i = 0; i < 7 * kRows; ++i) {
+        std::vector<int32_t> sorted = ids_by_logit(logits[i].logits);
+        sorted.resize(selected[i].top_ids.size());
+        ASSERT_EQ(selected[i].top_ids, sorted)
+            << "output " << i << ", " << tier.kernel << ", " << threads << " threads";
+        for (size_t j = 0; j < sorted.size(); ++j) {
+          ASSERT_EQ(selected[i].top_logits[j], logits[i].logits[static_cast<size_t>(sorted[j])]);
         }
       }
     }

@@ -12,15 +12,16 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 // How a row's weights become floats: a span of kSpan columns, which is what can share a scale, as vectors, and what is
-// left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. Prompts multiply kRows rows
-// with kTokens vectors at a time: where decoding costs much, fewer rows with more vectors. They take pieces of kPiece
-// values of the vectors: a small one where loads are what takes time.
+// left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. Prompts multiply kTokens
+// vectors at a time with a few rows: where decoding costs much, more vectors with fewer rows. They take pieces of
+// kPiece values of the vectors: a small one where loads are what takes time.
 struct F32Weights {
   struct Numbers {};
   static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 16;
+  static constexpr int kSums = 12;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
-  static constexpr int kTokens = kRows > 1 ? kRows : kMaxTokens;
+  static constexpr int kTokens = kParts > 1 ? 4 : kRows > 1 ? kRows : kMaxTokens;
   static constexpr uint64_t kPiece = kMaxTokens >= 8 ? 2048 : 4096;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 4; }
@@ -34,6 +35,7 @@ struct F16Weights {
   struct Numbers {};
   static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 16;
+  static constexpr int kSums = F32Weights::kSums;
   static constexpr int kRows = F32Weights::kRows;
   static constexpr int kTokens = F32Weights::kTokens;
   static constexpr uint64_t kPiece = F32Weights::kPiece;
@@ -58,8 +60,9 @@ struct E5M2Blocks {
   struct Numbers {};
   static constexpr bool kNumbersOnly = false;
   static constexpr uint64_t kSpan = 32;
+  static constexpr int kSums = 8;
   static constexpr int kRows = kMaxTokens >= 8 ? 2 : 1;
-  static constexpr int kTokens = kMaxTokens;
+  static constexpr int kTokens = kParts > 1 ? 8 : kMaxTokens;
   static constexpr uint64_t kPiece = 4096;
   static constexpr uint64_t kBlockBytes = 34;
 
@@ -85,6 +88,13 @@ template <class Blocks, class Numbers>
 using F8Weights = std::conditional_t<Numbers::kFaster, FastBlocks<Blocks, Numbers>, Blocks>;
 using E4M3Weights = F8Weights<E4M3Blocks, E4M3Numbers>;
 using E5M2Weights = F8Weights<E5M2Blocks, E5M2Numbers>;
+
+// Rows that are multiplied with T vectors at a time. Where lanes come in parts, kSums sums of a part: eight hide the
+// time that a fma takes, and twelve are what 16 registers hold beside weights.
+template <class Weights, int T>
+constexpr int rows_at_once() {
+  return kParts == 1 ? Weights::kRows : std::min(Weights::kSums / T, 4);
+}
 
 // A span of R rows.
 template <class Weights, int R>
@@ -163,11 +173,13 @@ void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, ui
 
 // What is worked on while some rows are multiplied with T vectors: a piece of these, which stays in the first-level
 // cache, and the lanes of all sums so far, twice as many bytes.
-template <uint64_t kValues, int T>
+template <class Weights, int T>
 struct FloatPiece {
+  static constexpr uint64_t kValues = Weights::kPiece;
   static constexpr uint64_t kColumns = kValues / T;
   static constexpr uint64_t kRows = kValues / 8 / T;
 
+  typename Weights::Numbers numbers;
   uint64_t first_column, columns;
   size_t distance;                                       // to the row that is asked for meanwhile
   alignas(kPackedAlignment) float x[kColumns * T];       // (vectors, T, 16), filled up with zeros
@@ -187,65 +199,108 @@ struct FloatPiece {
   }
 };
 
-// Adds the products of rows [first, first + R) of the block that begins with `row`.
-template <class Weights, int R, int T>
-void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, FloatPiece<Weights::kPiece, T> &piece) {
+// R rows of weights, from a piece's first column on.
+template <class Weights, int R>
+struct RowsOfPiece {
+  const uint8_t *from;
+  size_t row_bytes;
+
+  template <int kPart>
+  [[gnu::always_inline]] void get(typename Weights::Numbers &numbers, Lanes (&to)[R][Weights::kSpan / 16]) const {
+    F32x16 weights[R][Weights::kSpan / 16];
+    get_rows<Weights, R>(from, row_bytes, numbers, weights);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (int i = 0; i < static_cast<int>(Weights::kSpan / 16); ++i) to[r][i] = part<kPart>(weights[r][i]);
+    }
+  }
+
+  // Of what is left at the end, fewer than 16 columns.
+  template <int kPart>
+  void get_partial(size_t columns, Lanes (&to)[R]) const {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) to[r] = part<kPart>(Weights::get_partial(from + r * row_bytes, columns));
+  }
+};
+
+// Adds the products of R rows in some of the lanes to `sums`, (R, T, 16).
+template <class Weights, int kPart, int R, int T>
+[[gnu::always_inline]] inline void multiply_part(RowsOfPiece<Weights, R> rows, FloatPiece<Weights, T> &piece,
+                                                 float *sums) {
   constexpr int kVectors = Weights::kSpan / 16;
-  const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
-  const uint8_t *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + (row + first) * row_bytes +
-                        Weights::row_bytes(piece.first_column);
-  float *const sums = piece.sums + first * T * 16;
-  F32x16 y[R][T];
+  constexpr int kFirst = kPart * 16 / kParts;  // lane
+  Lanes y[R][T];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 16
-    for (int t = 0; t < T; ++t) y[r][t] = load(sums + (r * T + t) * 16);
+    for (int t = 0; t < T; ++t) y[r][t] = load_lanes(sums + (r * T + t) * 16 + kFirst);
   }
-  const float *x = piece.x;
+  const float *x = piece.x + kFirst;
+  typename Weights::Numbers numbers = piece.numbers;
   uint64_t left = piece.columns;
 #pragma GCC unroll 1
   for (; left >= Weights::kSpan; left -= Weights::kSpan) {
-    F32x16 weights[R][kVectors];
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) Weights::get(from + r * row_bytes, weights[r]);
-    prefetch_rows<R>(from, row_bytes, piece.distance);
+    Lanes weights[R][kVectors];
+    rows.template get<kPart>(numbers, weights);
+    if constexpr (kPart == 0) prefetch_rows<R>(rows.from, rows.row_bytes, piece.distance);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16
       for (int t = 0; t < T; ++t, x += 16) {
-        const F32x16 value = load(x);
+        const Lanes value = load_lanes(x);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r][i], value, y[r][t]);
       }
     }
-    from += Weights::row_bytes(Weights::kSpan);
+    rows.from += Weights::row_bytes(Weights::kSpan);
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-    F32x16 weight = splat(0.0f);
-    if (left > 0) weight = Weights::get_partial(from + r * row_bytes, left);
+  if (left > 0) {
+    Lanes weights[R];
+    rows.template get_partial<kPart>(left, weights);
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t) {
-      if (left > 0) y[r][t] = fma(weight, load(x + 16 * t), y[r][t]);
-      store(sums + (r * T + t) * 16, y[r][t]);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r], load_lanes(x + 16 * t), y[r][t]);
     }
+  }
+  piece.numbers = numbers;
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 16
+    for (int t = 0; t < T; ++t) store_lanes(sums + (r * T + t) * 16 + kFirst, y[r][t]);
   }
 }
 
-// Rows [row, last_row), kRows of a piece at most, times T vectors.
+// Adds the products of rows [first, first + R) of the block that begins with `row`.
+template <class Weights, int R, int T>
+void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, FloatPiece<Weights, T> &piece) {
+  const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
+  const RowsOfPiece<Weights, R> rows = {reinterpret_cast<const uint8_t *>(args.matrix->data) +
+                                            (row + first) * row_bytes + Weights::row_bytes(piece.first_column),
+                                        row_bytes};
+  float *const sums = piece.sums + first * T * 16;
+  multiply_part<Weights, 0, R, T>(rows, piece, sums);
+  if constexpr (kParts > 1) multiply_part<Weights, 1, R, T>(rows, piece, sums);
+}
+
+// Rows [row, last_row), as many as a piece has at most, times T vectors.
 template <class Weights, int T>
 void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token, size_t distance) {
   const uint64_t rows = last_row - row;
-  FloatPiece<Weights::kPiece, T> piece;
+  FloatPiece<Weights, T> piece;
   piece.distance = distance;
   memset(piece.sums, 0, sizeof piece.sums);
   for (uint64_t column = 0; column < args.matrix->columns; column += piece.kColumns) {
     piece.take(args, token, column);
+    constexpr int kRows = rows_at_once<Weights, T>();
     uint64_t i = 0;
-    for (; i + Weights::kRows <= rows; i += Weights::kRows) {
-      multiply_float_piece<Weights, Weights::kRows, T>(args, row, i, piece);
-    }
+    for (; i + kRows <= rows; i += kRows) multiply_float_piece<Weights, kRows, T>(args, row, i, piece);
     for (; i < rows; ++i) multiply_float_piece<Weights, 1, T>(args, row, i, piece);
+  }
+  if constexpr (Weights::kNumbersOnly) {
+    using Any = typename Weights::Any;
+    if (!piece.numbers.all()) return multiply_float_block<Any, T>(args, row, last_row, token, distance);
   }
   for (uint64_t i = 0; i < rows; i += 16) {
     for (int t = 0; t < T; ++t) {
@@ -279,7 +334,7 @@ void multiply_floats(const MatmulArgs &args) {
   if constexpr (Weights::kTokens > 1) {
     if (args.n > 1) {
       const uint64_t fitting = kFloatBlockBytes / Weights::row_bytes(args.matrix->columns) / 16 * 16;
-      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights::kPiece, Weights::kTokens>::kRows);
+      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights, Weights::kTokens>::kRows);
       for (uint64_t row = args.first_row; row < args.last_row; row += block) {
         multiply_float_tokens<Weights, Weights::kTokens>(args, row, std::min(row + block, args.last_row), 0);
       }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/simd/avx2/f8_checks.h"
+
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
@@ -55,6 +57,21 @@ inline void store_partial(float *to, F32x16 v, size_t n) {
     _mm256_maskstore_ps(to + 8, first_lanes(n - 8), v.high);
   }
 }
+
+// A register: half of them.
+struct Lanes {
+  __m256 v;
+};
+constexpr int kParts = 2;
+
+template <int kPart>
+Lanes part(F32x16 v) {
+  return {kPart == 0 ? v.low : v.high};
+}
+
+inline Lanes load_lanes(const float *from) { return {_mm256_loadu_ps(from)}; }
+inline void store_lanes(float *to, Lanes v) { _mm256_storeu_ps(to, v.v); }
+inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 
 inline __m256i load_256(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
 
@@ -211,10 +228,37 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
-struct E4M3Numbers {
+// F8Checks says what this is good for. A code is widened with its sign, and shifted: the mask leaves one of its signs.
+class E4M3Numbers : public E4M3Checks {
+ public:
+  static constexpr bool kFaster = true;
+
+  // The blocks at `block` of R <= 4 rows, which are `row_bytes` long: what load_e4m3_block gives.
+  template <int R>
+  [[gnu::always_inline]] void load(const uint8_t *block, size_t row_bytes, F32x16 (&to)[R][2]) {
+    alignas(16) float scales[4];
+    take_scales<R>(block + 32, row_bytes, 0x1p120f, scales);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const uint8_t *codes = block + r * row_bytes;
+      take_codes(load_256(codes));
+      const __m256 scale = _mm256_set1_ps(scales[r]);
+      for (int i = 0; i < 2; ++i) to[r][i] = {eight(codes + 16 * i, scale), eight(codes + 16 * i + 8, scale)};
+    }
+  }
+
+ private:
+  static __m256 eight(const uint8_t *codes, __m256 scale) {
+    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(codes)));
+    const __m256i bits = _mm256_and_si256(_mm256_slli_epi32(wide, 20), _mm256_set1_epi32(INT32_MIN | 0x7F << 20));
+    return _mm256_mul_ps(_mm256_castsi256_ps(bits), scale);
+  }
+};
+
+// As fast in any case: a shift makes codes halves.
+struct E5M2Numbers {
   static constexpr bool kFaster = false;
 };
-using E5M2Numbers = E4M3Numbers;
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 

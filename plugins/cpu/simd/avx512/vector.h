@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/simd/avx2/f8_checks.h"
+
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
@@ -159,11 +161,9 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   for (F32x16 &weights : to) weights.v = _mm512_mul_ps(weights.v, scale);
 }
 
-// Fewer steps for what FP8 nearly always holds: a code's bits become the upper half of a float, too small by a power of
-// two that the scale makes good. Wrong where the code is infinite or NaN and where the scale overflows by that, which
-// no encoder makes it: all() says afterwards whether there was none of these.
-template <int kBits, uint16_t kSignAndMagnitude, uint8_t kMostCode, uint16_t kMostScale>
-class F8Numbers {
+// F8Checks says what this is good for.
+template <class Checks, int kBits, uint16_t kSignAndMagnitude>
+class F8Numbers : public Checks {
  public:
   static constexpr bool kFaster = true;
 
@@ -171,11 +171,11 @@ class F8Numbers {
   template <int R>
   [[gnu::always_inline]] void load(const uint8_t *block, size_t row_bytes, F32x16 (&to)[R][2]) {
     alignas(16) float scales[4];
-    load_scales<R>(block + 32, row_bytes, scales);
+    this->template take_scales<R>(block + 32, row_bytes, kScaleUp, scales);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const __m256i codes = load_256(block + r * row_bytes);
-      most_codes_ = _mm256_max_epu8(most_codes_, _mm256_add_epi8(codes, codes));
+      this->take_codes(codes);
       const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), kBits),
                                               _mm512_set1_epi16(static_cast<int16_t>(kSignAndMagnitude)));
       const __m512 scale = _mm512_set1_ps(scales[r]);
@@ -184,14 +184,8 @@ class F8Numbers {
     }
   }
 
-  bool all() const {
-    const __m256i other = _mm256_subs_epu8(most_codes_, _mm256_set1_epi8(static_cast<char>(2 * kMostCode)));
-    const __m128i large = _mm_subs_epu16(most_scales_, _mm_set1_epi16(static_cast<int16_t>(2 * kMostScale)));
-    return _mm256_testz_si256(other, other) && _mm_testz_si128(large, large);
-  }
-
  private:
-  static constexpr float kScaleUp = kBits == 4 ? 0x1p120f : 0x1p112f;  // the difference between the exponents' biases
+  static constexpr float kScaleUp = kBits == 4 ? 0x1p120f : 0x1p112f;
 
   // Sixteen of them, from the first one on, as the upper halves of floats.
   template <int kFirst>
@@ -200,29 +194,10 @@ class F8Numbers {
     const __m512i from = _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(kFirst)), 16);
     return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAA, from, halves));
   }
-
-  // All rows' at once: a conversion takes longer than a block's products.
-  template <int R>
-  [[gnu::always_inline]] void load_scales(const uint8_t *from, size_t row_bytes, float (&scales)[4]) {
-    uint64_t bits = 0;
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      uint16_t half;
-      memcpy(&half, from + r * row_bytes, sizeof half);
-      bits |= uint64_t{half} << 16 * r;
-    }
-    const __m128i halves = _mm_cvtsi64_si128(static_cast<int64_t>(bits));
-    most_scales_ = _mm_max_epu16(most_scales_, _mm_add_epi16(halves, halves));
-    _mm_store_ps(scales, _mm_mul_ps(_mm_cvtph_ps(halves), _mm_set1_ps(kScaleUp)));
-  }
-
-  // The largest so far, doubled, which drops their signs.
-  __m256i most_codes_ = _mm256_setzero_si256();
-  __m128i most_scales_ = _mm_setzero_si128();
 };
 
-using E4M3Numbers = F8Numbers<4, 0x87F0, 0x7E, 0x5BFF>;  // scales below 256
-using E5M2Numbers = F8Numbers<5, 0x8FE0, 0x7B, 0x7FFF>;
+using E4M3Numbers = F8Numbers<E4M3Checks, 4, 0x87F0>;
+using E5M2Numbers = F8Numbers<E5M2Checks, 5, 0x8FE0>;
 
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
 
@@ -364,3 +339,4 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 
 #include "plugins/cpu/simd/avx512/sign_lookup.h"
 #include "plugins/cpu/simd/avx512/trit_lookup.h"
+#include "plugins/cpu/simd/whole_lanes.h"

@@ -457,3 +457,5 @@ struct TritLookup {
 
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
+
+#include "plugins/cpu/simd/whole_lanes.h"

@@ -346,7 +346,7 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
-// A faster way to load blocks that hold nothing but numbers; see avx512, the one tier that has it.
+// A faster way to load blocks that hold nothing but numbers: avx2/f8_checks.h.
 struct E4M3Numbers {
   static constexpr bool kFaster = false;
 };
@@ -359,6 +359,12 @@ inline F32x16 canonical_nan(F32x16 v) {
   memcpy(&nan, &bits, sizeof nan);
   return select(equal(v, v), v, splat(nan));
 }
+
+// -------- Part kPart of the 16 lanes, in order, which the float products of prompts take at a time: each of kParts
+// - as many of 16 lanes that take several registers, where these are few - in a pass of its own.
+//   Lanes part<kPart>(F32x16)
+//   Lanes load_lanes(const float *), void store_lanes(float *, Lanes)   as many as a part has
+//   Lanes fma(a, b, c)
 
 // -------- Across lanes, by one tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
 
@@ -597,3 +603,5 @@ struct TritLookup {
 
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
+
+#include "plugins/cpu/simd/whole_lanes.h"

@@ -1,0 +1,19 @@
+// The vocabulary's Lanes where one register, or enough of them, hold 16: the end of vector.h.
+#pragma once
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+using Lanes = F32x16;
+constexpr int kParts = 1;
+
+template <int kPart>
+Lanes part(F32x16 v) {
+  return v;
+}
+
+inline Lanes load_lanes(const float *from) { return load(from); }
+inline void store_lanes(float *to, Lanes v) { store(to, v); }
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -160,8 +160,8 @@ template <class Format, int T>
 
 // Codes of 8 bits are the step.
 template <class Format, int T>
-requires(Format::kBits == 8) void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
-                                            I32x16 (&dots)[T]) {
+requires(Format::kBits == 8) [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens,
+                                                                          size_t column, I32x16 (&dots)[T]) {
   SignedExcess excess;
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kVectors; ++v) {
@@ -178,8 +178,8 @@ requires(Format::kBits == 8) void dot_group(GroupView group, const TokenView<T> 
 // One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,
 // which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
 template <class Format>
-requires(Format::kBits <= 2 && Format::kHighBits == 0 &&
-         Format::kSubBlocks == 0) void dot_group(GroupView group, const TokenView<1> &token, size_t column,
+requires(Format::kBits <= 2 && Format::kHighBits == 0 && Format::kSubBlocks == 0)
+    [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<1> &token, size_t column,
                                                  I32x16 (&dots)[1]) {
   constexpr int kVectorsAtOnce = Format::kVectors < 4 ? Format::kVectors : 4;
   static_assert(Format::kVectors % kVectorsAtOnce == 0);
@@ -284,7 +284,7 @@ void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens, size_t
 // -------- A tile
 
 template <class Format>
-F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
+[[gnu::always_inline]] inline F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
   constexpr CodeLayout kLayout = Format::kLayout;
   const uint8_t *from = scales + group * Format::kScalesStride + scale * kTileRows * kLayout.scale_bytes();
   if constexpr (kLayout.float_scale) {
@@ -297,7 +297,8 @@ F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
 // The integers beside a group's dot products: what the offset takes from them or, of formats with minima, which have no
 // offset, what the minimum's scale multiplies.
 template <class Format, int T>
-void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_t index, I32x16 (&corrections)[T]) {
+[[gnu::always_inline]] inline void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_t index,
+                                                     I32x16 (&corrections)[T]) {
   if constexpr (Format::kSubBlocks == 0) {
     constexpr int kFactor = Format::kMinima ? 1 : Format::kOffset;
     for (int t = 0; t < T; ++t) corrections[t] = splat_i32(kFactor * tokens.sums[t][index]);
@@ -316,8 +317,8 @@ void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_
 
 // Adds a group's products to y.
 template <class Format, int T>
-void multiply_group(const TileView &tile, uint64_t block, const GroupView &view, const TokenView<T> &tokens,
-                    uint64_t group, F32x16 (&y)[T]) {
+[[gnu::always_inline]] inline void multiply_group(const TileView &tile, uint64_t block, const GroupView &view,
+                                                  const TokenView<T> &tokens, uint64_t group, F32x16 (&y)[T]) {
   I32x16 dots[T], corrections[T];
   group_corrections<Format>(view.bytes, tokens, group, corrections);
   for (int t = 0; t < T; ++t) {

@@ -81,6 +81,17 @@ struct ExactRows {
   }
 };
 
+// All parts of a group's sums of pair i.
+template <int kParts, int kTiles, int T, class Rows>
+[[gnu::always_inline]] inline void add_parts(Rows &rows, int i, size_t group, const I16x32 (&sums)[kParts][T],
+                                             const F32x16 (&d)[kTiles]) {
+#pragma GCC unroll 4
+  for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) rows.add_group(t, i, group, sums[part][t], d);
+  }
+}
+
 // kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first tokens they have
 // to be.
 template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
@@ -102,14 +113,21 @@ requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < kLayout.groups; ++group, ++at) {
       if constexpr (asks) prefetch_twice(scales + group * kPrefetched, kPrefetched, work.stream);
-      for (int i = 0; i < kPairs; ++i) {
-        I16x32 sums[Rows::kParts][T];
-        Rows::sum_group(words + group * kGroupStride + i * 2 * kPackedAlignment, work.tables, at * Lookup::kElements,
-                        sums);
+      const uint8_t *of_group = words + group * kGroupStride;
+      const size_t tables = at * Lookup::kElements;
+      if constexpr (T == 1 && Lookup::kSumsAhead) {
+        I16x32 sums[kPairs][Rows::kParts][T];
 #pragma GCC unroll 4
-        for (int part = 0; part < Rows::kParts; ++part) {
-#pragma GCC unroll 4
-          for (int t = 0; t < T; ++t) rows.add_group(t, i, at, sums[part][t], d);
+        for (int i = 0; i < kPairs; ++i) {
+          Rows::sum_group(of_group + i * 2 * kPackedAlignment, work.tables, tables, sums[i]);
+          if (i > 0) add_parts(rows, i - 1, at, sums[i - 1], d);
+        }
+        add_parts(rows, kPairs - 1, at, sums[kPairs - 1], d);
+      } else {
+        for (int i = 0; i < kPairs; ++i) {
+          I16x32 sums[Rows::kParts][T];
+          Rows::sum_group(of_group + i * 2 * kPackedAlignment, work.tables, tables, sums);
+          add_parts(rows, i, at, sums, d);
         }
       }
     }

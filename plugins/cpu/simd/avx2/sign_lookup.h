@@ -64,6 +64,7 @@ struct LookupLanes {
 struct SignLookup : LookupLanes {
   static constexpr bool kExists = true;
   static constexpr size_t kElements = 128;
+  static constexpr bool kSumsAhead = true;
   static constexpr int kTokens = 4;  // that share the unpacking of fields
   static constexpr int kBoundPairs = 2, kByteParts = 2;
   static constexpr uint32_t kTableElements[] = {16, 16, 16, 16, 16, 16, 16, 16};

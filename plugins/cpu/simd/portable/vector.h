@@ -562,6 +562,8 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 // in it, all static,
 //   kElements                                              of a group's tables: 32 columns'
 //   kTokens                                                a power of two: tokens that sum_group takes at most
+//   kSumsAhead                                             for one token, a pair's sums are looked up before those of
+//       the pair before are scaled: it shortens what a core has to look ahead
 //   void sum_group(const uint8_t *words, tables[T], size_t group, sums[T])
 //       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
 //       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127

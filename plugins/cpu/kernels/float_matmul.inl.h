@@ -290,7 +290,8 @@ void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_ro
   const uint64_t rows = last_row - row;
   FloatPiece<Weights, T> piece;
   piece.distance = distance;
-  memset(piece.sums, 0, sizeof piece.sums);
+  const uint64_t summed = (rows + 15) / 16 * 16;  // reduce_add_each takes 16 rows
+  memset(piece.sums, 0, summed * T * 16 * sizeof *piece.sums);
   for (uint64_t column = 0; column < args.matrix->columns; column += piece.kColumns) {
     piece.take(args, token, column);
     constexpr int kRows = rows_at_once<Weights, T>();

@@ -21,7 +21,7 @@ struct F32Weights {
   static constexpr uint64_t kSpan = 16;
   static constexpr int kSums = 12;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
-  static constexpr int kTokens = kParts > 1 ? 4 : kRows > 1 ? kRows : kMaxTokens;
+  static constexpr int kTokens = kLaneParts > 1 ? 4 : kRows > 1 ? kRows : kMaxTokens;
   static constexpr uint64_t kPiece = kMaxTokens >= 8 ? 2048 : 4096;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 4; }
@@ -62,7 +62,7 @@ struct E5M2Blocks {
   static constexpr uint64_t kSpan = 32;
   static constexpr int kSums = 8;
   static constexpr int kRows = kMaxTokens >= 8 ? 2 : 1;
-  static constexpr int kTokens = kParts > 1 ? 8 : kMaxTokens;
+  static constexpr int kTokens = kLaneParts > 1 ? 8 : kMaxTokens;
   static constexpr uint64_t kPiece = 4096;
   static constexpr uint64_t kBlockBytes = 34;
 
@@ -93,7 +93,7 @@ using E5M2Weights = F8Weights<E5M2Blocks, E5M2Numbers>;
 // time that a fma takes, and twelve are what 16 registers hold beside weights.
 template <class Weights, int T>
 constexpr int rows_at_once() {
-  return kParts == 1 ? Weights::kRows : std::min(Weights::kSums / T, 4);
+  return kLaneParts == 1 ? Weights::kRows : std::min(Weights::kSums / T, 4);
 }
 
 // A span of R rows.
@@ -229,7 +229,7 @@ template <class Weights, int kPart, int R, int T>
 [[gnu::always_inline]] inline void multiply_part(RowsOfPiece<Weights, R> rows, FloatPiece<Weights, T> &piece,
                                                  float *sums) {
   constexpr int kVectors = Weights::kSpan / 16;
-  constexpr int kFirst = kPart * 16 / kParts;  // lane
+  constexpr int kFirst = kPart * 16 / kLaneParts;  // lane
   Lanes y[R][T];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
@@ -281,7 +281,7 @@ void multiply_float_piece(const MatmulArgs &args, uint64_t row, uint64_t first, 
                                         row_bytes};
   float *const sums = piece.sums + first * T * 16;
   multiply_part<Weights, 0, R, T>(rows, piece, sums);
-  if constexpr (kParts > 1) multiply_part<Weights, 1, R, T>(rows, piece, sums);
+  if constexpr (kLaneParts > 1) multiply_part<Weights, 1, R, T>(rows, piece, sums);
 }
 
 // Rows [row, last_row), as many as a piece has at most, times T vectors.

@@ -5,7 +5,7 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 using Lanes = F32x16;
-constexpr int kParts = 1;
+constexpr int kLaneParts = 1;
 
 template <int kPart>
 Lanes part(F32x16 v) {

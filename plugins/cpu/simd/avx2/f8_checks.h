@@ -10,7 +10,7 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 // Fewer steps for what FP8 nearly always holds: a code's bits become the upper bits of a float, too small by a power of
-// two (kScaleUp, the difference between the exponents' biases) that the scale makes good. Wrong where the code is
+// two (the difference between the exponents' biases) that the scale makes good. Wrong where the code is
 // infinite or NaN and where the scale overflows by that, which no encoder makes it: all() says afterwards whether there
 // was none of these.
 template <uint8_t kMostCode, uint16_t kMostScale>

@@ -62,7 +62,7 @@ inline void store_partial(float *to, F32x16 v, size_t n) {
 struct Lanes {
   __m256 v;
 };
-constexpr int kParts = 2;
+constexpr int kLaneParts = 2;
 
 template <int kPart>
 Lanes part(F32x16 v) {

@@ -360,8 +360,8 @@ inline F32x16 canonical_nan(F32x16 v) {
   return select(equal(v, v), v, splat(nan));
 }
 
-// -------- Part kPart of the 16 lanes, in order, which the float products of prompts take at a time: each of kParts
-// - as many of 16 lanes that take several registers, where these are few - in a pass of its own.
+// -------- Lanes: the float products of prompts take the 16 lanes in kLaneParts passes, with as many in each, in order;
+// in more than one where a vector takes several of few registers.
 //   Lanes part<kPart>(F32x16)
 //   Lanes load_lanes(const float *), void store_lanes(float *, Lanes)   as many as a part has
 //   Lanes fma(a, b, c)

@@ -208,9 +208,11 @@ struct RowsOfPiece {
   template <int kPart>
   [[gnu::always_inline]] void get(typename Weights::Numbers &numbers, Lanes (&to)[R][Weights::kSpan / 16]) const {
     F32x16 weights[R][Weights::kSpan / 16];
-    get_rows<Weights, R>(from, row_bytes, numbers, weights);
+    if constexpr (kLaneParts > 1) get_rows<Weights, R>(from, row_bytes, numbers, weights);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
+      // AVX-512's conversions leave more of the pipes that multiply alone.
+      if constexpr (kLaneParts == 1) Weights::get(from + r * row_bytes, weights[r]);
 #pragma GCC unroll 2
       for (int i = 0; i < static_cast<int>(Weights::kSpan / 16); ++i) to[r][i] = part<kPart>(weights[r][i]);
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 
 namespace bonsai {
 namespace {
@@ -45,7 +44,7 @@ size_t append_printable(std::string_view text, size_t most_bytes, std::string &o
     const size_t length = sequence_length(text.substr(at));
     const std::string_view piece = text.substr(at, length == 0 ? 1 : length);
     if (length == 0 || is_control(piece)) {
-      for (const char c : piece) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<uint8_t>(c));
+      for (const char c : piece) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
     } else {
       out += piece;
     }

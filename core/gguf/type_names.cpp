@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string_view>
 
 #include "core/quant/format.h"
@@ -48,7 +47,7 @@ constexpr TypeName kTypeNames[] = {
 std::string readable_types() {
   std::string out;
   for (const quant::FormatTraits &format : quant::formats()) {
-    fmt::format_to(std::back_inserter(out), "{}{} ({})", out.empty() ? "" : ", ", format.gguf_type, format.gguf_name);
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", format.gguf_type, format.gguf_name);
   }
   return out;
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_text.h"
@@ -15,8 +14,6 @@
 namespace bonsai::grammar {
 namespace {
 
-// The JSON library looks a member up by going through all of them: of a longer text's, for seconds.
-constexpr size_t kMostSchemaBytes = size_t{1} << 18;
 // Subschemas looked at in all, as schemas that refer to each other could unfold without end.
 constexpr size_t kMostSchemas = 20000;
 // Values in all pairs of schemas that are joined, each of which is copied: a second at most.
@@ -52,7 +49,8 @@ bool is_known(std::string_view keyword) {
 }
 
 bool has_type(const Json &value, const std::string &type) {
-  if (type == "integer") return value.is_number_integer() || (value.is_number_float() && value.dump().ends_with(".0"));
+  if (type == "integer")
+    return value.is_number_integer() || (value.is_number_float() && text_of(value).ends_with(".0"));
   if (type == "number") return value.is_number();
   return type == value.type_name();
 }
@@ -68,7 +66,7 @@ Result<std::vector<std::string>> types_of(const Json &bare, const std::string &p
     for (const Json &name : type.is_array() ? type : Json::array({type})) {
       if (!name.is_string() || !is_one_of(kTypes, name.get_ref<const std::string &>()))
         return fail_at(pointer, "'type': expected object, array, string, number, integer, boolean or null, found {}",
-                       bonsai::quoted(name.dump()));
+                       bonsai::quoted(text_of(name)));
       types.push_back(name);
     }
   } else if (has_any(bare, kObjectKeywords)) {
@@ -196,7 +194,7 @@ Result<Expression> Translator::schema(const Json &json, const Place &outer) {
     const auto allowed = listed_values(bare, pointer);
     if (!allowed) return tl::unexpected(allowed.error());
     std::vector<Expression> ways;
-    for (const Json &value : *allowed) ways.push_back(literal(value.dump()));
+    for (const Json &value : *allowed) ways.push_back(literal(text_of(value)));
     return choice(std::move(ways));
   }
   return by_type(bare, place);
@@ -265,7 +263,7 @@ Result<Json> Translator::merge(const Json &a, const Json &b, const std::string &
     return fail_at(pointer, "too large: schemas that must hold together have more than {} values in all", kMostJoined);
   for (const Json *one : {&a, &b}) {
     if (*one == true) return one == &a ? b : a;
-    if (!one->is_object()) return fail_at(pointer, "expected schemas that allow a value, found {}", one->dump());
+    if (!one->is_object()) return fail_at(pointer, "expected schemas that allow a value, found {}", text_of(*one));
   }
   const auto left = without_reference(a, pointer), right = without_reference(b, pointer);
   for (const auto *one : {&left, &right})
@@ -369,21 +367,9 @@ Result<std::optional<Json>> Translator::values_of_any(const Json &bare, const ch
 }
 
 Result<RuleSet> parse_json_schema(std::string_view json) {
-  if (json.size() > kMostSchemaBytes)
-    return fail("JSON schema of {} bytes is too long; expected at most {}", json.size(), kMostSchemaBytes);
-  if (const size_t offset = find_invalid_utf8(json); offset != std::string_view::npos)
-    return fail("JSON schema: invalid UTF-8 at byte offset {}", offset);
-  if (is_nested_deeper(json, 2 * kMostNesting)) return fail("JSON schema: nested more than {} deep", 2 * kMostNesting);
-  try {
-    const Json document = Json::parse(json);
-    return Translator(document).translate();
-  } catch (const Json::parse_error &error) {
-    const std::string message = error.what();
-    const size_t begin = message.find("] ");
-    return fail("JSON schema is not JSON: {}", begin == message.npos ? message : message.substr(begin + 2));
-  } catch (const Json::out_of_range &) {
-    return fail("JSON schema: holds a number that no double can hold");
-  }
+  const Result<Json> document = parse_schema_document(json);
+  if (!document) return tl::unexpected(document.error());
+  return Translator(*document).translate();
 }
 
 }  // namespace bonsai::grammar

@@ -84,10 +84,10 @@ std::vector<Expression> different(const Json &values) {
   std::vector<nlohmann::json> seen;
   std::vector<Expression> texts;
   for (const Json &value : values) {
-    auto plain = nlohmann::json::parse(value.dump());
+    auto plain = without_order(value);
     if (std::find(seen.begin(), seen.end(), plain) != seen.end()) continue;
     seen.push_back(std::move(plain));
-    texts.push_back(literal(value.dump()));
+    texts.push_back(literal(text_of(value)));
   }
   return texts;
 }

@@ -1,15 +1,13 @@
 // Two JSON schemas that must both hold, as one.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "core/base/result.h"
+#include "core/grammar/schema_document.h"
 
 namespace bonsai::grammar {
-
-using Json = nlohmann::ordered_json;
 
 // Keywords that exclude nothing.
 bool is_annotation(std::string_view keyword);

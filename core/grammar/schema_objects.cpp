@@ -21,7 +21,7 @@ constexpr size_t kMostNameSets = 64;
 
 // A property's name as it stands between its quotation marks. nullopt: plain_char() spells it in no way.
 std::optional<std::string> plain_spelling(const std::string &name) {
-  std::string text = Json(name).dump();
+  std::string text = text_of(name);
   if (text.find("\\u") != text.npos) return std::nullopt;
   return text.substr(1, text.size() - 2);
 }
@@ -106,7 +106,7 @@ class NameRules {
   // What "propertyNames" asks for.
   static Result<Language> allowed_names(const Json &schema, const Place &place) {
     if (schema == true) return string_language(Json::object(), place.pointer);
-    if (!schema.is_object()) return fail_at(place.pointer, "expected an object or true, found {}", schema.dump());
+    if (!schema.is_object()) return fail_at(place.pointer, "expected an object or true, found {}", text_of(schema));
     const Json bare = without_annotations(schema);
     if (bare.contains("enum")) return names_of_list(bare["enum"], place);
     for (const auto &[keyword, value] : bare.items()) {
@@ -238,7 +238,7 @@ class ObjectSchema {
       return fail_at(place_.pointer, "'propertyNames' excludes property {}, which is required", bonsai::quoted(name));
     auto value = value_of(schemas, at);
     if (!value) return tl::unexpected(value.error());
-    list_.members.push_back({sequence({literal(Json(name).dump()), colon(), *std::move(value)}), needed});
+    list_.members.push_back({sequence({literal(text_of(name)), colon(), *std::move(value)}), needed});
     return {};
   }
 

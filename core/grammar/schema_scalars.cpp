@@ -18,21 +18,21 @@ constexpr uint32_t kUnbounded = Expression::kUnbounded;
 // A keyword's value as a count, or `otherwise`.
 Result<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise, const std::string &pointer) {
   if (!bare.contains(keyword)) return otherwise;
-  const auto decimal = bare[keyword].is_number() ? parse_decimal(bare[keyword].dump()) : std::nullopt;
+  const auto decimal = bare[keyword].is_number() ? parse_decimal(text_of(bare[keyword])) : std::nullopt;
   const bool fits = decimal && !decimal->negative && decimal->fraction.empty() && decimal->whole.size() < 6;
   if (!fits || std::stoul(decimal->whole) > kMostRepetitions)
     return fail_at(pointer, "{}: expected a whole number from 0 to {}, found {}", bonsai::quoted(keyword),
-                   kMostRepetitions, bare[keyword].dump());
+                   kMostRepetitions, text_of(bare[keyword]));
   return static_cast<uint32_t>(std::stoul(decimal->whole));
 }
 
 Result<void> read_bound(const Json &bare, const char *keyword, bool included, bool is_least,
                         std::optional<Bound> &bound, const std::string &pointer) {
   if (!bare.contains(keyword)) return {};
-  const auto value = bare[keyword].is_number() ? parse_decimal(bare[keyword].dump()) : std::nullopt;
+  const auto value = bare[keyword].is_number() ? parse_decimal(text_of(bare[keyword])) : std::nullopt;
   if (!value)
     return fail_at(pointer, "{}: expected a number of at most {} digits on each side of the point, found {}",
-                   bonsai::quoted(keyword), kMostDecimalDigits, bare[keyword].dump());
+                   bonsai::quoted(keyword), kMostDecimalDigits, text_of(bare[keyword]));
   // Of an included and an excluded bound the narrower counts.
   if (bound) {
     const double old = bare[is_least ? "minimum" : "maximum"].get<double>(), now = bare[keyword].get<double>();
@@ -44,19 +44,19 @@ Result<void> read_bound(const Json &bare, const char *keyword, bool included, bo
 
 // The numbers of a range that the divisor of "multipleOf" divides.
 Result<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer) {
-  const auto value = divisor.is_number() ? parse_decimal(divisor.dump()) : std::nullopt;
+  const auto value = divisor.is_number() ? parse_decimal(text_of(divisor)) : std::nullopt;
   const auto multiples = value ? multiples_of(*value) : std::nullopt;
   if (!multiples)
     return fail_at(
         pointer,
         "'multipleOf': expected a number above 0 and at most 32768, with few digits behind the point; found {}",
-        divisor.dump());
+        text_of(divisor));
   const auto numbers = number_in(range);
   if (!numbers) return fail_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
   const auto all = Language::of(*numbers);
   const auto within = all ? Language::both(*all, *multiples) : all;
   if (!within) return fail_at(pointer, "'multipleOf': too large: {}", within.error().message);
-  if (within->is_empty()) return fail_at(pointer, "no multiple of {} is within the bounds", divisor.dump());
+  if (within->is_empty()) return fail_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
   return within->minimal().expression();
 }
 
@@ -89,7 +89,7 @@ Result<std::vector<Expression>> string_texts(const Json &bare, const Expression 
         bare["format"].is_string() ? format_text(bare["format"].get_ref<const std::string &>()) : Expression{};
     if (text.kind == Expression::Kind::kSequence && text.parts.empty())
       return fail_at(pointer, "'format': expected one of {}, found {}", kFormats,
-                     bonsai::quoted(bare["format"].dump()));
+                     bonsai::quoted(text_of(bare["format"])));
     texts.push_back(std::move(text));
   }
   if (bare.contains("minLength") || bare.contains("maxLength")) {

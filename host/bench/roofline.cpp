@@ -121,7 +121,7 @@ class Picture {
  private:
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args &&...args) {
-    fmt::format_to(std::back_inserter(svg_), format, std::forward<Args>(args)...);
+    svg_ += fmt::format(format, std::forward<Args>(args)...);
     svg_ += '\n';
   }
 

@@ -1,6 +1,7 @@
 #include "host/cli/arguments.h"
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
 #include <array>
 #include <boost/program_options/cmdline.hpp>

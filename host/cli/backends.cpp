@@ -1,8 +1,9 @@
 // `bonsai backends`: every backend that was found and its devices, or why one cannot be used.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <spdlog/logger.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -120,27 +121,59 @@ bool has_warm_option(const host::Backend &backend, const host::DeviceInfo &devic
                      [&](const auto &option) { return option.key == key; });
 }
 
-// Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. Returns whether all went
-// well.
-bool warm(const std::vector<host::Candidate> &candidates, Terminal &terminal) {
-  bool all_well = true, any = false;
+// What became of making a device ready.
+struct Warmed {
+  std::string backend;
+  uint32_t device;
+  std::string reason;  // why not; empty where it is
+};
+
+std::string describe(const Warmed &warmed) {
+  return fmt::format("{} device {}: {}\n", warmed.backend, warmed.device,
+                     warmed.reason.empty() ? "ready" : warmed.reason);
+}
+
+Json to_json(const Warmed &warmed) {
+  return {{"backend", warmed.backend},
+          {"device", warmed.device},
+          {"ready", warmed.reason.empty()},
+          {"reason", warmed.reason}};
+}
+
+// Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. It may take minutes, so
+// what the backend says of it is shown on stderr unless the log is off.
+std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, const Terminal &terminal) {
+  const bool is_shown = terminal.log.level() != spdlog::level::off;
+  const auto show = [is_shown](bonsai_log_level level, const std::string &line) {
+    if (is_shown && level >= BONSAI_LOG_INFO) fmt::print(stderr, "{}\n", line);
+  };
+  std::vector<Warmed> all;
   for (const host::Candidate &candidate : candidates) {
     if (!candidate.backend || candidate.shadowed) continue;
+    const std::string &name = candidate.backend->name();
     const Devices list = list_devices(*candidate.backend);
     for (uint32_t i = 0; i < list.devices.size(); ++i) {
       if (!has_warm_option(*candidate.backend, list.devices[i])) continue;
-      any = true;
-      const std::string name = fmt::format("{} device {}", candidate.backend->name(), i);
-      const std::vector<host::DeviceOption> options = {{candidate.backend->name() + ".warm", "on"}};
-      const auto opened = host::Device::open(
-          candidate.backend, i, options, [](bonsai_log_level, const std::string &line) { spdlog::info("{}", line); });
-      all_well = all_well && opened.has_value();
-      terminal.out.write(opened ? fmt::format("{}: ready\n", name)
-                                : fmt::format("{}: {}\n", name, opened.error().message));
+      const std::vector<host::DeviceOption> options = {{name + ".warm", "on"}};
+      const auto opened = host::Device::open(candidate.backend, i, options, show);
+      all.push_back({name, i, opened ? "" : opened.error().message});
     }
   }
-  if (!any) terminal.out.write("no device has anything to make ready\n");
-  return all_well;
+  return all;
+}
+
+int warm_command(const std::vector<host::Candidate> &candidates, bool as_json, Terminal &terminal) {
+  const std::vector<Warmed> all = warm(candidates, terminal);
+  if (as_json) {
+    Json json = Json::array();
+    for (const Warmed &warmed : all) json.push_back(to_json(warmed));
+    terminal.out.write_json(json);
+  } else {
+    for (const Warmed &warmed : all) terminal.out.write(describe(warmed));
+    if (all.empty()) terminal.out.write("no device has anything to make ready\n");
+  }
+  const bool is_well = std::all_of(all.begin(), all.end(), [](const Warmed &warmed) { return warmed.reason.empty(); });
+  return is_well ? kSuccess : kFailure;
 }
 
 }  // namespace
@@ -149,7 +182,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   Options options("backends", "[FILE...] [OPTIONS]",
                   "Shows every backend in the search path (BONSAI_BACKEND_PATH, ../lib/bonsai from the program, the\n"
                   "installed directory), or those of the given files: its devices with their memory and options, or\n"
-                  "why it cannot be used. JSON: an array with one object per file.");
+                  "why it cannot be used. JSON: an array with one object per file, with --warm per device.");
   options.positional("library", -1);
   options.flag("warm",
                "have every device make ready what it would otherwise make when it is first needed: CUDA's kernels\n"
@@ -157,7 +190,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const std::vector<host::Candidate> candidates = find_candidates(arguments->texts("library"));
-  if (arguments->flag("warm")) return warm(candidates, terminal) ? kSuccess : kFailure;
+  if (arguments->flag("warm")) return warm_command(candidates, arguments->flag("json"), terminal);
   if (arguments->flag("json")) {
     Json json = Json::array();
     for (const host::Candidate &candidate : candidates) json.push_back(to_json(candidate));

@@ -1,5 +1,6 @@
 // `bonsai bench`: how fast a model runs here, and how close that is to what the machine allows.
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
 #include <algorithm>
 #include <optional>

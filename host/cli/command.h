@@ -1,14 +1,16 @@
 // What the commands of the `bonsai` program have in common.
 #pragma once
 
-#include <spdlog/logger.h>
-
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/cli/output.h"
+
+namespace spdlog {
+class logger;
+}
 
 namespace bonsai::cli {
 

@@ -1,5 +1,6 @@
 // The `bonsai` program: finds the command and turns errors into one line and an exit code.
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>

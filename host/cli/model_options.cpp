@@ -1,6 +1,7 @@
 #include "host/cli/model_options.h"
 
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
 #include <cstdio>
 #include <filesystem>

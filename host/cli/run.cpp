@@ -1,5 +1,6 @@
 // `bonsai run`: continues a text.
 #include <fmt/format.h>
+#include <spdlog/logger.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

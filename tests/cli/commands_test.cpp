@@ -213,6 +213,29 @@ TEST(Backends, WarmSaysWhereNothingIsToBeMadeReady) {
   const Outcome outcome = run_program({"backends", backend_file("cpu"), "--warm"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "no device has anything to make ready\n");
+  EXPECT_EQ(run_program({"backends", backend_file("cpu"), "--warm", "--json"}).out, "[]\n");
+}
+
+TEST(Backends, WarmMakesEveryDeviceReadyAndShowsWhatItIsTold) {
+  const std::string library = BONSAI_BINARY_DIR "/tests/backends/libbonsai_warm.so";
+  const Outcome outcome = run_program({"backends", library, "--warm"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "warm device 0: ready\nwarm device 1: ready\n");
+  EXPECT_EQ(outcome.err, "making ready\nmaking ready\n");
+  EXPECT_EQ(run_program({"backends", library, "--warm", "--log-level", "off"}).err, "");
+  const json all = parse_success(run_program({"backends", library, "--warm", "--json"}));
+  EXPECT_EQ(all, json::parse(R"([{"backend": "warm", "device": 0, "ready": true, "reason": ""},
+                                 {"backend": "warm", "device": 1, "ready": true, "reason": ""}])"));
+}
+
+TEST(Backends, WarmFailsWhereOneDeviceDoes) {
+  const std::string directory = BONSAI_BINARY_DIR "/tests/backends/";
+  const Outcome outcome =
+      run_program({"backends", directory + "libbonsai_warm_fails.so", directory + "libbonsai_warm.so", "--warm"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.out.find("warm_fails device 0: "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("the device has 2 GB, 4 are needed"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("warm device 1: ready"), std::string::npos) << outcome.out;
 }
 
 TEST(Backends, SaysWhyAFileIsNone) {

@@ -60,7 +60,8 @@ static bonsai_status device_count(uint32_t *count, bonsai_error *error) {
 
 static const bonsai_option_info speed = {sizeof(bonsai_option_info), FAKE_NAME ".speed", "how fast (default: 1)"};
 static const bonsai_option_info colour = {sizeof(bonsai_option_info), FAKE_NAME ".colour", "which (default: red)"};
-static const bonsai_option_info *const options[] = {&speed, &colour};
+static const bonsai_option_info warm = {sizeof(bonsai_option_info), FAKE_NAME ".warm", "on: make ready (default: off)"};
+static const bonsai_option_info *const options[] = {&speed, &colour, &warm};
 
 static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
   if (index >= n_devices) return failure(error, BONSAI_INVALID_ARGUMENT, "no such device");
@@ -96,6 +97,9 @@ static bonsai_status device_open(uint32_t index, const bonsai_device_config *con
     snprintf(line, sizeof line, "device %u: %s is %s", index, config->options[i]->key, config->options[i]->value);
     config->log(config->log_context, BONSAI_LOG_DEBUG, line);
   }
+#ifdef FAKE_INFO
+  if (config->log) config->log(config->log_context, BONSAI_LOG_INFO, FAKE_INFO);
+#endif
   *device = calloc(1, sizeof **device);
   return *device ? BONSAI_OK : failure(error, BONSAI_OUT_OF_MEMORY, "host memory");
 #endif

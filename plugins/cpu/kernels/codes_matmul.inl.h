@@ -5,68 +5,13 @@
 
 #include <algorithm>
 
+#include "plugins/cpu/kernels/codes_dot.inl.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
-
-constexpr int log2_of(int power) { return __builtin_ctz(static_cast<unsigned>(power)); }
-
-// What the kernels derive from a layout.
-template <CodeLayout kLayoutValue>
-struct Codes {
-  static constexpr CodeLayout kLayout = kLayoutValue;
-  static constexpr int kBits = kLayout.bits;
-  static constexpr int kHighBits = kLayout.high_bits;
-  static constexpr int kGroup = kLayout.activations.group;
-  static constexpr int kGroups = kLayout.groups;
-  static constexpr int kSubBlocks = kLayout.sub_blocks;
-  static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
-  static constexpr int kOffset = kBits == 8 ? kSignedDotBias : kLayout.offset;
-  static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
-  static constexpr int kVectors = kLayout.low_words() / kGroups;  // of codes in a group, or of their lower parts
-  static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
-  static constexpr bool kStrips = kLayout.strip_tiles > 1;
-  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
-  static constexpr size_t kScalesStride = kFirst.scales_stride;  // from block to block
-  static constexpr size_t kBlockStride = kFirst.codes_stride;
-  static constexpr size_t kShareBytes = kScalesStride + kBlockStride;  // of a tile that stands alone, for each block
-  static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
-  static constexpr bool kInCache = false;  // nothing is left to be asked for
-  static_assert(!kStrips || (kVectors == 1 && kBits == 1));
-  static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
-
-  // Vectors of codes whose products are summed up in one go: what a DotSum can hold (see dot4), within a sub-block, and
-  // with half a vector of high bits.
-  static constexpr int run_vectors() {
-    if (kHighBits > 0) return 4 / kHighBits / kSteps;
-    if (kSubBlocks > 0) return kVectors / kSubBlocks;
-    return kVectors < 8 ? kVectors : 8;
-  }
-  static constexpr int kRunVectors = run_vectors();
-  static constexpr int kRuns = kVectors / kRunVectors;
-  static constexpr int kRunColumns = 4 * kSteps * kRunVectors;
-  static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kRuns / kSubBlocks : 0;  // in two sub-blocks
-  static constexpr int kMostCode = (1 << (kBits + kHighBits)) - 1;
-  static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
-  static_assert(!kMinima || kLayout.offset == 0);
-
-  // Sums that begin with what the offset takes from them save an operation each.
-  static constexpr bool kStartsCorrected = !kMinima && kSubBlocks == 0 && kLayout.multiplier_shift == 0;
-
-  // Sub-blocks' sums are int32 to the end of a super-block: 256 products of a scale (-128..127), an unsigned code (up
-  // to 63, Q6_K's) and an activation code (127) are at most 2^28; their minima (63) and 256 activation codes 2^21, and
-  // Q6_K's scales times its offset of 32 and these 2^27.
-
-  // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
-  // models come in have every power of two; for the others that would take the compiler too long. Sub-blocks gain
-  // nothing by more than 4.
-  static constexpr bool kEveryNumber = kLayout.columns() < 256 && kHighBits == 0 && !kMinima;
-  static constexpr int kTokens = kSubBlocks == 0 || kMaxTokens < 4 ? kMaxTokens : 4;
-  static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
-};
 
 // One part of the work: some blocks of a tile, and T consecutive rows of quantised activations.
 struct TileView {
@@ -78,211 +23,6 @@ struct TileView {
   WeightStream stream;
 };
 
-// One group's place in it.
-struct GroupView {
-  const uint8_t *bytes;
-  bool odd;
-  const uint8_t
-      *share;  // of the tile's bytes, scales and all, which follow each other: what its block's prefetch is for
-};
-
-template <int T>
-struct TokenView {
-  const int8_t *codes[T];
-  const float *scales[T];
-  const int16_t *sums[T];
-};
-
-// always_inline below: otherwise GCC keeps the sums, which are arrays, in memory.
-
-// The upper parts of a run's codes, the first step's where they belong: above the lower parts. A vector of them serves
-// two runs, with four bits of each byte each.
-template <class Format>
-[[gnu::always_inline]] inline Bytes64 high_bits_of_run(const uint8_t *vector, bool second) {
-  if constexpr (Format::kHighBits == 0) {
-    return splat_byte(0);
-  } else {
-    const Bytes64 both = load_bytes(vector);
-    return second ? shift_right_bytes<4 - Format::kBits>(both) : shift_left_bytes<Format::kBits>(both);
-  }
-}
-
-// A vector of words: 32 bits of each row.
-template <class Format>
-[[gnu::always_inline]] inline Bytes64 load_words(GroupView group, size_t vector) {
-  if constexpr (Format::kStrips) {
-    const Bytes64 lower = load_bytes(group.bytes), upper = load_bytes(group.bytes + 64);
-    return group.odd ? join_odd_halves(lower, upper) : join_even_halves(lower, upper);
-  } else {
-    return load_bytes(group.bytes + 64 * vector);
-  }
-}
-
-// Adds a run of codes times several tokens: each step's codes are shifted into place once and used T times.
-template <class Format, int T>
-[[gnu::always_inline]] inline void dot_run(GroupView codes, Bytes64 high, const TokenView<T> &tokens, size_t column,
-                                           DotSum (&sums)[T]) {
-  const Bytes64 mask = splat_byte((1 << Format::kBits) - 1);
-  const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
-#pragma GCC unroll 8
-  for (int v = 0; v < Format::kRunVectors; ++v) {
-    Bytes64 bytes = load_words<Format>(codes, v);
-#pragma GCC unroll 8
-    for (int step = 0; step < Format::kSteps; ++step) {
-      Bytes64 step_codes = bit_and(bytes, mask);
-      bytes = shift_right_bytes<Format::kBits>(bytes);
-      if constexpr (Format::kHighBits > 0) {
-        step_codes = bit_or(step_codes, bit_and(high, high_mask));
-        high = shift_right_bytes<Format::kHighBits>(high);
-      }
-      const size_t at = column + 4 * (v * Format::kSteps + step);
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], step_codes, splat_4_bytes(tokens.codes[t] + at));
-    }
-  }
-}
-
-// Adds a group's dot products. The variants below do the same.
-template <class Format, int T>
-[[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
-                                             I32x16 (&dots)[T]) {
-#pragma GCC unroll 2
-  for (int run = 0; run < Format::kRuns; ++run) {
-    const uint8_t *high = group.bytes + 64 * (Format::kVectors + run / 2);
-    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd, group.share};
-    DotSum sums[T];
-    for (int t = 0; t < T; ++t) sums[t] = begin_dot_sum(dots[t]);
-    dot_run<Format>(codes, high_bits_of_run<Format>(high, run % 2 != 0), tokens, column + run * Format::kRunColumns,
-                    sums);
-    for (int t = 0; t < T; ++t) dots[t] = end_dot_sum(dots[t], sums[t]);
-  }
-}
-
-// Codes of 8 bits are the step.
-template <class Format, int T>
-requires(Format::kBits == 8) [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens,
-                                                                          size_t column, I32x16 (&dots)[T]) {
-  SignedExcess excess;
-#pragma GCC unroll 8
-  for (int v = 0; v < Format::kVectors; ++v) {
-    const SignedWeights weights = signed_weights(load_bytes(group.bytes + 64 * v));
-    excess = add_excess(excess, weights);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) {
-      dots[t] = dot4_signed(dots[t], weights, splat_4_bytes(tokens.codes[t] + column + 4 * v));
-    }
-  }
-  for (int t = 0; t < T; ++t) dots[t] = take_excess(dots[t], excess);
-}
-
-// One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,
-// which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
-template <class Format>
-requires(Format::kBits <= 2 && Format::kHighBits == 0 && Format::kSubBlocks == 0)
-    [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<1> &token, size_t column,
-                                                 I32x16 (&dots)[1]) {
-  constexpr int kVectorsAtOnce = Format::kVectors < 4 ? Format::kVectors : 4;
-  static_assert(Format::kVectors % kVectorsAtOnce == 0);
-  const Bytes64 even = splat_byte((1 << Format::kBits) - 1);
-  const Bytes64 odd = splat_byte(((1 << Format::kBits) - 1) << Format::kBits);
-  const int8_t *x = token.codes[0] + column;
-  I32x16 scaled = splat_i32(0);
-  for (int first = 0; first < Format::kVectors; first += kVectorsAtOnce) {
-    DotSum even_sum = zero_dot_sum();
-    DotSum odd_sum = zero_dot_sum();
-#pragma GCC unroll 4
-    for (int v = first; v < first + kVectorsAtOnce; ++v) {
-      Bytes64 bytes = load_words<Format>(group, v);
-#pragma GCC unroll 4
-      for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
-        even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
-        odd_sum = dot4(odd_sum, bit_and(bytes, odd), splat_4_bytes(x + 4));
-        bytes = shift_right_bytes<2 * Format::kBits>(bytes);
-      }
-    }
-    scaled = add_dot_sum<Format::kBits>(scaled, even_sum);
-    scaled = add_dot_sum<0>(scaled, odd_sum);
-  }
-  dots[0] = add(dots[0], shift_right<Format::kBits>(scaled));
-}
-
-// -------- Integers of sub-blocks
-
-// The scales of two sub-blocks, those of a row next to each other.
-template <class Format>
-I16x32 pair_scales(const uint8_t *group, int pair) {
-  const I16x32 bytes = load_i8_pairs(group + 2 * kTileRows * pair);
-  return Format::kLayout.minimum == Minimum::kSharingBytes ? nibbles<0>(bytes) : bytes;
-}
-
-// Their minima.
-template <class Format>
-I16x32 pair_minima(const uint8_t *group, int pair) {
-  if constexpr (Format::kLayout.minimum == Minimum::kSharingBytes) {
-    return nibbles<4>(load_i8_pairs(group + 2 * kTileRows * pair));
-  } else {
-    return load_i8_pairs(group + 2 * kTileRows * (Format::kSubBlocks / 2 + pair));
-  }
-}
-
-// Sub-blocks are taken in pairs; each one's sum is multiplied by its scale.
-template <class Format, int T>
-requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<T> &tokens, size_t column,
-                                                I32x16 (&dots)[T]) {
-  const uint8_t *group = view.bytes;
-  constexpr int kRunsOfPair = Format::kRunsOfPair;
-  constexpr int kPairs = Format::kSubBlocks / 2;
-  const uint8_t *low = group + Format::kIntegersBytes;
-  const uint8_t *high = low + 64 * Format::kVectors;
-#pragma GCC unroll 1
-  for (int pair = 0; pair < kPairs; ++pair) {
-    prefetch_super_block(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
-    const I16x32 scales = pair_scales<Format>(group, pair);
-#pragma GCC unroll 4
-    for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
-      const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
-      DotSum sums[T];
-      for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
-      dot_run<Format>({low, false, view.share}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens,
-                      column, sums);
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale);
-    }
-    high += 32 * kRunsOfPair;
-  }
-}
-
-// Two integers of each row, times the sums of the activations of two sub-blocks.
-template <class Format, int T>
-[[gnu::always_inline]] inline void dot_pair_sums(I16x32 integers, int pair, const TokenView<T> &tokens,
-                                                 size_t first_sum, I32x16 (&sums)[T]) {
-  constexpr int kSums = kSuperBlockActivations.group / Format::kSubBlocks / kSuperBlockActivations.sum_columns;
-  static_assert(kSums == 1 || kSums == 2);
-  for (int t = 0; t < T; ++t) {
-    const int16_t *x = tokens.sums[t] + first_sum + 2 * kSums * pair;
-    if constexpr (kSums == 1) {
-      sums[t] = dot2(sums[t], integers, splat_pair(x));
-    } else {
-      sums[t] = dot2(sums[t], repeat_even(integers), splat_pair(x));
-      sums[t] = dot2(sums[t], repeat_odd(integers), splat_pair(x + 2));
-    }
-  }
-}
-
-// The sums over sub-blocks of their minimum, or of their scale if the format has none, times the sum of the
-// activations.
-template <class Format, int T>
-void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens, size_t first_sum, I32x16 (&sums)[T]) {
-  for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
-#pragma GCC unroll 1
-  for (int pair = 0; pair < Format::kSubBlocks / 2; ++pair) {
-    dot_pair_sums<Format>(Format::kMinima ? pair_minima<Format>(group, pair) : pair_scales<Format>(group, pair), pair,
-                          tokens, first_sum, sums);
-  }
-}
-
-// -------- A tile
-
 template <class Format>
 [[gnu::always_inline]] inline F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
   constexpr CodeLayout kLayout = Format::kLayout;
@@ -293,6 +33,8 @@ template <class Format>
     return load_f16(reinterpret_cast<const uint16_t *>(from));
   }
 }
+
+constexpr int log2_of(int power) { return __builtin_ctz(static_cast<unsigned>(power)); }
 
 // The integers beside a group's dot products: what the offset takes from them or, of formats with minima, which have no
 // offset, what the minimum's scale multiplies.

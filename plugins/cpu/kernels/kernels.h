@@ -45,7 +45,7 @@ constexpr size_t kMostLookupElements = 448;
 // and after each, if the format has minima,
 //   y = fma((float)msum, m * s, y)      Q4_1, Q5_1: msum = Σ a
 //   y = fma((float)msum, dmin * s, y)   Q2_K, Q4_K, Q5_K: msum = -Σ minimum of the sub-block * a
-// with isum and msum exact in 32 bits (codes_matmul.inl.h has the bounds), their conversion rounded to nearest even and
+// with isum and msum exact in 32 bits (codes_dot.inl.h has the bounds), their conversion rounded to nearest even and
 // each product and fma rounded once. The groups are the format's blocks.
 //
 // Float formats: lane l of 16 sums w * x over columns l, l + 16, ... by fma in order; then the tree of reduce_add.

@@ -1,4 +1,4 @@
-// Activations to int8 codes in the order that dot_group (codes_matmul.inl.h) reads them. Part of a tier: see
+// Activations to int8 codes in the order that dot_group (codes_dot.inl.h) reads them. Part of a tier: see
 // simd/portable/vector.h.
 #pragma once
 

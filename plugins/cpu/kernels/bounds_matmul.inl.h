@@ -120,8 +120,9 @@ struct BoundRows {
     }
   }
 
+  template <int N>
   [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
-                                               I16x32 (&sums)[kParts][T]) {
+                                               I16x32 (&sums)[N][kParts][T]) {
     Lookup::sum_bytes(words, tables, group, sums);
   }
 
@@ -213,7 +214,7 @@ void bound_by_lookup(const MatmulArgs &args, const BoundTables &tables) {
 }
 
 void bound(const MatmulArgs &args, const BoundTables &tables) {
-  if constexpr (SignLookup::kExists) bound_by_lookup<kQ1_0G128Layout, SignLookup>(args, tables);
+  if constexpr (SignLookup::kExists) bound_by_lookup<kSignsLayout, SignLookup>(args, tables);
 }
 
 }  // namespace

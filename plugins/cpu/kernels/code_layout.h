@@ -72,6 +72,7 @@ struct CodeLayout {
   bool float_scale = false;  // d is a float instead of a half
   uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
   bool base_three = false;   // codes of 0 to 2, three in five bits
+  bool sign_bytes = false;   // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
   bool operator==(const CodeLayout &) const = default;
 
   // Parts of one row's block, in this order: scales (d, then m or dmin), integers of sub-blocks (scales, then minima),
@@ -106,6 +107,11 @@ inline constexpr CodeLayout kQ1_0G128Layout = {.activations = {32, ActivationOrd
                                                .multiplier_shift = 1,
                                                .offset = 1,
                                                .strip_tiles = 8};
+inline constexpr CodeLayout kSignBytesG128Layout = [] {
+  CodeLayout layout = kQ1_0G128Layout;
+  layout.sign_bytes = true;
+  return layout;
+}();
 inline constexpr CodeLayout kTernaryG128Layout = {
     .activations = {32, ActivationOrder::kStride4, 32}, .groups = 4, .bits = 2, .offset = 1};
 inline constexpr CodeLayout kQ2_0G64Layout = {
@@ -138,7 +144,8 @@ inline constexpr CodeLayout kQ8_KLayout = {
 // How a matrix's blocks are packed.
 enum class Packing : uint32_t {
   kUsual,
-  kTrits,  // ternary formats, for kernels that look their sums up and do nothing else with them
+  kTrits,      // ternary formats, for kernels that look their sums up and do nothing else with them
+  kSignBytes,  // Q1_0_G128, likewise
 };
 
 // The layout of a format; with group 0 if it is not repacked.

@@ -238,7 +238,7 @@ void multiply_codes(const MatmulArgs &args) {
   using Format = Codes<kLayout>;
   const uint64_t columns = args.matrix->columns;
   const uint64_t groups = columns / Format::kGroup, blocks = groups / Format::kGroups;
-  if constexpr (SignLookup::kExists && kLayout.activations.tables == SumTables::kSigns) {
+  if constexpr (SignLookup::kExists && kLayout == kSignsLayout) {
     if (args.tables) return multiply_by_lookup<kLayout, SignLookup>(args);
   }
   const CodesWork work = {.args = args,

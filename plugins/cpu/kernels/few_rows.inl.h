@@ -8,10 +8,17 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-inline uint32_t load_u16(const uint8_t *from) {
-  uint16_t value;
-  memcpy(&value, from, sizeof value);
-  return value;
+// A row's signs in a group, from the first piece of its word on.
+template <CodeLayout kLayout>
+uint32_t load_signs(const uint8_t *from) {
+  constexpr SignPieces kPieces = SignPieces::of(kLayout);
+  uint32_t word = 0;
+  for (size_t i = 0; i < kPieces.count(); ++i) {
+    uint32_t piece = 0;
+    memcpy(&piece, from + i * kPieces.stride, kPieces.bytes);
+    word |= piece << 8 * kPieces.bytes * i;
+  }
+  return word;
 }
 
 template <CodeLayout kLayout, class Lookup>
@@ -21,14 +28,13 @@ float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, const int8
   const TilePlace place = TilePlace::find(kLayout, blocks, tile);
   const auto *data = reinterpret_cast<const uint8_t *>(matrix.data);
   const uint8_t *d = data + place.scales + in_tile * kLayout.scale_bytes();
-  const uint8_t *words = data + place.codes + (2 * in_tile + tile % 2) * sizeof(uint16_t);
+  const uint8_t *words = data + place.codes + SignPieces::of(kLayout).place(row % (2 * kTileRows));
   float y = 0.0f;
   for (uint64_t block = 0; block < blocks; ++block) {
     uint32_t signs[kLayout.groups];
     int32_t sums[kLayout.groups];
     for (uint32_t group = 0; group < kLayout.groups; ++group) {
-      const uint8_t *word = words + group * kGroupStride;
-      signs[group] = load_u16(word) | load_u16(word + kPackedAlignment) << 16;
+      signs[group] = load_signs<kLayout>(words + group * kGroupStride);
     }
     Lookup::sum_row(signs, codes, sums);
     const float scale = Lookup::load_half(d);
@@ -48,7 +54,7 @@ void multiply_few(const FewRowsArgs &args) {
     const auto *codes = reinterpret_cast<const int8_t *>(args.quantized_row);
     const auto *scales = reinterpret_cast<const float *>(args.quantized_row + args.matrix->columns);
     for (uint32_t i = 0; i < args.n; ++i) {
-      args.y[i] = multiply_row_of_signs<kQ1_0G128Layout, SignLookup>(*args.matrix, args.rows[i], codes, scales);
+      args.y[i] = multiply_row_of_signs<kSignsLayout, SignLookup>(*args.matrix, args.rows[i], codes, scales);
     }
   }
 }

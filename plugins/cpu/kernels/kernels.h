@@ -77,9 +77,11 @@ struct FewRowsArgs {
 
 struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
-  // Elements of the tables for 32 columns. Of signs: matmul is faster with them for any number of vectors; 0: it does
-  // not take them. Of trits: it takes matrices with Packing::kTrits, and these with tables only; 0: it does not.
+  // Elements of the tables for 32 columns. Of signs: matmul is faster with them for any number of vectors, and takes
+  // them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with Packing::kTrits;
+  // 0: it does not. Matrices that are not packed as usual are multiplied with tables only.
   size_t sign_elements, trit_elements;
+  Packing sign_packing;
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   // Of matrices of signs, where they take tables: bounds that no result of matmul is larger than, and that are not NaN.
@@ -99,6 +101,7 @@ struct KernelTable {
 
   // How these kernels want matrices of a format, if no code in them is 3.
   Packing packing_of(quant::Format format) const {
+    if (format == quant::Format::kQ1_0_G128) return sign_packing;
     return trit_elements > 0 && may_be_ternary(format) ? Packing::kTrits : Packing::kUsual;
   }
 

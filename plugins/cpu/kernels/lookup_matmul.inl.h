@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
@@ -12,6 +13,9 @@
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
+
+// How matrices of signs lie.
+inline constexpr CodeLayout kSignsLayout = SignLookup::kSignBytes ? kSignBytesG128Layout : kQ1_0G128Layout;
 
 // The lanes that belong to rows [args.first_row, args.last_row) of a tile's results, to their place in y.
 inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F32x16 y) {
@@ -63,9 +67,10 @@ struct ExactRows {
     }
   }
 
+  template <int N>
   [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
-                                               I16x32 (&sums)[1][T]) {
-    Lookup::sum_group(words, tables, group, sums[0]);
+                                               I16x32 (&sums)[N][1][T]) {
+    Lookup::sum_group(words, tables, group, sums);
   }
 
   // kBoundGroups groups come, then are over.
@@ -81,14 +86,17 @@ struct ExactRows {
   }
 };
 
-// All parts of a group's sums of pair i.
-template <int kParts, int kTiles, int T, class Rows>
-[[gnu::always_inline]] inline void add_parts(Rows &rows, int i, size_t group, const I16x32 (&sums)[kParts][T],
-                                             const F32x16 (&d)[kTiles]) {
+// All parts of a group's sums of the pairs from `first` on.
+template <int kAtOnce, int kParts, int kTiles, int T, class Rows>
+[[gnu::always_inline]] inline void add_sums(Rows &rows, int first, size_t group,
+                                            const I16x32 (&sums)[kAtOnce][kParts][T], const F32x16 (&d)[kTiles]) {
 #pragma GCC unroll 4
-  for (int part = 0; part < kParts; ++part) {
+  for (int i = 0; i < kAtOnce; ++i) {
 #pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) rows.add_group(t, i, group, sums[part][t], d);
+    for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) rows.add_group(t, first + i, group, sums[i][part][t], d);
+    }
   }
 }
 
@@ -98,8 +106,9 @@ template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class 
 requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
   static_assert(kLayout.groups == kBoundGroups);
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
-  constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
+  constexpr size_t kPairBytes = 2 * kPackedAlignment, kGroupStride = kPairBytes / 2 * kLayout.strip_tiles;
   constexpr size_t kScaleBytes = kTileRows * kLayout.scale_bytes();
+  constexpr int kAtOnce = std::min(kPairs, Lookup::kPairsAtOnce[std::countr_zero(unsigned{T})]);
   constexpr size_t kPrefetched = kPlace.codes_stride / kLayout.groups;  // of whole strips, whatever is the part
   const uint8_t *scales = work.scales, *words = work.words;
   size_t at = 0;
@@ -116,18 +125,18 @@ requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(
       const uint8_t *of_group = words + group * kGroupStride;
       const size_t tables = at * Lookup::kElements;
       if constexpr (T == 1 && Lookup::kSumsAhead) {
-        I16x32 sums[kPairs][Rows::kParts][T];
+        I16x32 sums[kPairs / kAtOnce][kAtOnce][Rows::kParts][T];
 #pragma GCC unroll 4
-        for (int i = 0; i < kPairs; ++i) {
-          Rows::sum_group(of_group + i * 2 * kPackedAlignment, work.tables, tables, sums[i]);
-          if (i > 0) add_parts(rows, i - 1, at, sums[i - 1], d);
+        for (int i = 0; i < kPairs; i += kAtOnce) {
+          Rows::sum_group(of_group + i * kPairBytes, work.tables, tables, sums[i / kAtOnce]);
+          if (i > 0) add_sums(rows, i - kAtOnce, at, sums[i / kAtOnce - 1], d);
         }
-        add_parts(rows, kPairs - 1, at, sums[kPairs - 1], d);
+        add_sums(rows, kPairs - kAtOnce, at, sums[kPairs / kAtOnce - 1], d);
       } else {
-        for (int i = 0; i < kPairs; ++i) {
-          I16x32 sums[Rows::kParts][T];
-          Rows::sum_group(of_group + i * 2 * kPackedAlignment, work.tables, tables, sums);
-          add_parts(rows, i, at, sums, d);
+        for (int i = 0; i < kPairs; i += kAtOnce) {
+          I16x32 sums[kAtOnce][Rows::kParts][T];
+          Rows::sum_group(of_group + i * kPairBytes, work.tables, tables, sums);
+          add_sums(rows, i, at, sums, d);
         }
       }
     }

@@ -28,6 +28,7 @@ auto with_layout(Format format, Packing packing, Visit visit) {
     if (quant::traits(format).block_weights == kTrits256Layout.columns()) return visit(Layout<kTrits256Layout>());
     return visit(Layout<kTritsG128Layout>());
   }
+  if (packing == Packing::kSignBytes) return visit(Layout<kSignBytesG128Layout>());
   switch (format) {
     case Format::kQ8_0:
       return visit(Layout<kQ8_0Layout>());
@@ -85,10 +86,11 @@ class Lane {
     return place_.codes + block * place_.codes_stride + kTileRows * layout_.integers() +
            (word * kTileRows + lane_) * kWordBytes;
   }
-  // In strips: the lower or upper half of a word.
-  size_t half_word(size_t block, size_t word, size_t half) const {
-    return place_.codes + block * place_.codes_stride + (word * layout_.strip_tiles + half) * kTileRows * kWordBytes +
-           lane_ * kWordBytes + tile_ % 2 * kHalfWordBytes;
+  // In strips: a piece of a word.
+  size_t piece(size_t block, size_t word, size_t index) const {
+    const SignPieces pieces = SignPieces::of(layout_);
+    return place_.codes + block * place_.codes_stride + word * layout_.strip_tiles * kTileRows * kWordBytes +
+           index * pieces.stride + pieces.place(tile_ % 2 * kTileRows + lane_);
   }
   // In base 3: word `index` of a unit, and the byte behind the words.
   size_t trit_word(size_t block, size_t unit, size_t index) const {
@@ -128,9 +130,11 @@ void scatter_block(const Lane &lane, size_t index, const std::byte *block, std::
   } else if constexpr (kLayout.strip_tiles == 1) {
     scatter<kWordBytes, kLayout.words()>(block, packed + lane.word(index, 0));
   } else {
-    for (size_t word = 0; word < kLayout.words(); ++word, block += kWordBytes) {
-      std::memcpy(packed + lane.half_word(index, word, 0), block, kHalfWordBytes);
-      std::memcpy(packed + lane.half_word(index, word, 1), block + kHalfWordBytes, kHalfWordBytes);
+    constexpr SignPieces kPieces = SignPieces::of(kLayout);
+    for (size_t word = 0; word < kLayout.words(); ++word) {
+      for (size_t i = 0; i < kPieces.count(); ++i, block += kPieces.bytes) {
+        std::memcpy(packed + lane.piece(index, word, i), block, kPieces.bytes);
+      }
     }
   }
 }
@@ -177,8 +181,8 @@ void gather_block(CodeLayout layout, const Lane &lane, size_t index, const std::
     if (layout.strip_tiles == 1) {
       take(lane.word(index, i), kWordBytes);
     } else {
-      take(lane.half_word(index, i, 0), kHalfWordBytes);
-      take(lane.half_word(index, i, 1), kHalfWordBytes);
+      const SignPieces pieces = SignPieces::of(layout);
+      for (size_t piece = 0; piece < pieces.count(); ++piece) take(lane.piece(index, i, piece), pieces.bytes);
     }
   }
 }

@@ -14,7 +14,8 @@
 // One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows, and all comes
 // in one stream. For each block: the scales of the 8 tiles; then for each group of 32 columns and each pair of tiles,
 // in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even places and
-// those of the second in the odd ones.
+// those of the second in the odd ones. With Packing::kSignBytes these are four vectors of 32 bytes, byte i of each word
+// in vector i: so that they lie in those places again once AVX2 has interleaved two such vectors in its halves.
 //
 // Ternary weights in base 3 (Packing::kTrits) lie in such strips too, as code_layout.h says. For each block: the scales
 // of the 8 tiles; then for each unit of 128 columns the 13 words of 16 bits, of each pair of tiles a vector, and half a
@@ -38,6 +39,21 @@ namespace bonsai::cpu {
 
 constexpr uint64_t kTileRows = 16;
 constexpr size_t kPackedAlignment = 64;
+
+// The pieces of a row's word in a strip: how many bytes each has, how far it is from one to the next, and where in a
+// vector they lie for row `in_pair` of a pair of tiles.
+struct SignPieces {
+  size_t bytes, stride;
+
+  static constexpr SignPieces of(CodeLayout layout) {
+    return layout.sign_bytes ? SignPieces{1, 2 * kTileRows} : SignPieces{2, kPackedAlignment};
+  }
+  constexpr size_t count() const { return 4 / bytes; }
+  constexpr size_t place(uint64_t in_pair) const {
+    const size_t lane = in_pair % kTileRows * 2 + in_pair / kTileRows;
+    return bytes == 2 ? lane * 2 : lane / 8 % 2 * 16 + lane / 16 * 8 + lane % 8;
+  }
+};
 
 constexpr size_t round_up_to_vectors(size_t bytes) {
   return (bytes + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;

@@ -22,6 +22,9 @@ void matmul(const MatmulArgs &args) {
     }
     return multiply_trits<kTritsG128Layout>(args);
   }
+  if constexpr (SignLookup::kSignBytes) {
+    if (args.matrix->packing == Packing::kSignBytes) return multiply_by_lookup<kSignsLayout, SignLookup>(args);
+  }
   switch (args.matrix->format) {
     case Format::kF32:
       return multiply_floats<F32Weights>(args);
@@ -77,6 +80,7 @@ constexpr KernelTable make_table(const char *name) {
       .name = name,
       .sign_elements = SignLookup::kElements,
       .trit_elements = TritLookup::kElements,
+      .sign_packing = SignLookup::kSignBytes ? Packing::kSignBytes : Packing::kUsual,
       .quantize = quantize,
       .matmul = matmul,
       .tabulate_bounds = tabulate_bounds,

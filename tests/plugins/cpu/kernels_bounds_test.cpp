@@ -89,7 +89,7 @@ double sigma_of(std::span<const float> values) {
 TEST_P(Bounds, AreAboveTheResultsAndNear) {
   for (const uint64_t rows : {1, 31, 32, 131}) {
     for (const uint32_t n : {1u, 2u, 5u, 8u}) {
-      Matrix matrix(kFormat, rows, 1024);
+      Matrix matrix(packed_for(kernels_, kFormat), rows, 1024);
       fill_random(matrix, random_);
       const Bounded both = expect_bounded(matrix, random_vectors(n * matrix.columns(), random_));
       if (rows < 100) continue;
@@ -103,7 +103,7 @@ TEST_P(Bounds, AreAboveTheResultsAndNear) {
 // Where all signs agree with the activations', and where none does, bytes are at their largest and smallest.
 TEST_P(Bounds, HoldForTheLargestSums) {
   for (const float first : {1.0f, -1.0f, 0.001f}) {
-    Matrix matrix(kFormat, 40, 1024);
+    Matrix matrix(packed_for(kernels_, kFormat), 40, 1024);
     for (uint64_t row = 0; row < matrix.rows(); ++row) {
       std::vector<float> weights(matrix.columns());
       for (size_t i = 0; i < weights.size(); ++i) weights[i] = (i * (row + 1) / 7) % 2 == 0 ? 0.5f : -0.5f;
@@ -126,7 +126,7 @@ TEST_P(Bounds, HoldForAnyScalesAndActivations) {
   const float values[] = {0.0f,  -0.0f, 1e-45f, 1e-40f, -1e-30f, 3e-20f, 1.0f,     -1.0f,
                           1e10f, 1e25f, 3e38f,  -3e38f, 1e37f,   0.1f,   infinity, std::nanf("")};
   for (int round = 0; round < 60; ++round) {
-    Matrix matrix(kFormat, 33, 1024);
+    Matrix matrix(packed_for(kernels_, kFormat), 33, 1024);
     fill_random(matrix, random_);
     for (uint64_t row = 0; row < matrix.rows(); ++row) {
       for (uint64_t i = 0; i < matrix.blocks(); ++i) {
@@ -147,7 +147,7 @@ TEST_P(Bounds, HoldForAnyScalesAndActivations) {
 
 // 40 tiles of 1,024 columns: strips that are full and one that is not.
 TEST_P(Bounds, DoNotDependOnTheRangeOrTheOtherVectors) {
-  Matrix matrix(kFormat, 205, 1024);
+  Matrix matrix(packed_for(kernels_, kFormat), 205, 1024);
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const ActivationLayout layout = activation_layout(packed);
@@ -163,7 +163,7 @@ TEST_P(Bounds, DoNotDependOnTheRangeOrTheOtherVectors) {
 }
 
 TEST_P(Bounds, LeaveSingleRowsThatAreThoseOfTheMatrix) {
-  Matrix matrix(kFormat, 300, 1024);
+  Matrix matrix(packed_for(kernels_, kFormat), 300, 1024);
   fill_random(matrix, random_);
   constexpr uint16_t kInfinity = 0x7C00;
   set_d(kFormat, matrix.block(77, 0), kInfinity);  // and NaN where the sum is 0

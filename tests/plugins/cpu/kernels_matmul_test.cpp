@@ -11,7 +11,8 @@ constexpr uint32_t kBatches[] = {1, 2, 3, 7, 8, 9, 31, 33};
 using Case = std::tuple<const KernelTable *, PackedFormat>;
 
 std::string packed_name_of(PackedFormat which) {
-  return name_of(quant::traits(which.format).name) + (which.packing == Packing::kTrits ? "_trits" : "");
+  const std::string name = name_of(quant::traits(which.format).name);
+  return name + (which.packing == Packing::kTrits ? "_trits" : which.packing == Packing::kSignBytes ? "_bytes" : "");
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case> &info) {
@@ -277,6 +278,7 @@ std::vector<PackedFormat> packings_of(const std::vector<Format> &formats) {
   std::vector<PackedFormat> all(formats.begin(), formats.end());
   for (const Format format : formats) {
     if (may_be_ternary(format)) all.emplace_back(format, Packing::kTrits);
+    if (format == Format::kQ1_0_G128) all.emplace_back(format, Packing::kSignBytes);
   }
   return all;
 }
@@ -285,7 +287,8 @@ auto every_tier(const std::vector<Format> &formats) {
   std::vector<Case> cases;
   for (const KernelTable *kernels : testable_kernels()) {
     for (const PackedFormat &which : packings_of(formats)) {
-      if (which.packing == Packing::kUsual || kernels->trit_elements > 0) cases.emplace_back(kernels, which);
+      const bool is_taken = which.packing == Packing::kUsual || which.packing == kernels->packing_of(which.format);
+      if (is_taken) cases.emplace_back(kernels, which);
     }
   }
   return ::testing::ValuesIn(cases);

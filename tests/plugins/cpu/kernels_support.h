@@ -65,6 +65,11 @@ struct PackedFormat {
   PackedFormat(Format format, Packing packing = Packing::kUsual) : format(format), packing(packing) {}
 };
 
+// As a tier wants it.
+inline PackedFormat packed_for(const KernelTable &kernels, Format format) {
+  return {format, kernels.packing_of(format)};
+}
+
 // A matrix in the file's blocks at an odd address, and packed.
 class Matrix {
  public:
@@ -323,8 +328,8 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
 }
 
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
-// does, with the same bytes; with Packing::kTrits it does nothing else. `then`: what is said to be read after the
-// matrix.
+// does, with the same bytes; with a packing other than the usual one it does nothing else. `then`: what is said to be
+// read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x, const std::byte *then = nullptr) {
   const uint64_t columns = matrix.columns;
@@ -347,7 +352,9 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   args.quantized_rows = quantized.get();
   const bool multiplies = matrix.packing == Packing::kUsual;
   const std::vector<float> multiplied = multiplies ? results_of(kernels, args) : std::vector<float>();
-  if (kernels.table_elements(layout.tables) == 0) return multiplied;
+  const bool looks_up =
+      kernels.table_elements(layout.tables) > 0 && matrix.packing == kernels.packing_of(matrix.format);
+  if (!looks_up) return multiplied;
   std::vector<int16_t> tables(n * columns / layout.group * kernels.table_elements(layout.tables));
   const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());

@@ -47,10 +47,9 @@ class Collector final : public ProductSink {
 TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
   std::mt19937 random(11);
   const KernelTable &kernels = *runnable_kernels().front();
-  Matrix signs(Format::kQ1_0_G128, 1500, kColumns), bytes(Format::kQ8_0, 700, kColumns),
-      floats(Format::kF16, 90, kColumns), more_signs(Format::kQ1_0_G128, 40, kColumns),
-      ternary({Format::kTQ2_0_G128, kernels.packing_of(Format::kTQ2_0_G128)}, 300, kColumns),
-      with_code3(Format::kTQ2_0_G128, 60, kColumns);
+  Matrix signs(packed_for(kernels, Format::kQ1_0_G128), 1500, kColumns), bytes(Format::kQ8_0, 700, kColumns),
+      floats(Format::kF16, 90, kColumns), more_signs(packed_for(kernels, Format::kQ1_0_G128), 40, kColumns),
+      ternary(packed_for(kernels, Format::kTQ2_0_G128), 300, kColumns), with_code3(Format::kTQ2_0_G128, 60, kColumns);
   std::vector<PackedMatrix> packed;
   for (Matrix *matrix : {&signs, &bytes, &floats, &more_signs, &ternary, &with_code3}) {
     fill_random(*matrix, random);
@@ -137,8 +136,8 @@ TEST(Multiply, GivesWhatASinkSelectsByBounds) {
   constexpr float kLeast = 60;
   std::mt19937 random(12);
   for (const KernelTable *kernels : testable_kernels()) {
-    Matrix signs(Format::kQ1_0_G128, kSigns + 9, kColumns), bytes(Format::kQ8_0, kBytes, kColumns),
-        ternary({Format::kTQ2_0_G128, kernels->packing_of(Format::kTQ2_0_G128)}, kTernary, kColumns);
+    Matrix signs(packed_for(*kernels, Format::kQ1_0_G128), kSigns + 9, kColumns),
+        bytes(Format::kQ8_0, kBytes, kColumns), ternary(packed_for(*kernels, Format::kTQ2_0_G128), kTernary, kColumns);
     std::vector<PackedMatrix> packed;
     for (Matrix *matrix : {&signs, &bytes, &ternary}) {
       fill_random(*matrix, random);

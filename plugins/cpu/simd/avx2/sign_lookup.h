@@ -62,40 +62,43 @@ struct LookupLanes {
 // which are 4 * 127 at most, as 32 * upper + lower: lower in 0..31, upper in -16..15. Over the group these add up to
 // 0..248 and -128..120. Less 128, and 4 more, both fit a signed byte: the first field's tables begin there.
 struct SignLookup : LookupLanes {
-  static constexpr bool kExists = true;
+  static constexpr bool kExists = true, kSignBytes = true;
   static constexpr size_t kElements = 128;
   static constexpr bool kSumsAhead = true;
   static constexpr int kTokens = 4;  // that share the unpacking of fields
+  static constexpr int kPairsAtOnce[] = {2, 2, 1};
   static constexpr int kBoundPairs = 2, kByteParts = 2;
   static constexpr uint32_t kTableElements[] = {16, 16, 16, 16, 16, 16, 16, 16};
 
-  template <int T>
-  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
-                                               I16x32 (&sums)[T]) {
-    Parts parts[T];
-    const int16_t *of_group[T];
-    begin_group(tables, group, of_group, parts);
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) add_half(words, half, of_group, parts);
+  template <int kPairs, int T>
+  [[gnu::always_inline]] static void sum_group(const uint8_t *signs, const int16_t *const (&tables)[T], size_t group,
+                                               I16x32 (&sums)[kPairs][1][T]) {
+    Parts parts[kPairs][T];
+    add_bytes(signs, 0, kGroupBytes, tables, group, parts);
     const __m256i factors = _mm256_set1_epi16(32 << 8 | 1);
 #pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      const I16x32 both = interleave(parts[t]);
-      sums[t] = {_mm256_maddubs_epi16(factors, both.low), _mm256_maddubs_epi16(factors, both.high)};
+    for (int i = 0; i < kPairs; ++i) {
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) {
+        const I16x32 both = interleave(parts[i][t]);
+        sums[i][0][t] = {_mm256_maddubs_epi16(factors, both.low), _mm256_maddubs_epi16(factors, both.high)};
+      }
     }
   }
 
-  template <int T>
-  [[gnu::always_inline]] static void sum_bytes(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
-                                               I16x32 (&sums)[kByteParts][T]) {
+  template <int kPairs, int T>
+  [[gnu::always_inline]] static void sum_bytes(const uint8_t *signs, const int16_t *const (&tables)[T], size_t group,
+                                               I16x32 (&sums)[kPairs][kByteParts][T]) {
 #pragma GCC unroll 2
     for (int half = 0; half < kByteParts; ++half) {
-      Parts parts[T];
-      const int16_t *of_group[T];
-      begin_group(tables, group, of_group, parts);
-      add_half(words, half, of_group, parts);
+      constexpr int kHalf = kGroupBytes / kByteParts;
+      Parts parts[kPairs][T];
+      add_bytes(signs, half * kHalf, (half + 1) * kHalf, tables, group, parts);
 #pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) sums[half][t] = interleave(parts[t]);
+      for (int i = 0; i < kPairs; ++i) {
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) sums[i][half][t] = interleave(parts[i][t]);
+      }
     }
   }
 
@@ -141,63 +144,58 @@ struct SignLookup : LookupLanes {
   }
 
  private:
-  static constexpr int kFields = 8;
+  static constexpr int kFields = 8, kGroupBytes = 4, kRows = 32;
 
   // Sums of 32 rows' parts.
   struct Parts {
     __m256i lower, upper;
   };
 
-  template <int T>
-  [[gnu::always_inline]] static void begin_group(const int16_t *const (&tables)[T], size_t group,
-                                                 const int16_t *(&of_group)[T], Parts (&parts)[T]) {
+  // Bytes `begin` to `end` of a group's four, of each row of some pairs of tiles.
+  template <int kPairs, int T>
+  [[gnu::always_inline]] static void add_bytes(const uint8_t *signs, int begin, int end,
+                                               const int16_t *const (&tables)[T], size_t group,
+                                               Parts (&parts)[kPairs][T]) {
+    const int16_t *of_group[T];
     for (int t = 0; t < T; ++t) {
-      parts[t] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
       of_group[t] = tables[t] + group;
-      // GCC otherwise copies the tables, which are the same for all pairs of tiles, to the stack.
-      asm("" : "+r"(of_group[t]));
+      // GCC otherwise keeps the tables, which are the same for all pairs of tiles, on the stack.
+      asm volatile("" : "+r"(of_group[t]));
+      for (int i = 0; i < kPairs; ++i) parts[i][t] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    }
+    const __m256i mask = _mm256_set1_epi8(15);
+#pragma GCC unroll 4
+    for (int byte = begin; byte < end; ++byte) {
+      __m256i first[kPairs], second[kPairs];
+      for (int i = 0; i < kPairs; ++i) {
+        const __m256i bytes = load_256(signs + (i * kGroupBytes + byte) * kRows);
+        first[i] = _mm256_and_si256(bytes, mask);
+        second[i] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+      }
+      add_field(first, of_group, 2 * byte, parts);
+      add_field(second, of_group, 2 * byte + 1, parts);
     }
   }
 
-  // The lower 16 bits of each row's word, or the upper ones.
-  template <int T>
-  [[gnu::always_inline]] static void add_half(const uint8_t *words, int half, const int16_t *const (&tables)[T],
-                                              Parts (&parts)[T]) {
-    const __m256i low_byte = _mm256_set1_epi16(0xFF);
-    const __m256i low = load_256(words + 64 * half), high = load_256(words + 64 * half + 32);
-    const size_t table = half * kElements / 2;
-    add_byte(_mm256_packus_epi16(_mm256_and_si256(low, low_byte), _mm256_and_si256(high, low_byte)), tables, table,
-             parts);
-    add_byte(_mm256_packus_epi16(_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8)), tables, table + kElements / 4,
-             parts);
+  template <int kPairs, int T>
+  [[gnu::always_inline]] static void add_field(const __m256i (&rows)[kPairs], const int16_t *const (&tables)[T],
+                                               int field, Parts (&parts)[kPairs][T]) {
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      const int16_t *from = tables[t] + field * (kElements / kFields);
+      const __m256i lower = _mm256_broadcastsi128_si256(load_128(from));
+      const __m256i upper = _mm256_broadcastsi128_si256(load_128(from + 8));
+#pragma GCC unroll 4
+      for (int i = 0; i < kPairs; ++i) {
+        Parts &to = parts[i][t];
+        to = {_mm256_add_epi8(to.lower, _mm256_shuffle_epi8(lower, rows[i])),
+              _mm256_add_epi8(to.upper, _mm256_shuffle_epi8(upper, rows[i]))};
+      }
+    }
   }
 
   static I16x32 interleave(const Parts &of) {
     return {_mm256_unpacklo_epi8(of.lower, of.upper), _mm256_unpackhi_epi8(of.lower, of.upper)};
-  }
-
-  // The two fields of a byte of each row.
-  template <int T>
-  [[gnu::always_inline]] static void add_byte(__m256i bytes, const int16_t *const (&tables)[T], size_t table,
-                                              Parts (&parts)[T]) {
-    const __m256i mask = _mm256_set1_epi8(15);
-    add_field(_mm256_and_si256(bytes, mask), tables, table, parts);
-    add_field(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask), tables, table + kElements / kFields, parts);
-  }
-
-  template <int T>
-  [[gnu::always_inline]] static void add_field(__m256i field, const int16_t *const (&tables)[T], size_t table,
-                                               Parts (&parts)[T]) {
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      const int16_t *from = tables[t] + table;
-      parts[t].lower = _mm256_add_epi8(parts[t].lower, look_up(from, field));
-      parts[t].upper = _mm256_add_epi8(parts[t].upper, look_up(from + 8, field));
-    }
-  }
-
-  static __m256i look_up(const int16_t *table, __m256i index) {
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load_128(table)), index);
   }
 
   // What a field's two tables hold.

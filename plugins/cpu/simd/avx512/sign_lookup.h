@@ -97,25 +97,26 @@ struct LookupLanes {
 // of a field's table is the sum of its activations a, +a where i has a 1 and -a where it has a 0: at most 6 * 127, and
 // 32 * 127 for the group, which 16 bits hold.
 struct SignLookup : LookupLanes {
-  static constexpr bool kExists = true;
+  static constexpr bool kExists = true, kSignBytes = false;
   static constexpr size_t kElements = 256;
   static constexpr bool kSumsAhead = false;
   static constexpr int kTokens = 1, kBoundPairs = 1, kByteParts = 2;
+  static constexpr int kPairsAtOnce[] = {1};
   static constexpr uint32_t kTableElements[] = {64, 32, 32, 64, 32, 32};
 
   [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[kTokens],
-                                               size_t group, I16x32 (&sums)[kTokens]) {
+                                               size_t group, I16x32 (&sums)[1][1][kTokens]) {
     const int16_t *lower = tables[0] + group;
-    sums[0].v = _mm512_add_epi16(sum_half(_mm512_loadu_si512(words), lower),
-                                 sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
+    sums[0][0][0].v = _mm512_add_epi16(sum_half(_mm512_loadu_si512(words), lower),
+                                       sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
   }
 
   template <int T>
   [[gnu::always_inline]] static void sum_bytes(const uint8_t *words, const int16_t *const (&tables)[T], size_t group,
-                                               I16x32 (&sums)[kByteParts][T]) {
+                                               I16x32 (&sums)[1][kByteParts][T]) {
     for (int t = 0; t < T; ++t) {
-      sums[0][t].v = sum_half(_mm512_loadu_si512(words), tables[t] + group);
-      sums[1][t].v = sum_half(_mm512_loadu_si512(words + 64), tables[t] + group + kHalf);
+      sums[0][0][t].v = sum_half(_mm512_loadu_si512(words), tables[t] + group);
+      sums[0][1][t].v = sum_half(_mm512_loadu_si512(words + 64), tables[t] + group + kHalf);
     }
   }
 

@@ -446,7 +446,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 }
 
 struct SignLookup {
-  static constexpr bool kExists = false;
+  static constexpr bool kExists = false, kSignBytes = false;
   static constexpr size_t kElements = 0;
 };
 

@@ -560,11 +560,14 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 
 // Whether sums of signed activations are looked up in tables (kernels/lookup_matmul.inl.h). A tier where they are has
 // in it, all static,
+//   kSignBytes                                             whether it is for Packing::kSignBytes
 //   kElements                                              of a group's tables: 32 columns'
 //   kTokens                                                a power of two: tokens that sum_group takes at most
+//   kPairsAtOnce[]                                         pairs of tiles that share loads of tables, for 1, 2, 4 ...
+//       kTokens tokens: powers of two
 //   kSumsAhead                                             for one token, a pair's sums are looked up before those of
 //       the pair before are scaled: it shortens what a core has to look ahead
-//   void sum_group(const uint8_t *words, tables[T], size_t group, sums[T])
+//   void sum_group(const uint8_t *words, tables[T], size_t group, sums[kPairs][1][T])
 //       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
 //       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127
 //   void build_group(const int8_t *codes, int16_t *tables) the tables of 32 codes
@@ -574,8 +577,9 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 //   kBoundPairs                                            a power of two: pairs of vectors that sum_bytes takes
 //   kTableElements                                         of each table of a group
 //   kByteParts                                             that these tables fall into, the same number each
-//   void sum_bytes(words, tables, group, sums[kByteParts][T])   as sum_group, for each part of what narrow_table made:
-//       the lower byte of each lane is the sum for the first vector, the upper one for the second
+//   void sum_bytes(words, tables, group, sums[kPairs][kByteParts][T])   as sum_group, for each part of what
+//   narrow_table
+//       made: the lower byte of each lane is the sum for the first vector, the upper one for the second
 //   TableRange range_of_table(table, elements)             the least and the greatest sum in a table
 //   void narrow_table(first, of_first, second, of_second, elements, int16_t *to)   bytes of two vectors' table
 // and what tables of any kind have in common
@@ -587,7 +591,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 //   I16x32 upper_bytes(a)                                  unsigned lanes divided by 256
 //   I16x32 take_upper(a, b)                                a - 256 b, around zero
 struct SignLookup {
-  static constexpr bool kExists = false;
+  static constexpr bool kExists = false, kSignBytes = false;
   static constexpr size_t kElements = 0;
 };
 

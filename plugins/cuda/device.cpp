@@ -23,10 +23,11 @@ LibraryConfig library_config(const DeviceDescription &description, const Options
 }
 
 // Makes a buffer hold at least `bytes`; what it held is lost.
-void grow(DeviceBuffer &buffer, const Context &context, size_t bytes) {
+void grow(DeviceBuffer &buffer, const Stream &stream, size_t bytes) {
   if (buffer.bytes() >= bytes) return;
   buffer = DeviceBuffer();  // first: both at once may not fit
-  buffer = DeviceBuffer(context, bytes, "vectors");
+  buffer = DeviceBuffer(stream.context(), bytes, "vectors");
+  stream.fill(buffer.data(), 0, bytes);  // products read records of vectors that are not there
 }
 
 std::vector<std::string> all_units() {
@@ -67,7 +68,8 @@ Device::~Device() = default;
 
 MatmulDevice Device::matmul_device() const {
   return {.multiprocessors = static_cast<uint32_t>(description_.multiprocessors),
-          .has_bit_mma = description_.capability >= 80 && description_.capability < 100};
+          .has_bit_mma = description_.capability >= 80 && description_.capability < 100,
+          .shared_bytes_per_block = static_cast<uint32_t>(description_.shared_bytes_per_block)};
 }
 
 void Device::describe(bonsai_device_status &status) const {
@@ -106,9 +108,9 @@ void Device::gemv(const bonsai_gemv_args &args) {
   for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
     const uint64_t n = std::min(kGemvVectors, args.n - i);
     const ActivationForms forms = forms_for(gemv_rows_, n, matmul_device());
-    grow(gemv_.x, context_, n * columns * sizeof(float));
-    grow(gemv_.y, context_, n * args.rows * sizeof(float));
-    grow(gemv_.activations, context_, packed_activation_bytes(forms, n, columns));
+    grow(gemv_.x, stream_, n * columns * sizeof(float));
+    grow(gemv_.y, stream_, n * args.rows * sizeof(float));
+    grow(gemv_.activations, stream_, packed_activation_bytes(forms, n, columns));
     stream_.upload(gemv_.x.data(), args.x + i * columns, n * columns * sizeof(float));
     const PackedActivations activations = place_activations(forms, gemv_.activations.as<std::byte>(), n, columns);
     pack_rows(*this, {.x = gemv_.x.as<float>(), .n = n, .columns = columns, .forms = forms, .to = activations});

@@ -36,14 +36,16 @@ class Device {
   Profile &profile() { return profile_; }
   const Log &log() const { return log_; }
   bool uses_graphs() const { return options_.graphs; }
-  bool uses_fusion() const { return options_.fusion; }
+  Fusion fusion() const { return options_.fusion; }
   MatmulDevice matmul_device() const;
 
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
   void launch(const std::string &unit, const std::string &kernel, LaunchShape shape, const Arguments &arguments) {
     const Function &function = library_.function(unit, kernel);
-    if (shape.shared_bytes > kPlainSharedBytes) function.allow_shared_bytes(shape.shared_bytes);
+    if (shape.shared_bytes + function.shared_bytes() > kPlainSharedBytes) {
+      function.allow_shared_bytes(shape.shared_bytes);
+    }
     shape.starts_early = overlaps_;
     cuda::launch(stream_, function, shape, arguments);
   }
@@ -58,7 +60,7 @@ class Device {
   uint64_t session_bytes = 0;  // of live sessions
 
  private:
-  // Dynamic shared memory that needs no permission.
+  // Shared memory of a block, static and dynamic, that needs no permission.
   static constexpr unsigned kPlainSharedBytes = 48 << 10;
   // What gemv works on; grows as it is asked for more.
   struct GemvScratch {

@@ -69,8 +69,9 @@ void multiply(Device &device, const Product &product) {
 }
 
 bool packs_itself(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
-  return n == 1 &&
-         std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &part) { return may_pack(plan(part, n, device)); });
+  return n == 1 && std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &part) {
+           return may_pack(plan(part, n, device), part.matrix->columns, device);
+         });
 }
 
 void multiply(Device &device, const PackingProduct &product) {

@@ -27,6 +27,10 @@ struct MatrixRows {
   const PackedMatrix *matrix;  // outlives this
   uint64_t first_row, rows;
   uint64_t output;  // element of the product that first_row makes
+
+  bool goes_on_with(const MatrixRows &next) const {
+    return next.matrix == matrix && next.first_row == first_row + rows && next.output == output + rows;
+  }
 };
 
 // Bytes of weights that a product reads.

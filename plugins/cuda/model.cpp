@@ -53,6 +53,7 @@ Model::Model(Device &device, const bonsai_model_spec &spec)
     append_slice(spec.head, matrix("model->head", shape_.vocab, shape_.hidden), 0, head_);
   }
   device.stream().upload(vectors_.data(), kept_.data(), kept_.size() * sizeof(float));
+  device.stream().synchronize();  // what is not pinned may be read until then
   kept_ = {};
 }
 

@@ -18,8 +18,9 @@ constexpr bonsai_option_info kCacheInfo = {
 constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
-                                            "on or off: decode single tokens with norms and activations inside the "
-                                            "products; the bytes are the same (default: on)"};
+                                            "on, off or all: decode single tokens with norms and activations inside "
+                                            "the products, where that should pay or wherever it can be done; the "
+                                            "bytes are the same (default: on)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
@@ -33,6 +34,12 @@ constexpr std::array<const bonsai_option_info *, 5> kInfos = {&kCacheInfo, &kGra
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
   return value == "on";
+}
+
+Fusion parse_fusion(std::string_view key, std::string_view value) {
+  if (value == "all") return Fusion::kAll;
+  if (value != "on" && value != "off") reject("{} is '{}', expected on, off or all", key, value);
+  return value == "on" ? Fusion::kOn : Fusion::kOff;
 }
 
 std::string parse_directory(std::string_view value) {
@@ -54,7 +61,7 @@ Options parse_options(const bonsai_device_config &config) {
     } else if (key == kGraphsInfo.key) {
       options.graphs = parse_switch(key, value);
     } else if (key == kFusionInfo.key) {
-      options.fusion = parse_switch(key, value);
+      options.fusion = parse_fusion(key, value);
     } else if (key == kOverlapInfo.key) {
       options.overlap = parse_switch(key, value);
     } else if (key == kWarmInfo.key) {

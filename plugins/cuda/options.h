@@ -8,12 +8,19 @@
 
 namespace bonsai::cuda {
 
+// Which norms and activations are computed inside the products that take them, when a single token is decoded.
+enum class Fusion {
+  kOff,
+  kOn,   // where it is expected to pay
+  kAll,  // SwiGLU of any width, too
+};
+
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
-  bool fusion = true;        // decode steps in few kernels
-  bool overlap = false;      // kernels start before the ones ahead of them have ended
-  bool warm = false;         // every kernel ready before device_open returns
+  Fusion fusion = Fusion::kOn;
+  bool overlap = false;  // kernels start before the ones ahead of them have ended
+  bool warm = false;     // every kernel ready before device_open returns
 };
 
 // What device_info lists.

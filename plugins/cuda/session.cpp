@@ -41,6 +41,8 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       graphs_(device.stream(), device.uses_graphs(), device.log()) {
   pool_.data = kv_.as<uint8_t>();
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
+  // Products read records of vectors that are not there, and write nothing of what they make of them.
+  device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
   device_.uploader().release();
@@ -157,6 +159,7 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
   if (batch.hidden) {
     device_.stream().upload(scratch(layout_.x), batch.hidden,
                             uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float));
+    device_.stream().synchronize();  // it is the caller's, who may do as he likes with it when the call is over
   }
   const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
   const bool is_one = next == request.n && (request.n == 0 || slot.round.groups().size() == 1);

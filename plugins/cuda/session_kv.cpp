@@ -96,6 +96,7 @@ void Session::kv_import(const KvRange &range, const void *data) {
         device_.stream().upload(rows, static_cast<const std::byte *>(data) + offset, bytes);
       },
       [](std::byte *, uint64_t, uint64_t) {});
+  device_.stream().synchronize();  // what is not pinned may be read until then
 }
 
 }  // namespace bonsai::cuda

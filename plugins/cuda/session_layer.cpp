@@ -8,6 +8,14 @@
 #include "plugins/cuda/session.h"
 
 namespace bonsai::cuda {
+namespace {
+
+// Every block of a packing product computes SwiGLU of all columns, some 150 instructions of a warp for 128 of them. By
+// count that takes as long as a kernel of its own, the gap before it included, at about this width
+// (docs/cuda-kernels.md).
+constexpr uint64_t kMostGatedColumns = 8192;
+
+}  // namespace
 
 // x = rows of the embedding
 void Session::embed(const Staged &staged) {
@@ -108,7 +116,10 @@ void Session::run_product(const Step &step) {
 }
 
 bool Session::packs_itself(const Step &step) const {
-  return device_.uses_fusion() && cuda::packs_itself(step.rows, step.n, device_.matmul_device());
+  const Fusion fusion = device_.fusion();
+  if (fusion == Fusion::kOff) return false;
+  if (fusion == Fusion::kOn && step.source == PackedSource::kGated && step.columns > kMostGatedColumns) return false;
+  return cuda::packs_itself(step.rows, step.n, device_.matmul_device());
 }
 
 void Session::multiply_packing(const Step &step) {

@@ -87,7 +87,8 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   qkv = places.take(floats(tokens * model.qkv_rows()));
   attended = places.take(floats(tokens * model.q_rows()));
   gate_up = places.take(floats(2 * tokens * model.ffn));
-  activations = places.take(packed_activation_bytes(SessionShape::kAllForms, shape.rows(), shape.widest()));
+  activation_bytes = packed_activation_bytes(SessionShape::kAllForms, shape.rows(), shape.widest());
+  activations = places.take(activation_bytes);
   partials = places.take(planner.partial_bytes());
   batch = places.take(batch_array_bytes(shape.batch));
   plan = places.take(planner.plan_bytes());

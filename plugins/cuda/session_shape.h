@@ -44,18 +44,18 @@ struct SessionShape {
 struct ScratchLayout {
   ScratchLayout(const SessionShape &shape, const AttentionPlanner &planner);
 
-  uint64_t x;            // (max_tokens, hidden) the residual stream
-  uint64_t qkv;          // (max_tokens, qkv_rows)
-  uint64_t attended;     // (max_tokens, q_rows)
-  uint64_t gate_up;      // (max_tokens, 2 * ffn)
-  uint64_t activations;  // packed, of rows() vectors
-  uint64_t partials;     // of attention
-  uint64_t batch;        // BatchArrays
-  uint64_t plan;         // of attention
-  uint64_t block_lists;  // (2, n_blocks) of kv_copy; of kv_export and kv_import
-  uint64_t gathered;     // (group_rows, hidden)
-  uint64_t normed;       // (group_rows, hidden)
-  uint64_t logits;       // (group_rows, vocab)
+  uint64_t x;                              // (max_tokens, hidden) the residual stream
+  uint64_t qkv;                            // (max_tokens, qkv_rows)
+  uint64_t attended;                       // (max_tokens, q_rows)
+  uint64_t gate_up;                        // (max_tokens, 2 * ffn)
+  uint64_t activations, activation_bytes;  // packed, of rows() vectors
+  uint64_t partials;                       // of attention
+  uint64_t batch;                          // BatchArrays
+  uint64_t plan;                           // of attention
+  uint64_t block_lists;                    // (2, n_blocks) of kv_copy; of kv_export and kv_import
+  uint64_t gathered;                       // (group_rows, hidden)
+  uint64_t normed;                         // (group_rows, hidden)
+  uint64_t logits;                         // (group_rows, vocab)
   uint64_t staged, results, select_partials, segments, selected;  // SelectionSizes
   uint64_t bytes;
 };

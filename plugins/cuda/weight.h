@@ -1,9 +1,11 @@
-// A weight on the device: matrices stacked by rows, each in its own format.
+// A weight on the device: matrices stacked by rows. Consecutive parts of one format are one matrix, so that Q, K and V,
+// or gate and up, are one product.
 #pragma once
 
 #include <bonsai/backend.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "plugins/common/model_shape.h"
@@ -31,7 +33,8 @@ class Weight {
   uint64_t bytes() const { return bytes_; }
   uint64_t borrowed_bytes() const { return 0; }
 
-  // Appends the matrices that rows [first, first + count) lie in. Row `first` becomes output element `to`.
+  // Appends the matrices that rows [first, first + count) lie in. Row `first` becomes output element `to`. What goes on
+  // where the last one ends is added to that one.
   void append_rows(uint64_t first, uint64_t count, uint64_t to, std::vector<MatrixRows> &rows) const;
 
  private:
@@ -39,6 +42,8 @@ class Weight {
     uint64_t first_row;
     PackedMatrix matrix;
   };
+
+  void add_matrix(const bonsai_weight_desc &desc, uint32_t first, uint32_t end, const std::string &name);
 
   Device &device_;
   bonsai_weight_use uses_;

@@ -124,7 +124,7 @@ TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
     const TinyModelFile file(tiny);
     const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
     std::vector<std::vector<float>> expected;
-    for (const char *fusion : {"on", "off"}) {
+    for (const char *fusion : {"on", "off", "all"}) {
       for (const uint32_t chunk : {1u, 5u, kTokens}) {
         const Engine engine = Engine::load(on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}}));
         Session session = engine.new_session();

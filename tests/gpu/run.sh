@@ -69,7 +69,7 @@ bench() {
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
-      for option in cuda.graphs=on cuda.fusion=off cuda.overlap=on cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=all cuda.overlap=on cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"

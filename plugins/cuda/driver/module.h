@@ -16,7 +16,7 @@ struct Grid {
 struct LaunchShape {
   Grid grid = {};             // blocks
   unsigned threads = 1;       // in a block
-  unsigned shared_bytes = 0;  // dynamic shared memory; beyond 48 KiB see Function::allow_shared_bytes
+  unsigned shared_bytes = 0;  // dynamic shared memory; with the static beyond 48 KiB see Function::allow_shared_bytes
   bool starts_early =
       false;  // may start before the kernel ahead of it has ended (griddepcontrol; compute capability 9.0)
   bool is_cooperative = false;  // all its blocks run at once, and may wait for each other
@@ -29,10 +29,10 @@ class Function {
 
   const Context &context() const { return *context_; }
   const std::string &name() const { return name_; }
-  int registers() const { return registers_; }        // of a thread
-  int local_bytes() const { return local_bytes_; }    // of a thread: spilled registers and arrays
-  int shared_bytes() const { return shared_bytes_; }  // of a block, static
-  int max_threads() const { return max_threads_; }    // of a block
+  int registers() const { return registers_; }      // of a thread
+  int local_bytes() const { return local_bytes_; }  // of a thread: spilled registers and arrays
+  unsigned shared_bytes() const { return static_cast<unsigned>(shared_bytes_); }  // of a block, static
+  int max_threads() const { return max_threads_; }                                // of a block
 
   // Lets launches ask for this much dynamic shared memory.
   void allow_shared_bytes(unsigned bytes) const;

@@ -18,8 +18,9 @@ class Stream {
   const Context &context() const { return stream_.context(); }
   CUstream handle() const { return stream_.get(); }
 
-  // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned; pageable
-  // memory has been read (upload) or written (download) on return. No bytes: nothing happens.
+  // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned. Pageable
+  // memory has been written on return (download); of up to 64 KiB it has been read on return (upload), of more it may
+  // be read until the stream has run empty. No bytes: nothing happens.
   void upload(void *device, const void *host, size_t bytes) const;
   void download(void *host, const void *device, size_t bytes) const;
   void copy(void *to, const void *from, size_t bytes) const;

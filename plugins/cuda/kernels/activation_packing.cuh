@@ -162,23 +162,22 @@ __device__ inline Codes4 codes_of_group(const FourFloats &x) {
   return codes;
 }
 
+// Exchanges a bit of the lane's number, which counts kDistance, with one of the bit's number in the words, which counts
+// kShift: what lies at places with either but not both changes places. kPlaces has the places without kShift.
+template <uint32_t kDistance, uint32_t kShift, uint32_t kPlaces>
+__device__ inline uint32_t exchange_bits(uint32_t word) {
+  const uint32_t other = shuffle_xor(word, kDistance);
+  return (lane() & kDistance) != 0 ? (word & ~kPlaces) | (other >> kShift & kPlaces)
+                                   : (word & kPlaces) | (other & kPlaces) << kShift;
+}
+
 // This lane's word of the bit planes of 128 columns. Lane 8 j + 2 t + s has columns 32 j + 8 t + 4 s + i, whose bit b
-// goes to bit 8 i + 2 j + s of lane 4 b + t.
+// goes to bit 8 i + 2 j + s of lane 4 b + t: the bits of j and s change places with those of b, and then lanes do.
 __device__ inline uint32_t bit_plane(const Codes4 &codes) {
-  const uint32_t plane = lane() / 4, t = lane() % 4;
-  uint32_t word = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < kLaneColumns; ++i) {
-    uint32_t bits = 0;
-#pragma unroll
-    for (uint32_t b = 0; b < 8; ++b) {
-      const uint32_t all = ballot((codes.of[i] >> b & 1) != 0);
-      if (b == plane) bits = all;
-    }
-    bits = bits >> 2 * t & 0x03030303;  // byte j: bits s
-    word |= ((bits | bits >> 6 | bits >> 12 | bits >> 18) & 0xFF) << 8 * i;
-  }
-  return word;
+  uint32_t word = exchange_bits<1, 1, 0x55555555>(codes.bytes());
+  word = exchange_bits<8, 2, 0x33333333>(word);
+  word = exchange_bits<16, 4, 0x0F0F0F0F>(word);
+  return shuffle(word, (lane() & 0x18) | (lane() & 3) << 1 | (lane() >> 2 & 1));
 }
 
 // -------- A token

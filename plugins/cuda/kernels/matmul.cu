@@ -53,13 +53,15 @@ struct EightTokens {
   }
 };
 
-// Blocks of 256 threads that a multiprocessor has room for: a step of Q5_1 is too long for 128 registers.
-constexpr uint32_t kDecodeBlocks = sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t) ? 1 : 2;
+// What is too long for 128 registers.
+static_assert((sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t)) == (decode_blocks(kLayout) == 1));
 
 // y for 8 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, tokens 8 y to 8 y + 7; a warp has
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
 // tiles_per_block times what the tokens have, mostly from the first-level cache.
-BONSAI_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, kDecodeBlocks) { decode<EightTokens>(arguments); }
+BONSAI_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
+  decode<EightTokens>(arguments);
+}
 
 // -------- Many tokens
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "activation_arguments.h"
+#include "matrix_layout.h"
 #include "plain_types.h"
 
 namespace bonsai::cuda {
@@ -54,5 +55,18 @@ inline constexpr uint32_t kOneMaxThreads = 192;  // of matmul_one
 inline constexpr uint32_t kRoundSegments = 32;   // whose sums are in shared memory at a time
 inline constexpr uint32_t kPrefillTokens = 64;   // of a block of matmul_prefill
 inline constexpr uint32_t kPrefillMaxThreads = 256;
+
+// Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling: the kernels'
+// launch bounds, and what grids are planned for.
+constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
+  if (tokens == 1 && layout.bits == 1) return 3;
+  return tokens == 4 && layout.bits == 2 ? 1 : 2;
+}
+constexpr uint32_t one_blocks(const MatrixLayout &layout) {
+  return layout.bits == 2 && layout.high_bits > 0 ? 1 : 2;  // a step of Q3_K is too long for two
+}
+constexpr uint32_t decode_blocks(const MatrixLayout &layout) {
+  return layout.scales == Scales::kHalfAndMinimum && layout.high_bits > 0 ? 1 : 2;  // a step of Q5_1 likewise
+}
 
 }  // namespace bonsai::cuda

@@ -69,12 +69,6 @@ __device__ inline uint32_t sum_of_item(uint32_t a, uint32_t b, uint32_t c, uint3
   return (odd ? odd_item : even_item) + shuffle_xor(odd ? even_item : odd_item, 1);
 }
 
-// Blocks of 256 threads that a multiprocessor is to hold: as many as have room without spilling.
-constexpr uint32_t bit_blocks(uint32_t tokens) {
-  if (tokens == 1 && kLayout.bits == 1) return 3;
-  return tokens == 4 && kLayout.bits == 2 ? 1 : 2;
-}
-
 // What a warp works through: its segments, of each the block's tiles, as many at a time as make four items.
 template <uint32_t kTokens>
 struct BitWalk {
@@ -212,23 +206,25 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
 
 // y for 1, 2 or 4 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, as many tokens from the y-th
 // on; a warp has every segment that is its number, modulo the number of warps. Moves each weight of its tiles once.
-BONSAI_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(1)) {
+BONSAI_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }
-BONSAI_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(2)) {
+BONSAI_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);
 }
-BONSAI_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(4)) {
+BONSAI_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 4)) {
   if constexpr (kHasBitMma) decode<BitProduct<4>>(arguments);
 }
 
-// Asks the second-level cache for all of the block's weights, so that they are under way while the token is packed.
+// Asks the second-level cache for the block's weights, so that they are under way while the token is packed. Not for
+// more than this: with the head's, all blocks together would ask for more than the cache holds.
+constexpr uint64_t kMostPrefetched = 48 << 10;
 __device__ inline void prefetch_tiles(const MatmulArguments &arguments) {
   const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;
   const uint32_t left = end_tile(arguments) - begin;
   const uint32_t tiles = left < arguments.tiles_per_block ? left : arguments.tiles_per_block;
   const uint8_t *from = tile_at(arguments, begin);
-  const uint64_t bytes = tiles * arguments.tile_bytes;
+  const uint64_t all = tiles * arguments.tile_bytes, bytes = all < kMostPrefetched ? all : kMostPrefetched;
   for (uint64_t i = thread() * kCacheLine; i < bytes; i += block_threads() * kCacheLine) prefetch(from + i);
 }
 
@@ -255,7 +251,7 @@ __device__ inline PackedActivations pack_token(const PackingMatmulArguments &arg
 // y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
 // Block x: tiles_per_block tiles from x * tiles_per_block on. Moves each weight of its tiles once, and for each block
 // the token's floats, from the second-level cache.
-BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(1)) {
+BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
   if constexpr (kHasBitMma) {
     prefetch_tiles(arguments.product);
     wait_for_kernels_ahead();

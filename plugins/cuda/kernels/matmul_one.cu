@@ -135,12 +135,9 @@ __device__ inline void sum_segments(const DecodeBlock<OneToken> &block, uint32_t
   }
 }
 
-// Blocks that a multiprocessor has room for: a step of Q3_K is too long for two.
-constexpr uint32_t kOneBlocks = kLayout.bits == 2 && kLayout.high_bits > 0 ? 1 : 2;
-
 // y for one token. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, token y; a warp has every segment
 // that is its number, modulo the number of warps. Moves each weight of its tiles once, and the token once for each
 // kTiles tiles.
-BONSAI_KERNEL(matmul_one, MatmulArguments, kOneMaxThreads, kOneBlocks) { decode<OneToken>(arguments); }
+BONSAI_KERNEL(matmul_one, MatmulArguments, kOneMaxThreads, one_blocks(kLayout)) { decode<OneToken>(arguments); }
 
 }  // namespace bonsai::cuda

@@ -170,22 +170,23 @@ __device__ inline float divide(float a, float b) { return __fdiv_rn(a, b); }
 //   c[0], c[1]: row g, columns 2t and 2t + 1;  c[2], c[3]: the same of row g + 8;
 //   a[0] and a[2]: row g, a[1] and a[3]: row g + 8; a[0], a[1] and b[0]: places t W..t W + W - 1 along k with W numbers
 //   in 32 bits, a[2], a[3] and b[1]: places 4 W + t W.. of it. b is column g. (PTX ISA, "Matrix fragments for mma".)
-// Integers are exact. c's float sums are the hardware's.
+// Integers are exact. c's float sums are the hardware's. Volatile, as all lanes of a warp have to get there together:
+// the compiler must not move one to where only some need its result.
 
 // 8-bit signed integers, k = 32.
 __device__ inline void mma_s8_k32(int (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
   for (int half = 0; half < 2; ++half) {
-    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+r"(c[0]), "+r"(c[1])
-        : "r"(a[2 * half]), "r"(b[half]));
-    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-        : "+r"(c[2]), "+r"(c[3])
-        : "r"(a[2 * half + 1]), "r"(b[half]));
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(c[0]), "+r"(c[1])
+                 : "r"(a[2 * half]), "r"(b[half]));
+    asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+r"(c[2]), "+r"(c[3])
+                 : "r"(a[2 * half + 1]), "r"(b[half]));
   }
 #endif
 }
@@ -193,30 +194,30 @@ __device__ inline void mma_s8_k32(int (&c)[4], const uint32_t (&a)[4], const uin
 // 8-bit signed integers, k = 16.
 __device__ inline void mma_s8_k16(int (&c)[4], const uint32_t (&a)[2], uint32_t b) {
 #if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b));
 #else
-  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-      : "+r"(c[0]), "+r"(c[1])
-      : "r"(a[0]), "r"(b));
-  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
-      : "+r"(c[2]), "+r"(c[3])
-      : "r"(a[1]), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+               : "+r"(c[0]), "+r"(c[1])
+               : "r"(a[0]), "r"(b));
+  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+               : "+r"(c[2]), "+r"(c[3])
+               : "r"(a[1]), "r"(b));
 #endif
 }
 
 // Half-precision numbers with float sums, k = 16.
 __device__ inline void mma_f16_k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
   for (int half = 0; half < 2; ++half) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
   }
 #endif
 }
@@ -229,9 +230,9 @@ inline constexpr bool kHasBitMma = false;
 #endif
 __device__ inline void mma_b1_k128(int (&c)[4], const uint32_t (&a)[2], uint32_t b) {
 #if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(b));
+  asm volatile("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+               : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(b));
 #endif
 }
 

@@ -28,22 +28,29 @@ uint32_t tiles_of(const MatmulShape &shape) {
 // What a kernel for few tokens takes.
 struct DecodeKernel {
   const char *unit, *name;
-  uint32_t tokens;                   // of a block
-  uint32_t max_warps;                // of a block
-  uint32_t warps_of_multiprocessor;  // with 65,536 registers: see the kernels' launch bounds
+  uint32_t tokens;  // of a block
+  uint32_t max_threads;
+  uint32_t (*blocks)(const MatrixLayout &layout);  // of the most threads, that a multiprocessor holds
 };
 
-constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, 8, 24};
-constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, 8, 16};
-constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, 8, 16};
-constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, kOneMaxThreads / kWarp, 12};
-constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, kDecodeMaxThreads / kWarp, 16};
+template <uint32_t kTokens>
+uint32_t blocks_for_bits(const MatrixLayout &layout) {
+  return bit_blocks(layout, kTokens);
+}
+
+constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, kDecodeMaxThreads, blocks_for_bits<1>};
+constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, kDecodeMaxThreads, blocks_for_bits<2>};
+constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, kDecodeMaxThreads, blocks_for_bits<4>};
+constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, kOneMaxThreads, one_blocks};
+constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, kDecodeMaxThreads, decode_blocks};
 
 // A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once.
 MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
-  const uint32_t warps = ceil_divide(segments, ceil_divide(segments, kernel.max_warps));
-  const uint32_t slots = device.multiprocessors * std::max(1u, kernel.warps_of_multiprocessor / warps);
+  const uint32_t max_warps = kernel.max_threads / kWarp;
+  const uint32_t warps = ceil_divide(segments, ceil_divide(segments, max_warps));
+  const uint32_t warps_of_multiprocessor = max_warps * kernel.blocks(matrix_layout(shape.format));
+  const uint32_t slots = device.multiprocessors * std::max(1u, warps_of_multiprocessor / warps);
   const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * kernel.tokens * kTileRows * sizeof(float);
   const uint32_t tiles_of_block =
       std::clamp(ceil_divide(tiles, slots), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
@@ -82,7 +89,11 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
 
 bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
 
-bool may_pack(const MatmulPlan &plan) { return plan.kernel == "matmul_bits_1"; }
+bool may_pack(const MatmulPlan &plan, uint64_t columns, const MatmulDevice &device) {
+  constexpr uint64_t kStaticBytes = 64;  // of the kernel, a few floats
+  const uint64_t bytes = kStaticBytes + plan.shared_bytes + packing_shared_bytes(segment_count(columns));
+  return plan.kernel == "matmul_bits_1" && bytes <= device.shared_bytes_per_block;
+}
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);

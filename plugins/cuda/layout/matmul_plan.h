@@ -12,7 +12,8 @@ namespace bonsai::cuda {
 // What the choice depends on of the device.
 struct MatmulDevice {
   uint32_t multiprocessors;
-  bool has_bit_mma;  // compute capability 8.0 to 9.0: kHasBitMma of simt.cuh
+  bool has_bit_mma;                 // compute capability 8.0 to 9.0: kHasBitMma of simt.cuh
+  uint32_t shared_bytes_per_block;  // that a launch may ask for
 };
 
 struct MatmulShape {
@@ -39,8 +40,9 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device);
 // Whether the plan is one of them.
 bool takes_bits(const MatmulPlan &plan);
 
-// Whether a plan's kernel has a form that packs its one token itself: KERNEL_packing.
-bool may_pack(const MatmulPlan &plan);
+// Whether a plan's kernel has a form that packs its one token of so many columns itself, KERNEL_packing, and the device
+// has room for that.
+bool may_pack(const MatmulPlan &plan, uint64_t columns, const MatmulDevice &device);
 
 // Every unit that plan_matmul may name for a format, for KernelLibrary::prepare.
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "core/quant/format.h"
 #include "tests/plugins/cpu/digest/digest.h"
@@ -59,6 +60,18 @@ Matrix make_matrix(Format format, uint64_t rows, uint64_t columns, Weights kind,
     matrix.view.data = matrix.packed.data();
   }
   return matrix;
+}
+
+// The same matrix, packed in another way.
+Matrix repack(const Matrix &matrix, Packing packing) {
+  const Format format = matrix.view.format;
+  const uint64_t rows = matrix.view.rows, columns = matrix.view.columns;
+  Matrix other = {.file = matrix.file,
+                  .packed = AlignedBytes(packed_bytes(format, rows, columns, packing)),
+                  .view = {format, rows, columns, nullptr, packing}};
+  pack_tiles({format, rows, columns, other.file.data() + 1, other.packed.data(), 0, tile_count(rows), packing});
+  other.view.data = other.packed.data();
+  return other;
 }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -121,26 +134,28 @@ void add_product(Results &results, const KernelTable &kernels, MatmulArgs args) 
   for (const float value : y) results.add(value);
 }
 
-void add_products(Results &results, const KernelTable &kernels, const PackedMatrix &matrix, RowRange rows,
+void add_products(Results &results, const KernelTable &kernels, const Matrix &matrix, RowRange rows,
                   std::span<const float> x) {
-  const uint32_t n = static_cast<uint32_t>(x.size() / matrix.columns);
-  MatmulArgs args = {.matrix = &matrix,
+  const uint32_t n = static_cast<uint32_t>(x.size() / matrix.view.columns);
+  MatmulArgs args = {.matrix = &matrix.view,
                      .first_row = rows.first,
                      .last_row = rows.last,
                      .n = n,
                      .x = x.data(),
-                     .x_stride = matrix.columns,
+                     .x_stride = matrix.view.columns,
                      .quantized_rows = nullptr,
                      .tables = nullptr,
                      .y = nullptr,
                      .y_stride = 0};
-  const ActivationLayout layout = activation_layout(matrix.format);
+  const ActivationLayout layout = activation_layout(matrix.view);
   if (layout.group == 0) return add_product(results, kernels, args);
   Quantized quantized = quantize(kernels, layout, x, n);
   args.quantized_rows = quantized.rows.data();
   add_product(results, kernels, args);
   // Once more with tables; a tier without them repeats itself, so that all give equally many results.
+  std::optional<Matrix> for_tables;
   if (kernels.table_elements(layout.tables) > 0) {
+    args.matrix = &for_tables.emplace(repack(matrix, kernels.packing_of(matrix.view.format))).view;
     quantized = quantize(kernels, layout, x, n, true);
     args.quantized_rows = quantized.rows.data();
     args.tables = quantized.tables.data();
@@ -163,8 +178,8 @@ Results run_matmul(const KernelTable &kernels, Format format) {
         const Matrix matrix = make_matrix(format, rows, columns, kind, random);
         const std::vector<float> x = make_vectors(columns, random);
         for (const uint32_t n : {1u, 2u, 3u, 5u, kVectors}) {
-          add_products(results, kernels, matrix.view, {0, rows}, std::span(x).last(n * columns));
-          add_products(results, kernels, matrix.view, {rows / 3, rows - rows / 5}, std::span(x).first(n * columns));
+          add_products(results, kernels, matrix, {0, rows}, std::span(x).last(n * columns));
+          add_products(results, kernels, matrix, {rows / 3, rows - rows / 5}, std::span(x).first(n * columns));
         }
       }
     }

@@ -99,8 +99,8 @@ TEST_P(PackingProduct, HasTheBytesOfSeparateLaunches) {
   RandomMatrix matrix(GetParam().format, kRows, columns);
   const std::vector<float> x = token(), norm = random_vectors(1, columns, 4);
   for (const uint32_t multiprocessors : {1u, 132u}) {
-    const MatmulPlan plan = plan_matmul({GetParam().format, 0, kRows, columns, 1}, {multiprocessors, true});
-    ASSERT_TRUE(may_pack(plan));
+    const MatmulPlan plan = plan_matmul({GetParam().format, 0, kRows, columns, 1}, {multiprocessors, true, 48 << 10});
+    ASSERT_TRUE(may_pack(plan, columns, kTestDevice));
     std::vector<float> expected(kRows);
     run_matmul(plan, matrix, matrix.pack(), packed_apart(x, norm), 1, {.rows = kRows, .y_stride = kRows},
                expected.data());

@@ -4,8 +4,8 @@
 namespace bonsai::cuda {
 namespace {
 
-constexpr MatmulDevice kHopper = {.multiprocessors = 132, .has_bit_mma = true};
-constexpr MatmulDevice kBlackwell = {.multiprocessors = 148, .has_bit_mma = false};
+constexpr MatmulDevice kHopper = {.multiprocessors = 132, .has_bit_mma = true, .shared_bytes_per_block = 227 << 10};
+constexpr MatmulDevice kBlackwell = {.multiprocessors = 148, .has_bit_mma = false, .shared_bytes_per_block = 227 << 10};
 
 std::string kernel_for(Format format, uint64_t n, const MatmulDevice &device) {
   const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
@@ -44,8 +44,33 @@ TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
   EXPECT_EQ(embedding_unit(Format::kBF16), "embedding.F16");
 }
 
+// Blocks that come after the others would have the device wait for them.
+TEST(MatmulPlan, BlocksForOneTokenRunAllAtOnce) {
+  const auto warps = [](Format format, uint64_t rows) {
+    const MatmulPlan plan = plan_matmul({format, 0, rows, 4096, 1}, kHopper);
+    return plan.grid_x * (plan.threads / 32);
+  };
+  for (const uint64_t rows : {1024, 4096, 6144, 24576}) {
+    EXPECT_LE(warps(Format::kQ1_0_G128, rows), 24u * 132) << rows;
+    EXPECT_LE(warps(Format::kTQ2_0_G128, rows), 16u * 132) << rows;
+    EXPECT_LE(warps(Format::kQ4_K, rows), 12u * 132) << rows;
+    EXPECT_LE(warps(Format::kQ3_K, rows), 6u * 132) << rows;
+  }
+}
+
+TEST(MatmulPlan, ATokenIsPackedByItsProductWhereThereIsRoom) {
+  const auto may = [](uint64_t columns, const MatmulDevice &device) {
+    return may_pack(plan_matmul({Format::kQ1_0_G128, 0, 4096, columns, 1}, device), columns, device);
+  };
+  EXPECT_TRUE(may(4096, kHopper));
+  EXPECT_TRUE(may(131072, kHopper));
+  EXPECT_FALSE(may(262144, kHopper));
+  EXPECT_FALSE(may(131072, {.multiprocessors = 84, .has_bit_mma = true, .shared_bytes_per_block = 99 << 10}));
+  EXPECT_FALSE(may(4096, kBlackwell)) << "it has no kernel for bits";
+}
+
 TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
-  for (const MatmulDevice &device : {kHopper, kBlackwell, MatmulDevice{1, true}}) {
+  for (const MatmulDevice &device : {kHopper, kBlackwell, MatmulDevice{1, true, 48 << 10}}) {
     for (const uint64_t rows : {1, 16, 4096, 24576, 151936}) {
       for (const uint64_t columns : {32, 2560, 4096, 9728, 12288, 53248}) {
         for (const uint64_t n : {1, 4, 5, 8, 16, 17, 64, 65, 2048}) {

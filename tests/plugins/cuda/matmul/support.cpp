@@ -235,7 +235,7 @@ std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns
   std::vector<MatmulPlan> plans;
   for (const uint32_t multiprocessors : {1u, 132u}) {
     for (const bool has_bit_mma : {false, true}) {
-      const MatmulDevice device = {multiprocessors, has_bit_mma};
+      const MatmulDevice device = {multiprocessors, has_bit_mma, kTestDevice.shared_bytes_per_block};
       if (has_bit_mma && !may_take_bits(format, device)) continue;
       // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
       for (const uint64_t planned : {1, 2, 4, 8, 100}) {

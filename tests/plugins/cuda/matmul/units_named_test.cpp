@@ -16,14 +16,14 @@ void expect_compiled(const std::string &unit_name, const std::string &kernel) {
 TEST(PlannedKernels, AreInTheTableOfUnits) {
   for (const Format format : all_formats()) {
     for (const bool has_bit_mma : {false, true}) {
-      const MatmulDevice device = {132, has_bit_mma};
+      const MatmulDevice device = {132, has_bit_mma, 227 << 10};
       const std::vector<std::string> prepared = matmul_units(format, device);
       for (const uint64_t n : {1, 2, 3, 4, 5, 16, 17, 512}) {
         const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
         EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
             << plan.unit << " would be compiled in the middle of a call";
         expect_compiled(plan.unit, plan.kernel);
-        if (may_pack(plan)) expect_compiled(plan.unit, plan.kernel + "_packing");
+        if (may_pack(plan, 4096, device)) expect_compiled(plan.unit, plan.kernel + "_packing");
       }
     }
     expect_compiled(embedding_unit(format), "embed");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/model/weights.h"
+#include "tests/plugins/cuda/fake_driver/fake_support.h"
 #include "tools/plugin-check/session.h"
 
 namespace bonsai::test {
@@ -62,6 +63,16 @@ TEST_F(CudaSeedling, GoldenPromptsAgreeAndDecodeToTheSameBytes) {
     ++n_decoded;
   }
   EXPECT_GT(n_decoded, 0u);
+}
+
+// What docs/cuda-kernels.md says of a 1-bit model: stacked weights are one product, which norms and packs its token.
+TEST_F(CudaSeedling, AnotherTokenIsSixKernelsALayer) {
+  constexpr uint64_t kLayers = 6, kOthers = 4;  // the embedding, the rows that have outputs, the head, what comes of it
+  const std::vector<uint32_t> blocks = {7, 2, 11, 5};
+  session.logits({{1, 2, 3}}, 0, blocks);
+  fake::control().reset();
+  session.logits({{4}}, 3, blocks);
+  EXPECT_EQ(fake::control().kernels(), 6 * kLayers + kOthers);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   const Options options = parse({});
   EXPECT_EQ(options.kernel_cache, "");
   EXPECT_TRUE(options.graphs);
-  EXPECT_TRUE(options.fusion);
+  EXPECT_EQ(options.fusion, Fusion::kOn);
   EXPECT_FALSE(options.overlap);
   EXPECT_FALSE(options.warm);
 }
@@ -47,14 +47,16 @@ TEST(CudaOptions, AreRead) {
                                  {"cuda.warm", "on"}});
   EXPECT_EQ(options.kernel_cache, "/var/cache/k");
   EXPECT_FALSE(options.graphs);
-  EXPECT_FALSE(options.fusion);
+  EXPECT_EQ(options.fusion, Fusion::kOff);
   EXPECT_TRUE(options.overlap);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
+  EXPECT_EQ(parse({{"cuda.fusion", "all"}}).fusion, Fusion::kAll);
 }
 
 TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", "yes"), "cuda.graphs is 'yes', expected on or off");
+  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected on, off or all");
   EXPECT_EQ(failure_of("cuda.warm", ""), "cuda.warm is '', expected on or off");
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),
             "cuda.kernel_cache is 'here', expected off or a directory's absolute path");

@@ -132,8 +132,12 @@ class Choice {
     if (index >= *count) return reject(what, fmt::format("no device {}, it has {}", index, *count));
     const auto info = device_info(*backend, index);
     if (!info) return reject(what, info.error().message);
-    auto device = Device::open(backend, index, options_for(*backend, *info), log_);
-    if (!device) return reject(what, device.error().message);
+    const std::vector<DeviceOption> options = options_for(*backend, *info);
+    auto device = Device::open(backend, index, options, log_);
+    if (!device) {
+      if (!options.empty() && device.error().status == BONSAI_INVALID_ARGUMENT) refusal_ = device.error().message;
+      return reject(what, device.error().message);
+    }
     say(BONSAI_LOG_INFO, fmt::format("using {} {} from {}, device {}: {}", backend->name(), backend->version(), what,
                                      index, (*device)->info().name));
     return *std::move(device);
@@ -141,6 +145,22 @@ class Choice {
 
   void say(bonsai_log_level level, const std::string &line) const {
     if (log_) log_(level, line);
+  }
+
+  // Why a backend refused the value of an option that the user gave; empty if none did. No other backend is to be tried
+  // then: with it the option would go unheeded, and nobody would notice.
+  const std::string &refusal() const { return refusal_; }
+
+  // Says so where a device does not come up to what a user would expect without having asked for it.
+  void warn_of_substitute(const Device &device, uint32_t index) const {
+    const Backend &backend = device.backend();
+    if (rank(backend) == 2 && !reasons_.empty()) {
+      say(BONSAI_LOG_WARNING,
+          fmt::format("using '{}', as no other backend could be opened: {}", backend.name(), reasons()));
+    } else if (backend.name() == kCpu && index > 0) {
+      const std::string why = reasons_.empty() ? "no other backend" : reasons();
+      say(BONSAI_LOG_WARNING, fmt::format("there is no device {}, using the CPU: {}", index, why));
+    }
   }
 
   std::string reasons() const { return fmt::format("{}", fmt::join(reasons_, "; ")); }
@@ -197,6 +217,7 @@ class Choice {
   const BackendRequest &request_;
   const ChoiceLog &log_;
   std::vector<std::string> reasons_;
+  std::string refusal_;
 };
 
 }  // namespace
@@ -212,7 +233,11 @@ Result<std::unique_ptr<Device>> open_device(const BackendRequest &request, const
   if (auto checked = check_options(request, asked_for); !checked) return tl::unexpected(checked.error());
   for (const BackendPtr &backend : asked_for) {
     const bool is_last_resort = is_auto && backend->name() == kCpu;
-    if (auto device = choice.open(backend, is_last_resort ? 0 : *index)) return device;
+    if (auto device = choice.open(backend, is_last_resort ? 0 : *index)) {
+      if (is_auto) choice.warn_of_substitute(*device, *index);
+      return device;
+    }
+    if (!choice.refusal().empty()) return fail("{}", choice.refusal());
   }
   if (is_auto) return fail("no backend could be opened: {}", choice.reasons());
   if (!may_fall_back) return fail("backend '{}' could not be opened: {}", request.backend, choice.reasons());

@@ -1,5 +1,7 @@
 // Where backends lie, and what lies there.
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,6 +25,17 @@ std::string backend_name(const fs::path &path) {
     return {};
   }
   return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+}
+
+// The directory of the shared library that this code is part of; empty where it is part of the program.
+fs::path library_directory() {
+  Dl_info found;
+  void *map = nullptr;
+  if (::dladdr1(reinterpret_cast<const void *>(&library_directory), &found, &map, RTLD_DL_LINKMAP) == 0) return {};
+  const std::string_view name = static_cast<const link_map *>(map)->l_name;
+  std::error_code error;
+  const fs::path path = name.empty() ? fs::path() : fs::canonical(name, error);
+  return error ? fs::path() : path.parent_path();
 }
 
 // A directory that does not exist or cannot be read holds no backends.
@@ -56,6 +69,7 @@ SearchPath SearchPath::standard() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) add(program.parent_path().parent_path() / "lib" / "bonsai");
+  if (const fs::path library = library_directory(); !library.empty()) add(library / "bonsai");
   add(BONSAI_INSTALLED_BACKENDS);
   return search;
 }

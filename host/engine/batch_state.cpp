@@ -6,6 +6,8 @@
 #include <cassert>
 #include <chrono>
 #include <exception>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "host/engine/continuation.h"
@@ -82,7 +84,12 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
   run_on(engine_->placement());
   outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
-  thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
+  try {
+    thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
+  } catch (const std::system_error &error) {
+    placement_->discard(std::move(executor_));
+    throw EngineError(ErrorKind::kBackend, std::string("the thread of a batch cannot be started: ") + error.what());
+  }
 }
 
 BatchState::~BatchState() {

@@ -29,6 +29,16 @@ const KernelTable &kernels_for(const std::string &isa) {
   return *kernels;
 }
 
+// oneTBB ends the process when the system refuses it a thread. So what was asked for is refused here, and what nobody
+// asked for is made do with.
+int threads_for(int asked) {
+  const int wanted = asked == 0 ? available_cores() : asked, runnable = runnable_threads(wanted);
+  if (asked > runnable) {
+    reject("cpu.threads is {}, and the system lets this process run no more than {} at once", asked, runnable);
+  }
+  return runnable;
+}
+
 // The value of the first line "key : value" of a file under /proc; empty if there is none.
 std::string read_proc(const char *path, std::string_view key) {
   std::ifstream file(path);
@@ -60,10 +70,10 @@ MachineMemory machine_memory() {
 }  // namespace
 
 Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
-    : kernels_(&kernels_for(options.isa)), threads_(options.threads) {
+    : kernels_(&kernels_for(options.isa)), threads_(threads_for(options.threads)) {
   if (!log) return;
   log(log_context, BONSAI_LOG_DEBUG,
-      fmt::format("cpu: {} kernels on {} of {} cores", kernels_->name, options.threads, available_cores()).c_str());
+      fmt::format("cpu: {} kernels on {} of {} cores", kernels_->name, threads_.count(), available_cores()).c_str());
 }
 
 void Device::reserve_gemv(uint64_t columns) {

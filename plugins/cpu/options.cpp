@@ -45,7 +45,6 @@ Options parse_options(const bonsai_device_config &config) {
       refuse("unknown option {}, expected cpu.threads or cpu.isa", key);
     }
   });
-  if (options.threads == 0) options.threads = available_cores();
   return options;
 }
 

@@ -9,7 +9,7 @@
 namespace bonsai::cpu {
 
 struct Options {
-  int threads = 0;           // computing threads, at least 1
+  int threads = 0;           // computing threads; 0: as many as there are cores
   std::string isa = "auto";  // the name of an instruction-set tier, or "auto"
 };
 

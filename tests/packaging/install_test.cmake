@@ -1,7 +1,9 @@
 # Installs the build into a directory of its own and uses it from there: the program finds its backends and its model
 # without the build tree, and its library asks for nothing that was not installed.
 #
-#   cmake -DBUILD=<build directory> -DPREFIX=<scratch directory> -P install_test.cmake
+# Another project finds it, builds a program and a backend with it, and the program finds the installed backends.
+#
+#   cmake -DBUILD=<build directory> -DPREFIX=<scratch directory> -DCONSUMER=<its source> -P install_test.cmake
 
 function(run_or_fail)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
@@ -27,7 +29,13 @@ if(at EQUAL -1)
   message(FATAL_ERROR "the installed program told no story:\n${out}")
 endif()
 
-if(NOT EXISTS ${PREFIX}/include/bonsai/backend.h)
-  message(FATAL_ERROR "include/bonsai/backend.h was not installed")
+file(GLOB template ${PREFIX}/share/doc/bonsai/examples/backend/template.c)
+run_or_fail(${CMAKE_COMMAND} -S ${CONSUMER} -B ${PREFIX}/consumer -DCMAKE_PREFIX_PATH=${PREFIX} -DTEMPLATE=${template})
+run_or_fail(${CMAKE_COMMAND} --build ${PREFIX}/consumer)
+file(GLOB model ${PREFIX}/share/bonsai/*.gguf)
+list(GET model 0 model)
+run_or_fail(${PREFIX}/consumer/story ${model})
+if(out STREQUAL "")
+  message(FATAL_ERROR "a program that was linked with the installed library told no story")
 endif()
 file(REMOVE_RECURSE ${PREFIX})

@@ -63,6 +63,17 @@ TEST_F(Choose, AutoTakesANegativePriorityAfterTheCpu) {
   EXPECT_EQ(opened("auto"), "cpu");
 }
 
+// Nobody asks for such a backend by asking for none.
+TEST_F(Choose, AutoWarnsOfANegativePriorityWhereAnotherShouldHaveServed) {
+  first.add("low");
+  EXPECT_EQ(opened("auto"), "low");
+  EXPECT_TRUE(warnings.empty());
+  const auto cpu = second.add("open_fails", "cpu");
+  EXPECT_EQ(opened("auto"), "low");
+  EXPECT_EQ(warnings, std::vector<std::string>{"using 'low', as no other backend could be opened: " + cpu.string() +
+                                               ": open_fails: the device has 2 GB, 4 are needed (out of memory)"});
+}
+
 TEST_F(Choose, AutoSaysWhyItPassedEachBy) {
   const auto poem = first.write("libbonsai_poem.so", "a poem");
   const auto none = first.add("no_device");
@@ -197,6 +208,20 @@ TEST_F(Choose, AnOptionOfABackendWithoutADeviceIsAccepted) {
   EXPECT_EQ(opened("auto"), "cpu");
 }
 
+// With another backend the option would have no effect, and nobody would know.
+TEST_F(Choose, AValueThatItsBackendRefusesIsAnErrorWhateverElseIsThere) {
+  first.add("good");
+  first.add("lying_cpu", "cpu");
+  request.options = {{"good.speed", "absurd"}};
+  const std::string refusal = "good: good.speed is 'absurd', expected sense (invalid argument)";
+  EXPECT_EQ(opened("auto"), refusal);
+  EXPECT_EQ(opened("good"), refusal);
+  EXPECT_EQ(opened("cpu"), "cpu") << "it is not sent the option";
+  request.options = {{"cpu.speed", "absurd"}};
+  EXPECT_EQ(opened("auto"), "good");
+  EXPECT_EQ(opened("cpu"), "cpu: cpu.speed is 'absurd', expected sense (invalid argument)");
+}
+
 TEST_F(Choose, TheDeviceOptionPicksTheDevice) {
   const auto path = first.add("two_devices");
   request.strict = true;
@@ -220,6 +245,7 @@ TEST_F(Choose, TheCpuAsALastResortIsItsFirstDevice) {
   first.add("lying_cpu", "cpu");
   request.options = {{"device", "1"}};
   EXPECT_EQ(opened("auto"), "cpu");
+  EXPECT_EQ(warnings, std::vector<std::string>{"there is no device 1, using the CPU: no other backend"});
   EXPECT_EQ(opened("absent"), "cpu");
   EXPECT_NE(opened("cpu"), "cpu");
 }

@@ -93,6 +93,11 @@ static bonsai_status device_open(uint32_t index, const bonsai_device_config *con
   return BONSAI_OK;
 #else
   char line[200];
+  for (uint32_t i = 0; i < config->n_options; ++i) {
+    if (strcmp(config->options[i]->value, "absurd") != 0) continue;
+    snprintf(line, sizeof line, "%s is 'absurd', expected sense", config->options[i]->key);
+    return failure(error, BONSAI_INVALID_ARGUMENT, line);
+  }
   for (uint32_t i = 0; config->log && i < config->n_options; ++i) {
     snprintf(line, sizeof line, "device %u: %s is %s", index, config->options[i]->key, config->options[i]->value);
     config->log(config->log_context, BONSAI_LOG_DEBUG, line);

@@ -1,0 +1,13 @@
+# What other projects find Bonsai by: a CMake package, with bonsai::bonsai for programs that embed it and bonsai::backend
+# for backends, and a file for pkg-config.
+include(CMakePackageConfigHelpers)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/bonsai)
+install(EXPORT bonsai NAMESPACE bonsai:: FILE bonsaiConfig.cmake DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/bonsaiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/bonsaiConfigVersion.cmake DESTINATION ${package})
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/bonsai.pc.in ${PROJECT_BINARY_DIR}/bonsai.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/bonsai)

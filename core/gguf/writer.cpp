@@ -1,16 +1,11 @@
 #include "core/gguf/writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
+#include "core/base/atomic_file.h"
 #include "core/base/utf8.h"
 #include "core/gguf/cursor.h"
 #include "core/gguf/layout.h"
@@ -80,8 +75,6 @@ Bytes encode_value(const Value &value) {
 
 uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 struct PlannedTensor {
   std::string name;
   std::vector<uint64_t> shape;
@@ -93,8 +86,7 @@ struct PlannedTensor {
 
 struct Writer::State {
   std::string path;
-  std::string temporary;  // empty once it has been renamed
-  int fd = -1;
+  AtomicFile file;
   std::vector<std::pair<std::string, Bytes>> metadata;  // key, encoded value
   std::vector<PlannedTensor> tensors;
   uint64_t alignment = kDefaultAlignment;
@@ -104,7 +96,7 @@ struct Writer::State {
   Bytes buffer;
   std::string failure;  // the first error since begin_data(): it decides what finish() says
 
-  ~State();
+  State(std::string its_path, AtomicFile its_file) : path(std::move(its_path)), file(std::move(its_file)) {}
   void set(std::string_view key, Bytes value);
   Result<void> check_keys();
   Bytes header() const;
@@ -113,11 +105,6 @@ struct Writer::State {
   Result<void> flush();
   Result<void> write_out(std::span<const std::byte> bytes);
 };
-
-Writer::State::~State() {
-  if (fd >= 0) ::close(fd);
-  if (!temporary.empty()) ::unlink(temporary.c_str());
-}
 
 void Writer::State::set(std::string_view key, Bytes value) {
   if (in_data && failure.empty())
@@ -197,16 +184,9 @@ Result<void> Writer::State::flush() {
 }
 
 Result<void> Writer::State::write_out(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      failure = fmt::format("{}: cannot write: {}", path, reason(errno));
-      return fail("{}", failure);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(n));
-  }
-  return {};
+  const auto written = file.write(bytes);
+  if (!written && failure.empty()) failure = written.error().message;
+  return written;
 }
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -215,17 +195,9 @@ Writer &Writer::operator=(Writer &&) noexcept = default;
 Writer::~Writer() = default;
 
 Result<Writer> Writer::create(const std::string &path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    return fail("{}: is not a regular file, expected one or a new name", path);
-  }
-  auto state = std::make_unique<State>();
-  state->path = path;
-  const std::string temporary = fmt::format("{}.part-{}", path, ::getpid());
-  state->fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (state->fd < 0) return fail("{}: cannot create {}: {}", path, temporary, reason(errno));
-  state->temporary = temporary;
-  return Writer(std::move(state));
+  auto file = AtomicFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  return Writer(std::make_unique<State>(path, *std::move(file)));
 }
 
 void Writer::set_uint32(std::string_view key, uint32_t value) {
@@ -335,13 +307,7 @@ Result<void> Writer::finish() {
                 tensor.bytes);
   }
   if (const auto flushed = state.flush(); !flushed) return flushed;
-  if (::fsync(state.fd) != 0) return fail("{}: cannot write: {}", state.path, reason(errno));
-  if (::close(std::exchange(state.fd, -1)) != 0) return fail("{}: cannot write: {}", state.path, reason(errno));
-  if (::rename(state.temporary.c_str(), state.path.c_str()) != 0) {
-    return fail("{}: cannot rename {} to it: {}", state.path, state.temporary, reason(errno));
-  }
-  state.temporary.clear();
-  return {};
+  return state.file.commit();
 }
 
 }  // namespace bonsai::gguf

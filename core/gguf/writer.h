@@ -13,10 +13,11 @@
 
 namespace bonsai::gguf {
 
-// Writes to PATH.part-PID and renames on finish(), so that a failed or interrupted run leaves nothing (the destructor
-// removes the temporary file). Tensor data is streamed: a model never has to fit in memory.
+// Puts the file in its place on finish(), so that a failed or interrupted run leaves what was there, and nothing else
+// (AtomicFile). Tensor data is streamed: a model never has to fit in memory.
 class Writer {
  public:
+  // Errors: AtomicFile::create()'s.
   static Result<Writer> create(const std::string &path);
   Writer(Writer &&) noexcept;
   Writer &operator=(Writer &&) noexcept;

@@ -1,17 +1,11 @@
 #include "host/bench/roofline.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string_view>
-#include <system_error>
 
 #include "core/base/utf8.h"
 
@@ -210,21 +204,5 @@ class Picture {
 }  // namespace
 
 std::string to_svg(const Roofline &roofline) { return Picture(roofline).draw(); }
-
-Result<void> write_whole_file(const std::string &path, std::string_view content) {
-  const std::string part = fmt::format("{}.part-{}", path, ::getpid());
-  std::error_code failed;
-  {
-    std::ofstream file(part, std::ios::binary);
-    file << content;
-    file.close();
-    if (!file) failed.assign(errno != 0 ? errno : EIO, std::generic_category());
-  }
-  if (!failed) std::filesystem::rename(part, path, failed);
-  if (!failed) return {};
-  std::error_code ignored;
-  std::filesystem::remove(part, ignored);
-  return fail("{}: cannot write: {}", path, failed.message());
-}
 
 }  // namespace bonsai::bench

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/result.h"
-
 namespace bonsai::bench {
 
 struct Roofline {
@@ -41,8 +39,5 @@ struct Roofline {
 // point and every ceiling with its beginning. The first roof and the first ceiling are drawn bold. Precondition: all
 // numbers are finite and greater than 0; at least one point.
 std::string to_svg(const Roofline &roofline);
-
-// Writes PATH.part-PID and renames it, so that a reader sees all of it or nothing. Errors name the path and the cause.
-Result<void> write_whole_file(const std::string &path, std::string_view content);
 
 }  // namespace bonsai::bench

@@ -40,6 +40,14 @@ spdlog::level::level_enum find_level(std::string_view name) {
       fmt::format("--log-level: expected error, warning, info, debug or off, found {}", bonsai::quoted(name)));
 }
 
+// Behind a refused text, where it spells a number that is too large or too near to 0 to be told from it.
+std::string_view out_of_range(std::string_view text) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc::result_out_of_range && end == text.data() + text.size();
+  return is_number ? ", which is out of the range of 32-bit numbers" : "";
+}
+
 }  // namespace
 
 Options::Options(std::string name, std::string usage, std::string text)
@@ -145,7 +153,8 @@ std::optional<float> Arguments::number(const std::string &name, float least, flo
   if (!text) return std::nullopt;
   const auto value = parse_number<float>(*text);
   if (!value || !(*value >= least && *value <= most))
-    throw UsageError(fmt::format("--{}: expected {}, found {}", name, expected, bonsai::quoted(*text)));
+    throw UsageError(
+        fmt::format("--{}: expected {}, found {}{}", name, expected, bonsai::quoted(*text), out_of_range(*text)));
   return value;
 }
 

@@ -3,10 +3,10 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/standard_streams.h"
 #include "host/backend/device.h"
 #include "host/backend/registry.h"
 #include "host/cli/arguments.h"
@@ -145,7 +145,7 @@ Json to_json(const Warmed &warmed) {
 std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, const Terminal &terminal) {
   const bool is_shown = terminal.log.level() != spdlog::level::off;
   const auto show = [is_shown](bonsai_log_level level, const std::string &line) {
-    if (is_shown && level >= BONSAI_LOG_INFO) fmt::print(stderr, "{}\n", line);
+    if (is_shown && level >= BONSAI_LOG_INFO) print_to_stderr("{}\n", line);
   };
   std::vector<Warmed> all;
   for (const host::Candidate &candidate : candidates) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/atomic_file.h"
 #include "core/base/utf8.h"
 #include "host/cli/bench_findings.h"
 #include "host/cli/command.h"
@@ -195,9 +196,17 @@ model::Model read_shape(const std::string &path) {
   return *std::move(model);
 }
 
+// Better than after a long measurement.
+void check_report(const Arguments &arguments) {
+  const auto path = arguments.text("report");
+  if (!path) return;
+  if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
+}
+
 Findings measure(const Arguments &arguments, Terminal &terminal) {
   Findings findings;
   findings.plan = read_plan(arguments);
+  check_report(arguments);
   const bench::Plan &plan = findings.plan;
   const EngineOptions options = read_engine_options(arguments, plan, terminal);
   uint64_t stream_bytes = 0;
@@ -221,7 +230,7 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
 }
 
 void write_report(const std::string &path, const Findings &findings) {
-  const auto written = bench::write_whole_file(path, bench::to_svg(to_roofline(findings)));
+  const auto written = write_whole_file(path, bench::to_svg(to_roofline(findings)));
   if (!written) throw Failure(written.error().message);
 }
 

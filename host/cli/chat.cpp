@@ -6,10 +6,12 @@
 #include "host/cli/chat_session.h"
 #include "host/cli/command.h"
 #include "host/cli/generate_options.h"
+#include "host/cli/grammar_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/model_options.h"
 #include "host/cli/session_options.h"
 #include "host/cli/speculation_options.h"
+#include "host/cli/text_input.h"
 
 namespace bonsai::cli {
 namespace {
@@ -35,8 +37,9 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
       "chat", "[-m FILE] [OPTIONS]",
       "A conversation with a model, in the words of its chat template. Answers go to stdout as they come,\n"
       "everything else to stderr; messages come from the terminal, or line by line from a pipe. /help shows\n"
-      "the commands, such as /save and /reset. Ctrl-C stops an answer, Ctrl-D leaves. Without -n an answer\n"
-      "goes on to its end. JSON: one line for each answer.");
+      "the commands, such as /save and /reset. Ctrl-C stops an answer, and throws away a message of several\n"
+      "lines that is not finished; Ctrl-D leaves. Without -n an answer goes on to its end. Over a pipe the exit\n"
+      "code is 1 if a message could not be answered; the others are. JSON: one line for each answer.");
   add_engine_options(options);
   add_chat_options(options);
   add_session_options(options, "go on with a saved conversation, and compute none of it again",
@@ -44,11 +47,13 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
   add_generate_options(options);
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
+  check_stdin(*arguments, StdinUse::kMessages);
   GenerateOptions generate = generate_options(*arguments);
+  check_grammar(generate);
   if (!arguments->text("predict")) generate.max_tokens = std::numeric_limits<uint32_t>::max();
   chat_options(*arguments);  // mistakes in them are found before the model is loaded
   check_loading(*arguments);
-  check_session_folder(*arguments);
+  check_session_file(*arguments);
   InterruptGuard interrupt;
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
   const Engine engine = load_engine(engine_choice);

@@ -1,19 +1,19 @@
 #include "host/cli/chat_session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
+#include "core/base/atomic_file.h"
+#include "core/base/mapped_file.h"
+#include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "host/cli/speculation_options.h"
-#include "host/cli/text_input.h"
+#include "host/cli/units.h"
 
 namespace bonsai::cli {
 namespace {
@@ -65,9 +65,10 @@ int ChatSession::run() {
 void ChatSession::handle(const std::string &message) {
   if (message.find_first_not_of(" \t\r\n") == std::string::npos) return;
   if (message.starts_with('/')) return run_command(message);
-  show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
+  const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.send(message, options, callback);
   });
+  if (!answered) note_unanswered();
 }
 
 const ChatSession::Command *ChatSession::find_command(std::string_view name) {
@@ -85,7 +86,7 @@ const ChatSession::Command *ChatSession::find_command(std::string_view name) {
   };
   if (name.empty()) {
     for (const Command &command : kCommands)
-      fmt::print(stderr, "  {:<19} {}\n", fmt::format("{} {}", command.name, command.argument), command.help);
+      print_to_stderr("  {:<19} {}\n", fmt::format("{} {}", command.name, command.argument), command.help);
     return nullptr;
   }
   const auto *found = std::find_if(std::begin(kCommands), std::end(kCommands),
@@ -100,11 +101,11 @@ void ChatSession::run_command(const std::string &line) {
   const std::string argument = line.substr(begin, line.find_last_not_of(' ') + 1 - std::min(begin, line.size()));
   const Command *command = find_command(name);
   if (command == nullptr) {
-    fmt::print(stderr, "unknown command {}: /help shows them all\n", bonsai::quoted(name));
+    print_to_stderr("unknown command {}: /help shows them all\n", bonsai::quoted(name));
     return;
   }
   if (command->argument.empty() && !argument.empty()) {
-    fmt::print(stderr, "{} takes no argument\n", name);
+    print_to_stderr("{} takes no argument\n", name);
     return;
   }
   try {
@@ -117,11 +118,17 @@ void ChatSession::run_command(const std::string &line) {
 }
 
 void ChatSession::complain(std::string_view what, const std::exception &error) const {
-  fmt::print(stderr, "{}{}{}\n", what, what.empty() ? "" : ": ", error.what());
+  print_to_stderr("{}{}{}\n", what, what.empty() ? "" : ": ", error.what());
+}
+
+// A person reads why; a script has the exit code. Whatever ended the program before this is the better reason.
+void ChatSession::note_unanswered() {
+  if (exit_code_ == kSuccess && !::isatty(STDIN_FILENO)) exit_code_ = kFailure;
 }
 
 template <class Answer>
-void ChatSession::show_answer(Answer answer) {
+bool ChatSession::show_answer(Answer answer) {
+  bool answered = true;
   GenerateOptions options = options_;
   options.cancel = interrupt_.graceful(false);
   const auto show = [this](ChatPiece kind, std::string_view text) {
@@ -135,11 +142,11 @@ void ChatSession::show_answer(Answer answer) {
     if (!json_) print_summary(reply);
     explain_end(reply.generation);
   } catch (const EngineError &error) {
+    answered = false;
     printer_.finish();
     complain("", error);
     if (error.kind() == ErrorKind::kContextFull)
-      fmt::print(stderr, "(/reset starts anew; the option -c N gives more context, up to the model's {})\n",
-                 engine_.model().trained_context);
+      print_to_stderr("(/reset starts anew{})\n", more_context("more context"));
     if (error.kind() == ErrorKind::kBackend) throw;
   }
   interrupt_.abrupt(reader_->is_terminal());
@@ -147,95 +154,101 @@ void ChatSession::show_answer(Answer answer) {
     exit_code_ = kTerminated;
     done_ = true;
   }
+  return answered;
+}
+
+// Behind a piece of advice; empty where the model knows no more.
+std::string ChatSession::more_context(std::string_view what) const {
+  const ModelInfo model = engine_.model();
+  if (model.context >= model.trained_context) return "";
+  return fmt::format("; the option -c N gives {}, up to the model's {}", what, model.trained_context);
 }
 
 void ChatSession::print_summary(const ChatReply &reply) const {
   const GenerationStats &stats = reply.generation.stats;
   const uint32_t prompt = stats.prompt_tokens + reply.reused_tokens;
-  fmt::print(
-      stderr,
-      "[prompt {} tokens, {} reused, {:.1f} tokens/s; decode {} tokens, {:.1f} tokens/s, ended by {}; seed {}]\n",
-      prompt, reply.reused_tokens, per_second(stats.prompt_tokens, stats.prompt_seconds),
-      reply.generation.tokens.size(), per_second(stats.decode_steps, stats.decode_seconds),
-      finish_reason_name(reply.generation.finish), stats.seed);
+  print_to_stderr("[prompt {}, {} reused, {:.1f} tokens/s; decode {}, {:.1f} tokens/s, ended by {}; seed {}]\n",
+                  counted(prompt, "token"), reply.reused_tokens, per_second(stats.prompt_tokens, stats.prompt_seconds),
+                  counted(reply.generation.tokens.size(), "token"),
+                  per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(reply.generation.finish),
+                  stats.seed);
   const std::string guesses = speculation_summary(stats, options_);
-  if (!guesses.empty()) fmt::print(stderr, "[{}]\n", guesses);
-  if (!stats.failed_over.empty()) fmt::print(stderr, "[the CPU took over: {}]\n", stats.failed_over);
+  if (!guesses.empty()) print_to_stderr("[{}]\n", guesses);
+  if (!stats.failed_over.empty()) print_to_stderr("[the CPU took over: {}]\n", stats.failed_over);
 }
 
 void ChatSession::explain_end(const Generation &generation) const {
   if (generation.finish == FinishReason::kContextFull)
-    fmt::print(stderr,
-               "the context of {} tokens is full, so the answer ends here: /reset starts anew; the option -c N gives "
-               "more, up to the model's {}\n",
-               engine_.model().context, engine_.model().trained_context);
+    print_to_stderr("the context of {} is full, so the answer ends here: /reset starts anew{}\n",
+                    counted(engine_.model().context, "token"), more_context("more"));
 }
 
 void ChatSession::exit_command(const std::string &) { done_ = true; }
 
 void ChatSession::help_command(const std::string &) {
   find_command("");
-  fmt::print(stderr,
-             "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines.\n"
-             "Ctrl-C stops an answer.\n");
+  print_to_stderr(
+      "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines.\n"
+      "Ctrl-C stops an answer, and throws away a message of several lines that is not finished.\n");
 }
 
 void ChatSession::system_command(const std::string &text) {
   if (text.empty()) {
     const std::string &system = chat_.options().system;
-    fmt::print(stderr, "{}\n", system.empty() ? "no system prompt" : system);
+    print_to_stderr("{}\n", system.empty() ? "no system prompt" : system);
     return;
   }
   chat_.set_system(text);
-  fmt::print(stderr, "the system prompt is set\n");
+  print_to_stderr("the system prompt is set\n");
 }
 
 void ChatSession::think_command(const std::string &choice) {
   if (choice != "on" && choice != "off" && choice != "auto")
     throw Failure(fmt::format("expected on, off or auto, found {}", bonsai::quoted(choice)));
   chat_.set_enable_thinking(choice == "auto" ? std::nullopt : std::optional(choice == "on"));
-  fmt::print(stderr, "thinking is {}\n", choice == "auto" ? "as the model likes it" : choice);
+  print_to_stderr("thinking is {}\n", choice == "auto" ? "as the model likes it" : choice);
 }
 
 void ChatSession::regenerate_command(const std::string &) {
-  show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
+  const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.regenerate(options, callback);
   });
+  if (!answered && !chat_.messages().empty()) note_unanswered();
 }
 
 void ChatSession::reset_command(const std::string &) {
   chat_.reset();
-  fmt::print(stderr, "the conversation is forgotten\n");
+  print_to_stderr("the conversation is forgotten\n");
 }
 
 void ChatSession::save_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
-  std::ofstream out(file, std::ios::binary);
-  out << chat_.save();
-  if (!out.flush()) throw Failure(fmt::format("{}: cannot write: {}", file, std::generic_category().message(errno)));
-  fmt::print(stderr, "{} messages are in {}\n", chat_.messages().size(), file);
+  if (const auto written = write_whole_file(file, chat_.save()); !written) throw Failure(written.error().message);
+  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
 }
 
 void ChatSession::load_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
+  const auto mapped = MappedFile::open(file);
+  if (!mapped) throw Failure(mapped.error().message);
   try {
-    chat_.load(read_file(file));
+    chat_.load({reinterpret_cast<const char *>(mapped->bytes().data()), mapped->bytes().size()});
   } catch (const EngineError &error) {
     throw Failure(fmt::format("{}: {}", file, error.what()));
   }
-  fmt::print(stderr, "{} messages are loaded\n", chat_.messages().size());
+  print_to_stderr("{} messages are loaded\n", chat_.messages().size());
 }
 
 void ChatSession::save_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   chat_.save_session(file);
-  fmt::print(stderr, "{} messages are in {}\n", chat_.messages().size(), file);
+  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
 }
 
 void ChatSession::load_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   chat_.load_session(file);
-  fmt::print(stderr, "{} messages are loaded\n", chat_.messages().size());
+  print_to_stderr("{} messages are loaded\n", chat_.messages().size());
 }
 
 Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,

@@ -18,8 +18,8 @@ class ChatSession {
   ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
               InterruptGuard &interrupt);
 
-  // Until /exit or the end of the input. Returns the exit code. Throws EngineError where --load-session or
-  // --save-session fails.
+  // Until /exit or the end of the input. Returns the exit code: where nobody sits at a terminal it tells that a message
+  // was not answered. Throws EngineError where --load-session or --save-session fails.
   int run();
 
  private:
@@ -31,11 +31,13 @@ class ChatSession {
 
   void handle(const std::string &message);
   void run_command(const std::string &line);
-  // `answer` is Chat::send() or regenerate().
+  // `answer` is Chat::send() or regenerate(). False: there is none, and why was said.
   template <class Answer>
-  void show_answer(Answer answer);
+  bool show_answer(Answer answer);
+  void note_unanswered();
   void print_summary(const ChatReply &reply) const;
   void explain_end(const Generation &generation) const;
+  std::string more_context(std::string_view what) const;
   void complain(std::string_view what, const std::exception &error) const;
 
   void exit_command(const std::string &);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,7 +20,7 @@ Options embed_options() {
                   "dot product of theirs is near 1. Special tokens that are spelled out are plain text.\n"
                   "JSON: {\"pooling\": NAME, \"embeddings\": [[as many numbers as the model is wide]]}.");
   add_engine_options(options);
-  options.values("prompt,p", "TEXT", "a text; may be repeated. -: from stdin");
+  options.values("prompt,p", "TEXT", "a text; may be repeated. -: from stdin, at most once");
   options.value("file,f", "FILE", "a text, from a file; -: from stdin");
   options.flag("lines", "every line of the file or of stdin is a text of its own");
   options.value("pooling", "NAME", "mean (default): of all tokens' hidden states; last: the last token's");
@@ -43,20 +44,34 @@ std::vector<std::string> lines_of(std::string text) {
   return lines;
 }
 
-std::vector<std::string> read_texts(const Arguments &arguments) {
-  std::vector<std::string> texts = arguments.texts("prompt");
-  const auto file = arguments.text("file");
-  if (file && !texts.empty()) throw UsageError("-p and -f both give the text: choose one");
-  const bool from_stdin = texts == std::vector<std::string>{"-"};
-  if (!file && !from_stdin) {
-    if (texts.empty()) throw UsageError("no text: expected -p TEXT, -f FILE or '-p -' for stdin");
-    if (arguments.flag("lines")) throw UsageError("--lines is for -f FILE and '-p -'");
-    return texts;
-  }
-  std::string text = read_file(file.value_or("-"));
-  if (arguments.flag("lines")) return lines_of(std::move(text));
+std::vector<std::string> texts_in(const std::string &file, bool by_line) {
+  std::string text = read_file(file);
+  if (by_line) return lines_of(std::move(text));
   if (text.ends_with('\n')) text.pop_back();  // which nobody typed on purpose
   return {std::move(text)};
+}
+
+// In the order of the command line; what comes from stdin stands where its '-' does.
+std::vector<std::string> read_texts(const Arguments &arguments) {
+  const std::vector<std::string> given = arguments.texts("prompt");
+  const auto file = arguments.text("file");
+  const auto n_stdin = std::count(given.begin(), given.end(), "-");
+  const bool by_line = arguments.flag("lines");
+  if (file && !given.empty()) throw UsageError("-p and -f both give the text: choose one");
+  if (file) return texts_in(*file, by_line);
+  if (given.empty()) throw UsageError("no text: expected -p TEXT, -f FILE or '-p -' for stdin");
+  if (n_stdin > 1) throw UsageError("stdin is asked for twice: '-p -' can be given once");
+  if (by_line && n_stdin == 0) throw UsageError("--lines is for -f FILE and '-p -'");
+  std::vector<std::string> texts;
+  for (const std::string &text : given) {
+    if (text != "-") {
+      texts.push_back(text);
+      continue;
+    }
+    const std::vector<std::string> read = texts_in("-", by_line);
+    texts.insert(texts.end(), read.begin(), read.end());
+  }
+  return texts;
 }
 
 }  // namespace
@@ -71,7 +86,7 @@ int embed_command(const std::vector<std::string> &command_line, Terminal &termin
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (size_t i = 0; i < texts.size(); ++i) {
     try {
-      const std::vector<float> embedding = engine.embed(texts[i], options);
+      const std::vector<float> embedding = advising(engine, [&] { return engine.embed(texts[i], options); });
       if (arguments->flag("json"))
         all.push_back(embedding);
       else

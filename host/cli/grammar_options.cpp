@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/grammar/grammar.h"
 #include "host/cli/command.h"
 #include "host/cli/text_input.h"
 
@@ -25,6 +26,13 @@ void read_grammar_options(const Arguments &arguments, GenerateOptions &options) 
   if ((grammar && options.grammar.empty()) || (schema && options.json_schema.empty()))
     throw Failure(fmt::format("{}: expected a {}, found an empty file", grammar ? *grammar : *schema,
                               grammar ? "grammar" : "JSON schema"));
+}
+
+void check_grammar(const GenerateOptions &options) {
+  if (options.grammar.empty() && options.json_schema.empty()) return;
+  const auto made = options.grammar.empty() ? grammar::Grammar::from_json_schema(options.json_schema)
+                                            : grammar::Grammar::from_gbnf(options.grammar);
+  if (!made) throw Failure(made.error().message);
 }
 
 std::string grammar_summary(const GenerationStats &stats) {

@@ -5,12 +5,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "core/base/utf8.h"
 #include "core/model/config.h"
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
 #include "host/cli/command.h"
+#include "host/cli/file_tokenizer.h"
 #include "host/cli/model_options.h"
 #include "host/cli/units.h"
 
@@ -34,7 +36,7 @@ struct Summary {
   bool has_chat_template = false;
   std::map<std::string_view, TypeTotal> types;
   std::vector<std::string> warnings;
-  std::string refusal;  // why the model cannot be run; empty if it can
+  std::string refusal;  // why no text can be made with the model; empty if it can
 };
 
 std::string text_of(const gguf::File &file, std::string_view key) {
@@ -52,15 +54,18 @@ void add_types(const gguf::File &file, Summary &summary) {
   }
 }
 
-void add_tokenizer(const gguf::File &file, Summary &summary) {
-  const Result<text::TokenizerData> data = text::read_tokenizer(file);
-  if (!data) {
-    summary.warnings.push_back(data.error().message);
-    return;
+// Returns why there can be no text: what is wrong with the tokenizer; empty if nothing is.
+std::string add_tokenizer(const gguf::File &file, Summary &summary) {
+  if (const Result<text::TokenizerData> data = text::read_tokenizer(file)) {
+    summary.tokenizer = data->pre;
+    summary.tokens = data->tokens.size();
+    summary.has_chat_template = !data->chat_template.empty();
   }
-  summary.tokenizer = data->pre;
-  summary.tokens = data->tokens.size();
-  summary.has_chat_template = !data->chat_template.empty();
+  const Result<text::Tokenizer> tokenizer = read_file_tokenizer(file);
+  if (!tokenizer) return tokenizer.error().message;
+  if (std::string problem = chat_template_problem(file, *tokenizer); !problem.empty())
+    summary.warnings.push_back(std::move(problem));
+  return "";
 }
 
 // Metadata is shown even where the model is refused.
@@ -74,14 +79,16 @@ Summary summarize(const std::string &path) {
   summary.gguf_version = file->version();
   summary.file_bytes = file->file_bytes();
   add_types(*file, summary);
-  add_tokenizer(*file, summary);
+  const std::string no_tokenizer = add_tokenizer(*file, summary);
   const Result<model::Model> model = model::load_model(path);
   if (model) {
     summary.config = model->config;
     summary.tied = model->tied;
+    summary.refusal = no_tokenizer;
     summary.warnings.insert(summary.warnings.end(), model->warnings.begin(), model->warnings.end());
   } else {
     summary.refusal = model.error().message;
+    if (!no_tokenizer.empty()) summary.warnings.push_back(no_tokenizer);
     summary.warnings.insert(summary.warnings.end(), file->warnings().begin(), file->warnings().end());
   }
   return summary;
@@ -147,8 +154,8 @@ std::string to_text(const Summary &summary) {
                         summary.has_chat_template ? "with a chat template" : "no chat template");
   text += fmt::format("weights       {}\n", summary.weights);
   for (const auto &[name, total] : summary.types)
-    text += fmt::format("  {:<12}{} tensors, {} weights, {}, {:.3f} bits per weight\n", name, total.tensors,
-                        total.weights, format_bytes(total.bytes),
+    text += fmt::format("  {:<12}{}, {}, {}, {:.3f} bits per weight\n", name, counted(total.tensors, "tensor"),
+                        counted(total.weights, "weight"), format_bytes(total.bytes),
                         8.0 * static_cast<double>(total.bytes) / static_cast<double>(total.weights));
   for (const std::string &warning : summary.warnings) text += fmt::format("warning       {}\n", warning);
   if (!summary.refusal.empty()) text += fmt::format("cannot run    {}\n", summary.refusal);

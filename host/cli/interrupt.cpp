@@ -4,6 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
 namespace bonsai::cli {
 namespace {
 
@@ -20,7 +24,11 @@ sigset_t interrupt_signals() {
 InterruptGuard::InterruptGuard() : has_terminal_(::tcgetattr(STDIN_FILENO, &terminal_) == 0) {
   const sigset_t signals = interrupt_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  thread_ = std::thread([this] { wait_for_signals(); });
+  try {
+    thread_ = std::thread([this] { wait_for_signals(); });
+  } catch (const std::system_error &error) {
+    throw std::runtime_error(std::string("the thread that waits for Ctrl-C cannot be started: ") + error.what());
+  }
 }
 
 InterruptGuard::~InterruptGuard() {

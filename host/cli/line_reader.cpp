@@ -24,12 +24,13 @@ class PlainReader final : public LineReader {
  public:
   ~PlainReader() override { std::free(line_); }
 
-  std::optional<std::string> read(const std::string &) override {
+  std::optional<std::string> read(const std::string &, Place) override {
     const ssize_t n = ::getline(&line_, &capacity_, stdin);
     if (n < 0) return std::nullopt;
     return without_line_end(std::string(line_, static_cast<size_t>(n)));
   }
 
+  bool was_discarded() const override { return false; }
   void remember(const std::string &) override {}
   bool is_terminal() const override { return false; }
 
@@ -53,7 +54,8 @@ class EditingReader final : public LineReader {
     ::el_set(edit_, EL_HIST, ::history, history_);
     // While a line is typed, Ctrl-C is a key like others.
     ::el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
-    ::el_set(edit_, EL_ADDFN, "bonsai-interrupt", "clear the line, or leave", &EditingReader::interrupt);
+    ::el_set(edit_, EL_ADDFN, "bonsai-interrupt", "clear the line, discard the message, or leave",
+             &EditingReader::interrupt);
     ::el_set(edit_, EL_BIND, "^C", "bonsai-interrupt", nullptr);
   }
   ~EditingReader() override {
@@ -63,8 +65,10 @@ class EditingReader final : public LineReader {
   EditingReader(const EditingReader &) = delete;
   EditingReader &operator=(const EditingReader &) = delete;
 
-  std::optional<std::string> read(const std::string &prompt) override {
+  std::optional<std::string> read(const std::string &prompt, Place place) override {
     prompt_ = prompt;
+    place_ = place;
+    was_discarded_ = false;
     int n = 0;
     const char *line = ::el_gets(edit_, &n);
     if (line == nullptr || n <= 0) {
@@ -73,6 +77,8 @@ class EditingReader final : public LineReader {
     }
     return without_line_end(std::string(line, static_cast<size_t>(n)));
   }
+
+  bool was_discarded() const override { return was_discarded_; }
 
   void remember(const std::string &line) override {
     HistEvent event;
@@ -91,8 +97,10 @@ class EditingReader final : public LineReader {
   static char *show_prompt(EditLine *edit) { return of(edit).prompt_.data(); }
 
   static unsigned char interrupt(EditLine *edit, int) {
+    EditingReader &reader = of(edit);
     const LineInfo *line = ::el_line(edit);
-    if (line->lastchar == line->buffer) return CC_EOF;
+    reader.was_discarded_ = reader.place_ == Place::kFurther;
+    if (reader.was_discarded_ || line->lastchar == line->buffer) return CC_EOF;
     ::el_cursor(edit, static_cast<int>(line->lastchar - line->cursor));
     ::el_deletestr(edit, static_cast<int>(line->lastchar - line->buffer));
     return CC_REFRESH;
@@ -101,7 +109,39 @@ class EditingReader final : public LineReader {
   ::History *history_;
   EditLine *edit_;
   std::string prompt_;
+  Place place_ = Place::kFirst;
+  bool was_discarded_ = false;
 };
+
+// As read_message(), but what was discarded is still there.
+std::optional<std::string> read_once(LineReader &reader, const std::string &prompt) {
+  constexpr std::string_view kQuotes = "\"\"\"";
+  const auto read_further = [&reader] { return reader.read("... ", LineReader::Place::kFurther); };
+  auto line = reader.read(prompt, LineReader::Place::kFirst);
+  if (!line) return std::nullopt;
+  reader.remember(*line);
+  std::string message = *std::move(line);
+  if (!message.starts_with(kQuotes)) {
+    while (message.ends_with('\\')) {
+      message.back() = '\n';
+      auto next = read_further();
+      if (!next) break;
+      message += *next;
+    }
+    return message;
+  }
+  message.erase(0, kQuotes.size());
+  bool at_first = message.empty();  // nothing stands behind the opening quotes: the text begins in the next line
+  while (!message.ends_with(kQuotes)) {
+    auto next = read_further();
+    if (!next) return message;
+    if (!std::exchange(at_first, false)) message += '\n';
+    message += *next;
+  }
+  message.resize(message.size() - kQuotes.size());
+  if (message.ends_with('\n')) message.pop_back();
+  return message;
+}
 
 }  // namespace
 
@@ -111,32 +151,10 @@ std::unique_ptr<LineReader> LineReader::open() {
 }
 
 std::optional<std::string> read_message(LineReader &reader, const std::string &prompt) {
-  constexpr std::string_view kQuotes = "\"\"\"";
-  const std::string more = "... ";
-  auto line = reader.read(prompt);
-  if (!line) return std::nullopt;
-  reader.remember(*line);
-  std::string message = *std::move(line);
-  if (!message.starts_with(kQuotes)) {
-    while (message.ends_with('\\')) {
-      message.back() = '\n';
-      auto next = reader.read(more);
-      if (!next) break;
-      message += *next;
-    }
-    return message;
+  for (;;) {
+    auto message = read_once(reader, prompt);
+    if (!reader.was_discarded()) return message;
   }
-  message.erase(0, kQuotes.size());
-  bool at_first = message.empty();  // nothing stands behind the opening quotes: the text begins in the next line
-  while (!message.ends_with(kQuotes)) {
-    auto next = reader.read(more);
-    if (!next) return message;
-    if (!std::exchange(at_first, false)) message += '\n';
-    message += *next;
-  }
-  message.resize(message.size() - kQuotes.size());
-  if (message.ends_with('\n')) message.pop_back();
-  return message;
 }
 
 }  // namespace bonsai::cli

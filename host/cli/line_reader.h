@@ -11,21 +11,28 @@ class LineReader {
  public:
   virtual ~LineReader() = default;
 
-  // The next line without its end; nullopt: there are no more. The prompt is for a person at a terminal.
-  virtual std::optional<std::string> read(const std::string &prompt) = 0;
+  // The first line of a message or one that it goes on with, without its end; nullopt: there are no more, or
+  // was_discarded(). The prompt is for a person at a terminal.
+  enum class Place { kFirst, kFurther };
+  virtual std::optional<std::string> read(const std::string &prompt, Place place) = 0;
+
+  // Whether the last read() ended by Ctrl-C in the middle of a message: nothing of it is wanted any more.
+  virtual bool was_discarded() const = 0;
 
   // What a person may call back with the arrow keys.
   virtual void remember(const std::string &line) = 0;
 
   virtual bool is_terminal() const = 0;
 
-  // With editing and history (libedit) if stdin and stderr are terminals; there Ctrl-C clears the line, and leaves
-  // where the line is empty. Prompt and echo go to stderr. Else lines are read as they come.
+  // With editing and history (libedit) if stdin and stderr are terminals; there Ctrl-C clears the line, leaves where
+  // the line is empty, and discards a message of which there are lines already. Prompt and echo go to stderr. Else
+  // lines are read as they come.
   static std::unique_ptr<LineReader> open();
 };
 
 // What a person says next: a line, or several. A backslash at a line's end goes on with the next line; a line that
-// begins with """ opens a text of several lines, up to one that ends with """. nullopt: there is no more.
+// begins with """ opens a text of several lines, up to one that ends with """. One that is discarded on the way counts
+// for nothing: the prompt comes again. nullopt: there is no more.
 std::optional<std::string> read_message(LineReader &reader, const std::string &prompt);
 
 }  // namespace bonsai::cli

@@ -8,6 +8,7 @@
 
 #include "core/base/utf8.h"
 #include "host/cli/command.h"
+#include "host/cli/logit_check.h"
 #include "host/cli/model_options.h"
 
 namespace bonsai::cli {
@@ -66,8 +67,9 @@ int logits_command(const std::vector<std::string> &command_line, Terminal &termi
 
   const Engine engine = load_engine(engine_options(*arguments, terminal));
   Session session = engine.new_session();
-  session.append_tokens(tokens);
+  advising(engine, [&] { session.append_tokens(tokens); });
   const std::vector<float> logits = session.logits();
+  check_logits(logits);
   if (arguments->flag("json"))
     terminal.out.write_json({{"tokens", tokens}, {"logits", logits}});
   else

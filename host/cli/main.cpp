@@ -4,10 +4,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>
-#include <cstdio>
 #include <exception>
 #include <memory>
 
+#include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "host/cli/command.h"
 
@@ -47,7 +47,7 @@ const Command *find_command(std::string_view name) {
 }
 
 int complain(std::string_view who, std::string_view message, ExitCode code) {
-  fmt::print(stderr, "{}: {}\n", who, message);
+  print_to_stderr("{}: {}\n", who, message);
   return code;
 }
 
@@ -71,6 +71,7 @@ int run_program(const std::vector<std::string> &arguments) {
   spdlog::logger log("bonsai", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   log.set_pattern("%^%l%$: %v");
   log.set_level(spdlog::level::warn);
+  log.set_error_handler([](const std::string &) {});  // what cannot be shown is dropped, as write_to_stderr() does
   Output out;
   Terminal terminal{out, log};
 
@@ -88,12 +89,13 @@ int run_program(const std::vector<std::string> &arguments) {
 }  // namespace bonsai::cli
 
 int main(int argc, char **argv) {
+  bonsai::prepare_standard_streams();
   try {
     return bonsai::cli::run_program(std::vector<std::string>(argv + (argc > 0), argv + argc));
   } catch (const bonsai::cli::OutputClosed &) {
     return bonsai::cli::kSuccess;
   } catch (const std::exception &error) {
-    fmt::print(stderr, "bonsai: {}\n", error.what());
+    bonsai::print_to_stderr("bonsai: {}\n", error.what());
     return bonsai::cli::kFailure;
   }
 }

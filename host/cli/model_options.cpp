@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
-#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
+#include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "host/cli/progress.h"
 
@@ -76,7 +77,7 @@ std::string model_path(const Arguments &arguments, const Terminal &terminal) {
   if (!files.empty()) return files.front();
   if (model) return *model;
   std::string path = seedling_path();
-  if (terminal.log.level() != spdlog::level::off) fmt::print(stderr, "no -m FILE: using the seedling, {}\n", path);
+  if (terminal.log.level() != spdlog::level::off) print_to_stderr("no -m FILE: using the seedling, {}\n", path);
   return path;
 }
 
@@ -94,9 +95,21 @@ EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
   return options;
 }
 
+std::string more_context(const Engine &engine) {
+  const ModelInfo model = engine.model();
+  if (model.context >= model.trained_context) return "";
+  return fmt::format(": -c gives more, up to the model's {}", model.trained_context);
+}
+
 Engine load_engine(EngineOptions options) {
-  ProgressBar bar("loading");
-  options.progress = [&bar](uint64_t done, uint64_t total) { bar.update(done, total); };
+  const auto bar = std::make_shared<ProgressBar>("loading");
+  options.progress = [&bar = *bar](uint64_t done, uint64_t total) { bar.update(done, total); };
+  // What the backend does first may take minutes: CUDA compiles its kernels. The log outlives the bar.
+  options.log = [log = options.log, shown = std::weak_ptr(bar)](LogLevel level, std::string_view line) {
+    const auto bar = shown.lock();
+    if (bar && level == LogLevel::kInfo) bar->note(line);
+    log(level, line);
+  };
   return Engine::load(options);
 }
 

@@ -21,6 +21,21 @@ std::string model_path(const Arguments &arguments, const Terminal &terminal);
 // Everything that add_engine_options() declared.
 EngineOptions engine_options(const Arguments &arguments, Terminal &terminal);
 
+// Behind the word that a context is full: ": -c gives more, up to the model's 40960"; empty where the model knows no
+// more.
+std::string more_context(const Engine &engine);
+
+// What `work` returns; an EngineError that says that the context is full comes with more_context().
+template <class Work>
+auto advising(const Engine &engine, Work work) {
+  try {
+    return work();
+  } catch (const EngineError &error) {
+    if (error.kind() != ErrorKind::kContextFull) throw;
+    throw EngineError(error.kind(), error.what() + more_context(engine));
+  }
+}
+
 // Loads with a progress bar on stderr, where that is a terminal.
 Engine load_engine(EngineOptions options);
 

@@ -1,7 +1,6 @@
 #include "host/cli/output.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,8 +10,6 @@
 #include "host/cli/command.h"
 
 namespace bonsai::cli {
-
-Output::Output() { ::signal(SIGPIPE, SIG_IGN); }
 
 void Output::write(std::string_view text) {
   while (!text.empty()) {

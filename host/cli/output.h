@@ -11,10 +11,8 @@ struct OutputClosed {};
 
 class Output {
  public:
-  // A write to a closed pipe becomes OutputClosed instead of a signal that ends the process.
-  Output();
-
   // Writes everything before it returns. Throws OutputClosed, or Failure on any other error (a full disk, say).
+  // prepare_standard_streams() keeps both from being a signal that ends the process.
   void write(std::string_view text);
 
   // One line.

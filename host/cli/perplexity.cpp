@@ -6,21 +6,26 @@
 #include <nlohmann/json.hpp>
 
 #include "host/cli/command.h"
+#include "host/cli/logit_check.h"
 #include "host/cli/model_options.h"
 #include "host/cli/progress.h"
 #include "host/cli/text_input.h"
+#include "host/cli/units.h"
 
 namespace bonsai::cli {
 namespace {
 
 constexpr uint32_t kDefaultWindow = 512;
 
-// -log p(token) in nats.
+// -log p(token) in nats; infinite where the model rules the token out. Throws Failure where the logits are no
+// distribution.
 double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double total = 0;
   for (const float logit : logits) total += std::exp(logit - largest);
-  return largest + std::log(total) - logits[static_cast<size_t>(token)];
+  const double result = largest + std::log(total) - logits[static_cast<size_t>(token)];
+  if (std::isnan(result)) check_logits(logits);
+  return result;
 }
 
 struct Score {
@@ -71,14 +76,14 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   if (tokens.size() > most_tokens) tokens.resize(most_tokens);
   if (tokens.size() < 2) throw Failure("the text has fewer than two tokens: there is nothing to predict");
   Session session = engine.new_session();
-  const Score score = score_windows(session, tokens, window);
+  const Score score = advising(engine, [&] { return score_windows(session, tokens, window); });
   const double nll = score.sum / static_cast<double>(score.predicted);
   if (arguments->flag("json"))
     terminal.out.write_json(
         {{"perplexity", std::exp(nll)}, {"nll", nll}, {"predicted", score.predicted}, {"window", window}});
   else
-    terminal.out.write(fmt::format("perplexity {:.4f} ({:.5f} nats per token, {} tokens predicted, windows of {})\n",
-                                   std::exp(nll), nll, score.predicted, window));
+    terminal.out.write(fmt::format("perplexity {:.4f} ({:.5f} nats per token, {} predicted, windows of {})\n",
+                                   std::exp(nll), nll, counted(score.predicted, "token"), window));
   return kSuccess;
 }
 

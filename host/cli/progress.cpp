@@ -1,11 +1,12 @@
 #include "host/cli/progress.h"
 
-#include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
+
+#include "core/base/standard_streams.h"
 
 namespace bonsai::cli {
 namespace {
@@ -13,25 +14,38 @@ namespace {
 using namespace std::chrono_literals;
 constexpr uint64_t kWidth = 30;
 
+// Of the terminal: a longer line would go on in the next one, and stay there.
+size_t columns() {
+  winsize size = {};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::string what)
     : what_(std::move(what)), is_terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + 500ms) {}
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) write_to_stderr("\r\x1b[K");
 }
 
 void ProgressBar::update(uint64_t done, uint64_t total) {
   if (!is_terminal_ || total == 0) return;
+  const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   if (now < next_) return;
   next_ = now + 100ms;
   drawn_ = true;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const auto filled = static_cast<uint64_t>(share * kWidth);
-  fmt::print(stderr, "\r{} [{:#>{}}{:.>{}}] {:3.0f} %", what_, "", filled, "", kWidth - filled, 100 * share);
-  std::fflush(stderr);
+  print_to_stderr("\r{} [{:#>{}}{:.>{}}] {:3.0f} %\x1b[K", what_, "", filled, "", kWidth - filled, 100 * share);
+}
+
+void ProgressBar::note(std::string_view line) {
+  if (!is_terminal_) return;
+  const std::lock_guard lock(mutex_);
+  drawn_ = true;
+  print_to_stderr("\r{}\x1b[K", line.substr(0, columns() - 1));
 }
 
 }  // namespace bonsai::cli

@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 namespace bonsai::cli {
 
-// Shows nothing where stderr is no terminal, or while less than half a second has passed. Erased when destroyed.
+// Shows nothing where stderr is no terminal. Erased when destroyed. May be called from any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string what);
@@ -15,13 +17,16 @@ class ProgressBar {
   ProgressBar(const ProgressBar &) = delete;
   ProgressBar &operator=(const ProgressBar &) = delete;
 
-  // Cheap: draws ten times a second at most.
+  // Cheap: draws ten times a second at most, and not before half a second has passed.
   void update(uint64_t done, uint64_t total);
+  // Shows what is being done, until there is something newer to show.
+  void note(std::string_view line);
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string what_;
-  bool is_terminal_;
+  const std::string what_;
+  const bool is_terminal_;
+  std::mutex mutex_;  // for the next two
   bool drawn_ = false;
   Clock::time_point next_;
 };

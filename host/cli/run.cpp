@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/standard_streams.h"
 #include "host/cli/chat_session.h"
 #include "host/cli/command.h"
 #include "host/cli/generate_options.h"
@@ -23,10 +23,14 @@ namespace {
 constexpr const char *kSeedlingPrompt = "Once upon a time";
 
 Options run_options() {
-  Options options("run", "[-m FILE] [-p TEXT | -f FILE] [OPTIONS]",
-                  "Continues a text. The text and what follows go to stdout as they come, a summary to stderr.\n"
-                  "With --chat the text is a message, and only the answer goes to stdout.\n"
-                  "The choice of a token: logit bias, penalties, top-k, top-p, min-p, temperature, in this order.");
+  const std::string text = fmt::format(
+      "Continues a text. The text and what follows go to stdout as they come, a summary to stderr.\n"
+      "Without -p and -f the text comes from stdin, if that is a pipe or a file with something in it; else, and\n"
+      "without -m, the seedling continues '{}'.\n"
+      "With --chat the text is a message, and only the answer goes to stdout.\n"
+      "The choice of a token: logit bias, penalties, top-k, top-p, min-p, temperature, in this order.",
+      kSeedlingPrompt);
+  Options options("run", "[-m FILE] [-p TEXT | -f FILE] [OPTIONS]", text);
   add_engine_options(options);
   add_text_options(options);
   options.flag("chat", "put the text into the model's chat template, as the first message of a conversation");
@@ -42,8 +46,10 @@ Options run_options() {
 // begins a tale; another model's user has to say something.
 std::string prompt_text(const Arguments &arguments) {
   std::optional<std::string> text = read_text(arguments);
+  const bool is_typed = text && !text_is_from_file(arguments);
+  if (!text) text = read_unasked_stdin(arguments);
   if (text) {
-    if (text_is_from_file(arguments) && text->ends_with('\n')) text->pop_back();
+    if (!is_typed && text->ends_with('\n')) text->pop_back();
     return *std::move(text);
   }
   if (loads_session(arguments)) return "";
@@ -99,20 +105,21 @@ void print_summary(const Generation &generation, const GenerateOptions &options,
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
   const MemoryInfo memory = engine.memory();
-  fmt::print(stderr, "\nprompt   {} tokens, {:.1f} tokens/s\n", stats.prompt_tokens,
-             per_second(stats.prompt_tokens, stats.prompt_seconds));
-  fmt::print(stderr, "decode   {} tokens, {:.1f} tokens/s, ended by {}\n", generation.tokens.size(),
-             per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(generation.finish));
+  print_to_stderr("\nprompt   {}, {:.1f} tokens/s\n", counted(stats.prompt_tokens, "token"),
+                  per_second(stats.prompt_tokens, stats.prompt_seconds));
+  print_to_stderr("decode   {}, {:.1f} tokens/s, ended by {}\n", counted(generation.tokens.size(), "token"),
+                  per_second(stats.decode_steps, stats.decode_seconds), finish_reason_name(generation.finish));
   const std::string guesses = speculation_summary(stats, options);
-  if (!guesses.empty()) fmt::print(stderr, "guesses  {}\n", guesses);
-  fmt::print(stderr, "{}", grammar_summary(stats));
-  fmt::print(stderr, "backend  {} {}{}{}, {}\n", backend.name, backend.version,
-             backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
-             backend.threads == 0 ? "" : fmt::format(", {} threads", backend.threads), backend.device);
-  if (!backend.failed_over.empty()) fmt::print(stderr, "         took over: {}\n", backend.failed_over);
-  fmt::print(stderr, "memory   weights {} and {} mapped, session {}, peak {}\n", format_bytes(memory.weight_bytes),
-             format_bytes(memory.mapped_bytes), format_bytes(memory.session_bytes), format_bytes(peak_memory_bytes()));
-  fmt::print(stderr, "seed     {}\n", stats.seed);
+  if (!guesses.empty()) print_to_stderr("guesses  {}\n", guesses);
+  write_to_stderr(grammar_summary(stats));
+  print_to_stderr("backend  {} {}{}{}, {}\n", backend.name, backend.version,
+                  backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
+                  backend.threads == 0 ? "" : ", " + counted(backend.threads, "thread"), backend.device);
+  if (!backend.failed_over.empty()) print_to_stderr("         took over: {}\n", backend.failed_over);
+  print_to_stderr("memory   weights {} and {} mapped, session {}, peak {}\n", format_bytes(memory.weight_bytes),
+                  format_bytes(memory.mapped_bytes), format_bytes(memory.session_bytes),
+                  format_bytes(peak_memory_bytes()));
+  print_to_stderr("seed     {}\n", stats.seed);
 }
 
 // The prompt comes out with the first new text: not at all if an error comes first.
@@ -120,7 +127,7 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
                          const std::string &prompt, Terminal &terminal) {
   Session session = engine.new_session();
   load_session(arguments, session);
-  session.append(prompt);
+  advising(engine, [&] { session.append(prompt); });
   const bool json = arguments.flag("json");
   bool shown = json;
   const auto show = [&](std::string_view text) {
@@ -128,7 +135,7 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
     if (!json) terminal.out.write(text);
     return true;
   };
-  Generation generation = session.generate(options, show);
+  Generation generation = advising(engine, [&] { return session.generate(options, show); });
   show(generation.text.ends_with('\n') ? "" : "\n");
   save_session(arguments, session);
   return generation;
@@ -153,8 +160,9 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   const auto arguments = Arguments::parse(run_options(), command_line, terminal);
   if (!arguments) return kSuccess;
   check_chat_options(*arguments);
+  check_stdin(*arguments, StdinUse::kOptions);
   GenerateOptions options = generate_options(*arguments);
-  check_session_folder(*arguments);
+  check_session_file(*arguments);
   options.logprobs = static_cast<uint32_t>(arguments->count("logprobs", 1).value_or(0));
   if (options.logprobs > 0 && !arguments->flag("json")) throw UsageError("--logprobs is for --json");
   InterruptGuard interrupt;
@@ -171,8 +179,7 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
     print_summary(generation, options, engine);
   }
   if (generation.finish == FinishReason::kContextFull)
-    terminal.log.warn("the context of {} tokens is full: -c gives more, up to the model's {}", engine.model().context,
-                      engine.model().trained_context);
+    terminal.log.warn("the context of {} is full{}", counted(engine.model().context, "token"), more_context(engine));
   return interrupt.exit_code();
 }
 

@@ -1,11 +1,6 @@
 #include "host/cli/session_options.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <filesystem>
-#include <system_error>
+#include "core/base/atomic_file.h"
 
 namespace bonsai::cli {
 
@@ -14,13 +9,10 @@ void add_session_options(Options &options, const char *load_help, const char *sa
   options.value("save-session", "FILE", save_help);
 }
 
-// A file of that name need not be writable: another one takes its place.
-void check_session_folder(const Arguments &arguments) {
+void check_session_file(const Arguments &arguments) {
   const auto path = arguments.text("save-session");
   if (!path) return;
-  const std::filesystem::path folder = std::filesystem::path(*path).parent_path();
-  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
-    throw Failure(fmt::format("{}: cannot be written: {}", *path, std::generic_category().message(errno)));
+  if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
 }
 
 bool loads_session(const Arguments &arguments) { return arguments.text("load-session").has_value(); }

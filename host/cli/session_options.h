@@ -13,8 +13,8 @@ void add_session_options(Options &options, const char *load_help, const char *sa
 // Whether a session is loaded, so that there need not be a prompt.
 bool loads_session(const Arguments &arguments);
 
-// Throws Failure where the folder for --save-session is missing or closed: better than after a long text.
-void check_session_folder(const Arguments &arguments);
+// Throws Failure where --save-session names what cannot be written: better than after a long text.
+void check_session_file(const Arguments &arguments);
 
 // Does what was asked for; nothing was: nothing. Throw EngineError.
 void load_session(const Arguments &arguments, Session &session);

@@ -1,11 +1,14 @@
 #include "host/cli/text_input.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <system_error>
+#include <vector>
 
 namespace bonsai::cli {
 namespace {
@@ -22,6 +25,22 @@ std::string read_all(std::FILE *file, const std::string &name) {
   while (const size_t n = std::fread(piece, 1, sizeof piece, file)) text.append(piece, n);
   if (std::ferror(file)) cannot_read(name);
   return text;
+}
+
+// The options that ask for stdin, as a person types them.
+std::vector<std::string> stdin_options(const Arguments &arguments) {
+  struct Name {
+    const char *option, *typed;
+  };
+  constexpr Name kNames[] = {{"prompt", "-p"},
+                             {"file", "-f"},
+                             {"grammar", "--grammar"},
+                             {"json-schema", "--json-schema"},
+                             {"tools", "--tools"}};
+  std::vector<std::string> typed;
+  for (const Name &name : kNames)
+    if (arguments.text(name.option) == "-") typed.emplace_back(name.typed);
+  return typed;
 }
 
 }  // namespace
@@ -44,6 +63,21 @@ std::optional<std::string> read_text(const Arguments &arguments) {
   if (file) return read_file(*file);
   if (prompt == "-") return read_file("-");
   return prompt;
+}
+
+std::optional<std::string> read_unasked_stdin(const Arguments &arguments) {
+  struct stat status;
+  if (!stdin_options(arguments).empty() || ::fstat(STDIN_FILENO, &status) != 0 || S_ISCHR(status.st_mode))
+    return std::nullopt;
+  std::string text = read_file("-");
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
+void check_stdin(const Arguments &arguments, StdinUse use) {
+  std::vector<std::string> users = stdin_options(arguments);
+  if (use == StdinUse::kMessages && !::isatty(STDIN_FILENO)) users.emplace_back("the messages");
+  if (users.size() > 1) throw UsageError(fmt::format("stdin is asked for twice: by {} and {}", users[0], users[1]));
 }
 
 bool text_is_from_file(const Arguments &arguments) {

@@ -15,6 +15,15 @@ void add_text_options(Options &options);
 // both were, Failure if the file cannot be read.
 std::optional<std::string> read_text(const Arguments &arguments);
 
+// What comes through a pipe or from a file on stdin although no option asks for it. nullopt: nothing, or stdin is
+// closed, a terminal or another device (/dev/null), or an option has read it. Throws Failure if it cannot be read.
+std::optional<std::string> read_unasked_stdin(const Arguments &arguments);
+
+// Throws UsageError where stdin is asked for twice: by two of -p, -f, --grammar, --json-schema and --tools, or by one
+// of these and for a conversation's messages. At a terminal a person can type the one after the other.
+enum class StdinUse { kOptions, kMessages };
+void check_stdin(const Arguments &arguments, StdinUse use);
+
 // A file's bytes; "-" is standard input. Throws Failure if it cannot be read.
 std::string read_file(const std::string &path);
 

@@ -9,6 +9,7 @@
 #include "core/gguf/file.h"
 #include "core/text/tokenizer.h"
 #include "host/cli/command.h"
+#include "host/cli/file_tokenizer.h"
 #include "host/cli/model_options.h"
 #include "host/cli/text_input.h"
 
@@ -18,8 +19,7 @@ namespace {
 text::Tokenizer load_tokenizer(const std::string &path) {
   const Result<gguf::File> file = gguf::File::open(path);
   if (!file) throw Failure(file.error().message);
-  Result<text::Tokenizer> tokenizer = text::read_tokenizer(*file).and_then(
-      [](text::TokenizerData data) { return text::Tokenizer::create(std::move(data)); });
+  Result<text::Tokenizer> tokenizer = read_file_tokenizer(*file);
   if (!tokenizer) throw Failure(tokenizer.error().message);
   return *std::move(tokenizer);
 }

@@ -17,6 +17,10 @@ std::string format_bytes(uint64_t bytes) {
   return fmt::format("{:.1f} {}", amount, kUnits[unit]);
 }
 
+std::string counted(uint64_t n, std::string_view singular) {
+  return fmt::format("{} {}{}", n, singular, n == 1 ? "" : "s");
+}
+
 uint64_t peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
   std::string key;

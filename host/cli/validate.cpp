@@ -12,7 +12,9 @@
 #include "core/model/weights.h"
 #include "core/text/tokenizer.h"
 #include "host/cli/command.h"
+#include "host/cli/file_tokenizer.h"
 #include "host/cli/model_options.h"
+#include "host/cli/units.h"
 
 namespace bonsai::cli {
 namespace {
@@ -29,6 +31,15 @@ bool accepted(const Result<T> &result, Verdict &verdict) {
   return result.has_value();
 }
 
+// Commands for texts need it, and there is hardly another one. Without a chat template texts can still be continued.
+bool check_tokenizer(const gguf::File &file, Verdict &verdict) {
+  const Result<text::Tokenizer> tokenizer = read_file_tokenizer(file);
+  if (!accepted(tokenizer, verdict)) return false;
+  if (std::string problem = chat_template_problem(file, *tokenizer); !problem.empty())
+    verdict.findings.push_back(std::move(problem));
+  return true;
+}
+
 void check_weights(const gguf::File &file, Verdict &verdict) {
   const gguf::ValidationReport report = gguf::validate(file);
   verdict.n_tensors = report.tensors.size();
@@ -43,8 +54,8 @@ void check_weights(const gguf::File &file, Verdict &verdict) {
           fmt::format("tensor {}: code 3 in {} of {} weights: not ternary", name, tensor.code3, tensor.weights));
   }
   if (!report.usable())
-    verdict.refusal =
-        fmt::format("{}: {} blocks of weights hold an infinity or a NaN", file.path(), report.nonfinite_blocks);
+    verdict.refusal = fmt::format("{}: {} of weights with an infinity or a NaN", file.path(),
+                                  counted(report.nonfinite_blocks, "block"));
 }
 
 // Structure, then model, then tokenizer, then contents; the first refusal ends it. A file without tensors is a
@@ -54,31 +65,33 @@ Verdict check_file(const std::string &path) {
   Result<gguf::File> opened = gguf::File::open(path);
   if (!accepted(opened, verdict)) return verdict;
   auto file = std::make_unique<gguf::File>(*std::move(opened));
-  const Result<text::Tokenizer> tokenizer = text::read_tokenizer(*file).and_then(
-      [](text::TokenizerData data) { return text::Tokenizer::create(std::move(data)); });
-  if (!tokenizer) verdict.findings.push_back(tokenizer.error().message);
   if (file->tensors().empty()) {
     verdict.findings.push_back("no tensors: the file holds a tokenizer at most");
+    check_tokenizer(*file, verdict);
     return verdict;
   }
   const Result<model::Model> model = model::bind_model(std::move(file));
   if (!accepted(model, verdict)) return verdict;
   verdict.findings.insert(verdict.findings.end(), model->warnings.begin(), model->warnings.end());
-  check_weights(*model->file, verdict);
+  if (check_tokenizer(*model->file, verdict)) check_weights(*model->file, verdict);
   return verdict;
 }
 
 }  // namespace
 
 int validate_command(const std::vector<std::string> &command_line, Terminal &terminal) {
-  Options options("validate", "FILE [OPTIONS]",
-                  "Checks a model file: its structure, whether this program can run it, and every weight.\n"
-                  "Exit code 0: it can be used; 1: it is refused, with one line that says why.\n"
-                  "JSON: {\"file\", \"valid\", \"reason\", \"findings\", \"tensors\", \"weights\"}.");
-  add_model_option(options);
+  Options options(
+      "validate", "FILE [OPTIONS]",
+      "Checks a model file: its structure, whether this program can run it, its tokenizer, and every weight.\n"
+      "Exit code 0: it can be used; 1: it is refused, with one line that says why.\n"
+      "JSON: {\"file\", \"valid\", \"reason\", \"findings\", \"tensors\", \"weights\"}.");
+  options.value("model,m", "FILE", "the model file, by name");
   options.positional("model-file", 1);
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
+  // No default here: to call another file valid than the one that was forgotten helps nobody.
+  if (!arguments->text("model") && arguments->texts("model-file").empty())
+    throw UsageError("no file: expected the model file to check");
   const std::string path = model_path(*arguments, terminal);
   const Verdict verdict = check_file(path);
   if (arguments->flag("json")) {
@@ -92,7 +105,8 @@ int validate_command(const std::vector<std::string> &command_line, Terminal &ter
   }
   for (const std::string &finding : verdict.findings) terminal.out.write(finding + "\n");
   if (verdict.refusal) throw Failure(*verdict.refusal);
-  terminal.out.write(fmt::format("{}: valid, {} tensors, {} weights\n", path, verdict.n_tensors, verdict.n_weights));
+  terminal.out.write(fmt::format("{}: valid, {}, {}\n", path, counted(verdict.n_tensors, "tensor"),
+                                 counted(verdict.n_weights, "weight")));
   return kSuccess;
 }
 

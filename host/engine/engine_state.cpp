@@ -53,7 +53,7 @@ void EngineState::load_tokenizer() {
   });
   if (!created) {
     no_tokenizer = std::move(created.error().message);
-    log(LogLevel::kWarning, no_tokenizer);
+    log(LogLevel::kDebug, no_tokenizer);  // it becomes the error of whoever needs one, and is nobody else's business
     return;
   }
   tokenizer = *std::move(created);

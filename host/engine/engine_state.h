@@ -68,7 +68,7 @@ struct EngineState {
 template <class T>
 T value_or_throw(Result<T> result, ErrorKind kind) {
   if (!result) throw EngineError(kind, result.error().message);
-  return *std::move(result);
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 template <class T>
 T value_or_throw(BackendResult<T> result) {

@@ -1,16 +1,11 @@
 #include "host/engine/session_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <utility>
 
+#include "core/base/atomic_file.h"
 #include "core/quant/format.h"
 
 static_assert(std::endian::native == std::endian::little, "session files are written as memory holds them");
@@ -64,14 +59,6 @@ uint64_t checksum_of(const Header &header, const SessionFile &file) {
   checksum.add(file.cache);
   checksum.add(std::as_bytes(std::span(file.note)));
   return checksum.value();
-}
-
-struct CloseFile {
-  void operator()(std::FILE *file) const { std::fclose(file); }
-};
-
-tl::unexpected<Error> write_error(const std::string &path) {
-  return fail("{}: cannot be written: {}", path, std::strerror(errno));
 }
 
 // Bytes of one head's key or value, or 0 where the type does not exist or does not fit.
@@ -171,25 +158,14 @@ Result<void> write_session_file(const std::string &path, const SessionFile &file
   header.n_note = static_cast<uint32_t>(file.note.size());
   const uint64_t checksum = checksum_of(header, file);
 
-  std::string temporary = path + ".XXXXXX";
-  const int fd = ::mkstemp(temporary.data());
-  if (fd < 0) return write_error(path);
-  std::unique_ptr<std::FILE, CloseFile> out(::fdopen(fd, "wb"));
-  bool written = out != nullptr;
-  const auto write = [&](const void *data, size_t n) {
-    written = written && (n == 0 || std::fwrite(data, 1, n, out.get()) == n);
-  };
-  write(&header, sizeof header);
-  write(file.tokens.data(), file.tokens.size() * sizeof(int32_t));
-  write(file.cache.data(), file.cache.size());
-  write(file.note.data(), file.note.size());
-  write(&checksum, sizeof checksum);
-  written = written && std::fflush(out.get()) == 0;
-  if (written) written = std::fclose(out.release()) == 0;
-  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  auto error = write_error(path);
-  ::unlink(temporary.c_str());
-  return error;
+  auto out = AtomicFile::create(path, AtomicFile::Access::kOwnerOnly);
+  if (!out) return tl::unexpected(out.error());
+  const std::span<const std::byte> parts[] = {
+      std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(file.tokens)), file.cache,
+      std::as_bytes(std::span(file.note)), std::as_bytes(std::span(&checksum, 1))};
+  for (const auto part : parts)
+    if (auto written = out->write(part); !written) return written;
+  return out->commit();
 }
 
 uint64_t model_fingerprint(const model::Model &model) {

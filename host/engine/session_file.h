@@ -49,7 +49,8 @@ struct SessionFile {
 // that does not fit, a checksum.
 Result<SessionFile> parse_session_file(std::span<const std::byte> bytes);
 
-// Replaces `path` in one step. Errors begin with the path; also a note of 4 GiB.
+// Replaces `path` in one step (AtomicFile); a new file is for its owner only, since conversations are private. Errors
+// begin with the path; also a note of 4 GiB.
 Result<void> write_session_file(const std::string &path, const SessionFile &file);
 
 // Tells models apart: shapes, norms, and of every matrix its format and some of its weights. Not proof against intent.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/atomic_file.h"
 #include "core/base/mapped_file.h"
 #include "host/engine/session_file.h"
 #include "host/engine/session_state.h"
@@ -27,6 +28,8 @@ SessionOrigin origin_of(const EngineState &engine) {
 }  // namespace
 
 void SessionState::save(const std::string &path, std::string_view note) {
+  // Before keys and values are copied, which may be gigabytes.
+  value_or_throw(check_replaceable(path), ErrorKind::kInvalidArgument);
   const uint32_t n = std::min(n_computed_, length());
   SessionFile file{.origin = origin_of(*engine_), .tokens = tokens_, .n_cached = n, .cache = {}, .note = note};
   std::vector<std::byte> cache(session_cache_bytes(file.origin, n));
@@ -40,8 +43,7 @@ void SessionState::save(const std::string &path, std::string_view note) {
     }
   }
   file.cache = cache;
-  const auto written = write_session_file(path, file);
-  if (!written) throw EngineError(ErrorKind::kInvalidArgument, written.error().message);
+  value_or_throw(write_session_file(path, file), ErrorKind::kInvalidArgument);
 }
 
 void SessionState::load(const std::string &path, const NoteReader &read_note) {

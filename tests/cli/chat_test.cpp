@@ -108,8 +108,8 @@ TEST(Chat, MistakesInCommandsAreSaidAndTheConversationGoesOn) {
                               "/reset takes no argument\n"
                               "/think: expected on, off or auto, found 'maybe'\n"
                               "/save: expected the name of a file\n"
-                              "/save: /nonexistent/x: cannot write: No such file or directory\n"
-                              "/load: /nonexistent/x: cannot read: No such file or directory\n"
+                              "/save: /nonexistent/x: cannot create a file in /nonexistent: No such file or directory\n"
+                              "/load: /nonexistent/x: cannot open: No such file or directory\n"
                               "/load: " +
                                   bad +
                                   ": version is 7; this program knows 1\n"
@@ -125,7 +125,7 @@ TEST(Chat, AMessageThatDoesNotFitIsRefusedInWords) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "once upon a time ";
   const Outcome outcome = chat(text + "\nhi\n", {"-c", "100"});
-  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find(" tokens long with this message, and the context holds 100 with at least one for the "
                              "answer: shorten the message, start a new conversation, or give it more context: the "
                              "model knows 1024\n(/reset starts anew; the option -c N gives more context, up to the "
@@ -145,7 +145,49 @@ TEST(Chat, AnAnswerThatFillsTheContextSaysSo) {
       << outcome.err;
 }
 
+TEST(Chat, WhatCannotBeAnsweredOverAPipeMakesTheExitCodeOne) {
+  const Outcome outcome = chat("a\xff\nhi\n", {"--json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "message: invalid UTF-8 at byte offset 1\n");
+  EXPECT_EQ(json_lines(outcome.out).size(), 1u) << "the next message is answered";
+  EXPECT_EQ(chat("hi\n", {"-c", "10"}).exit_code, 1);
+  // It is the message that counts, and not a mistake in a command.
+  EXPECT_EQ(chat("/regen\n/nope\n").exit_code, 0);
+  EXPECT_EQ(chat("hi\n/system " + std::string(2000, 'x') + "\n/regen\n", {"-c", "100"}).exit_code, 1);
+}
+
+TEST(Chat, AnInvalidGrammarOrSchemaFailsAtTheStart) {
+  const std::string grammar = write_file("bad.gbnf", "root ::= [a\n");
+  for (const std::vector<std::string> &option :
+       {std::vector<std::string>{"--json-schema", R"({"type": "nope"})"}, {"--grammar", grammar}}) {
+    const Outcome outcome = chat("", option);
+    EXPECT_EQ(outcome.exit_code, 1);
+    std::vector<std::string> run = {"run", "-m", seedling(), "-p", "x"};
+    run.insert(run.end(), option.begin(), option.end());
+    EXPECT_EQ(outcome.err, "bonsai chat" + run_program(run).err.substr(std::string("bonsai run").size()));
+  }
+}
+
+TEST(Chat, MoreContextIsOfferedOnlyWhereTheModelHasMore) {
+  const test::TinyModelFile model({.context = 64});
+  const std::vector<std::string> arguments = {"chat", "-m", model.path(), "-n", "100", "--ignore-eos"};
+  const Outcome full = run_program(arguments, "hi\n");
+  EXPECT_NE(full.err.find("the context of 64 tokens is full, so the answer ends here: /reset starts anew\n"),
+            std::string::npos)
+      << full.err;
+  const Outcome refused = run_program(arguments, std::string(200, 'x') + "\n");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("start a new conversation\n(/reset starts anew)\n"), std::string::npos) << refused.err;
+}
+
+TEST(Chat, TheSummaryCountsOneTokenAsOne) {
+  const Outcome outcome = chat("hi\n", {"-n", "1"});
+  EXPECT_NE(outcome.err.find("; decode 1 token, "), std::string::npos) << outcome.err;
+}
+
 TEST(Chat, WrongCallsNameTheOption) {
+  EXPECT_EQ(chat("hi\n", {"--grammar", "-"}).err,
+            "bonsai chat: stdin is asked for twice: by --grammar and the messages (see 'bonsai chat --help')\n");
   EXPECT_EQ(chat("", {"--think", "--no-think"}).err,
             "bonsai chat: --think and --no-think exclude each other: choose one (see 'bonsai chat --help')\n");
   EXPECT_EQ(chat("", {"--tools", "/nonexistent/tools"}).err,
@@ -213,6 +255,50 @@ TEST(ChatTerminal, CtrlCClearsTheLineAndLeavesAnEmptyOne) {
   ASSERT_TRUE(program.wait_for_prompt());
   program.type(kCtrlC);
   EXPECT_EQ(program.finish(), 0);
+}
+
+// /regen tells whether anything was sent: it has nothing to answer.
+TEST(ChatTerminal, CtrlCDiscardsAMessageOfSeveralLines) {
+  TerminalProgram program(at_terminal());
+  const auto nothing_was_sent = [&program] {
+    if (!program.wait_for_prompt()) return false;
+    program.type("/regen\r");
+    return program.wait_for("empty conversation: there is no message to answer");
+  };
+  // At the beginning of a line and in the middle of one, within quotes and behind a backslash.
+  for (const char *first : {"\"\"\"one\r", "one\\\r"}) {
+    for (const char *unfinished : {"", "two"}) {
+      ASSERT_TRUE(program.wait_for_prompt());
+      program.type(first);
+      ASSERT_TRUE(program.wait_for_prompt("... "));
+      program.type(unfinished + std::string(kCtrlC));
+      ASSERT_TRUE(nothing_was_sent()) << first << unfinished;
+    }
+  }
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("one\\\r");
+  ASSERT_TRUE(program.wait_for_prompt("... "));
+  program.type("two\r");
+  ASSERT_TRUE(program.wait_for("ended by length")) << "a message that is finished is still answered";
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlC);
+  EXPECT_EQ(program.finish(), 0);
+}
+
+TEST(ChatTerminal, AMessageThatCannotBeAnsweredIsNoFailureOfTheProgram) {
+  TerminalProgram program(at_terminal({"-c", "10"}));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("hi\r");
+  ASSERT_TRUE(program.wait_for("the context holds 10"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlD);
+  EXPECT_EQ(program.finish(), 0);
+}
+
+TEST(ChatTerminal, AnInvalidSchemaFailsAtTheStart) {
+  TerminalProgram program(at_terminal({"--json-schema", R"({"type": "nope"})"}));
+  EXPECT_TRUE(program.wait_for("bonsai chat: JSON schema, '#': "));
+  EXPECT_EQ(program.finish(), 1);
 }
 
 TEST(ChatTerminal, CtrlCStopsTheAnswerAndNotTheProgram) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai::cli {
 namespace {
@@ -21,6 +22,24 @@ json parse_success(const Outcome &outcome) {
 }
 
 std::ptrdiff_t n_lines(const std::string &text) { return std::count(text.begin(), text.end(), '\n'); }
+
+// The seedling with a NaN for the scale of its last block.
+std::string seedling_with_nan() {
+  std::string broken = read_file(seedling());
+  broken.replace(broken.size() - 18, 2, "\xff\x7f");
+  return write_file("nan.gguf", broken);
+}
+
+test::TinyModel model_with(const char *key, const char *value) {
+  test::TinyModel model;
+  model.metadata = [=](gguf::Writer &writer) { writer.set_string(key, value); };
+  return model;
+}
+
+// What is said of a tokenizer that nobody knows.
+std::string unknown_tokenizer(const std::string &path) {
+  return path + ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'";
+}
 
 TEST(Tokenize, IdsAreOneLine) {
   const Outcome outcome = run_program({"tokenize", "-m", seedling(), "--ids", "-p", "Once upon a time"});
@@ -90,6 +109,27 @@ TEST(Logits, TokensOutsideTheVocabularyAreNamed) {
   EXPECT_EQ(message("-7"), "bonsai logits: token id -7 is outside the vocabulary of 4096\n");
 }
 
+TEST(Logits, ThatAreNoNumbersAreAnErrorAndNoTable) {
+  const std::string path = seedling_with_nan();
+  for (std::vector<std::string> arguments : {std::vector<std::string>{"logits", "--tokens", "1"},
+                                             {"logits", "--tokens", "1", "--json"},
+                                             {"perplexity", "-p", "Once upon a time"},
+                                             {"perplexity", "-p", "Once upon a time", "--json"}}) {
+    const std::string command = arguments[0];
+    arguments.insert(arguments.end(), {"-m", path});
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, "bonsai " + command + ": the model produced NaN logits\n");
+  }
+}
+
+TEST(Logits, MoreContextIsOfferedWhereTheModelHasMore) {
+  EXPECT_EQ(run_program({"logits", "-m", seedling(), "--tokens", "1,2,3", "-c", "2"}).err,
+            "bonsai logits: context full: 3 tokens to add, room for 2 (context 2, used 0): -c gives more, up to the "
+            "model's 1024\n");
+}
+
 TEST(Perplexity, CountsEveryPredictionOfEveryWindow) {
   const std::string text = golden()["perplexity"]["text"].get<std::string>();
   const Outcome outcome = run_program({"perplexity", "-m", seedling(), "-f", write_file("tales.txt", text), "--window",
@@ -135,6 +175,16 @@ TEST(Info, ShowsShapesTypesAndTokenizer) {
   const Outcome text = run_program({"info", "-m", seedling()});
   EXPECT_EQ(text.exit_code, 0);
   EXPECT_NE(text.out.find("Q1_0_G128   43 tensors"), std::string::npos) << text.out;
+}
+
+TEST(Info, TellsThatNoTextCanBeMadeWithoutTheTokenizer) {
+  const test::TinyModelFile model(model_with("tokenizer.ggml.pre", "zwen2"));
+  const json result = parse_success(run_program({"info", model.path(), "--json"}));
+  EXPECT_EQ(result["refused"], unknown_tokenizer(model.path()));
+  EXPECT_EQ(result["tokenizer"]["pre"], "zwen2");
+  EXPECT_EQ(result["model"]["layers"], 2) << "what is good is shown all the same";
+  const std::string text = run_program({"info", model.path()}).out;
+  EXPECT_NE(text.find("cannot run    " + unknown_tokenizer(model.path())), std::string::npos) << text;
 }
 
 TEST(Info, RefusesWhatIsNoModelFile) {
@@ -186,13 +236,35 @@ TEST(Validate, AnyBrokenHeaderByteGetsAVerdict) {
   EXPECT_EQ(n_refused, 24);  // magic, version and the two counts: every byte matters
 }
 
+TEST(Validate, RefusesAModelWhoseTokenizerIsUnknown) {
+  const test::TinyModelFile model(model_with("tokenizer.ggml.pre", "zwen2"));
+  const Outcome outcome = run_program({"validate", model.path()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "bonsai validate: " + unknown_tokenizer(model.path()) + "\n");
+  const Outcome as_json = run_program({"validate", model.path(), "--json"});
+  EXPECT_EQ(as_json.exit_code, 1);
+  EXPECT_EQ(json::parse(as_json.out)["valid"], false);
+  EXPECT_EQ(json::parse(as_json.out)["reason"], unknown_tokenizer(model.path()));
+  EXPECT_EQ(run_program({"tokenize", "-m", model.path(), "-p", "x"}).err,
+            "bonsai tokenize: " + unknown_tokenizer(model.path()) + "\n");
+}
+
+TEST(Validate, AChatTemplateThatCannotBeUsedIsAFinding) {
+  const test::TinyModelFile model(model_with("tokenizer.chat_template", "{% if x %}"));
+  const std::string finding =
+      model.path() + ": tokenizer.chat_template: line 1: 'if' is never closed: expected '{% endif %}'";
+  const Outcome outcome = run_program({"validate", model.path()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.rfind(finding + "\n" + model.path() + ": valid, ", 0), 0u) << outcome.out;
+  EXPECT_EQ(parse_success(run_program({"info", model.path(), "--json"}))["warnings"], json({finding}));
+}
+
 TEST(Validate, ReportsWeightsThatAreNoNumbers) {
-  std::string broken = read_file(seedling());
-  broken.replace(broken.size() - 18, 2, "\xff\x7f");  // the last block's scale becomes a NaN
-  const std::string path = write_file("nan.gguf", broken);
+  const std::string path = seedling_with_nan();
   const Outcome outcome = run_program({"validate", path});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "bonsai validate: " + path + ": 1 blocks of weights hold an infinity or a NaN\n");
+  EXPECT_EQ(outcome.err, "bonsai validate: " + path + ": 1 block of weights with an infinity or a NaN\n");
   EXPECT_NE(outcome.out.find("infinity or NaN in 1 of "), std::string::npos) << outcome.out;
 }
 

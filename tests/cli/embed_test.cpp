@@ -57,6 +57,14 @@ TEST(Embed, TextsComeFromFilesAndPipesWholeOrByLine) {
   EXPECT_EQ(embed({"-f", "-"}, kKing + "\n"), std::vector<Vector>{both[0]});
 }
 
+TEST(Embed, OneOfSeveralTextsMayComeFromStdin) {
+  const std::vector<Vector> both = embed({"-p", kKing, "-p", kWolf});
+  EXPECT_EQ(embed({"-p", kKing, "-p", "-"}, kWolf + "\n"), both);
+  EXPECT_EQ(embed({"-p", "-", "-p", kWolf}, kKing), both);
+  const std::vector<Vector> four = embed({"-p", kWolf, "-p", "-", "-p", kKing, "--lines"}, kKing + "\n" + kWolf);
+  EXPECT_EQ(four, (std::vector<Vector>{both[1], both[0], both[1], both[0]}));
+}
+
 TEST(Embed, JsonIsOneObject) {
   const Outcome outcome = run_program({"embed", "-p", kKing, "-p", kWolf, "--pooling", "last", "--json"});
   const json all = json::parse(outcome.out);
@@ -73,6 +81,8 @@ TEST(EmbedRefuses, InOneLine) {
   const std::string see = " (see 'bonsai embed --help')\n";
   EXPECT_EQ(said({}), "2 bonsai embed: no text: expected -p TEXT, -f FILE or '-p -' for stdin" + see);
   EXPECT_EQ(said({"-p", "a", "-f", "b"}), "2 bonsai embed: -p and -f both give the text: choose one" + see);
+  EXPECT_EQ(said({"-p", "-", "-p", "a", "-p", "-"}, "b"),
+            "2 bonsai embed: stdin is asked for twice: '-p -' can be given once" + see);
   EXPECT_EQ(said({"-p", "a", "--lines"}), "2 bonsai embed: --lines is for -f FILE and '-p -'" + see);
   EXPECT_EQ(said({"-p", "a", "--pooling", "max"}),
             "2 bonsai embed: --pooling: expected mean or last, found 'max'" + see);
@@ -80,7 +90,7 @@ TEST(EmbedRefuses, InOneLine) {
   EXPECT_EQ(said({"-p", "-", "--lines"}, "a\n\nb\n"),
             "1 bonsai embed: text 2 of 3: empty text: there is nothing to embed\n");
   EXPECT_EQ(said({"-p", "one two three four five six seven", "-c", "4"}),
-            "1 bonsai embed: context full: 8 tokens to embed, room for 4\n");
+            "1 bonsai embed: context full: 8 tokens to embed, room for 4: -c gives more, up to the model's 1024\n");
   EXPECT_EQ(said({"-f", "/nonexistent/x"}), "1 bonsai embed: /nonexistent/x: cannot read: No such file or directory\n");
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -44,10 +45,13 @@ std::string read_from_start(int file) {
   return text;
 }
 
-pid_t spawn(const std::vector<std::string> &arguments, int in, int out, int err) {
-  const std::string program = BONSAI_BINARY_DIR "/bin/bonsai";
-  std::vector<char *> argv = {const_cast<char *>(program.c_str())};
-  for (const std::string &argument : arguments) argv.push_back(const_cast<char *>(argument.c_str()));
+const std::string kProgram = BONSAI_BINARY_DIR "/bin/bonsai";
+
+// `command` begins with the path of what is run.
+pid_t spawn_command(const std::vector<std::string> &command, int in, int out, int err) {
+  const std::string &program = command.front();
+  std::vector<char *> argv;
+  for (const std::string &argument : command) argv.push_back(const_cast<char *>(argument.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -61,22 +65,47 @@ pid_t spawn(const std::vector<std::string> &arguments, int in, int out, int err)
   return pid;
 }
 
+pid_t spawn(std::vector<std::string> arguments, int in, int out, int err) {
+  arguments.insert(arguments.begin(), kProgram);
+  return spawn_command(arguments, in, out, err);
+}
+
 int wait_for(pid_t pid) {
   int status = 0;
   ::waitpid(pid, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace
-
-Outcome run_program(const std::vector<std::string> &arguments, const std::string &input) {
+Outcome run_command(const std::vector<std::string> &command, const std::string &input) {
   const int in = temporary_file(input), out = temporary_file(), err = temporary_file();
   Outcome outcome;
-  outcome.exit_code = wait_for(spawn(arguments, in, out, err));
+  outcome.exit_code = wait_for(spawn_command(command, in, out, err));
   ::close(in);
   outcome.out = read_from_start(out);
   outcome.err = read_from_start(err);
   return outcome;
+}
+
+// Of the running test's own.
+std::filesystem::path own_path(const std::string &name) {
+  const std::filesystem::path directory = BONSAI_BINARY_DIR "/tests/cli-files";
+  std::filesystem::create_directories(directory);
+  const testing::TestInfo *test = testing::UnitTest::GetInstance()->current_test_info();
+  return directory / (std::string(test->name()) + "-" + name);
+}
+
+}  // namespace
+
+Outcome run_program(const std::vector<std::string> &arguments, const std::string &input) {
+  std::vector<std::string> command = arguments;
+  command.insert(command.begin(), kProgram);
+  return run_command(command, input);
+}
+
+Outcome run_in_shell(const std::string &script, const std::vector<std::string> &arguments, const std::string &input) {
+  std::vector<std::string> command = arguments;
+  command.insert(command.begin(), {"/bin/sh", "-c", script, "sh", kProgram});
+  return run_command(command, input);
 }
 
 Outcome run_program_into(const std::string &path, const std::vector<std::string> &arguments) {
@@ -142,12 +171,23 @@ std::string seedling() { return BONSAI_BINARY_DIR "/share/bonsai/seedling-q1_0.g
 std::string backend_file(const std::string &name) { return BONSAI_BINARY_DIR "/lib/bonsai/libbonsai_" + name + ".so"; }
 
 std::string write_file(const std::string &name, const std::string &content) {
-  const std::filesystem::path directory = BONSAI_BINARY_DIR "/tests/cli-files";
-  std::filesystem::create_directories(directory);
-  const testing::TestInfo *test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = directory / (std::string(test->name()) + "-" + name);
+  const std::string path = own_path(name);
   std::ofstream(path, std::ios::binary) << content;
   return path;
+}
+
+std::string make_folder(const std::string &name) {
+  const std::filesystem::path folder = own_path(name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::vector<std::string> files_in(const std::string &folder) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string read_file(const std::string &path) {

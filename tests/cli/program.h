@@ -18,6 +18,10 @@ Outcome run_program(const std::vector<std::string> &arguments, const std::string
 // The same with stdout going to a file, and nothing captured from it.
 Outcome run_program_into(const std::string &path, const std::vector<std::string> &arguments);
 
+// A line of sh, in which "$@" stands for the program and its arguments: its streams may be what no other test has.
+Outcome run_in_shell(const std::string &script, const std::vector<std::string> &arguments,
+                     const std::string &input = "");
+
 // A program that is still running; its stdout is a pipe of one page.
 class RunningProgram {
  public:
@@ -44,5 +48,9 @@ std::string backend_file(const std::string &name);  // "cpu": the path of its sh
 // A file of the running test's own, in the build folder.
 std::string write_file(const std::string &name, const std::string &content);
 std::string read_file(const std::string &path);
+// An empty folder, likewise.
+std::string make_folder(const std::string &name);
+// The names of the files in it, sorted.
+std::vector<std::string> files_in(const std::string &folder);
 
 }  // namespace bonsai::cli

@@ -72,8 +72,8 @@ bool TerminalProgram::wait_for(std::string_view text) {
   }
 }
 
-bool TerminalProgram::wait_for_prompt() {
-  if (!wait_for("> ")) return false;
+bool TerminalProgram::wait_for_prompt(std::string_view prompt) {
+  if (!wait_for(prompt)) return false;
   termios modes{};
   for (int ms = 0; ms < kPatienceMs; ++ms) {
     if (::tcgetattr(terminal_, &modes) == 0 && (modes.c_lflag & ICANON) == 0) return true;

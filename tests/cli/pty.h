@@ -21,7 +21,7 @@ class TerminalProgram {
   // not come within 30 s.
   bool wait_for(std::string_view text);
   // Waits for the prompt, and until the program takes keys one by one: before that the kernel edits lines itself.
-  bool wait_for_prompt();
+  bool wait_for_prompt(std::string_view prompt = "> ");
   // Waits for the end; the exit code. A program that does not end within 30 s is killed.
   int finish();
   const std::string &screen() const { return screen_; }

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/cli/pty.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai::cli {
 namespace {
@@ -76,6 +78,29 @@ TEST(Run, PromptsComeFromStdinAndFilesWithoutTheirLastNewline) {
   EXPECT_EQ(out({"run", "-f", write_file("prompt.txt", "The King said\n")}), expected);
 }
 
+TEST(Run, WithoutPromptAndFileAPipeGivesThePrompt) {
+  const std::vector<std::string> rest = {"--temp", "0", "-n", "8"};
+  const auto out = [&](std::vector<std::string> arguments, const std::string &input = "") {
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    const Outcome outcome = run_program(arguments, input);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string expected = out({"run", "-p", "The King said"});
+  EXPECT_EQ(out({"run"}, "The King said\n"), expected);
+  EXPECT_EQ(out({"run", "-m", seedling()}, "The King said"), expected);
+  EXPECT_EQ(out({"run", "-p", "The King said"}, "And the Queen"), expected) << "what was asked for goes first";
+  EXPECT_EQ(out({"run", "--chat"}, "Hello\n"), out({"run", "--chat", "-p", "Hello"}));
+  const std::string story = out({"run", "-p", "Once upon a time"});
+  EXPECT_EQ(out({"run"}, ""), story);
+  const std::string grammar = "root ::= \" yes\"\n";
+  EXPECT_EQ(out({"run", "--grammar", "-"}, grammar), "Once upon a time yes\n") << "what the grammar took is no prompt";
+}
+
+TEST(Run, TheHelpNamesTheDefaultPrompt) {
+  EXPECT_NE(run_program({"run", "--help"}).out.find("the seedling continues 'Once upon a time'"), std::string::npos);
+}
+
 TEST(Run, EqualSeedsTellEqualStories) {
   const auto out = [](const std::string &seed) { return run_program({"run", "-n", "24", "--seed", seed}).out; };
   EXPECT_EQ(out("1"), out("1"));
@@ -136,8 +161,38 @@ TEST(Run, AnEmptyPromptStartsFromBos) {
 TEST(Run, StopsAtTheEndOfTheContextWithAWarning) {
   const Outcome outcome = run_program({"run", "-c", "12", "-n", "100", "--ignore-eos"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_NE(outcome.err.find("warning: the context of 12 tokens is full"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: the context of 12 tokens is full: -c gives more, up to the model's 1024\n"),
+            std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.err.find("decode   7 tokens"), std::string::npos) << outcome.err;
+}
+
+TEST(Run, MoreContextIsOfferedOnlyWhereTheModelHasMore) {
+  const test::TinyModelFile model({.context = 8});
+  const Outcome ended = run_program({"run", "-m", model.path(), "-p", "x", "--ignore-eos"});
+  EXPECT_NE(ended.err.find("warning: the context of 8 tokens is full\n"), std::string::npos) << ended.err;
+  const std::string text = write_file("long.txt", std::string(20, 'x'));
+  EXPECT_EQ(run_program({"run", "-m", model.path(), "-f", text}).err,
+            "bonsai run: context full: 20 tokens to add, room for 8 (context 8, used 0)\n");
+  EXPECT_EQ(
+      run_program({"run", "-m", model.path(), "-p", "xy", "-c", "2"}).err,
+      "bonsai run: context full: all 2 tokens are used, no room to continue: -c gives more, up to the model's 8\n");
+}
+
+TEST(Run, OneTokenAndOneThreadAreNotPlural) {
+  const Outcome outcome = run_program({"run", "-p", "", "-n", "1", "-t", "1"});
+  for (const char *part : {"\nprompt   1 token, ", "\ndecode   1 token, ", ", 1 thread, "})
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in " << outcome.err;
+}
+
+// Whoever needs a tokenizer has the error; a warning before it would say the same.
+TEST(Run, AModelWhoseTokenizerIsUnknownIsRefusedInOneLine) {
+  const test::TinyModelFile model(
+      {.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.ggml.pre", "zwen2"); }});
+  const Outcome outcome = run_program({"run", "-m", model.path(), "-p", "x"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err,
+            "bonsai run: tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'\n");
 }
 
 struct Failing {
@@ -158,22 +213,24 @@ TEST_P(RunFails, WithOneLineAndExitCodeOne) {
   EXPECT_EQ(outcome.err, "bonsai run: " + GetParam().message + "\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(Inputs, RunFails,
-                         testing::Values(Failing{"invalid_utf8", {"-p", "abc\xff"}, "invalid UTF-8 at byte offset 3"},
-                                         Failing{"missing_file",
-                                                 {"-f", "/nonexistent/prompt"},
-                                                 "/nonexistent/prompt: cannot read: No such file or directory"},
-                                         Failing{"directory", {"-f", "/"}, "/: cannot read: Is a directory"},
-                                         Failing{"prompt_too_long",
-                                                 {"-c", "2", "-p", "one two three four"},
-                                                 "context full: 5 tokens to add, room for 2 (context 2, used 0)"},
-                                         Failing{"context_beyond_the_model",
-                                                 {"-p", "x", "-c", "5000"},
-                                                 "context of 5000 tokens: the model knows no more than 1024"},
-                                         Failing{"bias_outside_the_vocabulary",
-                                                 {"-p", "x", "--logit-bias", "4096=1"},
-                                                 "logit bias: token 4096 is outside the vocabulary of 4096"}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Inputs, RunFails,
+    testing::Values(Failing{"invalid_utf8", {"-p", "abc\xff"}, "invalid UTF-8 at byte offset 3"},
+                    Failing{"missing_file",
+                            {"-f", "/nonexistent/prompt"},
+                            "/nonexistent/prompt: cannot read: No such file or directory"},
+                    Failing{"directory", {"-f", "/"}, "/: cannot read: Is a directory"},
+                    Failing{"prompt_too_long",
+                            {"-c", "2", "-p", "one two three four"},
+                            "context full: 5 tokens to add, room for 2 (context 2, used 0): -c gives more, up to "
+                            "the model's 1024"},
+                    Failing{"context_beyond_the_model",
+                            {"-p", "x", "-c", "5000"},
+                            "context of 5000 tokens: the model knows no more than 1024"},
+                    Failing{"bias_outside_the_vocabulary",
+                            {"-p", "x", "--logit-bias", "4096=1"},
+                            "logit bias: token 4096 is outside the vocabulary of 4096"}),
+    [](const auto &info) { return info.param.name; });
 
 TEST(Run, MissingAndForeignModelFilesAreRefused) {
   const std::string missing = "/nonexistent/model.gguf", text = write_file("text.gguf", "this is no model");
@@ -230,6 +287,16 @@ TEST(Run, AFullDiskIsAnError) {
   const Outcome outcome = run_program_into("/dev/full", {"run", "-m", seedling(), "-p", "x", "-n", "1"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai run: cannot write to stdout: No space left on device\n");
+}
+
+// A backend may take minutes before anything can be loaded: compiling kernels, say.
+TEST(Run, ShowsAtATerminalWhatABackendDoesFirst) {
+  const std::string library = BONSAI_BINARY_DIR "/tests/backends/libbonsai_warm.so";
+  const std::vector<std::string> arguments = {"run", "-p", "Once", "-n", "1", "--backend", library};
+  EXPECT_EQ(run_program(arguments).err.find("making ready"), std::string::npos) << "this is no terminal";
+  TerminalProgram program(arguments);
+  EXPECT_TRUE(program.wait_for("making ready\x1b[K"));
+  EXPECT_EQ(program.finish(), 0) << program.screen();
 }
 
 }  // namespace

@@ -148,6 +148,17 @@ TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
   EXPECT_EQ(outcome.err, "bonsai-quantize: cannot print the table: No space left on device\n");
 }
 
+// A pipe whose only reader has gone: `bonsai-quantize ... --table | head -1`.
+TEST_F(QuantizeBadInput, ATableThatNobodyReadsIsNone) {
+  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  const std::string pipe = directory_.file("pipe");
+  const Outcome outcome = test::run_shell("mkfifo " + pipe + "; exec 3<>" + pipe + " 4>" + pipe + " 3<&-; rm " + pipe +
+                                          "; bonsai-quantize " + input() + " " + output() + " --type F16 --table >&4");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(test::files_in(directory_), (std::vector<std::string>{"in.gguf", "out.gguf"}));
+}
+
 TEST_F(QuantizeBadInput, ASignalLeavesNothingBehind) {
   gguf::FileBytes header;
   header.header(1, 0).tensor("a.weight", {4096, 1 << 20}, 1, 0).align();

@@ -234,6 +234,27 @@ TEST_F(Synth, AFullDiskLeavesNothingBehind) {
   EXPECT_TRUE(test::files_in(directory_).empty());
 }
 
+TEST_F(Synth, ALinkStaysAndItsTargetIsReplaced) {
+  test::write_file(directory_.file("target"), "the old one");
+  std::filesystem::create_symlink("target", output());
+  const Outcome outcome = synth("--shape tiny --type Q1_0");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::is_symlink(output()));
+  EXPECT_EQ(test::read_file(directory_.file("target")).substr(0, 4), "GGUF");
+  EXPECT_EQ(test::files_in(directory_), (std::vector<std::string>{"out.gguf", "target"}));
+}
+
+// Closed, full, and a pipe whose only reader has gone.
+TEST_F(Synth, AStderrThatTakesNothingChangesNoExitCode) {
+  const std::string fifo = directory_.file("fifo");
+  for (const std::string &stderr_is : {std::string("exec 2>&-"), std::string("exec 2>/dev/full"),
+                                       "mkfifo " + fifo + "; exec 3<>" + fifo + " 2>" + fifo + " 3<&-"}) {
+    const Outcome outcome = test::run_shell(stderr_is + "; bonsai-synth --shape none --type F32 " + output());
+    EXPECT_EQ(outcome.exit_code, 2) << stderr_is;
+    EXPECT_EQ(outcome.err, "") << stderr_is;
+  }
+}
+
 TEST_F(Synth, ASignalLeavesNothingBehind) {
   // Tens of gigabytes that are never written: the first ones already take longer than the signal.
   const Outcome outcome = test::run_and_signal("bonsai-synth --shape 8b --type F32 " + output(), "TERM", directory_);

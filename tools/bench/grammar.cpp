@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/standard_streams.h"
 #include "core/gguf/file.h"
 #include "core/grammar/grammar.h"
 #include "core/grammar/matcher.h"
@@ -152,8 +151,9 @@ void add_cases(const std::shared_ptr<const text::Tokenizer> &tokenizer) {
 int run(int count, char **arguments) {
   const auto tokenizer = count > 1 ? read_qwen3(arguments[1]) : nullptr;
   if (!tokenizer) {
-    std::cerr << "usage: bonsai-bench-grammar MODEL.gguf [--benchmark_filter=REGEX ...]\n"
-                 "The file's tokenizer is what counts: any Qwen3 model has it.\n";
+    write_to_stderr(
+        "usage: bonsai-bench-grammar MODEL.gguf [--benchmark_filter=REGEX ...]\n"
+        "The file's tokenizer is what counts: any Qwen3 model has it.\n");
     return 2;
   }
   add_cases(tokenizer);

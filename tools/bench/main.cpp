@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/standard_streams.h"
 #include "tools/bench/cases.h"
 
 using namespace bonsai::kernel_bench;
@@ -87,10 +88,10 @@ int main(int argc, char **argv) {
   try {
     return run({argv, argv + argc});
   } catch (const std::invalid_argument &error) {
-    std::cerr << "bonsai-bench-kernels: " << error.what() << '\n';
+    bonsai::print_to_stderr("bonsai-bench-kernels: {}\n", error.what());
     return kUsage;
   } catch (const std::exception &error) {
-    std::cerr << "bonsai-bench-kernels: " << error.what() << '\n';
+    bonsai::print_to_stderr("bonsai-bench-kernels: {}\n", error.what());
     return kFailure;
   }
 }

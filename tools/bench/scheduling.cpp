@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/standard_streams.h"
 #include "host/backend/registry.h"
 #include "host/engine/engine_state.h"
 #include "host/runtime/executor.h"
@@ -188,8 +189,8 @@ void measure_copy(const std::string &path) {
 
 int main(int argc, char **argv) {
   if (argc != 3) {
-    fmt::print(stderr,
-               "usage: bonsai-bench-scheduling MODEL.gguf copy|prefixes|giving-way|preemption|guesses|no-guesses\n");
+    bonsai::write_to_stderr(
+        "usage: bonsai-bench-scheduling MODEL.gguf copy|prefixes|giving-way|preemption|guesses|no-guesses\n");
     return 2;
   }
   const std::string_view what = argv[2];
@@ -205,7 +206,7 @@ int main(int argc, char **argv) {
     if (what == "guesses") measure_guesses(engine, true);
     if (what == "no-guesses") measure_guesses(engine, false);
   } catch (const std::exception &error) {
-    fmt::print(stderr, "bonsai-bench-scheduling: {}\n", error.what());
+    bonsai::print_to_stderr("bonsai-bench-scheduling: {}\n", error.what());
     return 1;
   }
 }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "tools/common/formats.h"
 
@@ -50,20 +51,21 @@ int parse_and_run(const Program &program, int argc, char **argv) {
 }  // namespace
 
 int run_program(const Program &program, int argc, char **argv) {
+  prepare_standard_streams();
   catch_interrupts();
   try {
     return parse_and_run(program, argc, argv);
   } catch (const po::error &error) {
-    std::cerr << program.name << ": " << error.what() << "; see " << program.name << " --help\n";
+    print_to_stderr("{}: {}; see {} --help\n", program.name, error.what(), program.name);
     return kUsage;
   } catch (const std::exception &error) {  // out of memory, above all
-    std::cerr << program.name << ": " << error.what() << '\n';
+    print_to_stderr("{}: {}\n", program.name, error.what());
     return kFailure;
   }
 }
 
 void notice(const Program &program, const std::string &text) {
-  std::cerr << program.name << ": " << printable(text) << '\n';
+  print_to_stderr("{}: {}\n", program.name, printable(text));
 }
 
 int report(const Program &program, const Error &error, int exit_code) {

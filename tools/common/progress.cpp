@@ -1,12 +1,12 @@
 #include "tools/common/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <utility>
+
+#include "core/base/standard_streams.h"
 
 namespace bonsai::tools {
 namespace {
@@ -28,7 +28,7 @@ ProgressBar::ProgressBar(std::string label, uint64_t total)
       next_draw_(std::chrono::steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) std::fputc('\n', stderr);
+  if (drawn_) write_to_stderr("\n");
 }
 
 void ProgressBar::update(uint64_t done) {
@@ -38,8 +38,7 @@ void ProgressBar::update(uint64_t done) {
   drawn_ = true;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const int filled = static_cast<int>(share * kBarWidth);
-  fmt::print(stderr, "\r{} [{:#<{}}{:.<{}}] {:3.0f} %", label_, "", filled, "", kBarWidth - filled, share * 100);
-  std::fflush(stderr);
+  print_to_stderr("\r{} [{:#<{}}{:.<{}}] {:3.0f} %", label_, "", filled, "", kBarWidth - filled, share * 100);
 }
 
 void catch_interrupts() {
@@ -51,7 +50,6 @@ void catch_interrupts() {
     if (current.sa_handler != SIG_IGN)
       sigaction(signal, &note, nullptr);  // nohup's and a background job's choice stays
   }
-  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() { return received_signal != 0; }

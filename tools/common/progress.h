@@ -27,7 +27,7 @@ class ProgressBar {
 
 // From now on SIGINT, SIGTERM and SIGHUP only set a flag: the tool looks at it between pieces of work, removes what it
 // has half written by leaving its scopes, and exits with interrupted_exit_code(). Signals that the caller ignores stay
-// ignored. A write beyond the limit on file sizes becomes an error like that of a full disk.
+// ignored.
 void catch_interrupts();
 bool interrupted();
 // 128 + the signal's number, as a shell reports it.

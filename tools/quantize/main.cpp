@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 
 #include "tools/common/formats.h"
@@ -73,14 +72,16 @@ Result<std::optional<int>> read_threads(const po::variables_map &given) {
   return threads;
 }
 
-void print_table(const std::vector<quantize::TensorError> &tensors) {
+std::string to_table(const std::vector<quantize::TensorError> &tensors) {
   size_t width = 6;
   for (const quantize::TensorError &tensor : tensors) width = std::max(width, tensor.name.size());
-  fmt::print("{:<{}}  {:<10}  {:<10}  {:>12}  {:>12}\n", "tensor", width, "from", "to", "relative rms", "max error");
+  std::string table = fmt::format("{:<{}}  {:<10}  {:<10}  {:>12}  {:>12}\n", "tensor", width, "from", "to",
+                                  "relative rms", "max error");
   for (const quantize::TensorError &tensor : tensors) {
-    fmt::print("{:<{}}  {:<10}  {:<10}  {:>12.4e}  {:>12.4e}\n", tensor.name, width, tensor.from->name, tensor.to->name,
-               tensor.relative_rms, tensor.max_absolute);
+    table += fmt::format("{:<{}}  {:<10}  {:<10}  {:>12.4e}  {:>12.4e}\n", tensor.name, width, tensor.from->name,
+                         tensor.to->name, tensor.relative_rms, tensor.max_absolute);
   }
+  return table;
 }
 
 Result<quantize::Report> quantize_with_progress(const quantize::Request &request) {
@@ -97,9 +98,11 @@ Result<quantize::Report> quantize_on(std::optional<int> threads, const quantize:
 
 int print_report(const tools::Program &program, const quantize::Report &report, bool table) {
   for (const std::string &notice : report.notices) tools::notice(program, notice);
-  if (table) print_table(report.tensors);
-  if (std::fflush(stdout) == 0) return 0;
-  std::cerr << program.name << ": cannot print the table: " << std::strerror(errno) << '\n';
+  if (!table) return 0;
+  const std::string text = to_table(report.tensors);
+  const bool is_printed = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (is_printed || errno == EPIPE) return 0;  // who reads no further has seen enough
+  tools::notice(program, fmt::format("cannot print the table: {}", std::strerror(errno)));
   return tools::kFailure;
 }
 

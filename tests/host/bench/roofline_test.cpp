@@ -6,9 +6,6 @@
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -142,34 +139,6 @@ TEST(Roofline, AnyMagnitudeStaysInsideThePicture) {
       }
     }
   }
-}
-
-std::string temporary(const std::string &name) { return testing::TempDir() + "bonsai-roofline-" + name; }
-
-TEST(WriteWholeFile, ReplacesWhatWasThereAndLeavesNothingElse) {
-  const std::string directory = temporary("directory");
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directory(directory);
-  for (const char *content : {"longer than the second", "second"}) {
-    const auto written = write_whole_file(directory + "/a.svg", content);
-    ASSERT_TRUE(written) << written.error().message;
-    std::ifstream file(directory + "/a.svg");
-    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), content);
-  }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
-  std::filesystem::remove_all(directory);
-}
-
-TEST(WriteWholeFile, SaysWhyItCannot) {
-  const auto nowhere = write_whole_file("/nowhere/a.svg", "x");
-  ASSERT_FALSE(nowhere);
-  EXPECT_EQ(nowhere.error().message, "/nowhere/a.svg: cannot write: No such file or directory");
-  const std::string directory = temporary("is-a-directory");
-  std::filesystem::create_directory(directory);
-  const auto taken = write_whole_file(directory, "x");
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().message, directory + ": cannot write: Is a directory");
-  std::filesystem::remove(directory);
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST_F(ChatOnDisk, IsRefusedWhereItMeansNothing) {
             "/nowhere/x: cannot open: No such file or directory");
   EXPECT_EQ(thrown_by([&] { chat_.load_session(file_.path()); }).message, file_.path() + ": not a session file");
   EXPECT_EQ(thrown_by([&] { chat_.save_session("/nowhere/x"); }).message,
-            "/nowhere/x: cannot be written: No such file or directory");
+            "/nowhere/x: cannot create a file in /nowhere: No such file or directory");
   EXPECT_EQ(chat_.save(), before);
   EXPECT_GT(chat_.send("more", talk()).reused_tokens, 15u);
   std::filesystem::remove(seedling_chat);

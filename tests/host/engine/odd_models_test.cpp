@@ -43,7 +43,9 @@ TEST(OddModels, WithoutBosAnEmptyPromptIsAnErrorAndOthersStartWithTheirText) {
 
 TEST(OddModels, WithoutTokenizerTokensWorkAndTextIsRefused) {
   const test::TinyModelFile file({.without = {"tokenizer.ggml.tokens"}});
-  const Engine engine = Engine::load(options_for(file));
+  EngineOptions options = options_for(file);
+  options.log = [](LogLevel level, std::string_view line) { EXPECT_LT(level, LogLevel::kWarning) << line; };
+  const Engine engine = Engine::load(options);
   Session session = engine.new_session();
   session.append_tokens(std::vector<int32_t>{1, 2, 3});
   EXPECT_EQ(session.logits().size(), size_t{test::kTinyTokens});

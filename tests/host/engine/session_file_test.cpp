@@ -69,6 +69,20 @@ TEST(SessionFile, IsReadAsItWasWritten) {
   EXPECT_EQ(parsed->note, "");
 }
 
+// What was said to a model is nobody else's business, unless its owner has decided otherwise.
+TEST(SessionFile, IsPrivateAndKeepsThePermissionsThatItGets) {
+  namespace fs = std::filesystem;
+  const Sample sample;
+  const fs::path path = ::testing::TempDir() + "/bonsai-session-file-mode-" + std::to_string(getpid());
+  const auto permissions = [&] { return fs::status(path).permissions(); };
+  ASSERT_TRUE(write_session_file(path, sample.file));
+  EXPECT_EQ(permissions(), fs::perms(0600));
+  fs::permissions(path, fs::perms(0664));
+  ASSERT_TRUE(write_session_file(path, sample.file));
+  EXPECT_EQ(permissions(), fs::perms(0664));
+  fs::remove(path);
+}
+
 TEST(SessionFile, MayHaveANote) {
   Sample sample;
   const Bytes without = written(sample.file);

@@ -138,7 +138,7 @@ TEST_F(SavedSession, IsRefusedWhereItMeansNothing) {
   EXPECT_EQ(thrown_by([&] { session.load("/nowhere/x"); }).message,
             "/nowhere/x: cannot open: No such file or directory");
   EXPECT_EQ(thrown_by([&] { session.save("/nowhere/x"); }).message,
-            "/nowhere/x: cannot be written: No such file or directory");
+            "/nowhere/x: cannot create a file in /nowhere: No such file or directory");
   EXPECT_EQ(session.length(), 5u);  // a failure changes nothing
   std::filesystem::remove(file);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/standard_streams.h"
 #include "tools/bench/cuda/copy.h"
 #include "tools/bench/cuda/products.h"
 
@@ -59,7 +60,7 @@ void run_case(Device &device, const ProductCase &which, double copy) {
 
 int run(const Request &request) {
   if (platform().devices.empty()) {
-    fmt::print(stderr, "bonsai-bench-cuda: {}\n", platform().reason);
+    print_to_stderr("bonsai-bench-cuda: {}\n", platform().reason);
     return 1;
   }
   Device device(platform().devices[0], {}, {});
@@ -69,7 +70,7 @@ int run(const Request &request) {
   for (const std::string &name : request.formats) {
     const quant::FormatTraits *format = quant::find_format(name);
     if (!format) {
-      fmt::print(stderr, "bonsai-bench-cuda: there is no format '{}'\n", name);
+      print_to_stderr("bonsai-bench-cuda: there is no format '{}'\n", name);
       return 2;
     }
     for (const MatrixShape &shape : matrix_shapes()) {
@@ -88,7 +89,7 @@ int main(int argc, char **argv) {
     const auto request = bonsai::bench::cuda::read_request(argc, argv);
     return request ? bonsai::bench::cuda::run(*request) : 0;
   } catch (const std::exception &exception) {
-    fmt::print(stderr, "bonsai-bench-cuda: {}\n", exception.what());
+    bonsai::print_to_stderr("bonsai-bench-cuda: {}\n", exception.what());
     return 1;
   }
 }

@@ -1,0 +1,142 @@
+#include "core/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace bonsai {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// The last link may lead to where nothing is yet: std::filesystem::canonical() would refuse that. Links in front of the
+// file's own name are the kernel's business.
+fs::path follow_links(fs::path path) {
+  constexpr int kMostLinks = 40;  // the kernel's own limit
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code is_no_link;
+    const fs::path next = fs::read_symlink(path, is_no_link);
+    if (is_no_link) break;
+    path = path.parent_path() / next;
+  }
+  return path;
+}
+
+fs::path folder_of(const fs::path &file) { return file.has_parent_path() ? file.parent_path() : "."; }
+
+// As far as the system allows it: only root gives a file to somebody else. Where it cannot be the old group's, another
+// group gets no more than everybody. Owner first, since a change of owner takes permissions away.
+void take_over(int fd, const struct stat &old) {
+  constexpr auto kSameOwner = static_cast<uid_t>(-1);
+  const bool has_group = ::fchown(fd, old.st_uid, old.st_gid) == 0 || ::fchown(fd, kSameOwner, old.st_gid) == 0;
+  const mode_t group = has_group ? old.st_mode & 0070 : (old.st_mode & 0007) << 3;
+  ::fchmod(fd, (old.st_mode & 0707) | group);
+}
+
+}  // namespace
+
+Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
+  // The kernel follows links here under its own rules (protected_symlinks): what it forbids ends here.
+  struct stat old {};
+  const bool is_new = ::stat(path.c_str(), &old) != 0;
+  if (is_new && (errno != ENOENT || path.empty())) return fail("{}: cannot write: {}", path, reason(errno));
+  if (!is_new && !S_ISREG(old.st_mode)) return fail("{}: is not a regular file, expected one or a new name", path);
+  AtomicFile file;
+  file.path_ = path;
+  file.target_ = follow_links(path);
+  const unsigned mode_if_new = access == Access::kOwnerOnly ? 0600 : 0666;
+  if (!file.open_temporary(is_new ? mode_if_new : old.st_mode & 0777)) {
+    const int error = errno;
+    return fail("{}: cannot create a file in {}: {}", path, folder_of(file.target_).string(), reason(error));
+  }
+  if (!is_new) take_over(file.fd_, old);
+  return file;
+}
+
+// Never with more permissions than in the end: somebody could open it meanwhile. Whoever had our number before may
+// have been killed and have left its file, and other threads may write the same one.
+bool AtomicFile::open_temporary(unsigned mode) {
+  constexpr int kMostAttempts = 1000;
+  constexpr size_t kMostNameBytes = 255 - 24;  // with what is added a name still is one
+  const std::string name = target_.filename().string().substr(0, kMostNameBytes);
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    const std::string suffix = attempt == 0 ? "" : fmt::format("-{}", attempt);
+    std::string temporary = (target_.parent_path() / fmt::format("{}.part-{}{}", name, ::getpid(), suffix)).string();
+    fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd_ >= 0) temporary_ = std::move(temporary);
+    if (fd_ >= 0 || errno != EEXIST) break;
+  }
+  return fd_ >= 0;
+}
+
+AtomicFile::AtomicFile(AtomicFile &&other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
+  // `old` takes what this one was writing until now, and removes it.
+  AtomicFile old(std::move(*this));
+  path_ = std::move(other.path_);
+  target_ = std::move(other.target_);
+  temporary_ = std::exchange(other.temporary_, {});
+  fd_ = std::exchange(other.fd_, -1);
+  return *this;
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  if (!temporary_.empty()) ::unlink(std::exchange(temporary_, {}).c_str());
+}
+
+tl::unexpected<Error> AtomicFile::cannot_write() {
+  auto error = fail("{}: cannot write: {}", path_, reason(errno));
+  discard();
+  return error;
+}
+
+Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannot_write();
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Result<void> AtomicFile::commit() {
+  if (::fsync(fd_) != 0) return cannot_write();
+  if (::close(std::exchange(fd_, -1)) != 0) return cannot_write();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    auto error = fail("{}: cannot rename {} to it: {}", path_, temporary_, reason(errno));
+    discard();
+    return error;
+  }
+  temporary_.clear();
+  return {};
+}
+
+Result<void> write_whole_file(const std::string &path, std::string_view content) {
+  auto file = AtomicFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  if (auto written = file->write(std::as_bytes(std::span(content))); !written) return written;
+  return file->commit();
+}
+
+Result<void> check_replaceable(const std::string &path) {
+  const auto file = AtomicFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  return {};
+}
+
+}  // namespace bonsai

@@ -1,0 +1,24 @@
+#include "host/cli/file_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "host/chat/template_of.h"
+
+namespace bonsai::cli {
+
+Result<text::Tokenizer> read_file_tokenizer(const gguf::File &file) {
+  Result<text::TokenizerData> data = text::read_tokenizer(file);
+  if (!data) return tl::unexpected(std::move(data.error()));
+  Result<text::Tokenizer> tokenizer = text::Tokenizer::create(*std::move(data));
+  if (!tokenizer) return fail("{}: {}", file.path(), tokenizer.error().message);
+  return tokenizer;
+}
+
+std::string chat_template_problem(const gguf::File &file, const text::Tokenizer &tokenizer) {
+  const Result<host::ModelTemplate> found = host::template_of(tokenizer);
+  return found ? "" : fmt::format("{}: {}", file.path(), found.error().message);
+}
+
+}  // namespace bonsai::cli

@@ -1,0 +1,74 @@
+// Promise: where stderr takes nothing, results and exit codes are what they would have been.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/program.h"
+
+namespace bonsai::cli {
+namespace {
+
+// Lines of sh for stderrs that take nothing: closed, full, and a pipe whose only reader has gone.
+std::vector<std::string> useless_stderrs() {
+  const std::string fifo = make_folder("stderr") + "/fifo";
+  return {"exec \"$@\" 2>&-", "exec \"$@\" 2>/dev/full",
+          "mkfifo " + fifo + " && exec 3<>" + fifo + " 2>" + fifo + " 3<&- && exec \"$@\""};
+}
+
+void expect_the_same_with_any_stderr(const std::vector<std::string> &arguments, int exit_code,
+                                     const std::string &input = "") {
+  const Outcome usual = run_program(arguments, input);
+  EXPECT_EQ(usual.exit_code, exit_code) << usual.err;
+  EXPECT_NE(usual.err, "") << "there is something to drop";
+  for (const std::string &script : useless_stderrs()) {
+    const Outcome outcome = run_in_shell(script, arguments, input);
+    EXPECT_EQ(outcome.exit_code, exit_code) << script;
+    EXPECT_EQ(outcome.out, usual.out) << script;
+    EXPECT_EQ(outcome.err, "") << script;
+  }
+}
+
+TEST(UselessStderr, ATextIsTheSame) {
+  expect_the_same_with_any_stderr({"run", "-p", "Once upon a time", "--temp", "0", "-n", "8"}, 0);
+}
+
+TEST(UselessStderr, AConversationIsTheSame) {
+  expect_the_same_with_any_stderr({"chat", "--temp", "0", "-n", "8"}, 0, "hi\n/help\n/nope\n/system\nyou\n");
+}
+
+TEST(UselessStderr, WarningsEndNothing) {
+  expect_the_same_with_any_stderr({"run", "--temp", "0", "-c", "12", "-n", "100", "--backend", "abacus"}, 0);
+}
+
+TEST(UselessStderr, ErrorsKeepTheirExitCodes) {
+  expect_the_same_with_any_stderr({"info", "/nonexistent/model.gguf"}, 1);
+  expect_the_same_with_any_stderr({"run", "-p", "x", "-f", "y"}, 2);
+  expect_the_same_with_any_stderr({"nope"}, 2);
+  expect_the_same_with_any_stderr({}, 2);
+}
+
+// With stderr closed, the next file that is opened would get its number, and every message would go there.
+TEST(ClosedStreams, NoFileIsOpenedInTheirPlace) {
+  const std::string folder = make_folder("files");
+  const auto save = [&](const std::string &name, const std::string &script) {
+    const Outcome outcome = run_in_shell(script, {"run", "-p", "Once", "-n", "8", "--temp", "0", "--backend", "abacus",
+                                                  "--save-session", folder + "/" + name});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return read_file(folder + "/" + name);
+  };
+  const std::string usual = save("usual", "exec \"$@\"");
+  EXPECT_NE(usual, "");
+  EXPECT_TRUE(save("closed", "exec \"$@\" <&- 2>&-") == usual);
+}
+
+TEST(ClosedStreams, WhoNeedsStdinOrStdoutIsTold) {
+  const Outcome mute = run_in_shell("exec \"$@\" >&-", {"tokenize", "-m", seedling(), "-p", "x"});
+  EXPECT_EQ(mute.exit_code, 1);
+  EXPECT_EQ(mute.err, "bonsai tokenize: cannot write to stdout: Bad file descriptor\n");
+  const Outcome deaf = run_in_shell("exec \"$@\" <&-", {"tokenize", "-m", seedling(), "-p", "-"});
+  EXPECT_EQ(deaf.exit_code, 1);
+  EXPECT_EQ(deaf.err, "bonsai tokenize: stdin: cannot read: Bad file descriptor\n");
+}
+
+}  // namespace
+}  // namespace bonsai::cli

@@ -12,8 +12,9 @@ constexpr const char *kBits = "matmul_bits";
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kSharedBytes = 48 * 1024;  // that a block gets without asking
 constexpr uint32_t kMostTiles = 16;           // of a block: beyond, nothing is gained
-// Tokens up to which weights are read again for every 8 of them, rather than tiles of 64 being mostly empty.
-constexpr uint64_t kMostDecodeTokens = 16;
+// Tokens up to which weights are read again for every 8 of them, from the second-level cache, rather than tiles of 64
+// being half empty or more.
+constexpr uint64_t kMostDecodeTokens = 32;
 
 uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
 

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryFormat, testing::ValuesIn(all_formats()),
 
 // The kernels' arithmetic is exact but for float sums of a few dozen numbers.
 TEST_P(EveryFormat, ProductsAreThoseOfTheDecodedWeightsAndTheDecodedActivations) {
-  for (const uint64_t n : {1, 20}) {
+  for (const uint64_t n : {1, 20, 36}) {
     RandomMatrix matrix(GetParam(), kRows, kColumns);
     const std::vector<float> x = random_vectors(n, kColumns);
     const Activations activations = pack_activations(ActivationForms::of(GetParam(), false), x, kColumns);
@@ -93,7 +93,7 @@ TEST_P(EveryFormat, EveryPlanAndOrderGivesTheSameBytes) {
 }
 
 TEST_P(EveryFormat, OrderOfThreadsChangesNothing) {
-  constexpr uint64_t kTokens = 17;
+  constexpr uint64_t kTokens = 33;
   RandomMatrix matrix(GetParam(), kRows, kColumns);
   const std::vector<float> x = random_vectors(kTokens, kColumns);
   const MatmulPlan prefill = plan(GetParam(), kRows, kColumns, kTokens);
@@ -107,7 +107,7 @@ TEST_P(EveryFormat, OrderOfThreadsChangesNothing) {
 TEST_P(EveryFormat, WritesWhatIsAskedForAndNothingElse) {
   constexpr uint64_t kFirst = 5, kSome = 21, kStride = kSome + 3;
   constexpr float kUntouched = 12345;
-  for (const uint64_t n : {2, 18}) {
+  for (const uint64_t n : {2, 18, 34}) {
     RandomMatrix matrix(GetParam(), kRows, kColumns);
     const void *packed = matrix.pack();
     const std::vector<float> x = random_vectors(n, kColumns), bias = random_vectors(1, kSome, 9);

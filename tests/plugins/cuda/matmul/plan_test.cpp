@@ -29,8 +29,8 @@ TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
 }
 
 TEST(MatmulPlan, ManyTokensSharePieces) {
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 16, kHopper), "matmul.Q4_K matmul_decode");
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 17, kHopper), "matmul.Q4_K matmul_prefill");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 32, kHopper), "matmul.Q4_K matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 33, kHopper), "matmul.Q4_K matmul_prefill");
   EXPECT_EQ(kernel_for(Format::kBF16, 512, kHopper), "matmul.F16 matmul_prefill");
 }
 
@@ -73,7 +73,7 @@ TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
   for (const MatmulDevice &device : {kHopper, kBlackwell, MatmulDevice{1, true, 48 << 10}}) {
     for (const uint64_t rows : {1, 16, 4096, 24576, 151936}) {
       for (const uint64_t columns : {32, 2560, 4096, 9728, 12288, 53248}) {
-        for (const uint64_t n : {1, 4, 5, 8, 16, 17, 64, 65, 2048}) {
+        for (const uint64_t n : {1, 4, 5, 8, 16, 17, 32, 33, 64, 65, 2048}) {
           const MatmulPlan plan = plan_matmul({Format::kQ1_0_G128, 7, rows, columns, n}, device);
           const bool prefill = plan.kernel == "matmul_prefill";
           const uint64_t tiles = (7 + rows + 15) / 16;

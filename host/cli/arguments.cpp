@@ -40,6 +40,9 @@ spdlog::level::level_enum find_level(std::string_view name) {
       fmt::format("--log-level: expected error, warning, info, debug or off, found {}", bonsai::quoted(name)));
 }
 
+// Abbreviated names are not guessed: what works today would turn ambiguous with tomorrow's option.
+constexpr int kStyle = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+
 // Behind a refused text, where it spells a number that is too large or too near to 0 to be told from it.
 std::string_view out_of_range(std::string_view text) {
   float value = 0;
@@ -89,6 +92,23 @@ std::string Options::help() const {
   return text.str();
 }
 
+// The first argument without a name that is not taken.
+std::string Options::surplus(const std::vector<std::string> &arguments) const {
+  po::options_description all;
+  all.add(shown_).add(hidden_);
+  const std::string key = "nameless";
+  const po::parsed_options parsed = po::command_line_parser(arguments)
+                                        .options(all)
+                                        .positional(po::positional_options_description().add(key.c_str(), -1))
+                                        .style(kStyle)
+                                        .run();
+  int left = most_positional_;
+  for (const po::option &option : parsed.options) {
+    if (option.string_key == key && left-- == 0) return option.value.front();
+  }
+  return {};
+}
+
 std::optional<Arguments> Arguments::parse(const Options &options, const std::vector<std::string> &arguments,
                                           Terminal &terminal) {
   po::options_description all;
@@ -97,12 +117,11 @@ std::optional<Arguments> Arguments::parse(const Options &options, const std::vec
   if (options.most_positional_ != 0) positional.add(options.positional_.c_str(), options.most_positional_);
   Arguments parsed;
   try {
-    // Abbreviated names are not guessed: what works today would turn ambiguous with tomorrow's option.
-    const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(),
+    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(kStyle).run(),
               parsed.values_);
   } catch (const po::too_many_positional_options_error &) {
-    throw UsageError("too many arguments: everything but the file is given by name");
+    throw UsageError(fmt::format("{} is an argument too many: everything but the file is given by name",
+                                 bonsai::quoted(options.surplus(arguments))));
   } catch (const po::error &error) {
     throw UsageError(error.what());
   }

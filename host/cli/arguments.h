@@ -32,6 +32,8 @@ class Options {
 
  private:
   friend class Arguments;
+  std::string surplus(const std::vector<std::string> &arguments) const;
+
   std::string name_, usage_, text_;
   boost::program_options::options_description shown_, hidden_;
   std::string positional_;

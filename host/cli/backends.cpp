@@ -3,7 +3,9 @@
 #include <spdlog/logger.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "core/base/standard_streams.h"
@@ -18,10 +20,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<host::Candidate> find_candidates(const std::vector<std::string> &paths) {
-  if (paths.empty()) return host::discover(host::SearchPath::standard());
+// Of the search path, or those that are named or given by a path.
+std::vector<host::Candidate> find_candidates(const std::vector<std::string> &given) {
+  if (given.empty()) return host::discover(host::SearchPath::standard());
   std::vector<host::Candidate> candidates;
-  for (const std::string &path : paths) {
+  for (const std::string &path : given) {
+    std::error_code error;
+    if (host::Backend::is_name(path) && !std::filesystem::exists(path, error)) {
+      const size_t before = candidates.size();
+      for (host::Candidate &found : host::discover(host::SearchPath::standard())) {
+        if (found.name == path) candidates.push_back(std::move(found));
+      }
+      if (candidates.size() > before) continue;
+    }
     host::Candidate candidate;
     candidate.path = path;
     candidate.name = candidate.path.filename().string();
@@ -142,13 +153,14 @@ Json to_json(const Warmed &warmed) {
 
 // Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. It may take minutes, so
 // what the backend says of it is shown on stderr unless the log is off.
-std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, const Terminal &terminal) {
+std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, bool are_given, const Terminal &terminal) {
   const bool is_shown = terminal.log.level() != spdlog::level::off;
   const auto show = [is_shown](bonsai_log_level level, const std::string &line) {
     if (is_shown && level >= BONSAI_LOG_INFO) print_to_stderr("{}\n", line);
   };
   std::vector<Warmed> all;
   for (const host::Candidate &candidate : candidates) {
+    if (!candidate.backend && are_given) all.push_back({candidate.name, 0, candidate.reason});
     if (!candidate.backend || candidate.shadowed) continue;
     const std::string &name = candidate.backend->name();
     const Devices list = list_devices(*candidate.backend);
@@ -162,8 +174,8 @@ std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, const T
   return all;
 }
 
-int warm_command(const std::vector<host::Candidate> &candidates, bool as_json, Terminal &terminal) {
-  const std::vector<Warmed> all = warm(candidates, terminal);
+int warm_command(const std::vector<host::Candidate> &candidates, bool are_given, bool as_json, Terminal &terminal) {
+  const std::vector<Warmed> all = warm(candidates, are_given, terminal);
   if (as_json) {
     Json json = Json::array();
     for (const Warmed &warmed : all) json.push_back(to_json(warmed));
@@ -179,23 +191,28 @@ int warm_command(const std::vector<host::Candidate> &candidates, bool as_json, T
 }  // namespace
 
 int backends_command(const std::vector<std::string> &command_line, Terminal &terminal) {
-  Options options("backends", "[FILE...] [OPTIONS]",
+  Options options("backends", "[NAME or FILE...] [OPTIONS]",
                   "Shows every backend in the search path (BONSAI_BACKEND_PATH, ../lib/bonsai from the program, the\n"
-                  "installed directory), or those of the given files: its devices with their memory and options, or\n"
-                  "why it cannot be used. JSON: an array with one object per file, with --warm per device.");
+                  "installed directory), or the given ones: its devices with their memory and options, or why it\n"
+                  "cannot be used. --backend-opt device=N of other commands picks a device. The exit code is 1 if a\n"
+                  "given one cannot be used. JSON: an array with one object per file, with --warm per device.");
   options.positional("library", -1);
   options.flag("warm",
-               "have every device make ready what it would otherwise make when it is first needed: CUDA's kernels\n"
+               "have every device make ready what it would otherwise make when it is first needed: CUDA's kernels "
                "are compiled and kept on disk");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
-  const std::vector<host::Candidate> candidates = find_candidates(arguments->texts("library"));
-  if (arguments->flag("warm")) return warm_command(candidates, arguments->flag("json"), terminal);
+  const std::vector<std::string> given = arguments->texts("library");
+  const std::vector<host::Candidate> candidates = find_candidates(given);
+  const auto is_usable = [](const host::Candidate &candidate) { return candidate.backend != nullptr; };
+  const bool are_well = given.empty() || std::all_of(candidates.begin(), candidates.end(), is_usable);
+  const int exit_code = are_well ? kSuccess : kFailure;
+  if (arguments->flag("warm")) return warm_command(candidates, !given.empty(), arguments->flag("json"), terminal);
   if (arguments->flag("json")) {
     Json json = Json::array();
     for (const host::Candidate &candidate : candidates) json.push_back(to_json(candidate));
     terminal.out.write_json(json);
-    return kSuccess;
+    return exit_code;
   }
   for (const host::Candidate &candidate : candidates) terminal.out.write(describe(candidate));
   if (candidates.empty()) {
@@ -203,7 +220,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
     for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
     terminal.out.write(text);
   }
-  return kSuccess;
+  return exit_code;
 }
 
 }  // namespace bonsai::cli

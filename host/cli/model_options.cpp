@@ -66,7 +66,8 @@ void add_engine_options(Options &options) {
   options.value("kv", "TYPE", "keys and values are stored as f16 (default), q8_0 or f32");
   options.value("backend", "NAME", "auto (default), a backend's name, or the path of a shared object");
   options.flag("backend-strict", "that backend or an error; without this the CPU takes over with a warning");
-  options.values("backend-opt", "KEY=VALUE", "an option of the backend, see 'bonsai backends'; may be repeated");
+  options.values("backend-opt", "KEY=VALUE",
+                 "an option of the backend, see 'bonsai backends', or device=N, its device (0); may be repeated");
   options.value("threads,t", "N", "threads of the CPU backend, as --backend-opt cpu.threads=N");
 }
 

@@ -15,10 +15,16 @@ namespace {
 constexpr uint32_t kGemvVectors = 64;
 
 LibraryConfig library_config(const DeviceDescription &description, const Options &options, const Log &log) {
+  std::string directory =
+      kernel_cache_directory(options.kernel_cache, std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"));
+  if (directory.empty() && options.kernel_cache != "off" && log) {
+    log(BONSAI_LOG_WARNING,
+        "cuda: kernels are compiled at every start, as neither XDG_CACHE_HOME nor HOME says where to keep them "
+        "(cuda.kernel_cache=DIR does)");
+  }
   return {.capability = description.capability,
           .nvrtc = load_nvrtc(nvrtc_candidates(platform().driver->version())),
-          .cache_directory =
-              kernel_cache_directory(options.kernel_cache, std::getenv("XDG_CACHE_HOME"), std::getenv("HOME")),
+          .cache_directory = std::move(directory),
           .log = log};
 }
 

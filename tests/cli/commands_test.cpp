@@ -281,6 +281,14 @@ TEST(Backends, ShowsEachWithItsDevicesAndOptions) {
   EXPECT_EQ((*cpu)["usable"], true);
 }
 
+TEST(Backends, ShowsOneByItsName) {
+  const Outcome outcome = run_program({"backends", "cpu"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.out.starts_with("cpu 0.")) << outcome.out;
+  EXPECT_EQ(outcome.out.find("template"), std::string::npos) << outcome.out;
+  EXPECT_EQ(run_program({"backends", "nobody"}).exit_code, 1);
+}
+
 TEST(Backends, WarmSaysWhereNothingIsToBeMadeReady) {
   const Outcome outcome = run_program({"backends", backend_file("cpu"), "--warm"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -313,9 +321,10 @@ TEST(Backends, WarmFailsWhereOneDeviceDoes) {
 TEST(Backends, SaysWhyAFileIsNone) {
   const std::string path = write_file("libbonsai_text.so", "not a shared object");
   const Outcome outcome = run_program({"backends", path});
-  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.out.find("  not used: "), std::string::npos) << outcome.out;
-  const json all = parse_success(run_program({"backends", path, "--json"}));
+  EXPECT_EQ(run_program({"backends", path, "--warm"}).exit_code, 1);
+  const json all = json::parse(run_program({"backends", path, "--json"}).out);
   EXPECT_EQ(all[0]["usable"], false);
   EXPECT_NE(all[0]["reason"], "");
 }

@@ -64,8 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"no_abbreviations", {"run", "--prom", "x"}, "unrecognised option '--prom'"},
         Mistake{"missing_value", {"run", "-n"}, "the required argument for option '--predict' is missing"},
         Mistake{"twice", {"run", "-n", "1", "-n", "2"}, "option '--predict' cannot be specified more than once"},
-        Mistake{
-            "stray_argument", {"run", "model.gguf"}, "too many arguments: everything but the file is given by name"},
+        Mistake{"stray_argument",
+                {"run", "model.gguf"},
+                "'model.gguf' is an argument too many: everything but the file is given by name"},
         Mistake{"n_zero", {"run", "-n", "0"}, "--predict: expected a whole number from 1 to 4294967295, found '0'"},
         Mistake{
             "n_negative", {"run", "-n", "-1"}, "--predict: expected a whole number from 1 to 4294967295, found '-1'"},

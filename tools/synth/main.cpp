@@ -32,6 +32,8 @@ po::options_description describe_options() {
   return options;
 }
 
+constexpr uint32_t kMostPositions = 1 << 24;  // that core/model accepts
+
 Result<void> read_yarn(const po::variables_map &given, synth::Request &request) {
   const po::variable_value &original = given["yarn-original"];
   if (!given.count("yarn")) {
@@ -43,6 +45,10 @@ Result<void> read_yarn(const po::variables_map &given, synth::Request &request) 
   if (!(factor > 1 && factor <= 64)) return fail("--yarn: expected a factor above 1 and at most 64, found {}", factor);
   if (positions < 128 || positions > (1 << 20)) {
     return fail("--yarn-original: expected 128 to 1048576 positions, found {}", positions);
+  }
+  if (factor * static_cast<double>(positions) > kMostPositions) {
+    return fail("--yarn: {} times --yarn-original {} is more than the {} positions that a model may have", factor,
+                positions, kMostPositions);
   }
   request.yarn_factor = factor;
   request.yarn_original = static_cast<uint32_t>(positions);

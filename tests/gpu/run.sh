@@ -31,6 +31,20 @@ step() {
 # show PATTERN NAME: the lines of a step's log that matter.
 show() { grep -E "$1" "$out/$2.log" | tee -a "$out/summary.txt"; }
 
+# NVRTC that only a Python package has brought lies where no loader looks.
+find_nvrtc() {
+  ldconfig -p 2>/dev/null | grep -q libnvrtc.so && return
+  compgen -G '/usr/local/cuda/lib64/libnvrtc.so*' >/dev/null && return
+  local found
+  found=$(find / -name 'libnvrtc.so.*' -not -path '/proc/*' 2>/dev/null | head -n 1)
+  [ -z "$found" ] && return
+  export LD_LIBRARY_PATH=$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  echo "NVRTC: $found" | tee -a "$out/summary.txt"
+}
+
+# A pass that could not be recorded is said once, and would be measured as if it had been.
+complain_of_graphs() { grep -l 'run without graphs' "$out"/*.log | sed 's/^/WITHOUT GRAPHS: /' | tee -a "$out/summary.txt"; }
+
 check() {
   step device 60 "$bonsai" backends
   show 'device|cuda' device
@@ -96,7 +110,7 @@ sanitize() {
 }
 
 case $what in
-  check | bench | sanitize) "$what" ;;
+  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs ;;
   *) echo "unknown piece '$what': expected check, bench or sanitize"; exit 2 ;;
 esac
 exit $failed

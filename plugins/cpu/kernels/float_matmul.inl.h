@@ -96,16 +96,34 @@ constexpr int rows_at_once() {
   return kLaneParts == 1 ? Weights::kRows : std::min(Weights::kSums / T, 4);
 }
 
-// A span of R rows.
+// A span of R rows, to be taken one after the other.
+template <class Weights, int R>
+struct SpanOfRows {
+  const uint8_t *from;
+  size_t row_bytes;
+  typename Weights::Numbers &numbers;
+  alignas(16) float scales[4];
+
+  [[gnu::always_inline]] SpanOfRows(const uint8_t *of_first, size_t bytes, typename Weights::Numbers &checked)
+      : from(of_first), row_bytes(bytes), numbers(checked) {
+    if constexpr (Weights::kNumbersOnly) numbers.template load_scales<R>(from, row_bytes, scales);
+  }
+
+  [[gnu::always_inline]] void get(int r, F32x16 (&to)[Weights::kSpan / 16]) {
+    if constexpr (Weights::kNumbersOnly) {
+      numbers.load_row(from + r * row_bytes, scales[r], to);
+    } else {
+      Weights::get(from + r * row_bytes, to);
+    }
+  }
+};
+
 template <class Weights, int R>
 [[gnu::always_inline]] inline void get_rows(const uint8_t *from, size_t row_bytes, typename Weights::Numbers &numbers,
                                             F32x16 (&to)[R][Weights::kSpan / 16]) {
-  if constexpr (Weights::kNumbersOnly) {
-    numbers.load(from, row_bytes, to);
-  } else {
+  SpanOfRows<Weights, R> span(from, row_bytes, numbers);
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) Weights::get(from + r * row_bytes, to[r]);
-  }
+  for (int r = 0; r < R; ++r) span.get(r, to[r]);
 }
 
 // A span of R rows is asked for in the second-level cache when the span `distance` bytes before is worked on. Always
@@ -125,6 +143,26 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 // Where a row is asked for once more, as requests get lost (prefetch.inl.h). FP8 has no time for it.
 constexpr size_t kNearInRow = 768;
 
+// Adds the products of a span of R rows with x, a row's weights and sums at a time: there are no registers for those of
+// all, nor for x.
+template <class Weights, int R>
+[[gnu::always_inline]] inline void add_row_by_row(const uint8_t *from, size_t row_bytes,
+                                                  typename Weights::Numbers &numbers, const float *x,
+                                                  F32x16 (&sums)[R]) {
+  SpanOfRows<Weights, R> span(from, row_bytes, numbers);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    F32x16 weights[Weights::kSpan / 16];
+    span.get(r, weights);
+    const float *of_row = x;
+    asm volatile("" : "+r"(of_row));  // else x would be kept from the first row on
+#pragma GCC unroll 2
+    for (int i = 0; i < static_cast<int>(Weights::kSpan / 16); ++i) {
+      sums[r] = fma(weights[i], load(of_row + 16 * i), sums[r]);
+    }
+  }
+}
+
 // y for rows [row, row + R).
 template <class Weights, int R>
 void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t token) {
@@ -138,15 +176,20 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   for (F32x16 &sum : sums) sum = splat(0.0f);
   uint64_t left = columns;
   for (; left >= Weights::kSpan; left -= Weights::kSpan) {
-    F32x16 weights[R][kVectors];
-    get_rows<Weights, R>(from, row_bytes, numbers, weights);
-    prefetch_rows<R>(from, row_bytes, R * row_bytes);
-    if constexpr (Weights::kSpan == 16) prefetch_rows<R>(from, row_bytes, kNearInRow);
+    if constexpr (kLaneParts > 1 && Weights::kNumbersOnly) {
+      add_row_by_row<Weights, R>(from, row_bytes, numbers, x, sums);
+      prefetch_rows<R>(from, row_bytes, R * row_bytes);
+    } else {
+      F32x16 weights[R][kVectors];
+      get_rows<Weights, R>(from, row_bytes, numbers, weights);
+      prefetch_rows<R>(from, row_bytes, R * row_bytes);
+      if constexpr (Weights::kSpan == 16) prefetch_rows<R>(from, row_bytes, kNearInRow);
 #pragma GCC unroll 2
-    for (int i = 0; i < kVectors; ++i) {
-      const F32x16 value = load(x + 16 * i);
+      for (int i = 0; i < kVectors; ++i) {
+        const F32x16 value = load(x + 16 * i);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) sums[r] = fma(weights[r][i], value, sums[r]);
+        for (int r = 0; r < R; ++r) sums[r] = fma(weights[r][i], value, sums[r]);
+      }
     }
     from += Weights::row_bytes(Weights::kSpan);
     x += Weights::kSpan;

@@ -45,7 +45,8 @@ constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, kDecodeMaxThreads, b
 constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, kOneMaxThreads, one_blocks};
 constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, kDecodeMaxThreads, decode_blocks};
 
-// A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once.
+// A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once:
+// with more blocks of fewer tiles the tokens would be read more often.
 MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
   const uint32_t max_warps = kernel.max_threads / kWarp;
@@ -53,12 +54,13 @@ MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, con
   const uint32_t warps_of_multiprocessor = max_warps * kernel.blocks(matrix_layout(shape.format));
   const uint32_t slots = device.multiprocessors * std::max(1u, warps_of_multiprocessor / warps);
   const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * kernel.tokens * kTileRows * sizeof(float);
-  const uint32_t tiles_of_block =
-      std::clamp(ceil_divide(tiles, slots), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
+  const uint32_t token_blocks = ceil_divide(shape.n, kernel.tokens);
+  const uint32_t tiles_of_block = std::clamp(ceil_divide(uint64_t{tiles} * token_blocks, slots), 1u,
+                                             std::min(kMostTiles, kSharedBytes / tile_bytes));
   return {.unit = unit_of(kernel.unit, shape.format),
           .kernel = kernel.name,
           .grid_x = ceil_divide(tiles, tiles_of_block),
-          .grid_y = ceil_divide(shape.n, kernel.tokens),
+          .grid_y = token_blocks,
           .threads = warps * kWarp,
           .shared_bytes = tiles_of_block * tile_bytes,
           .tiles_per_block = tiles_of_block};

@@ -228,37 +228,39 @@ inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
   for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
 }
 
-// F8Checks says what this is good for. A code is widened with its sign, and shifted: the mask leaves one of its signs.
-class E4M3Numbers : public E4M3Checks {
+// F8Checks says what this is good for. A code is widened with its sign, and shifted to where the bits of a float's
+// exponent end; the mask leaves one of its signs.
+template <class Checks, int kExponentBits>
+class F8Numbers : public Checks {
  public:
   static constexpr bool kFaster = true;
 
-  // The blocks at `block` of R <= 4 rows, which are `row_bytes` long: what load_e4m3_block gives.
+  // Of R <= 4 rows' blocks, `row_bytes` apart, what load_row takes.
   template <int R>
-  [[gnu::always_inline]] void load(const uint8_t *block, size_t row_bytes, F32x16 (&to)[R][2]) {
-    alignas(16) float scales[4];
-    take_scales<R>(block + 32, row_bytes, 0x1p120f, scales);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const uint8_t *codes = block + r * row_bytes;
-      take_codes(load_256(codes));
-      const __m256 scale = _mm256_set1_ps(scales[r]);
-      for (int i = 0; i < 2; ++i) to[r][i] = {eight(codes + 16 * i, scale), eight(codes + 16 * i + 8, scale)};
-    }
+  [[gnu::always_inline]] void load_scales(const uint8_t *block, size_t row_bytes, float (&scales)[4]) {
+    this->template take_scales<R>(block + 32, row_bytes, kScaleUp, scales);
+  }
+
+  // What load_e4m3_block or load_e5m2_block gives.
+  [[gnu::always_inline]] void load_row(const uint8_t *block, float its_scale, F32x16 (&to)[2]) {
+    this->take_codes(load_256(block));
+    const __m256 scale = _mm256_set1_ps(its_scale);
+    for (int i = 0; i < 2; ++i) to[i] = {eight(block + 16 * i, scale), eight(block + 16 * i + 8, scale)};
   }
 
  private:
+  static constexpr float kScaleUp = kExponentBits == 4 ? 0x1p120f : 0x1p112f;  // 127 less the bias, 7 or 15
+  static constexpr int kShift = 16 + kExponentBits;
+
   static __m256 eight(const uint8_t *codes, __m256 scale) {
     const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(codes)));
-    const __m256i bits = _mm256_and_si256(_mm256_slli_epi32(wide, 20), _mm256_set1_epi32(INT32_MIN | 0x7F << 20));
-    return _mm256_mul_ps(_mm256_castsi256_ps(bits), scale);
+    const __m256i mask = _mm256_set1_epi32(INT32_MIN | 0x7F << kShift);
+    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(wide, kShift), mask)), scale);
   }
 };
 
-// As fast in any case: a shift makes codes halves.
-struct E5M2Numbers {
-  static constexpr bool kFaster = false;
-};
+using E4M3Numbers = F8Numbers<E4M3Checks, 4>;
+using E5M2Numbers = F8Numbers<E5M2Checks, 5>;
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 

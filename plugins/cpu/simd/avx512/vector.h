@@ -167,21 +167,21 @@ class F8Numbers : public Checks {
  public:
   static constexpr bool kFaster = true;
 
-  // The blocks at `block` of R <= 4 rows, which are `row_bytes` long: what load_e4m3_block or load_e5m2_block gives.
+  // Of R <= 4 rows' blocks, `row_bytes` apart, what load_row takes.
   template <int R>
-  [[gnu::always_inline]] void load(const uint8_t *block, size_t row_bytes, F32x16 (&to)[R][2]) {
-    alignas(16) float scales[4];
+  [[gnu::always_inline]] void load_scales(const uint8_t *block, size_t row_bytes, float (&scales)[4]) {
     this->template take_scales<R>(block + 32, row_bytes, kScaleUp, scales);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      const __m256i codes = load_256(block + r * row_bytes);
-      this->take_codes(codes);
-      const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), kBits),
-                                              _mm512_set1_epi16(static_cast<int16_t>(kSignAndMagnitude)));
-      const __m512 scale = _mm512_set1_ps(scales[r]);
-      to[r][0] = {_mm512_mul_ps(upper_halves<0>(halves), scale)};
-      to[r][1] = {_mm512_mul_ps(upper_halves<16>(halves), scale)};
-    }
+  }
+
+  // What load_e4m3_block or load_e5m2_block gives.
+  [[gnu::always_inline]] void load_row(const uint8_t *block, float its_scale, F32x16 (&to)[2]) {
+    const __m256i codes = load_256(block);
+    this->take_codes(codes);
+    const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), kBits),
+                                            _mm512_set1_epi16(static_cast<int16_t>(kSignAndMagnitude)));
+    const __m512 scale = _mm512_set1_ps(its_scale);
+    to[0] = {_mm512_mul_ps(upper_halves<0>(halves), scale)};
+    to[1] = {_mm512_mul_ps(upper_halves<16>(halves), scale)};
   }
 
  private:

@@ -45,10 +45,10 @@ TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
 }
 
 // Blocks that come after the others would have the device wait for them.
-TEST(MatmulPlan, BlocksForOneTokenRunAllAtOnce) {
-  const auto warps = [](Format format, uint64_t rows) {
-    const MatmulPlan plan = plan_matmul({format, 0, rows, 4096, 1}, kHopper);
-    return plan.grid_x * (plan.threads / 32);
+TEST(MatmulPlan, BlocksForFewTokensRunAllAtOnce) {
+  const auto warps = [](Format format, uint64_t rows, uint64_t n = 1) {
+    const MatmulPlan plan = plan_matmul({format, 0, rows, 4096, n}, kHopper);
+    return plan.grid_x * plan.grid_y * (plan.threads / 32);
   };
   for (const uint64_t rows : {1024, 4096, 6144, 24576}) {
     EXPECT_LE(warps(Format::kQ1_0_G128, rows), 24u * 132) << rows;
@@ -56,6 +56,7 @@ TEST(MatmulPlan, BlocksForOneTokenRunAllAtOnce) {
     EXPECT_LE(warps(Format::kQ4_K, rows), 12u * 132) << rows;
     EXPECT_LE(warps(Format::kQ3_K, rows), 6u * 132) << rows;
   }
+  for (const uint64_t n : {8, 16, 32}) EXPECT_LE(warps(Format::kQ1_0_G128, 4096, n), 16u * 132) << n;
 }
 
 TEST(MatmulPlan, ATokenIsPackedByItsProductWhereThereIsRoom) {

@@ -1,6 +1,7 @@
 #include "host/cli/text_input.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <memory>
 #include <system_error>
 #include <vector>
+
+#include "core/base/standard_streams.h"
 
 namespace bonsai::cli {
 namespace {
@@ -43,6 +46,14 @@ std::vector<std::string> stdin_options(const Arguments &arguments) {
   return typed;
 }
 
+// Who has left a pipe open without a thought of it would wonder.
+void tell_if_waiting() {
+  constexpr int kPatienceMs = 1000;
+  pollfd waiting{STDIN_FILENO, POLLIN, 0};
+  if (::poll(&waiting, 1, kPatienceMs) == 0)
+    print_to_stderr("waiting for a text on stdin: -p TEXT gives one, </dev/null says that there is none\n");
+}
+
 }  // namespace
 
 std::string read_file(const std::string &path) {
@@ -69,6 +80,7 @@ std::optional<std::string> read_unasked_stdin(const Arguments &arguments) {
   struct stat status;
   if (!stdin_options(arguments).empty() || ::fstat(STDIN_FILENO, &status) != 0 || S_ISCHR(status.st_mode))
     return std::nullopt;
+  tell_if_waiting();
   std::string text = read_file("-");
   if (text.empty()) return std::nullopt;
   return text;

@@ -289,6 +289,18 @@ TEST(Run, AFullDiskIsAnError) {
   EXPECT_EQ(outcome.err, "bonsai run: cannot write to stdout: No space left on device\n");
 }
 
+// Who has left a pipe open would otherwise wait without a word.
+TEST(Run, TellsThatItWaitsForAPrompt) {
+  const std::string line = "waiting for a text on stdin: -p TEXT gives one, </dev/null says that there is none\n";
+  const Outcome late = run_in_shell("(sleep 3; echo Once) | \"$@\"", {"run", "-n", "1", "--temp", "0"});
+  EXPECT_EQ(late.exit_code, 0) << late.err;
+  EXPECT_TRUE(late.out.starts_with("Once")) << late.out;
+  EXPECT_NE(late.err.find(line), std::string::npos) << late.err;
+  const Outcome prompt = run_in_shell("echo Once | \"$@\"", {"run", "-n", "1", "--temp", "0"});
+  EXPECT_EQ(prompt.out, late.out);
+  EXPECT_EQ(prompt.err.find(line), std::string::npos) << prompt.err;
+}
+
 // A backend may take minutes before anything can be loaded: compiling kernels, say.
 TEST(Run, ShowsAtATerminalWhatABackendDoesFirst) {
   const std::string library = BONSAI_BINARY_DIR "/tests/backends/libbonsai_warm.so";

@@ -359,12 +359,8 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
           _mm256_blend_epi16(_mm256_srli_epi32(lower.high, 16), upper.high, 0xAA)};
 }
 
-struct TritLookup {
-  static constexpr bool kExists = false;
-  static constexpr size_t kElements = 0;
-};
-
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
 
 #include "plugins/cpu/simd/avx2/sign_lookup.h"
+#include "plugins/cpu/simd/no_trit_lookup.h"

@@ -1,4 +1,4 @@
-// Sums of signed activations by table lookup in AVX-512: the end of vector.h. portable/vector.h says what each function
+// Sums of signed activations by table lookup in AVX-512: the end of vector.h. no_sign_lookup.h says what each function
 // does.
 #pragma once
 

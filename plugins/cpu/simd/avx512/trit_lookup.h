@@ -1,4 +1,4 @@
-// Sums of activations times ternary codes by table lookup in AVX-512: the end of vector.h. portable/vector.h says what
+// Sums of activations times ternary codes by table lookup in AVX-512: the end of vector.h. no_trit_lookup.h says what
 // each function does.
 #pragma once
 

@@ -445,17 +445,9 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
   return each<Bytes64>([](auto x, auto y) { return odd_halves(x, y); }, lower, upper);
 }
 
-struct SignLookup {
-  static constexpr bool kExists = false, kSignBytes = false;
-  static constexpr size_t kElements = 0;
-};
-
-struct TritLookup {
-  static constexpr bool kExists = false;
-  static constexpr size_t kElements = 0;
-};
-
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
 
+#include "plugins/cpu/simd/no_sign_lookup.h"
+#include "plugins/cpu/simd/no_trit_lookup.h"
 #include "plugins/cpu/simd/whole_lanes.h"

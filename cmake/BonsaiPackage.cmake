@@ -7,6 +7,8 @@ install(EXPORT bonsai NAMESPACE bonsai:: FILE bonsaiConfig.cmake DESTINATION ${p
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/bonsaiConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bonsaiConfigVersion.cmake DESTINATION ${package})
 
+# Of each other, whatever the directories are called, so that the whole may be moved.
+file(RELATIVE_PATH include_from_lib ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/bonsai.pc.in ${PROJECT_BINARY_DIR}/bonsai.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

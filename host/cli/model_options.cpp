@@ -108,8 +108,9 @@ Engine load_engine(EngineOptions options) {
   // What the backend does first may take minutes: CUDA compiles its kernels. The log outlives the bar.
   options.log = [log = options.log, shown = std::weak_ptr(bar)](LogLevel level, std::string_view line) {
     const auto bar = shown.lock();
-    if (bar && level == LogLevel::kInfo) bar->note(line);
+    if (bar) bar->erase();
     log(level, line);
+    if (bar && level == LogLevel::kInfo) bar->note(line);
   };
   return Engine::load(options);
 }

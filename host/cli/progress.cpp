@@ -25,8 +25,11 @@ size_t columns() {
 ProgressBar::ProgressBar(std::string what)
     : what_(std::move(what)), is_terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + 500ms) {}
 
-ProgressBar::~ProgressBar() {
-  if (drawn_) write_to_stderr("\r\x1b[K");
+ProgressBar::~ProgressBar() { erase(); }
+
+void ProgressBar::erase() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(drawn_, false)) write_to_stderr("\r\x1b[K");
 }
 
 void ProgressBar::update(uint64_t done, uint64_t total) {

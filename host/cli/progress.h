@@ -21,6 +21,8 @@ class ProgressBar {
   void update(uint64_t done, uint64_t total);
   // Shows what is being done, until there is something newer to show.
   void note(std::string_view line);
+  // Takes it away, for something that is to stay in its line.
+  void erase();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -64,37 +64,32 @@ TEST(Run, JsonCarriesTextTokensAndSummary) {
   EXPECT_GT(result["memory"]["peak_bytes"], 0);
 }
 
+// What a greedy run of 8 tokens writes.
+std::string greedy_text(std::vector<std::string> arguments, const std::string &input = "") {
+  arguments.insert(arguments.end(), {"--temp", "0", "-n", "8"});
+  const Outcome outcome = run_program(arguments, input);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.out;
+}
+
 TEST(Run, PromptsComeFromStdinAndFilesWithoutTheirLastNewline) {
-  const std::vector<std::string> rest = {"--temp", "0", "-n", "8"};
-  const auto out = [&](std::vector<std::string> arguments, const std::string &input = "") {
-    arguments.insert(arguments.end(), rest.begin(), rest.end());
-    const Outcome outcome = run_program(arguments, input);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return outcome.out;
-  };
-  const std::string expected = out({"run", "-p", "The King said"});
-  EXPECT_EQ(out({"run", "-p", "-"}, "The King said\n"), expected);
-  EXPECT_EQ(out({"run", "-f", "-"}, "The King said"), expected);
-  EXPECT_EQ(out({"run", "-f", write_file("prompt.txt", "The King said\n")}), expected);
+  const std::string expected = greedy_text({"run", "-p", "The King said"});
+  EXPECT_EQ(greedy_text({"run", "-p", "-"}, "The King said\n"), expected);
+  EXPECT_EQ(greedy_text({"run", "-f", "-"}, "The King said"), expected);
+  EXPECT_EQ(greedy_text({"run", "-f", write_file("prompt.txt", "The King said\n")}), expected);
 }
 
 TEST(Run, WithoutPromptAndFileAPipeGivesThePrompt) {
-  const std::vector<std::string> rest = {"--temp", "0", "-n", "8"};
-  const auto out = [&](std::vector<std::string> arguments, const std::string &input = "") {
-    arguments.insert(arguments.end(), rest.begin(), rest.end());
-    const Outcome outcome = run_program(arguments, input);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return outcome.out;
-  };
-  const std::string expected = out({"run", "-p", "The King said"});
-  EXPECT_EQ(out({"run"}, "The King said\n"), expected);
-  EXPECT_EQ(out({"run", "-m", seedling()}, "The King said"), expected);
-  EXPECT_EQ(out({"run", "-p", "The King said"}, "And the Queen"), expected) << "what was asked for goes first";
-  EXPECT_EQ(out({"run", "--chat"}, "Hello\n"), out({"run", "--chat", "-p", "Hello"}));
-  const std::string story = out({"run", "-p", "Once upon a time"});
-  EXPECT_EQ(out({"run"}, ""), story);
+  const std::string expected = greedy_text({"run", "-p", "The King said"});
+  EXPECT_EQ(greedy_text({"run"}, "The King said\n"), expected);
+  EXPECT_EQ(greedy_text({"run", "-m", seedling()}, "The King said"), expected);
+  EXPECT_EQ(greedy_text({"run", "-p", "The King said"}, "And the Queen"), expected) << "what was asked for goes first";
+  EXPECT_EQ(greedy_text({"run", "--chat"}, "Hello\n"), greedy_text({"run", "--chat", "-p", "Hello"}));
+  const std::string story = greedy_text({"run", "-p", "Once upon a time"});
+  EXPECT_EQ(greedy_text({"run"}, ""), story);
   const std::string grammar = "root ::= \" yes\"\n";
-  EXPECT_EQ(out({"run", "--grammar", "-"}, grammar), "Once upon a time yes\n") << "what the grammar took is no prompt";
+  EXPECT_EQ(greedy_text({"run", "--grammar", "-"}, grammar), "Once upon a time yes\n")
+      << "what the grammar took is no prompt";
 }
 
 TEST(Run, TheHelpNamesTheDefaultPrompt) {
@@ -304,11 +299,16 @@ TEST(Run, TellsThatItWaitsForAPrompt) {
 // A backend may take minutes before anything can be loaded: compiling kernels, say.
 TEST(Run, ShowsAtATerminalWhatABackendDoesFirst) {
   const std::string library = BONSAI_BINARY_DIR "/tests/backends/libbonsai_warm.so";
-  const std::vector<std::string> arguments = {"run", "-p", "Once", "-n", "1", "--backend", library};
+  std::vector<std::string> arguments = {"run", "-p", "Once", "-n", "1", "--backend", library};
   EXPECT_EQ(run_program(arguments).err.find("making ready"), std::string::npos) << "this is no terminal";
   TerminalProgram program(arguments);
   EXPECT_TRUE(program.wait_for("making ready\x1b[K"));
   EXPECT_EQ(program.finish(), 0) << program.screen();
+  arguments.push_back("-v");
+  TerminalProgram verbose(arguments);
+  EXPECT_EQ(verbose.finish(), 0);
+  EXPECT_EQ(verbose.screen().find("making ready\x1b[K\x1b["), std::string::npos)
+      << "a log line follows in the same line";
 }
 
 }  // namespace

@@ -188,7 +188,8 @@ void ChatSession::exit_command(const std::string &) { done_ = true; }
 void ChatSession::help_command(const std::string &) {
   find_command("");
   print_to_stderr(
-      "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines.\n"
+      "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines;\n"
+      "one that is pasted is one message.\n"
       "Ctrl-C stops an answer, and throws away a message of several lines that is not finished.\n");
 }
 

@@ -3,11 +3,15 @@
 #include <histedit.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
+
+#include "core/base/standard_streams.h"
 
 namespace bonsai::cli {
 namespace {
@@ -39,6 +43,28 @@ class PlainReader final : public LineReader {
   size_t capacity_ = 0;
 };
 
+constexpr const char *kPasteBegins = "\\e[200~";
+constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
+
+bool is_dumb_terminal() {
+  const char *term = std::getenv("TERM");
+  return term == nullptr || std::strcmp(term, "dumb") == 0;
+}
+
+// Terminals send a line's end as the key does, and the kernel may have made it '\n'. No other control characters but
+// tabs are text.
+std::wstring as_typed_text(std::wstring text) {
+  std::replace(text.begin(), text.end(), L'\r', L'\n');
+  std::erase_if(text, [](wchar_t c) { return (c < L' ' && c != L'\n' && c != L'\t') || c == 0x7f; });
+  return text;
+}
+
+// A pasted text may have ended with some.
+std::string without_line_ends(std::string line) {
+  line.resize(line.find_last_not_of("\r\n") + 1);
+  return line;
+}
+
 class EditingReader final : public LineReader {
  public:
   EditingReader() : history_(::history_init()), edit_(::el_init("bonsai", stdin, stderr, stderr)) {
@@ -57,6 +83,8 @@ class EditingReader final : public LineReader {
     ::el_set(edit_, EL_ADDFN, "bonsai-interrupt", "clear the line, discard the message, or leave",
              &EditingReader::interrupt);
     ::el_set(edit_, EL_BIND, "^C", "bonsai-interrupt", nullptr);
+    ::el_set(edit_, EL_ADDFN, "bonsai-paste", "insert a pasted text, line ends and all", &EditingReader::paste);
+    ::el_set(edit_, EL_BIND, kPasteBegins, "bonsai-paste", nullptr);
   }
   ~EditingReader() override {
     ::el_end(edit_);
@@ -69,13 +97,15 @@ class EditingReader final : public LineReader {
     prompt_ = prompt;
     place_ = place;
     was_discarded_ = false;
+    if (marks_pastes_) write_to_stderr("\x1b[?2004h");
     int n = 0;
     const char *line = ::el_gets(edit_, &n);
+    if (marks_pastes_) write_to_stderr("\x1b[?2004l");
     if (line == nullptr || n <= 0) {
       std::fputc('\n', stderr);
       return std::nullopt;
     }
-    return without_line_end(std::string(line, static_cast<size_t>(n)));
+    return without_line_ends(std::string(line, static_cast<size_t>(n)));
   }
 
   bool was_discarded() const override { return was_discarded_; }
@@ -106,8 +136,24 @@ class EditingReader final : public LineReader {
     return CC_REFRESH;
   }
 
+  // What a terminal sends between its marks, up to the second one.
+  static unsigned char paste(EditLine *edit, int) {
+    std::wstring text;
+    while (!text.ends_with(kPasteEnds)) {
+      wchar_t key = 0;
+      if (::el_wgetc(edit, &key) != 1) return CC_EOF;
+      text += key;
+    }
+    text.resize(text.size() - kPasteEnds.size());
+    text = as_typed_text(std::move(text));
+    if (text.empty()) return CC_NORM;
+    return ::el_winsertstr(edit, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
+  }
+
   ::History *history_;
   EditLine *edit_;
+  // A terminal is asked to mark what is pasted, as xterm does ("bracketed paste", private mode 2004).
+  const bool marks_pastes_ = !is_dumb_terminal();
   std::string prompt_;
   Place place_ = Place::kFirst;
   bool was_discarded_ = false;
@@ -121,6 +167,7 @@ std::optional<std::string> read_once(LineReader &reader, const std::string &prom
   if (!line) return std::nullopt;
   reader.remember(*line);
   std::string message = *std::move(line);
+  if (message.find('\n') != std::string::npos) return message;  // pasted: what looks like our marks is its own
   if (!message.starts_with(kQuotes)) {
     while (message.ends_with('\\')) {
       message.back() = '\n';

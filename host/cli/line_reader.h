@@ -25,14 +25,15 @@ class LineReader {
   virtual bool is_terminal() const = 0;
 
   // With editing and history (libedit) if stdin and stderr are terminals; there Ctrl-C clears the line, leaves where
-  // the line is empty, and discards a message of which there are lines already. Prompt and echo go to stderr. Else
-  // lines are read as they come.
+  // the line is empty, and discards a message of which there are lines already. A text that is pasted is one line, line
+  // ends and all, where the terminal marks pasted texts. Prompt and echo go to stderr. Else lines are read as they
+  // come.
   static std::unique_ptr<LineReader> open();
 };
 
 // What a person says next: a line, or several. A backslash at a line's end goes on with the next line; a line that
-// begins with """ opens a text of several lines, up to one that ends with """. One that is discarded on the way counts
-// for nothing: the prompt comes again. nullopt: there is no more.
+// begins with """ opens a text of several lines, up to one that ends with """. A pasted text of several lines is one as
+// it stands. One that is discarded on the way counts for nothing: the prompt comes again. nullopt: there is no more.
 std::optional<std::string> read_message(LineReader &reader, const std::string &prompt);
 
 }  // namespace bonsai::cli

@@ -246,6 +246,28 @@ TEST(ChatTerminal, LinesCanBeEditedAndCalledBack) {
   EXPECT_EQ(saved["messages"][2]["content"], "hello K\u00e4se two");
 }
 
+TEST(ChatTerminal, APastedTextIsOneMessageOfSeveralLines) {
+  const std::string file = write_file("pasted.json", "");
+  TerminalProgram program(at_terminal());
+  ASSERT_TRUE(program.wait_for("\x1b[?2004h")) << "the terminal is asked to mark what is pasted";
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("Say: \x1b[200~K\u00e4se\r\n\tone\x07\\\r\x1b[201~!\r");
+  ASSERT_TRUE(program.wait_for("\x1b[?2004l")) << "and no longer while it is not read";
+  ASSERT_TRUE(program.wait_for("ended by length"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("\x1b[200~\"\"\"one\rtwo\r\x1b[201~\r");
+  ASSERT_TRUE(program.wait_for("ended by length")) << "its quotes open nothing";
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("\x1b[200~/save " + file + "\r\x1b[201~\r");
+  ASSERT_TRUE(program.wait_for("4 messages are in")) << "a line end that was pasted with a command is none of it";
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlD);
+  EXPECT_EQ(program.finish(), 0);
+  const json saved = json::parse(read_file(file));
+  EXPECT_EQ(saved["messages"][0]["content"], "Say: K\u00e4se\n\n\tone\\\n!");
+  EXPECT_EQ(saved["messages"][2]["content"], "\"\"\"one\ntwo");
+}
+
 TEST(ChatTerminal, CtrlCClearsTheLineAndLeavesAnEmptyOne) {
   TerminalProgram program(at_terminal());
   ASSERT_TRUE(program.wait_for_prompt());

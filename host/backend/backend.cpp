@@ -117,12 +117,25 @@ Result<const bonsai_backend_api *> load_table(const std::filesystem::path &path)
   }
 }
 
+// One backend has one name, the file's and the table's: else `--backend NAME` would mean one thing and a list another.
+Result<void> check_name(const std::string &name, const std::filesystem::path &path) {
+  if (name == kAnyBackend) return fail("its name is '{}', which means any backend", name);
+  const std::string expected = name_of_file(path);
+  if (!expected.empty() && name != expected)
+    return fail("its name is '{}', expected '{}' in a file of this name", name, expected);
+  if (expected.empty() && name == kCpuBackend)
+    return fail("its name is '{}', which is kept for the backend in libbonsai_{}.so", name, name);
+  return {};
+}
+
+std::string or_else(std::string text, const char *otherwise) { return text.empty() ? otherwise : text; }
+
 }  // namespace
 
 Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path &path) {
   const auto table = load_table(path);
   if (!table) return tl::unexpected(table.error());
-  if (*table == nullptr) return fail("does not serve ABI {}", BONSAI_ABI_MAJOR);
+  if (*table == nullptr) return fail("does not serve ABI {}.{}", BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR);
   const auto api = copy_table(**table);
   if (!api) return tl::unexpected(api.error());
   if (auto checked = check_levels(*api); !checked) return tl::unexpected(checked.error());
@@ -132,11 +145,12 @@ Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path
   if (!is_name(name)) {
     return fail("illegal name '{}': expected 1 to {} letters, digits, '-' and '_'", name, kMaxNameBytes);
   }
+  if (auto checked = check_name(name, path); !checked) return tl::unexpected(checked.error());
   Backend backend;
   backend.path_ = path;
   backend.name_ = name;
-  backend.version_ = plugin_text(api->version, kMaxTextBytes);
-  backend.description_ = plugin_text(api->description, kMaxTextBytes);
+  backend.version_ = or_else(plugin_text(api->version, kMaxTextBytes), "(no version)");
+  backend.description_ = or_else(plugin_text(api->description, kMaxTextBytes), "(no description)");
   backend.api_ = *api;
   return std::make_shared<const Backend>(std::move(backend));
 }

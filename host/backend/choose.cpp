@@ -16,12 +16,11 @@ namespace {
 
 using BackendPtr = std::shared_ptr<const Backend>;
 
-constexpr std::string_view kCpu = "cpu";
 constexpr std::string_view kDeviceKey = "device";  // the host's own option; no backend is sent it
 
 // Backends of negative priority ask to be passed over where the CPU works.
 int rank(const Backend &backend) {
-  if (backend.name() == kCpu) return 1;
+  if (backend.name() == kCpuBackend) return 1;
   return backend.priority() >= 0 ? 0 : 2;
 }
 
@@ -60,8 +59,18 @@ class OptionKeys {
   std::set<std::string> keys_, prefixes_;
 };
 
+template <class... Args>
+tl::unexpected<BackendError> callers_fault(fmt::format_string<Args...> format, Args &&...args) {
+  return tl::unexpected(BackendError{BONSAI_INVALID_ARGUMENT, fmt::format(format, std::forward<Args>(args)...), true});
+}
+
+template <class... Args>
+tl::unexpected<BackendError> failed(fmt::format_string<Args...> format, Args &&...args) {
+  return tl::unexpected(BackendError{BONSAI_INTERNAL, fmt::format(format, std::forward<Args>(args)...)});
+}
+
 // Every key must be one that some backend knows, so that a misspelt one is not dropped in silence.
-Result<void> check_options(const BackendRequest &request, std::span<const BackendPtr> considered) {
+BackendResult<void> check_options(const BackendRequest &request, std::span<const BackendPtr> considered) {
   OptionKeys keys;
   for (const BackendPtr &backend : considered) keys.add(*backend);
   const auto unknown = [&](const DeviceOption &option) { return !keys.know(option.key); };
@@ -71,17 +80,17 @@ Result<void> check_options(const BackendRequest &request, std::span<const Backen
   }
   const auto found = std::find_if(request.options.begin(), request.options.end(), unknown);
   if (found == request.options.end()) return {};
-  return fail("no backend knows the option '{}'; known are: {}", found->key, keys.list());
+  return callers_fault("no backend knows the option '{}'; known are: {}", found->key, keys.list());
 }
 
-Result<uint32_t> requested_index(const BackendRequest &request) {
+BackendResult<uint32_t> requested_index(const BackendRequest &request) {
   uint32_t index = 0;
   for (const DeviceOption &option : request.options) {
     if (option.key != kDeviceKey) continue;
     const char *end = option.value.data() + option.value.size();
     const auto parsed = std::from_chars(option.value.data(), end, index);
     if (parsed.ec != std::errc() || parsed.ptr != end) {
-      return fail("option 'device': expected a device's number, found '{}'", option.value);
+      return callers_fault("option 'device': expected a device's number, found '{}'", option.value);
     }
   }
   return index;
@@ -94,7 +103,7 @@ class Choice {
 
   // Backends to try, best first. Files that cannot be used are noted.
   std::vector<BackendPtr> asked_for() {
-    if (request_.backend == "auto") return all();
+    if (is_auto()) return all();
     BackendPtr backend;
     if (request_.backend.find('/') != std::string::npos) {
       backend = load(request_.backend);
@@ -136,7 +145,9 @@ class Choice {
     auto device = Device::open(backend, index, options, log_);
     if (!device) {
       if (!options.empty() && device.error().status == BONSAI_INVALID_ARGUMENT) refusal_ = device.error().message;
-      return reject(what, device.error().message);
+      // A device that is there and does not open is more than one that is not there.
+      const bool is_told = is_auto() && backend->name() != kCpuBackend && refusal_.empty();
+      return reject(what, device.error().message, is_told ? BONSAI_LOG_WARNING : BONSAI_LOG_INFO);
     }
     say(BONSAI_LOG_INFO, fmt::format("using {} {} from {}, device {}: {}", backend->name(), backend->version(), what,
                                      index, (*device)->info().name));
@@ -145,6 +156,12 @@ class Choice {
 
   void say(bonsai_log_level level, const std::string &line) const {
     if (log_) log_(level, line);
+  }
+
+  // A device opened and did not serve.
+  void pass_over(const Backend &backend, const BackendError &error, std::string_view next) {
+    reasons_.push_back(fmt::format("{}: {}", backend.path().string(), error.message));
+    say(BONSAI_LOG_WARNING, fmt::format("{}; {}", error.message, next));
   }
 
   // Why a backend refused the value of an option that the user gave; empty if none did. No other backend is to be tried
@@ -157,11 +174,13 @@ class Choice {
     if (rank(backend) == 2 && !reasons_.empty()) {
       say(BONSAI_LOG_WARNING,
           fmt::format("using '{}', as no other backend could be opened: {}", backend.name(), reasons()));
-    } else if (backend.name() == kCpu && index > 0) {
+    } else if (backend.name() == kCpuBackend && index > 0) {
       const std::string why = reasons_.empty() ? "no other backend" : reasons();
       say(BONSAI_LOG_WARNING, fmt::format("there is no device {}, using the CPU: {}", index, why));
     }
   }
+
+  bool is_auto() const { return request_.backend == kAnyBackend; }
 
   std::string reasons() const { return fmt::format("{}", fmt::join(reasons_, "; ")); }
 
@@ -197,20 +216,21 @@ class Choice {
   std::vector<DeviceOption> options_for(const Backend &backend, const DeviceInfo &info) const {
     std::vector<DeviceOption> sent;
     for (const DeviceOption &option : request_.options) {
+      if (option.key == kDeviceKey) continue;
       const bool listed = std::any_of(info.options.begin(), info.options.end(),
                                       [&](const DeviceInfo::Option &known) { return known.key == option.key; });
       if (listed) {
         sent.push_back(option);
-      } else if (option.key != kDeviceKey) {
+      } else {
         say(BONSAI_LOG_INFO, fmt::format("option '{}' is not one of {}'s: not sent", option.key, backend.name()));
       }
     }
     return sent;
   }
 
-  std::nullptr_t reject(const std::string &what, const std::string &reason) {
+  std::nullptr_t reject(const std::string &what, const std::string &reason, bonsai_log_level level = BONSAI_LOG_INFO) {
     reasons_.push_back(fmt::format("{}: {}", what, reason));
-    say(BONSAI_LOG_INFO, "not used: " + reasons_.back());
+    say(level, "not used: " + reasons_.back());
     return nullptr;
   }
 
@@ -222,36 +242,56 @@ class Choice {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log) {
+BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &log, const DeviceUse &use) {
   const auto index = requested_index(request);
   if (!index) return tl::unexpected(index.error());
-  const bool is_auto = request.backend == "auto";
-  const bool may_fall_back = !is_auto && !request.strict && request.backend != kCpu;
 
   Choice choice(request, log);
   const std::vector<BackendPtr> asked_for = choice.asked_for();
-  if (auto checked = check_options(request, asked_for); !checked) return tl::unexpected(checked.error());
-  for (const BackendPtr &backend : asked_for) {
-    const bool is_last_resort = is_auto && backend->name() == kCpu;
-    if (auto device = choice.open(backend, is_last_resort ? 0 : *index)) {
-      if (is_auto) choice.warn_of_substitute(*device, *index);
-      return device;
-    }
-    if (!choice.refusal().empty()) return fail("{}", choice.refusal());
+  if (auto checked = check_options(request, asked_for); !checked) return checked;
+  bool did_open = false;
+  for (size_t i = 0; i < asked_for.size(); ++i) {
+    const Backend &backend = *asked_for[i];
+    const bool is_cpu = backend.name() == kCpuBackend;
+    auto device = choice.open(asked_for[i], choice.is_auto() && is_cpu ? 0 : *index);
+    if (!choice.refusal().empty()) return callers_fault("{}", choice.refusal());
+    if (!device) continue;
+    if (choice.is_auto()) choice.warn_of_substitute(*device, *index);
+    auto used = use(std::move(device));
+    if (used || is_cpu || request.strict) return used;
+    did_open = true;
+    const bool is_last = i + 1 == asked_for.size() || asked_for[i + 1]->name() == kCpuBackend;
+    choice.pass_over(backend, used.error(),
+                     is_last ? "falling back to the CPU" : fmt::format("trying '{}'", asked_for[i + 1]->name()));
   }
-  if (is_auto) return fail("no backend could be opened: {}", choice.reasons());
-  if (!may_fall_back) return fail("backend '{}' could not be opened: {}", request.backend, choice.reasons());
-  choice.say(BONSAI_LOG_WARNING, fmt::format("backend '{}' could not be opened, falling back to the CPU: {}",
-                                             request.backend, choice.reasons()));
-  return open_cpu(request, log);
+  if (choice.is_auto()) return failed("no backend could be opened: {}", choice.reasons());
+  if (request.strict || request.backend == kCpuBackend)
+    return failed("backend '{}' could not be opened: {}", request.backend, choice.reasons());
+  if (!did_open)
+    choice.say(BONSAI_LOG_WARNING, fmt::format("backend '{}' could not be opened, falling back to the CPU: {}",
+                                               request.backend, choice.reasons()));
+  auto cpu = open_cpu(request, log);
+  if (!cpu) return tl::unexpected(std::move(cpu.error()));
+  return use(*std::move(cpu));
 }
 
-Result<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log) {
+BackendResult<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log) {
+  std::unique_ptr<Device> opened;
+  auto done = open_device(request, log, [&opened](std::unique_ptr<Device> device) -> BackendResult<void> {
+    opened = std::move(device);
+    return {};
+  });
+  if (!done) return tl::unexpected(std::move(done.error()));
+  return opened;
+}
+
+BackendResult<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log) {
   Choice choice(request, log);
-  if (const BackendPtr backend = choice.find(kCpu)) {
+  if (const BackendPtr backend = choice.find(kCpuBackend)) {
     if (auto device = choice.open(backend, 0)) return device;
   }
-  return fail("the CPU backend could not be opened: {}", choice.reasons());
+  if (!choice.refusal().empty()) return callers_fault("{}", choice.refusal());
+  return failed("the CPU backend could not be opened: {}", choice.reasons());
 }
 
 }  // namespace bonsai::host

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <exception>
+#include <algorithm>
 #include <utility>
 
 #include "host/backend/plugin_text.h"
@@ -18,6 +18,8 @@ constexpr size_t kMaxLogBytes = 4096;
 constexpr uint32_t kMaxOptions = 256;
 constexpr uint32_t kMaxKvDtypes = 16;
 constexpr uint32_t kMaxBlockSizes = 64;
+constexpr uint32_t kMaxBlockTokens = 65536;
+constexpr uint32_t kMaxDevices = 1024;
 constexpr uint32_t kMaxPhases = 256;
 
 tl::unexpected<BackendError> broken(const Backend &backend, const std::string &what) {
@@ -39,9 +41,22 @@ BackendResult<std::vector<DeviceInfo::Option>> copy_options(const Backend &backe
     if (option == nullptr || !BONSAI_HAS_FIELD(option, bonsai_option_info, help)) {
       return broken(backend, fmt::format("device_info's option {} is missing or too short", i));
     }
-    options.push_back({plugin_text(option->key, kMaxTextBytes), plugin_text(option->help, kMaxTextBytes)});
+    std::string key = plugin_text(option->key, kMaxTextBytes);
+    if (key.empty()) return broken(backend, fmt::format("device_info's option {} has no key", i));
+    if (std::any_of(options.begin(), options.end(), [&key](const auto &earlier) { return earlier.key == key; }))
+      return broken(backend, fmt::format("device_info lists the option '{}' twice", key));
+    options.push_back({std::move(key), plugin_text(option->help, kMaxTextBytes)});
   }
   return options;
+}
+
+// Why block sizes cannot be used; empty if they can.
+std::string block_size_fault(std::span<const uint32_t> sizes) {
+  for (const uint32_t size : sizes) {
+    if (size == 0 || size > kMaxBlockTokens)
+      return fmt::format("device_info reports KV blocks of {} tokens, expected 1 to {}", size, kMaxBlockTokens);
+  }
+  return {};
 }
 
 BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_info &raw) {
@@ -55,12 +70,14 @@ BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_
 
   DeviceInfo info;
   info.name = plugin_text(raw.name, kMaxTextBytes);
+  if (info.name.empty()) info.name = "(no name)";
   info.features = raw.features;
   info.memory_total_bytes = raw.memory_total_bytes;
   info.memory_free_bytes = raw.memory_free_bytes;
   info.options = *std::move(options);
   info.kv_dtypes.assign(raw.kv_dtypes, raw.kv_dtypes + raw.n_kv_dtypes);
   info.block_sizes.assign(raw.block_sizes, raw.block_sizes + raw.n_block_sizes);
+  if (const std::string fault = block_size_fault(info.block_sizes); !fault.empty()) return broken(backend, fault);
   info.max_k = raw.max_k;
   return info;
 }
@@ -69,7 +86,7 @@ BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_
 void forward_log(void *context, bonsai_log_level level, const char *message) {
   try {
     (*static_cast<const Device::Log *>(context))(level, plugin_text(message, kMaxLogBytes));
-  } catch (const std::exception &) {
+  } catch (...) {
     // A line of the log is lost; the computation that wanted to report it is not.
   }
 }
@@ -81,6 +98,8 @@ BackendResult<uint32_t> device_count(const Backend &backend, std::string *why_no
   CallError error;
   const bonsai_status status = backend.api().device_count(&count, error.out());
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend.name(), "device_count", status));
+  if (count > kMaxDevices)
+    return broken(backend, fmt::format("device_count reports {} devices, at most {} make sense", count, kMaxDevices));
   if (count == 0 && why_none != nullptr) *why_none = error.message();
   return count;
 }

@@ -18,15 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libbonsai_";
 constexpr std::string_view kSuffix = ".so";
 
-// "cuda" for libbonsai_cuda.so; empty for any other file name.
-std::string backend_name(const fs::path &path) {
-  const std::string file = path.filename().string();
-  if (file.size() <= kPrefix.size() + kSuffix.size() || !file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
-    return {};
-  }
-  return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
-}
-
 // The directory of the shared library that this code is part of; empty where it is part of the program.
 fs::path library_directory() {
   Dl_info found;
@@ -43,13 +34,21 @@ std::vector<fs::path> backend_files(const fs::path &directory) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (!backend_name(entry->path()).empty()) files.push_back(entry->path());
+    if (!name_of_file(entry->path()).empty()) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
 }  // namespace
+
+std::string name_of_file(const fs::path &path) {
+  const std::string file = path.filename().string();
+  if (file.size() <= kPrefix.size() + kSuffix.size() || !file.starts_with(kPrefix) || !file.ends_with(kSuffix)) {
+    return {};
+  }
+  return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+}
 
 SearchPath SearchPath::standard() {
   SearchPath search;
@@ -80,10 +79,9 @@ std::vector<Candidate> discover(const SearchPath &search) {
     for (const fs::path &path : backend_files(directory)) {
       Candidate candidate;
       candidate.path = path;
-      candidate.name = backend_name(path);
+      candidate.name = name_of_file(path);
       if (auto backend = Backend::load(path)) {
         candidate.backend = *std::move(backend);
-        candidate.name = candidate.backend->name();
       } else {
         candidate.reason = backend.error().message;
       }

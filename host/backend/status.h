@@ -10,7 +10,8 @@ namespace bonsai::host {
 
 struct BackendError {
   bonsai_status status = BONSAI_INTERNAL;
-  std::string message;  // one line
+  std::string message;            // one line
+  bool is_callers_fault = false;  // the host's own checks found it, before any backend was asked
 };
 
 template <class T>

@@ -49,8 +49,8 @@ std::vector<host::Candidate> find_candidates(const std::vector<std::string> &giv
 
 // A backend's devices, or why it has none.
 struct Devices {
-  std::vector<host::DeviceInfo> devices;
-  std::string reason;
+  std::vector<host::DeviceInfo> devices = {};
+  std::string reason = {};
 };
 
 Devices list_devices(const host::Backend &backend) {
@@ -68,6 +68,24 @@ Devices list_devices(const host::Backend &backend) {
   return list;
 }
 
+// What was found, all of it asked for once.
+struct Finding {
+  host::Candidate candidate;
+  Devices list;  // empty where there is no backend
+
+  bool is_usable() const { return !list.devices.empty() && !candidate.shadowed; }
+};
+
+std::vector<Finding> look_at(std::vector<host::Candidate> candidates) {
+  std::vector<Finding> findings;
+  for (host::Candidate &candidate : candidates) {
+    Devices list;
+    if (candidate.backend) list = list_devices(*candidate.backend);
+    findings.push_back({std::move(candidate), std::move(list)});
+  }
+  return findings;
+}
+
 std::string abi_version(const host::Backend &backend) {
   return fmt::format("{}.{}", backend.api().abi_major, backend.api().abi_minor);
 }
@@ -81,22 +99,22 @@ Json to_json(const host::DeviceInfo &device) {
           {"options", options}};
 }
 
-Json to_json(const host::Candidate &candidate) {
+Json to_json(const Finding &finding) {
+  const host::Candidate &candidate = finding.candidate;
   Json json = {{"name", candidate.name}, {"file", candidate.path.string()}};
   std::string reason = candidate.reason;
   Json devices = Json::array();
   if (candidate.backend) {
-    const Devices list = list_devices(*candidate.backend);
     json["version"] = candidate.backend->version();
     json["description"] = candidate.backend->description();
     json["abi"] = abi_version(*candidate.backend);
     json["level"] = candidate.backend->level();
     json["priority"] = candidate.backend->priority();
-    for (const host::DeviceInfo &device : list.devices) devices.push_back(to_json(device));
-    reason = candidate.shadowed ? "a backend of this name was found earlier" : list.reason;
+    for (const host::DeviceInfo &device : finding.list.devices) devices.push_back(to_json(device));
+    reason = candidate.shadowed ? "a backend of this name was found earlier" : finding.list.reason;
   }
   json["devices"] = devices;
-  json["usable"] = !devices.empty() && !candidate.shadowed;
+  json["usable"] = finding.is_usable();
   json["reason"] = reason;
   return json;
 }
@@ -110,7 +128,8 @@ std::string describe(const host::DeviceInfo &device, size_t index) {
   return text;
 }
 
-std::string describe(const host::Candidate &candidate) {
+std::string describe(const Finding &finding) {
+  const host::Candidate &candidate = finding.candidate;
   if (!candidate.backend)
     return fmt::format("{}: {}\n  not used: {}\n", candidate.name, candidate.path.string(), candidate.reason);
   const host::Backend &backend = *candidate.backend;
@@ -118,7 +137,7 @@ std::string describe(const host::Candidate &candidate) {
   text += fmt::format("  {}\n  ABI {}, level {}, priority {}\n", backend.description(), abi_version(backend),
                       backend.level(), backend.priority());
   if (candidate.shadowed) return text + "  not used: a backend of this name was found earlier\n";
-  const Devices list = list_devices(backend);
+  const Devices &list = finding.list;
   for (size_t i = 0; i < list.devices.size(); ++i) text += describe(list.devices[i], i);
   if (!list.reason.empty()) text += fmt::format("  {}{}\n", list.devices.empty() ? "not used: " : "", list.reason);
   return text;
@@ -153,17 +172,16 @@ Json to_json(const Warmed &warmed) {
 
 // Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. It may take minutes, so
 // what the backend says of it is shown on stderr unless the log is off.
-std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, bool are_given, const Terminal &terminal) {
+std::vector<Warmed> warm(const std::vector<Finding> &findings, bool are_given, const Terminal &terminal) {
   const bool is_shown = terminal.log.level() != spdlog::level::off;
   const auto show = [is_shown](bonsai_log_level level, const std::string &line) {
     if (is_shown && level >= BONSAI_LOG_INFO) print_to_stderr("{}\n", line);
   };
   std::vector<Warmed> all;
-  for (const host::Candidate &candidate : candidates) {
+  for (const auto &[candidate, list] : findings) {
     if (!candidate.backend && are_given) all.push_back({candidate.name, 0, candidate.reason});
     if (!candidate.backend || candidate.shadowed) continue;
     const std::string &name = candidate.backend->name();
-    const Devices list = list_devices(*candidate.backend);
     for (uint32_t i = 0; i < list.devices.size(); ++i) {
       if (!has_warm_option(*candidate.backend, list.devices[i])) continue;
       const std::vector<host::DeviceOption> options = {{name + ".warm", "on"}};
@@ -174,8 +192,8 @@ std::vector<Warmed> warm(const std::vector<host::Candidate> &candidates, bool ar
   return all;
 }
 
-int warm_command(const std::vector<host::Candidate> &candidates, bool are_given, bool as_json, Terminal &terminal) {
-  const std::vector<Warmed> all = warm(candidates, are_given, terminal);
+int warm_command(const std::vector<Finding> &findings, bool are_given, bool as_json, Terminal &terminal) {
+  const std::vector<Warmed> all = warm(findings, are_given, terminal);
   if (as_json) {
     Json json = Json::array();
     for (const Warmed &warmed : all) json.push_back(to_json(warmed));
@@ -203,19 +221,19 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const std::vector<std::string> given = arguments->texts("library");
-  const std::vector<host::Candidate> candidates = find_candidates(given);
-  const auto is_usable = [](const host::Candidate &candidate) { return candidate.backend != nullptr; };
-  const bool are_well = given.empty() || std::all_of(candidates.begin(), candidates.end(), is_usable);
+  const std::vector<Finding> findings = look_at(find_candidates(given));
+  const bool are_well =
+      given.empty() || std::all_of(findings.begin(), findings.end(), [](const Finding &f) { return f.is_usable(); });
   const int exit_code = are_well ? kSuccess : kFailure;
-  if (arguments->flag("warm")) return warm_command(candidates, !given.empty(), arguments->flag("json"), terminal);
+  if (arguments->flag("warm")) return warm_command(findings, !given.empty(), arguments->flag("json"), terminal);
   if (arguments->flag("json")) {
     Json json = Json::array();
-    for (const host::Candidate &candidate : candidates) json.push_back(to_json(candidate));
+    for (const Finding &finding : findings) json.push_back(to_json(finding));
     terminal.out.write_json(json);
     return exit_code;
   }
-  for (const host::Candidate &candidate : candidates) terminal.out.write(describe(candidate));
-  if (candidates.empty()) {
+  for (const Finding &finding : findings) terminal.out.write(describe(finding));
+  if (findings.empty()) {
     std::string text = "no libbonsai_*.so found in:\n";
     for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
     terminal.out.write(text);

@@ -102,7 +102,13 @@ EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan 
   return options;
 }
 
-// After the measurement: a backend that failed in between has left it to the CPU.
+// What two backends took turns at is no measurement of either.
+void check_undisturbed(const std::string &backend, const BackendInfo &now) {
+  if (now.name == backend) return;
+  throw Failure(fmt::format("backend '{}' failed while it was measured, and '{}' went on: {}", backend, now.name,
+                            now.failed_over));
+}
+
 Setting describe(const Engine &engine, const std::string &path) {
   const BackendInfo backend = engine.backend();
   const std::string file = path.substr(path.rfind('/') + 1);
@@ -212,8 +218,10 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   uint64_t stream_bytes = 0;
   {
     const Engine engine = load_engine(options);
+    const std::string backend = engine.backend().name;
     stream_bytes = bytes_to_stream(arguments, terminal);
     run(engine, stream_bytes, arguments.flag("profile"), findings);
+    check_undisturbed(backend, engine.backend());
     findings.setting = describe(engine, options.model);
   }
   const model::Model model = read_shape(options.model);
@@ -222,8 +230,7 @@ Findings measure(const Arguments &arguments, Terminal &terminal) {
   findings.decode = bench::decode_work(model, options.kv, plan.depth, plan.decode_tokens);
   findings.prefill_products = bench::prefill_matrix_work(model, plan.prompt_tokens);
   if (const uint32_t threads = findings.setting.threads; threads > 0) {
-    if (findings.rates.decode_repetitions.front().stream_bytes_per_second > 0)
-      findings.streams = measure_streams(findings, stream_bytes);  // else the CPU took over in between
+    findings.streams = measure_streams(findings, stream_bytes);
     findings.peaks = measure_peaks(threads);
   }
   return findings;

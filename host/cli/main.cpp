@@ -60,8 +60,10 @@ int run_named(const Command &command, const std::vector<std::string> &arguments,
   } catch (const OutputClosed &) {
     return kSuccess;
   } catch (const std::bad_alloc &) {
+    terminal.out.end_line_at_terminal();
     return complain(who, "out of memory", kFailure);
   } catch (const std::exception &error) {
+    terminal.out.end_line_at_terminal();
     return complain(who, error.what(), kFailure);
   }
 }

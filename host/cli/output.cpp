@@ -12,6 +12,7 @@
 namespace bonsai::cli {
 
 void Output::write(std::string_view text) {
+  if (!text.empty()) is_in_line_ = !text.ends_with('\n');
   while (!text.empty()) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n >= 0) {
@@ -22,6 +23,10 @@ void Output::write(std::string_view text) {
       throw Failure(fmt::format("cannot write to stdout: {}", std::generic_category().message(errno)));
     }
   }
+}
+
+void Output::end_line_at_terminal() {
+  if (is_in_line_ && ::isatty(STDOUT_FILENO)) write("\n");
 }
 
 void Output::write_json(const nlohmann::ordered_json &json) {

@@ -17,6 +17,12 @@ class Output {
 
   // One line.
   void write_json(const nlohmann::ordered_json &json);
+
+  // Before something else is said where stdout is a terminal: what was written last may not have ended its line.
+  void end_line_at_terminal();
+
+ private:
+  bool is_in_line_ = false;
 };
 
 }  // namespace bonsai::cli

@@ -120,7 +120,7 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
   constexpr uint32_t kFrom = 0, kTo = 1;
   BackendResult<void> copied;
   if (sizes.n_blocks > 1) copied = placement->kv_copy(**made, {&kFrom, 1}, {&kTo, 1});
-  if (!copied && is_device_failure(copied.error().status)) {
+  if (!copied && copied.error().status != BONSAI_UNSUPPORTED) {
     placement->discard(*std::move(made));
     return copied;
   }
@@ -151,7 +151,7 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
 // Throws EngineError where neither this device nor the CPU can.
 void BatchState::run_on(std::shared_ptr<Placement> placement) {
   auto started = try_to_run_on(placement);
-  if (!started && is_device_failure(started.error().status))
+  if (!started && is_backends_fault(started.error()))
     started = try_to_run_on(engine_->fail_over(*placement, started.error()));
   value_or_throw(std::move(started));
 }
@@ -389,7 +389,7 @@ void BatchState::deliver() {
 // they fail together; so will those that come later, unless the device recovers.
 void BatchState::move_to_cpu(const BackendError &error) {
   try {
-    if (!is_device_failure(error.status)) throw EngineError(ErrorKind::kBackend, error.message);
+    if (!is_backends_fault(error)) throw EngineError(ErrorKind::kBackend, error.message);
     run_on(engine_->fail_over(*placement_, error));
     for (const auto &[id, request] : requests_) request->continuation.stats().failed_over = error.message;
   } catch (...) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -15,6 +16,14 @@ void timed(double &seconds, Action action) {
   const auto start = std::chrono::steady_clock::now();
   action();
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Where nothing is allowed any more, that is the caller's doing: a bias or a grammar.
+int32_t chosen(const Result<int32_t> &token, std::span<const float> logits) {
+  if (token) return *token;
+  const bool none_is_allowed =
+      std::all_of(logits.begin(), logits.end(), [](float x) { return x == -std::numeric_limits<float>::infinity(); });
+  throw EngineError(none_is_allowed ? ErrorKind::kInvalidArgument : ErrorKind::kBackend, token.error().message);
 }
 
 }  // namespace
@@ -81,12 +90,12 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
   }
-  return unless_it_ends(value_or_throw(sampler_.sample(logits), ErrorKind::kBackend));
+  return unless_it_ends(chosen(sampler_.sample(logits), logits));
 }
 
 std::optional<int32_t> Continuation::choose(const TopLogits &top) {
   if (constraint_) ++stats().constrained_tokens;
-  return unless_it_ends(value_or_throw(sampler_.sample(top), ErrorKind::kBackend));
+  return unless_it_ends(chosen(sampler_.sample(top), top.logits));
 }
 
 std::optional<int32_t> Continuation::unless_it_ends(int32_t token) const {

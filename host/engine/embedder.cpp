@@ -128,7 +128,7 @@ std::vector<float> embed(EngineState &engine, std::span<const int32_t> tokens, c
   for (std::shared_ptr<Placement> placement = engine.placement();;) {
     const auto sum = pass.sum_on(*placement);
     if (sum) return normalized(*sum);
-    if (!is_device_failure(sum.error().status)) throw EngineError(ErrorKind::kBackend, sum.error().message);
+    if (!is_backends_fault(sum.error())) throw EngineError(ErrorKind::kBackend, sum.error().message);
     placement = engine.fail_over(*placement, sum.error());  // throws once the CPU has failed, too
   }
 }

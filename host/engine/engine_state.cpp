@@ -27,11 +27,18 @@ uint32_t choose_context(uint32_t requested, uint32_t trained) {
   return requested;
 }
 
-bool is_cpu(const Placement &placement) { return placement.backend().name() == "cpu"; }
+void check_options(const EngineOptions &options) {
+  if (options.model.empty())
+    throw EngineError(ErrorKind::kInvalidArgument, "model: expected a file's path, found none");
+  if (options.kv > KvType::kF32)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("kv: there is no KV type {}", static_cast<uint32_t>(options.kv)));
+}
 
 }  // namespace
 
 std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
+  check_options(options);
   auto state = std::make_shared<EngineState>();
   state->options = options;
   state->model = value_or_throw(model::load_model(options.model), ErrorKind::kModel);
@@ -62,20 +69,21 @@ void EngineState::load_tokenizer() {
     if (tokenizer->is_end_of_generation(id)) end_tokens.push_back(id);
 }
 
-// A backend that opens but cannot take this model is passed over for the CPU, unless the caller is strict.
+// A backend that opens but cannot take this model is passed over.
 void EngineState::open_backend() {
-  auto device = value_or_throw(open_device(backend_request(), choice_log()), ErrorKind::kBackend);
-  const std::string name = device->backend().name();
-  auto started = Placement::create(model, std::move(device), sizes, options.progress);
-  if (started) {
-    placement_ = *std::move(started);
-    return;
-  }
-  const std::string reason = fmt::format("backend '{}' cannot run this model: {}", name, started.error().message);
-  if (options.backend_strict || name == "cpu") throw EngineError(ErrorKind::kBackend, reason);
-  log(LogLevel::kWarning, reason + "; falling back to the CPU");
-  placement_ = start_on_cpu(options.progress);
-  fail_over_reason_ = started.error().message;
+  const auto start = [this](std::unique_ptr<Device> device) -> BackendResult<void> {
+    const std::string name = device->backend().name();
+    auto started = Placement::create(model, std::move(device), sizes, options.progress);
+    if (started) {
+      placement_ = *std::move(started);
+      return {};
+    }
+    BackendError &error = started.error();
+    if (fail_over_reason_.empty()) fail_over_reason_ = error.message;
+    error.message = fmt::format("backend '{}' cannot run this model: {}", name, error.message);
+    return tl::unexpected(std::move(error));
+  };
+  value_or_throw(open_device(backend_request(), choice_log(), start));
 }
 
 BackendRequest EngineState::backend_request() const {
@@ -94,7 +102,7 @@ ChoiceLog EngineState::choice_log() const {
 }
 
 std::shared_ptr<Placement> EngineState::start_on_cpu(const UploadProgress &progress) const {
-  auto device = value_or_throw(open_cpu(backend_request(), choice_log()), ErrorKind::kBackend);
+  auto device = value_or_throw(open_cpu(backend_request(), choice_log()));
   return value_or_throw(Placement::create(model, std::move(device), sizes, progress));
 }
 
@@ -112,7 +120,7 @@ std::string EngineState::fail_over_reason() const {
 std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const BackendError &error) {
   const std::lock_guard lock(mutex_);
   if (&failed != placement_.get()) return placement_;
-  if (is_cpu(failed)) throw EngineError(ErrorKind::kBackend, error.message);
+  if (is_cpu(failed.backend())) throw EngineError(ErrorKind::kBackend, error.message);
   if (options.backend_strict)
     throw EngineError(ErrorKind::kBackend,
                       error.message + "; the CPU may not take over from a strictly chosen backend");

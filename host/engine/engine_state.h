@@ -72,7 +72,9 @@ T value_or_throw(Result<T> result, ErrorKind kind) {
 }
 template <class T>
 T value_or_throw(BackendResult<T> result) {
-  if (!result) throw EngineError(ErrorKind::kBackend, result.error().message);
+  if (!result)
+    throw EngineError(result.error().is_callers_fault ? ErrorKind::kInvalidArgument : ErrorKind::kBackend,
+                      result.error().message);
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 

@@ -1,7 +1,12 @@
 #include "host/engine/placement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <utility>
+
+#include "host/backend/registry.h"
 
 namespace bonsai::host {
 namespace {
@@ -15,11 +20,30 @@ uint32_t choose_block_size(const DeviceInfo &info) {
   return sizes.empty() || takes_preferred ? kPreferredBlockSize : sizes.front();
 }
 
+// NaN compares false.
+bool are_below_infinity(std::span<const float> numbers) {
+  bool below = true;
+  for (const float x : numbers) below &= x < std::numeric_limits<float>::infinity();
+  return below;
+}
+
+bool makes_sense(const Output &output) {
+  switch (output.kind) {
+    case OutputKind::kLogits:
+      return are_below_infinity(output.logits);
+    case OutputKind::kTop:
+      return are_below_infinity(output.top.logits);
+    case OutputKind::kHidden:
+      return are_below_infinity(output.hidden);
+  }
+  return true;
+}
+
 }  // namespace
 
-bool is_device_failure(bonsai_status status) {
-  return status == BONSAI_OUT_OF_MEMORY || status == BONSAI_DEVICE_LOST || status == BONSAI_INTERNAL;
-}
+bool is_backends_fault(const BackendError &error) { return !error.is_callers_fault; }
+
+bool is_cpu(const Backend &backend) { return backend.name() == kCpuBackend; }
 
 Placement::Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes)
     : executor_config_(sizes), device_(std::move(device)) {
@@ -66,7 +90,9 @@ auto Placement::on_device(Call call) -> decltype(call()) {
 }
 
 Device::Status Placement::status() {
-  return on_device([&] { return device_->status(); }).value_or(Device::Status());
+  Device::Status status = on_device([&] { return device_->status(); }).value_or(Device::Status());
+  if (device_->api().device_status == nullptr) status.weight_bytes = device_model_->weight_bytes();
+  return status;
 }
 
 BackendResult<std::optional<std::vector<Device::Phase>>> Placement::profile(bonsai_profile_action action) {
@@ -89,7 +115,15 @@ void Placement::give_back(std::unique_ptr<Executor> executor) {
 }
 
 BackendResult<void> Placement::forward(Executor &executor, const Batch &batch, std::span<Output> outputs) {
-  return on_device([&] { return executor.forward(batch, outputs); });
+  auto done = on_device([&] { return executor.forward(batch, outputs); });
+  return done ? check_numbers(outputs) : done;
+}
+
+// What the CPU computes is what the model says, and whoever wants a number of it says what is wrong with NaN.
+BackendResult<void> Placement::check_numbers(std::span<const Output> outputs) const {
+  if (is_cpu(backend()) || std::all_of(outputs.begin(), outputs.end(), makes_sense)) return {};
+  return tl::unexpected(BackendError{
+      BONSAI_INTERNAL, fmt::format("{}: NaN or infinity among what it computed, expected numbers", backend().name())});
 }
 
 BackendResult<void> Placement::submit(Executor &executor, const Batch &batch, Output output) {
@@ -97,7 +131,10 @@ BackendResult<void> Placement::submit(Executor &executor, const Batch &batch, Ou
 }
 
 BackendResult<Output> Placement::wait(Executor &executor) {
-  return on_device([&] { return executor.wait(); });
+  auto output = on_device([&] { return executor.wait(); });
+  if (!output) return output;
+  if (auto checked = check_numbers({&*output, 1}); !checked) return tl::unexpected(std::move(checked.error()));
+  return output;
 }
 
 void Placement::drop(Executor &executor) {

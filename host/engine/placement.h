@@ -16,8 +16,11 @@
 
 namespace bonsai::host {
 
-// Whether a failure is the device's or its backend's, so that the CPU may do better; the others are the caller's.
-bool is_device_failure(bonsai_status status);
+// Whether a failure is a backend's, whatever status it chose for it, so that the CPU may do better.
+bool is_backends_fault(const BackendError &error);
+
+// Whether it is the CPU backend, which takes over from others and has none that could take over from it.
+bool is_cpu(const Backend &backend);
 
 // Shared by the engine and every session that runs on the device, and gone with the last of them. All functions may be
 // called from any thread: one at a time reaches the device, and none does once it is lost. The model outlives this.
@@ -35,10 +38,12 @@ class Placement {
   const std::string &device_name() const { return device_->info().name; }
   const ExecutorConfig &executor_config() const { return executor_config_; }
   uint64_t session_bytes() const { return session_bytes_; }  // of one executor: KV cache and scratch
-  Device::Status status();                                   // zeros where the device does not say
+  // Zeros where the device does not say, but for what its weights occupy, which it said when they were uploaded.
+  Device::Status status();
   BackendResult<std::optional<std::vector<Device::Phase>>> profile(bonsai_profile_action action);
 
-  // One executor for each session; whoever takes it gives it back.
+  // One executor for each session; whoever takes it gives it back. Numbers that no model's logits can be, from a
+  // backend that is not the CPU's, are its failure: NaN and +infinity.
   BackendResult<std::unique_ptr<Executor>> take_executor();
   void give_back(std::unique_ptr<Executor> executor);
   BackendResult<void> forward(Executor &executor, const Batch &batch, std::span<Output> outputs);
@@ -70,6 +75,7 @@ class Placement {
  private:
   Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes);
   BackendResult<void> start(const model::Model &model, const UploadProgress &progress);
+  BackendResult<void> check_numbers(std::span<const Output> outputs) const;
   template <class Call>
   auto on_device(Call call) -> decltype(call());
 

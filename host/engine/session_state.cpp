@@ -30,7 +30,7 @@ void SessionState::drop_ahead() {
 // over to the CPU if it is nowhere yet.
 void SessionState::run_on(std::shared_ptr<Placement> placement) {
   auto executor = placement->take_executor();
-  if (!executor && !executor_ && is_device_failure(executor.error().status)) {
+  if (!executor && !executor_ && is_backends_fault(executor.error())) {
     placement = engine_->fail_over(*placement, executor.error());
     executor = placement->take_executor();
   }
@@ -46,7 +46,7 @@ void SessionState::run_on(std::shared_ptr<Placement> placement) {
 
 void SessionState::fail_over(const BackendError &error) {
   drop_ahead();
-  if (!is_device_failure(error.status)) throw EngineError(ErrorKind::kBackend, error.message);
+  if (!is_backends_fault(error)) throw EngineError(ErrorKind::kBackend, error.message);
   run_on(engine_->fail_over(*placement_, error));
   failed_over_ = error.message;
 }
@@ -167,6 +167,7 @@ SessionState &SessionState::draft_session(const std::shared_ptr<EngineState> &en
 }
 
 void SessionState::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
+  if (!callback) throw EngineError(ErrorKind::kInvalidArgument, "evaluate: expected a callback, found none");
   if (n_pending() > 0) compute();
   const uint32_t start = length();
   append_tokens(tokens);

@@ -9,7 +9,7 @@ namespace {
 
 template <class... Args>
 tl::unexpected<BackendError> invalid(fmt::format_string<Args...> format, Args &&...args) {
-  return tl::unexpected(BackendError{BONSAI_INVALID_ARGUMENT, fmt::format(format, std::forward<Args>(args)...)});
+  return tl::unexpected(BackendError{BONSAI_INVALID_ARGUMENT, fmt::format(format, std::forward<Args>(args)...), true});
 }
 
 BackendResult<void> check_shape(const ExecutorConfig &config, const Batch &batch, size_t n_outputs) {

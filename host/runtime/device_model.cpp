@@ -87,6 +87,7 @@ class Uploader {
           BackendError{uploaded.error().status, fmt::format("{}: {}", name, uploaded.error().message)});
     }
     weight = *std::move(uploaded);
+    result_->weight_bytes_ += weight.bytes();
     for (size_t i = 0; i < tensors.size(); ++i) {
       const bool is_kept = weight.keeps_host_memory() && parts[i].data.data() == tensors[i]->data.data();
       if (mapping != nullptr && !is_kept) mapping->release(tensors[i]->data);

@@ -36,6 +36,8 @@ class DeviceModel {
   const Weight &head() const { return head_ ? head_ : embedding_; }
   // Empty when the device cannot look rows up: the host then decodes embedding rows itself.
   const Weight &embedding() const { return embedding_; }
+  // What all weights occupy by their backend's account, beside memory of this host that they refer to.
+  uint64_t weight_bytes() const { return weight_bytes_; }
 
  private:
   friend class Uploader;
@@ -45,6 +47,7 @@ class DeviceModel {
   std::vector<std::vector<std::byte>> transcoded_;  // copies that borrowed weights point into: they outlive those below
   std::vector<DeviceLayer> layers_;
   Weight head_, embedding_;
+  uint64_t weight_bytes_ = 0;
 };
 
 }  // namespace bonsai::host

@@ -29,7 +29,9 @@ BackendResult<void> check_sizes(const ExecutorConfig &config) {
                                                      {"max_blocks_per_sequence", config.max_blocks_per_sequence},
                                                      {"max_outputs", config.max_outputs}};
   for (const auto &[name, value] : sizes) {
-    if (value == 0) return error(BONSAI_INVALID_ARGUMENT, fmt::format("{} is 0, expected at least 1", name));
+    if (value > 0) continue;
+    return tl::unexpected(
+        BackendError{BONSAI_INVALID_ARGUMENT, fmt::format("{} is 0, expected at least 1", name), true});
   }
   return {};
 }
@@ -40,13 +42,15 @@ BackendResult<void> check_session(const Device &device, const ExecutorConfig &co
   if (std::find(info.kv_dtypes.begin(), info.kv_dtypes.end(), config.kv_dtype) == info.kv_dtypes.end()) {
     std::vector<std::string> names;
     for (const bonsai_kv_dtype dtype : info.kv_dtypes) names.push_back(kv_dtype_name(dtype));
-    return error(BONSAI_UNSUPPORTED, fmt::format("{}: no {} KV cache; it offers: {}", device.backend().name(),
-                                                 kv_dtype_name(config.kv_dtype), fmt::join(names, ", ")));
+    return error(BONSAI_UNSUPPORTED, fmt::format("{}: no {} KV cache; device_info's kv_dtypes: {}",
+                                                 device.backend().name(), kv_dtype_name(config.kv_dtype),
+                                                 names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   const auto &sizes = info.block_sizes;
   if (std::find(sizes.begin(), sizes.end(), config.block_size) == sizes.end()) {
-    return error(BONSAI_UNSUPPORTED, fmt::format("{}: no KV blocks of {} tokens; it offers: {}",
-                                                 device.backend().name(), config.block_size, fmt::join(sizes, ", ")));
+    return error(BONSAI_UNSUPPORTED,
+                 fmt::format("{}: no KV blocks of {} tokens; device_info's block_sizes: {}", device.backend().name(),
+                             config.block_size, sizes.empty() ? "none" : fmt::format("{}", fmt::join(sizes, ", "))));
   }
   return {};
 }

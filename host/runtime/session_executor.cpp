@@ -99,6 +99,9 @@ BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceMod
     executor->session_ = nullptr;
     return failure(device, error, "session_create", status);
   }
+  if (executor->session_ == nullptr)
+    return tl::unexpected(BackendError{
+        BONSAI_INTERNAL, fmt::format("{}: session_create succeeded without a session", device.backend().name())});
   executor->memory_bytes_ = std::max(memory.device_bytes, memory.host_bytes) + executor->hidden_.size() * sizeof(float);
   return executor;
 }

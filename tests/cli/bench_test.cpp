@@ -275,6 +275,20 @@ TEST(Bench, TokensAreChosenByThePreset) {
             "--help')\n");
 }
 
+TEST(BenchRefuses, AMeasurementThatTwoBackendsTookTurnsAt) {
+  const Outcome outcome =
+      run_program({"bench", "-m", seedling(), "-p", "4", "-n", "4", "-r", "2", "-t", "1", "--stream-bytes", "65536",
+                   "--backend", BONSAI_BINARY_DIR "/tests/backends/libbonsai_failing.so", "--backend-opt",
+                   "fail.function=forward_wait", "--backend-opt", "fail.at=6"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(
+      outcome.err.find("bonsai bench: backend 'failing' failed while it was measured, and 'cpu' went on: failing: "
+                       "injected into forward_wait (internal error)\n"),
+      std::string::npos)
+      << outcome.err;
+}
+
 TEST(BenchRefuses, AConcurrencyThatIsNone) {
   for (const std::string text : {"0", "1,,2", "two", "1025", "1 2"}) {
     const Outcome outcome = run_bench({"--concurrency", text});

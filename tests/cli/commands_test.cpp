@@ -99,6 +99,23 @@ TEST(Logits, TheTableBeginsWithTheLikeliest) {
   EXPECT_NE(outcome.out.find("' upon'\n"), std::string::npos) << outcome.out;
 }
 
+TEST(Logits, TakeTokensFromStdin) {
+  const Outcome typed = run_program({"logits", "-m", seedling(), "--tokens", "4093,2258"});
+  ASSERT_EQ(typed.exit_code, 0) << typed.err;
+  // As `tokenize --ids` prints them, as a person does, and in lines.
+  for (const std::string ids : {"[4093, 2258]\n", "4093,2258", " 4093,\r\n2258\r\n"}) {
+    const Outcome outcome = run_program({"logits", "-m", seedling(), "--tokens", "-"}, ids);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, typed.out) << ids;
+  }
+  EXPECT_EQ(run_program({"logits", "-m", seedling(), "--tokens", "[4093, 2258]"}).out, typed.out);
+  for (const std::string ids : {"", "[]\n", "[1, 2"}) {
+    const Outcome outcome = run_program({"logits", "-m", seedling(), "--tokens", "-"}, ids);
+    EXPECT_EQ(outcome.exit_code, 2) << ids;
+    EXPECT_NE(outcome.err.find("--tokens: expected ids as in 1,2,3, found '"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(Logits, TokensOutsideTheVocabularyAreNamed) {
   const auto message = [](const std::string &tokens) {
     const Outcome outcome = run_program({"logits", "-m", seedling(), "--tokens", tokens});
@@ -287,6 +304,20 @@ TEST(Backends, ShowsOneByItsName) {
   EXPECT_TRUE(outcome.out.starts_with("cpu 0.")) << outcome.out;
   EXPECT_EQ(outcome.out.find("template"), std::string::npos) << outcome.out;
   EXPECT_EQ(run_program({"backends", "nobody"}).exit_code, 1);
+}
+
+// A file that is a backend, and whose device cannot be asked what it is.
+TEST(Backends, OneThatIsGivenAndUnusableIsAFailure) {
+  const std::string directory = BONSAI_BINARY_DIR "/tests/backends/libbonsai_";
+  for (const char *name : {"no_device", "garbage_options", "too_many_devices"}) {
+    const std::string file = directory + name + ".so";
+    const Outcome outcome = run_program({"backends", file});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.out.find("not used: "), std::string::npos) << outcome.out;
+    const Outcome as_json = run_program({"backends", file, "--json"});
+    EXPECT_EQ(as_json.exit_code, 1);
+    EXPECT_EQ(json::parse(as_json.out)[0]["usable"], false);
+  }
 }
 
 TEST(Backends, WarmSaysWhereNothingIsToBeMadeReady) {

@@ -159,7 +159,7 @@ void measure_copy(const std::string &path) {
   using namespace bonsai::host;
   EngineState state;
   state.model = value_or_throw(bonsai::model::load_model(path), bonsai::ErrorKind::kModel);
-  const auto device = value_or_throw(open_cpu({}, nullptr), bonsai::ErrorKind::kBackend);
+  const auto device = value_or_throw(open_cpu({}, nullptr));
   const auto model = value_or_throw(DeviceModel::upload(state.model, *device, nullptr));
   ExecutorConfig config{.context = 64, .n_blocks = 64, .max_tokens = 32, .max_blocks_per_sequence = 2};
   const auto executor = value_or_throw(make_executor(*model, config));

@@ -7,6 +7,9 @@
  * A backend implements the device functions and `gemv` (level 0); it may add whole layers (level 1) and whole forward
  * passes (level 2). A NULL in the table means "not offered": the host then makes that level from the one below.
  *
+ * The host is given a backend's path, or finds it by its NAME in the file libbonsai_NAME.so of a directory that it
+ * searches (BONSAI_BACKEND_PATH names such). A file so called whose table has another name is refused.
+ *
  * Rules for every call
  *
  * Structs     Begin with `struct_size`, set to sizeof by whoever fills them. A reader uses a field only if struct_size
@@ -27,6 +30,10 @@
  * Legal after a failure: after BONSAI_OUT_OF_MEMORY everything, but the KV cache at the failed batch's positions is
  * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called
  * for that device, and succeed. After any other failure everything is as before the call.
+ *
+ * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or NaN or +infinity
+ * is in a result, the CPU takes over and the text goes on. While a model is loaded, the host goes to the next backend
+ * or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both are errors.
  */
 #ifndef BONSAI_BACKEND_H
 #define BONSAI_BACKEND_H
@@ -68,13 +75,15 @@ enum {
 typedef struct bonsai_error {
   uint32_t struct_size;
   bonsai_status code;
-  char message[496]; /* NUL-terminated UTF-8, one line: what was wrong and what was expected */
+  char message[496]; /* NUL-terminated UTF-8, one line: what was wrong and what was expected. The host puts the
+                        backend's name before it, so it does not begin with that */
 } bonsai_error;
 
 typedef uint32_t bonsai_log_level;
 enum { BONSAI_LOG_DEBUG = 0, BONSAI_LOG_INFO = 1, BONSAI_LOG_WARNING = 2, BONSAI_LOG_ERROR = 3 };
 
-/* `message` is one line without a newline, valid during the call. The host's callback may be called from any thread. */
+/* `message` is one line without a newline, valid during the call; it is shown as it is, and so begins with the
+ * backend's name. The host's callback may be called from any thread. */
 typedef void (*bonsai_log_fn)(void *context, bonsai_log_level level, const char *message);
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -147,10 +156,11 @@ enum {
   BONSAI_FEATURE_BORROWS = 1u << 3         /* weight_upload may keep pointers under BONSAI_WEIGHT_BORROWED */
 };
 
-/* An option's key as the user writes it after `--backend-opt`, "cpu.threads" for one. */
+/* An option's key as the user writes it after `--backend-opt`, "cpu.threads" for one. The key "device" is the host's
+ * own (which device is opened) and never sent. */
 typedef struct bonsai_option_info {
   uint32_t struct_size;
-  const char *key;
+  const char *key;  /* not empty, and no other option of the device has it */
   const char *help; /* one line, default included */
 } bonsai_option_info;
 
@@ -164,12 +174,15 @@ typedef struct bonsai_device_info {
   uint32_t n_options;
   uint32_t n_kv_dtypes;
   const bonsai_option_info *const *options; /* (n_options) */
-  const bonsai_kv_dtype *kv_dtypes;         /* (n_kv_dtypes), the preferred first; none at level 0 */
-  const uint32_t *block_sizes;              /* (n_block_sizes) tokens in a KV block, the preferred first */
+  const bonsai_kv_dtype *kv_dtypes;         /* (n_kv_dtypes), the preferred first; at least one from level 1 on */
+  const uint32_t *block_sizes;              /* (n_block_sizes) tokens in a KV block, each 1 to 65,536, the preferred
+                                               first; at least one from level 1 on */
   uint32_t n_block_sizes;
   uint32_t max_k;                           /* largest top-k; at least 1,024 if sessions are offered */
 } bonsai_device_info;
 
+/* One of the user's options, in the user's order. A key may come more than once: the last one counts. The host sends
+ * only keys that device_info lists; the others are for other backends. */
 typedef struct bonsai_option {
   uint32_t struct_size;
   const char *key;
@@ -242,7 +255,7 @@ typedef struct bonsai_gemv_args {
   uint32_t n;          /* vectors; any number >= 1 */
   const bonsai_weight *weight;
   uint64_t first_row;
-  uint64_t rows;       /* first_row + rows <= rows of the weight, all parts together */
+  uint64_t rows;       /* at least 1; first_row + rows <= rows of the weight, all parts together */
   const float *x;      /* (n, columns), host memory */
   float *y;            /* (n, rows), host memory; does not overlap x. Undefined on failure */
 } bonsai_gemv_args;
@@ -432,29 +445,35 @@ typedef struct bonsai_backend_api {
   uint32_t struct_size;
   uint32_t abi_major;      /* BONSAI_ABI_MAJOR of the header it was built with */
   uint32_t abi_minor;      /* BONSAI_ABI_MINOR likewise */
-  int32_t priority;        /* `--backend auto` tries the highest first; the CPU backend has 0 */
-  const char *name;        /* "cpu": letters, digits, '-' and '_' */
+  int32_t priority;        /* `--backend auto` tries the highest first; the CPU backend has 0 and comes after all but
+                              the negative ones */
+  const char *name;        /* "cuda": 1 to 64 letters, digits, '-' and '_'; not "auto", and "cpu" only in
+                              libbonsai_cpu.so */
   const char *version;     /* the backend's own, "0.1.0" */
   const char *description; /* one line */
 
   /* -------- Level 0, required -------- */
 
-  /* Writes how many devices can be opened. With none, writes 0, returns BONSAI_OK and says why in `error->message` (no
-   * driver, no permission); `error` may be NULL. [any] */
+  /* Writes how many devices can be opened, at most 1,024. With none, writes 0, returns BONSAI_OK and says why in
+   * `error->message` (no driver, no permission); `error` may be NULL. [any] */
   bonsai_status (*device_count)(uint32_t *count, bonsai_error *error);
 
   /* Describes device `index` without opening it. The caller sets info->struct_size. [any] */
   bonsai_status (*device_info)(uint32_t index, bonsai_device_info *info, bonsai_error *error);
 
-  /* Opens device `index`. An unknown option key is BONSAI_UNSUPPORTED, a bad value BONSAI_INVALID_ARGUMENT; both messages
-   * name the key. A device may be opened several times; each is independent. Ended by device_close. [any] */
+  /* Opens device `index`. An unknown option key (the host sends none) is BONSAI_UNSUPPORTED, a bad value
+   * BONSAI_INVALID_ARGUMENT; both messages name the key. After a bad value the host tries no other backend: that would
+   * not heed the option. A device may be opened several times; each is independent. Ended by device_close. [any] */
   bonsai_status (*device_open)(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                                bonsai_error *error);
 
   /* Ends a device. Its sessions and weights have been ended before. NULL is allowed. [device] */
   void (*device_close)(bonsai_device *device);
 
-  /* Writes the uses (bonsai_weight_use) that the device serves for `dtype`: 0 with BONSAI_OK if none. [device] */
+  /* Writes the uses (bonsai_weight_use) that the device serves for `dtype`: 0 with BONSAI_OK if none. A matrix in a
+   * dtype that is not served is transcoded into one that is, if that is lossless (ternary packings into each other, F16
+   * and BF16 into F32). If not, even for one matrix only, the host passes the whole backend over for this model. An
+   * embedding that is not served stays with the host. [device] */
   bonsai_status (*dtype_support)(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error);
 
   /* Brings a weight, stacked of parts, to the device. `result` may be NULL. Ended by weight_free. [device] */
@@ -464,7 +483,7 @@ typedef struct bonsai_backend_api {
   /* Frees a weight. No session that uses it is left. NULL is allowed. [device] */
   void (*weight_free)(bonsai_device *device, bonsai_weight *weight);
 
-  /* y[i] = W x[i] for n vectors. Blocks until y is written. [device] */
+  /* y[i] = W x[i] for n vectors; 0 vectors or rows are never asked for. Blocks until y is written. [device] */
   bonsai_status (*gemv)(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error);
 
   /* -------- Level 1: all five or none -------- */
@@ -475,7 +494,8 @@ typedef struct bonsai_backend_api {
                                   bonsai_error *error);
 
   /* Makes a session: scratch and the KV pool for a model on a device. A model that the backend cannot run right (an unknown
-   * feature bit or layer kind, an odd shape) is BONSAI_UNSUPPORTED. Ended by session_destroy. [device] */
+   * feature bit or layer kind, an odd shape) is BONSAI_UNSUPPORTED: the host then goes to the next backend or to the
+   * CPU, not to level 0 of this one. Ended by session_destroy. [device] */
   bonsai_status (*session_create)(bonsai_device *device, const bonsai_model_spec *model,
                                   const bonsai_session_config *config, bonsai_session **session, bonsai_error *error);
 

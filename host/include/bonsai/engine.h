@@ -8,6 +8,8 @@
 //
 // The library keeps no global state, prints nothing and never ends the process. Errors are exceptions of type
 // EngineError, with one line that says what is wrong and what was expected.
+//
+// C++20. An Engine, Session, Chat or BatchEngine that was moved from may only be destroyed or assigned to.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +32,16 @@
 namespace bonsai {
 
 enum class ErrorKind {
-  kInvalidArgument,  // a caller's mistake: an option, a token id, text that is not UTF-8
-  kModel,            // the file cannot be read or is refused
-  kBackend,          // no backend could be opened, or one failed
-  kContextFull,      // the sequence does not fit
+  // A caller's mistake: an option out of range, or one for a backend that none knows or that it refuses; a token id; an
+  // empty or invalid text; a grammar; a conversation. Also a session file that cannot be read, written or used here.
+  kInvalidArgument,
+  // The model's file cannot be read or is refused, or it lacks the tokenizer or chat template that is needed.
+  kModel,
+  // No backend could be opened; or one failed, whatever it called its failure, and the CPU did not take over, as it is
+  // what failed, cannot be opened, or may not (EngineOptions::backend_strict). Also results with NaN, of the CPU.
+  kBackend,
+  // The sequence does not fit.
+  kContextFull,
 };
 
 class BONSAI_API EngineError : public std::runtime_error {
@@ -52,9 +60,14 @@ enum class LogLevel : uint32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3
 struct EngineOptions {
   std::string model = {};  // path of a GGUF file
 
-  std::string backend = "auto";  // "auto", a name ("cpu"), or the path of a shared object
-  // What was asked for, or an error. Else the CPU takes over with a warning from a backend that cannot be opened, and
-  // from one that fails later: a session goes on there with its tokens, and its text does not show it.
+  // "auto" (the first with a device that opens, the CPU last), a name ("cpu"), or the path of a shared object, with a
+  // '/'. NAME is libbonsai_NAME.so in the first directory where it loads, of these: those of the environment variable
+  // BONSAI_BACKEND_PATH, separated by ':'; ../lib/bonsai from the program's; bonsai/ beside libbonsai.so; the installed
+  // LIBDIR/bonsai.
+  std::string backend = "auto";
+  // What was asked for, or an error. Else the CPU takes over with a warning from a backend that cannot be opened or
+  // cannot run the model, and from one that fails later, whatever the failure: a session goes on there with its tokens,
+  // and its text does not show it.
   bool backend_strict = false;
   std::vector<std::pair<std::string, std::string>> backend_options = {};  // {"cpu.isa", "avx2"}
   uint32_t threads = 0;                                                   // of the CPU backend; 0: its own choice
@@ -65,7 +78,8 @@ struct EngineOptions {
   // Weights brought to the device so far and in all, in bytes; called by the loading thread.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress = {};
   // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from
-  // any thread, as long as the engine or one of its sessions lives; it must not call these.
+  // any thread, as long as the engine or one of its sessions lives; it must not call these. It should not throw: an
+  // exception is swallowed where a backend logs, as while it opens; elsewhere it leaves the function that was called.
   std::function<void(LogLevel level, std::string_view line)> log = {};
 };
 
@@ -77,7 +91,8 @@ struct GenerateOptions {
   std::vector<std::string> stop = {};  // the text ends before the first of these
   bool ignore_eos = false;             // tokens that end a text are never chosen
   // The text follows a grammar in llama.cpp's notation (GBNF), or is JSON that satisfies a schema; docs/grammars.md
-  // says what is known. Not both. Whenever the text ends by itself (kEndOfText) it is complete.
+  // (installed in share/doc/bonsai) says what is known. Not both. Whenever the text ends by itself (kEndOfText) it is
+  // complete.
   std::string grammar = {};
   std::string json_schema = {};
   // Guesses at the next tokens, which the model then verifies several at a time: less time where they are often right,

@@ -20,7 +20,7 @@ class Choose : public testing::Test {
  protected:
   Choose() { request.search.directories = {first.path(), second.path()}; }
 
-  Result<std::unique_ptr<Device>> open(const std::string &backend) {
+  BackendResult<std::unique_ptr<Device>> open(const std::string &backend) {
     request.backend = backend;
     lines.clear();
     return open_device(request, [this](bonsai_log_level level, const std::string &line) {
@@ -68,10 +68,10 @@ TEST_F(Choose, AutoWarnsOfANegativePriorityWhereAnotherShouldHaveServed) {
   first.add("low");
   EXPECT_EQ(opened("auto"), "low");
   EXPECT_TRUE(warnings.empty());
-  const auto cpu = second.add("open_fails", "cpu");
+  const auto cpu = second.add("cpu_open_fails", "cpu");
   EXPECT_EQ(opened("auto"), "low");
   EXPECT_EQ(warnings, std::vector<std::string>{"using 'low', as no other backend could be opened: " + cpu.string() +
-                                               ": open_fails: the device has 2 GB, 4 are needed (out of memory)"});
+                                               ": cpu: the device has 2 GB, 4 are needed (out of memory)"});
 }
 
 TEST_F(Choose, AutoSaysWhyItPassedEachBy) {
@@ -90,7 +90,7 @@ TEST_F(Choose, AutoSaysWhyItPassedEachBy) {
                 "not used: " + poor.string() + ": open_fails: the device has 2 GB, 4 are needed (out of memory)",
                 "using cpu 1.2.3 from " + cpu.string() + ", device 0: fake?[31m device",
             }));
-  EXPECT_TRUE(warnings.empty());
+  EXPECT_EQ(warnings, std::vector<std::string>{lines[3]}) << "of the device that is there and does not open";
 }
 
 TEST_F(Choose, AutoWithNothingThatOpensIsAnErrorWithEveryReason) {
@@ -102,9 +102,48 @@ TEST_F(Choose, AutoWithNothingThatOpensIsAnErrorWithEveryReason) {
 }
 
 TEST_F(Choose, ANameIsAFileInTheFirstDirectoryThatHasIt) {
-  first.add("high", "mine");
-  second.add("good", "mine");
-  EXPECT_EQ(opened("mine"), "high");
+  first.add("high");
+  const auto earlier = first.add("good");
+  second.add("good");
+  EXPECT_EQ(opened("good"), "good");
+  EXPECT_TRUE(logged("using good 1.2.3 from " + earlier.string() + ", device 0: fake?[31m device"));
+}
+
+// Else `--backend NAME` would mean the one and a list of backends the other.
+TEST_F(Choose, ABackendHasTheNameOfItsFile) {
+  const auto path = first.add("good", "mine");
+  request.strict = true;
+  const std::string reason = path.string() + ": its name is 'good', expected 'mine' in a file of this name";
+  EXPECT_EQ(opened("mine"), "backend 'mine' could not be opened: " + reason);
+  EXPECT_EQ(opened(path.string()), "backend '" + path.string() + "' could not be opened: " + reason);
+  EXPECT_EQ(opened("auto"), "no backend could be opened: " + reason);
+  EXPECT_EQ(opened("good"), "backend 'good' could not be opened: libbonsai_good.so: not found in " + first.text() +
+                                ", " + second.text());
+}
+
+// A file that is given by its path may be called anything; but what the host takes for the CPU backend is where others
+// fall back to.
+TEST_F(Choose, NamesThatMeanSomethingElseAreRefused) {
+  const auto copy = [this](const std::string &fake, const std::string &file) {
+    std::filesystem::copy_file(FakeDirectory::built(fake), first.path() / file);
+    return (first.path() / file).string();
+  };
+  request.strict = true;
+  EXPECT_EQ(opened(copy("good", "good.so")), "good");
+  const std::string cpu = copy("lying_cpu", "mine.so");
+  EXPECT_EQ(opened(cpu), "backend '" + cpu + "' could not be opened: " + cpu +
+                             ": its name is 'cpu', which is kept for the backend in libbonsai_cpu.so");
+  const std::string any = copy("auto", "any.so");
+  EXPECT_EQ(opened(any),
+            "backend '" + any + "' could not be opened: " + any + ": its name is 'auto', which means any backend");
+}
+
+TEST_F(Choose, WhatABackendDoesNotSayIsShownAsThat) {
+  first.add("bare");
+  EXPECT_EQ(opened("bare"), "bare");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("using bare (no version) from ")) << lines[0];
+  EXPECT_TRUE(lines[0].ends_with(", device 0: (no name)")) << lines[0];
 }
 
 // A broken copy must not take a working one away.
@@ -116,9 +155,9 @@ TEST_F(Choose, AFileThatDoesNotLoadHidesNothing) {
 }
 
 TEST_F(Choose, DiscoverListsEveryFileInSearchOrder) {
-  first.add("good", "b");
+  first.add("good");
   first.write("libbonsai_a.so", "");
-  second.add("good", "c");
+  second.add("good");
   second.write("libbonsai_.so", "no name");
   request.search.directories.push_back(first.path() / "does-not-exist");
   const auto candidates = discover(request.search);
@@ -128,7 +167,7 @@ TEST_F(Choose, DiscoverListsEveryFileInSearchOrder) {
   EXPECT_EQ(candidates[0].backend, nullptr);
   EXPECT_EQ(candidates[1].name, "good");
   EXPECT_FALSE(candidates[1].shadowed);
-  EXPECT_EQ(candidates[2].path, second.path() / "libbonsai_c.so");
+  EXPECT_EQ(candidates[2].path, second.path() / "libbonsai_good.so");
   EXPECT_TRUE(candidates[2].shadowed);
 }
 
@@ -250,6 +289,55 @@ TEST_F(Choose, TheCpuAsALastResortIsItsFirstDevice) {
   EXPECT_NE(opened("cpu"), "cpu");
 }
 
+// What a device cannot be used for, another one may serve; what does not serve is told.
+class ChooseUse : public Choose {
+ protected:
+  // Puts devices to a use that backends of some names do not serve; the one that serves, or the error.
+  std::string used(const std::string &backend, const std::vector<std::string> &useless) {
+    request.backend = backend;
+    lines.clear();
+    warnings.clear();
+    std::string served;
+    const auto done = open_device(
+        request,
+        [this](bonsai_log_level level, const std::string &line) {
+          lines.push_back(line);
+          if (level == BONSAI_LOG_WARNING) warnings.push_back(line);
+        },
+        [&](std::unique_ptr<Device> device) -> BackendResult<void> {
+          const std::string &name = device->backend().name();
+          if (std::find(useless.begin(), useless.end(), name) != useless.end())
+            return tl::unexpected(BackendError{BONSAI_UNSUPPORTED, name + " is of no use"});
+          served = name;
+          return {};
+        });
+    return done ? served : done.error().message;
+  }
+};
+
+TEST_F(ChooseUse, AutoGoesOnToTheNextThatServes) {
+  for (const char *fake : {"high", "good", "low"}) first.add(fake);
+  first.add("lying_cpu", "cpu");
+  EXPECT_EQ(used("auto", {}), "high");
+  EXPECT_EQ(used("auto", {"high"}), "good");
+  EXPECT_EQ(warnings, std::vector<std::string>{"high is of no use; trying 'good'"});
+  EXPECT_EQ(used("auto", {"high", "good"}), "cpu");
+  EXPECT_EQ(warnings, (std::vector<std::string>{"high is of no use; trying 'good'",
+                                                "good is of no use; falling back to the CPU"}));
+  EXPECT_EQ(used("auto", {"high", "good", "cpu"}), "cpu is of no use") << "there is nothing behind the CPU";
+}
+
+TEST_F(ChooseUse, WhatIsNamedFallsBackToTheCpuAtOnce) {
+  for (const char *fake : {"high", "good"}) first.add(fake);
+  first.add("lying_cpu", "cpu");
+  EXPECT_EQ(used("good", {"good"}), "cpu");
+  EXPECT_EQ(warnings, std::vector<std::string>{"good is of no use; falling back to the CPU"});
+  EXPECT_EQ(used("cpu", {"cpu"}), "cpu is of no use");
+  request.strict = true;
+  EXPECT_EQ(used("good", {"good"}), "good is of no use");
+  EXPECT_EQ(used("auto", {"high"}), "high is of no use");
+}
+
 struct Hostile {
   std::string fake, reason;
 };
@@ -270,7 +358,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Hostile{"open_is_silent", "device_open failed without a message (internal error)"},
                     Hostile{"open_gives_null", "device_open succeeded without a device"},
                     Hostile{"garbage_options", "device_info reports 4294967295 options, at most 256 make sense"},
-                    Hostile{"null_options", "device_info reports 2 options and no array"}),
+                    Hostile{"null_options", "device_info reports 2 options and no array"},
+                    Hostile{"nameless_option", "device_info's option 1 has no key"},
+                    Hostile{"option_twice", "device_info lists the option 'option_twice.speed' twice"},
+                    Hostile{"too_many_devices", "device_count reports 4000000000 devices, at most 1024 make sense"},
+                    Hostile{"blocks_of_none", "device_info reports KV blocks of 0 tokens, expected 1 to 65536"},
+                    Hostile{"huge_blocks", "device_info reports KV blocks of 65537 tokens, expected 1 to 65536"}),
     [](const auto &info) { return info.param.fake; });
 
 TEST_F(Choose, AProfileIsCopiedAsText) {
@@ -371,14 +464,14 @@ TEST_F(SearchVariable, MayBeAbsent) {
 
 TEST_F(SearchVariable, LeadsToItsBackends) {
   FakeDirectory directory;
-  directory.add("high", "only_here");
+  directory.add("high");
   setenv("BONSAI_BACKEND_PATH", directory.path().c_str(), 1);
   BackendRequest request;
-  request.backend = "only_here";
+  request.backend = "high";
   request.strict = true;
   const auto device = open_device(request, nullptr);
   ASSERT_TRUE(device) << device.error().message;
-  EXPECT_EQ((*device)->backend().path(), directory.path() / "libbonsai_only_here.so");
+  EXPECT_EQ((*device)->backend().path(), directory.path() / "libbonsai_high.so");
 }
 
 }  // namespace

@@ -61,11 +61,21 @@ static bonsai_status device_count(uint32_t *count, bonsai_error *error) {
 static const bonsai_option_info speed = {sizeof(bonsai_option_info), FAKE_NAME ".speed", "how fast (default: 1)"};
 static const bonsai_option_info colour = {sizeof(bonsai_option_info), FAKE_NAME ".colour", "which (default: red)"};
 static const bonsai_option_info warm = {sizeof(bonsai_option_info), FAKE_NAME ".warm", "on: make ready (default: off)"};
+static const bonsai_option_info keyless = {sizeof(bonsai_option_info), NULL, "what is meant?"};
 static const bonsai_option_info *const options[] = {&speed, &colour, &warm};
+static const bonsai_option_info *const nameless[] = {&speed, &keyless};
+static const bonsai_option_info *const repeated[] = {&speed, &speed};
 
 static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
   if (index >= n_devices) return failure(error, BONSAI_INVALID_ARGUMENT, "no such device");
+#ifndef FAKE_BARE
   info->name = "fake\x1B[31m device\n";
+#endif
+#ifdef FAKE_BLOCK_SIZE
+  static const uint32_t block_size = FAKE_BLOCK_SIZE;
+  info->n_block_sizes = 1;
+  info->block_sizes = &block_size;
+#endif
   info->n_options = FAKE_N_OPTIONS;
   info->options = FAKE_OPTIONS;
   return BONSAI_OK;
@@ -207,8 +217,10 @@ static const struct {
                    .abi_minor = FAKE_MINOR,
                    .priority = FAKE_PRIORITY,
                    .name = FAKE_TABLE_NAME,
+#ifndef FAKE_BARE
                    .version = "1.2.3",
                    .description = "a fake",
+#endif
                    .device_count = device_count,
                    .device_info = device_info,
                    .device_open = device_open,

@@ -2,6 +2,7 @@
 #include <bonsai/engine.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -81,6 +82,8 @@ TEST(Engine, RunsOnABackendGivenByPath) {
   EXPECT_EQ(engine.backend().name, "template");
   EXPECT_EQ(engine.backend().level, 0);
   EXPECT_EQ(engine.generate("Once upon a time", greedy(8)).text, ", in the middle of the forest,");
+  // It has no account of its memory, but says what each weight occupies.
+  EXPECT_GT(engine.memory().weight_bytes, 500'000u);
 }
 
 TEST(Engine, TextAndTokensConvert) {
@@ -119,6 +122,50 @@ TEST(EngineRefuses, FilesThatAreNoModel) {
   Thrown thrown = thrown_by([&] { Engine::load(options); });
   EXPECT_EQ(thrown.kind, ErrorKind::kModel);
   EXPECT_EQ(thrown.message.rfind("/nonexistent/model.gguf: ", 0), 0u) << thrown.message;
+}
+
+// A caller can tell its own mistakes from a backend that fails.
+TEST(EngineRefuses, OptionsThatMakeNoSense) {
+  const auto refused = [](auto change) {
+    EngineOptions options = seedling_options();
+    options.backend = "cpu";
+    change(options);
+    const Thrown thrown = thrown_by([&] { Engine::load(options); });
+    EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument) << thrown.message;
+    return thrown.message;
+  };
+  EXPECT_EQ(refused([](EngineOptions &options) { options.model = ""; }), "model: expected a file's path, found none");
+  EXPECT_EQ(refused([](EngineOptions &options) { options.kv = static_cast<KvType>(99); }),
+            "kv: there is no KV type 99");
+  EXPECT_EQ(refused([](EngineOptions &options) {
+              options.backend_options = {{"device", "x"}};
+            }),
+            "option 'device': expected a device's number, found 'x'");
+  EXPECT_TRUE(refused([](EngineOptions &options) {
+                options.backend_options = {{"cpu.thread", "1"}};
+              }).starts_with("no backend knows the option 'cpu.thread'; known are: "));
+  EXPECT_TRUE(refused([](EngineOptions &options) {
+                options.backend_options = {{"cpu.isa", "z80"}};
+              }).starts_with("cpu: "));
+  EXPECT_TRUE(refused([](EngineOptions &options) { options.threads = 4'000'000'000; }).starts_with("cpu: "));
+}
+
+TEST(EngineRefuses, ATextOfWhichNoTokenIsAllowed) {
+  const Engine engine = load_seedling();
+  GenerateOptions options = greedy(3);
+  for (int32_t id = 0; id < 4096; ++id)
+    options.sampling.logit_bias.push_back({id, -std::numeric_limits<float>::infinity()});
+  const Thrown thrown = thrown_by([&] { engine.generate("Once", options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(thrown.message, "no token is allowed: every logit is -infinity");
+}
+
+TEST(EngineRefuses, AnEvaluationForNobody) {
+  Session session = load_seedling().new_session();
+  const std::vector<int32_t> tokens = {1, 2};
+  const Thrown thrown = thrown_by([&] { session.evaluate(tokens, {}); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(session.length(), 0u);
 }
 
 TEST(EngineRefuses, ABackendThatIsNotThereIfStrict) {

@@ -85,6 +85,43 @@ INSTANTIATE_TEST_SUITE_P(EveryStatus, FailOver,
 INSTANTIATE_TEST_SUITE_P(LayerByLayer, FailOver, testing::Values(BackendAndStatus{"failing_layers", "lost"}),
                          [](const auto &info) { return std::string(info.param.status); });
 
+// Whatever status a backend thinks fit for it, and where it does not know that it failed.
+TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
+  struct Case {
+    Failure failure;
+    std::string reason;
+  };
+  const std::string spoilt = ": NaN or infinity among what it computed, expected numbers";
+  const Case cases[] = {
+      {{4, "invalid", "forward_wait", "failing"}, "failing: injected into forward_wait (invalid argument)"},
+      {{4, "unsupported", "forward_submit", "failing"}, "failing: injected into forward_submit (unsupported)"},
+      {{3, "invalid", "layer_encode", "failing_layers"},
+       "failing_layers: injected into layer_encode (invalid argument)"},
+      {{2, "spoilt", "session_create", "failing"}, "failing: session_create succeeded without a session"},
+      {{1, "spoilt", "forward_wait", "failing"}, "failing" + spoilt},
+      {{5, "spoilt", "forward_wait", "failing"}, "failing" + spoilt},
+      {{5, "spoilt", "forward_wait", "elsewhere"}, "elsewhere" + spoilt},
+      {{5, "spoilt", "forward_wait", "whole_rows"}, "whole_rows" + spoilt},
+      {{5, "spoilt", "lm_head", "failing_layers"}, "failing_layers" + spoilt}};
+  for (const auto &[failure, reason] : cases) {
+    SCOPED_TRACE(failure.backend + ": " + failure.status + " in " + failure.function);
+    Journal journal;
+    {
+      const Engine engine = Engine::load(failing_options(failure, journal));
+      Session first = engine.new_session();  // on the spare executor
+      Session session = engine.new_session();
+      session.append("Once upon a time");
+      const Generation generation = session.generate(sampled());
+      EXPECT_EQ(generation.text, undisturbed().text);
+      EXPECT_EQ(engine.backend().name, "cpu");
+      EXPECT_EQ(engine.backend().failed_over, reason);
+    }
+    journal.expect_nothing_left();
+    ASSERT_EQ(journal.warnings().size(), 1u);
+    EXPECT_EQ(journal.warnings()[0], "backend '" + failure.backend + "' failed, going on with the CPU: " + reason);
+  }
+}
+
 TEST(FailOverTells, WhatHappened) {
   Journal journal;
   const EngineOptions options = failing_options({.at = 6, .status = "lost", .function = "forward_wait"}, journal);

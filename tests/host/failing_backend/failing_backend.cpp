@@ -1,6 +1,8 @@
 // A backend that computes as the CPU does, for it passes every call on to that plugin, and that fails on demand:
 //   fail.at=N           the Nth call on a device fails, device_open being the first (0, the default: none)
-//   fail.status=S       with this status: oom, lost or internal (the default)
+//   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default); or spoilt: the
+//                       call succeeds, with NaN among the numbers that it computes, or without the session that it
+//                       makes
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
 // and when it closes "outputs: L whole rows, A argmax, T top-k, C chained" and "closed after N calls; left behind: W
@@ -16,6 +18,7 @@
 #include <cstdlib>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,6 +40,7 @@
 struct FailurePlan {
   uint64_t at = 0;
   bonsai_status status = BONSAI_INTERNAL;
+  bool spoils = false;
   std::string function = "all";
 };
 
@@ -66,6 +70,7 @@ struct HeldOutput {
 
 struct Flight {
   uint64_t ticket = 0;
+  std::vector<bonsai_output> outputs = {};  // as the caller described them
   std::vector<std::unique_ptr<HeldOutput>> held = {};
 };
 
@@ -123,26 +128,41 @@ bool fails(bonsai_device &device, std::string_view function) {
   return ++device.n_calls == device.plan.at;
 }
 
-// One call that has a status: passed on, but where the plan says otherwise or the device is lost.
-template <class Call>
-bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error *error, Call call) {
+// One call that has a status: passed on, but where the plan says otherwise or the device is lost. `spoil` is what makes
+// its results useless.
+template <class Call, class Spoil>
+bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error *error, Call call, Spoil spoil) {
   const Turn turn(*device);
   if (device->lost) {
     ++device->n_rules_broken;
     return failure(error, BONSAI_DEVICE_LOST, std::string(function) + " was called after the device was lost");
   }
   if (fails(*device, function)) {
+    if (device->plan.spoils) return spoil();
     device->lost = device->plan.status == BONSAI_DEVICE_LOST;
     return failure(error, device->plan.status, std::string("injected into ") + function);
   }
   return call();
 }
 
+// One whose results nothing can be wrong with.
+template <class Call>
+bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error *error, Call call) {
+  return pass_on(device, function, error, call, call);
+}
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+void spoil(const bonsai_output &output) {
+  for (float *numbers : {output.logits, output.hidden, output.top_logits})
+    if (numbers) *numbers = kNaN;
+}
+
 bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().device_count(count, error); }
 
 constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
 constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
-                                        "oom, lost or internal (default: internal)"};
+                                        "oom, lost, unsupported, invalid, spoilt or internal (default: internal)"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
 constexpr bonsai_option_info kThreads = {sizeof(bonsai_option_info), "cpu.threads", "as the CPU backend's"};
@@ -161,6 +181,8 @@ bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error
 
 bonsai_status parse_status(std::string_view text) {
   if (text == "oom") return BONSAI_OUT_OF_MEMORY;
+  if (text == "unsupported") return BONSAI_UNSUPPORTED;
+  if (text == "invalid") return BONSAI_INVALID_ARGUMENT;
   return text == "lost" ? BONSAI_DEVICE_LOST : BONSAI_INTERNAL;
 }
 
@@ -174,7 +196,7 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     if (key == kAt.key)
       made->plan.at = std::strtoull(option.value, nullptr, 10);
     else if (key == kStatus.key)
-      made->plan.status = parse_status(option.value);
+      made->plan.status = parse_status(option.value), made->plan.spoils = std::string_view(option.value) == "spoilt";
     else if (key == kFunction.key)
       made->plan.function = option.value;
     else
@@ -230,7 +252,12 @@ void weight_free(bonsai_device *device, bonsai_weight *weight) {
 }
 
 bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
-  return pass_on(device, "gemv", error, [&] { return cpu().gemv(device->cpu, args, error); });
+  const auto call = [&] { return cpu().gemv(device->cpu, args, error); };
+  return pass_on(device, "gemv", error, call, [&] {
+    const bonsai_status status = call();
+    *args->y = kNaN;
+    return status;
+  });
 }
 
 bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
@@ -241,7 +268,7 @@ bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *mod
 
 bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
                              bonsai_session **session, bonsai_error *error) {
-  return pass_on(device, "session_create", error, [&] {
+  const auto call = [&] {
     auto made = std::make_unique<bonsai_session>();
     made->device = device;
     const bonsai_status status = cpu().session_create(device->cpu, model, config, &made->cpu, error);
@@ -249,7 +276,8 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
     device->sessions.insert(made.get());
     *session = made.release();
     return status;
-  });
+  };
+  return pass_on(device, "session_create", error, call, [] { return bonsai_status{BONSAI_OK}; });
 }
 
 // A session that was destroyed before is not in its device's account; ASan sees the read of it.
@@ -274,8 +302,12 @@ void count_outputs(bonsai_device &device, const bonsai_output *const *outputs, u
 bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows, const bonsai_output *const *outputs,
                       uint32_t n_outputs, bonsai_error *error) {
   count_outputs(*session->device, outputs, n_outputs);
-  return pass_on(session->device, "lm_head", error,
-                 [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); });
+  const auto call = [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); };
+  return pass_on(session->device, "lm_head", error, call, [&] {
+    const bonsai_status status = call();
+    for (uint32_t i = 0; i < n_outputs; ++i) spoil(*outputs[i]);
+    return status;
+  });
 }
 
 // The outputs as the CPU gets them.
@@ -301,6 +333,7 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
   for (uint32_t i = 0; batch->tokens && i < batch->n_tokens; ++i) device.n_chained += batch->tokens[i] < 0;
   return pass_on(&device, "forward_submit", error, [&] {
     Flight flight;
+    for (uint32_t i = 0; i < n_outputs; ++i) flight.outputs.push_back(*outputs[i]);
     const auto for_cpu = hold(outputs, n_outputs, flight);
     const bonsai_status status =
         cpu().forward_submit(session->cpu, batch, for_cpu.data(), n_outputs, &flight.ticket, error);
@@ -322,11 +355,16 @@ bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_erro
     flight = std::move(session->flights.front());
     session->flights.pop_front();
   }
-  return pass_on(session->device, "forward_wait", error, [&] {
+  const auto call = [&] {
     for (const auto &held : flight.held) {
       *held->callers_id = held->id;
       *held->callers_logit = held->logit;
     }
+    return status;
+  };
+  return pass_on(session->device, "forward_wait", error, call, [&] {
+    call();
+    for (const bonsai_output &output : flight.outputs) spoil(output);
     return status;
   });
 }

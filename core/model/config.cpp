@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/base/elementary.h"
+#include "core/base/floating_point_environment.h"
 #include "core/base/utf8.h"
 
 namespace bonsai::model {
@@ -207,12 +209,15 @@ Result<void> read_yarn(const gguf::File &file, const Metadata &metadata, const C
   if (config.rope_base <= 1) {
     return fail("{}: qwen3.rope.freq_base: expected more than 1 with YaRN, found {}", file.path(), config.rope_base);
   }
-  scaling.attention_factor *= 1 + 0.1 * std::log(scaling.factor);
+  scaling.attention_factor *= 1 + 0.1 * static_cast<double>(elementary::log(scaling.factor));
   return {};
 }
 
 Result<void> read_rope(const gguf::File &file, const Metadata &metadata, Config &config) {
   if (auto done = store(metadata.positive_or("rope.freq_base", 10000), config.rope_base); !done) return done;
+  if (config.rope_base < 1) {
+    return fail("{}: qwen3.rope.freq_base: expected at least 1, found {}", file.path(), config.rope_base);
+  }
   auto unscaled = metadata.only("rope.scale_linear", "1 (rope.scaling.factor is the key for it)",
                                 [](const gguf::Value &value) { return value.as_number() == 1.0; });
   if (!unscaled) return unscaled;
@@ -262,6 +267,7 @@ Result<void> read_vocab(const gguf::File &file, const Metadata &metadata, Config
 }  // namespace
 
 Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings) {
+  const DefaultFloatingPoint environment;  // numbers are rounded, and logarithms taken
   if (auto done = check_architecture(file); !done) return tl::unexpected(done.error());
   Config config;
   const Metadata metadata(file);

@@ -40,8 +40,9 @@ struct Config {
 // another row count than the metadata says, the tensor is right and `warnings` gets a line.
 Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings);
 
-// cos and sin for positions [0, positions), computed in float64 and rounded to float32, (positions, head_dim / 2)
-// row-major.
+// cos and sin for positions [0, positions), computed to nearly all bits of float64 and rounded to float32,
+// (positions, head_dim / 2) row-major. The same bytes on every machine, and in whatever floating-point environment the
+// caller has. rope_base is at least 1 and no position above 2^24, so that no angle is.
 struct RopeTable {
   uint32_t positions = 0;
   uint32_t pairs = 0;
@@ -50,7 +51,8 @@ struct RopeTable {
 };
 RopeTable make_rope_table(const Config &config, uint32_t positions);
 
-// The angle of pair i at position 1, in float64, YaRN included; what make_rope_table multiplies by the position.
+// The angle of pair i at position 1, rounded to float64, YaRN included; the table's have more bits. The same bytes
+// everywhere, likewise.
 std::vector<double> rope_frequencies(const Config &config);
 
 }  // namespace bonsai::model

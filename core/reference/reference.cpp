@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/reference/rotation.h"
+
 namespace bonsai::reference {
 namespace {
 
@@ -87,7 +89,7 @@ struct Evaluator::Layer {
 Evaluator::Evaluator(const model::Model &model, KvType kv)
     : model_(model),
       kv_(kv),
-      frequencies_(model::rope_frequencies(model.config)),
+      frequencies_(pair_frequencies(model.config)),
       embedding_(*model.token_embd, false),
       head_(*model.head, is_small(model)) {
   const bool decode_now = is_small(model);
@@ -139,6 +141,7 @@ Result<void> Evaluator::check(std::span<const int32_t> tokens) const {
 void Evaluator::advance(int32_t token) {
   const double eps = model_.config.rms_eps;
   x_ = embedding_.row(static_cast<size_t>(token));
+  turn_to(length_);
   for (Layer &layer : layers_) {
     add(x_, attention(layer, rms_norm(x_, layer.norms->attn_norm, eps)));
     add(x_, feed_forward(layer, rms_norm(x_, layer.norms->ffn_norm, eps)));
@@ -190,20 +193,28 @@ std::vector<double> Evaluator::feed_forward(const Layer &layer, std::span<const 
   return layer.ffn_down.multiply(gate);
 }
 
+// cos and sin of every pair's angle at a position.
+void Evaluator::turn_to(uint32_t position) {
+  const long double scale = model_.config.rope_scaling.attention_factor;
+  cos_.clear();
+  sin_.clear();
+  for (const long double frequency : frequencies_) {
+    cos_.push_back(static_cast<double>(std::cos(position * frequency) * scale));
+    sin_.push_back(static_cast<double>(std::sin(position * frequency) * scale));
+  }
+}
+
 // Normalises each head and turns its pairs (i, i + head_dim / 2) by the angle of the next position.
 void Evaluator::norm_and_rotate(std::vector<double> &heads, std::span<const float> norm) const {
   const size_t head_dim = model_.config.head_dim;
   const size_t half = head_dim / 2;
-  const double scale = model_.config.rope_scaling.attention_factor;
   for (size_t begin = 0; begin < heads.size(); begin += head_dim) {
     std::span<double> head = std::span(heads).subspan(begin, head_dim);
     rms_norm_in_place(head, norm, model_.config.rms_eps);
     for (size_t i = 0; i < half; ++i) {
-      const double angle = length_ * frequencies_[i];
-      const double cos = std::cos(angle) * scale, sin = std::sin(angle) * scale;
       const double low = head[i], high = head[i + half];
-      head[i] = low * cos - high * sin;
-      head[i + half] = high * cos + low * sin;
+      head[i] = low * cos_[i] - high * sin_[i];
+      head[i + half] = high * cos_[i] + low * sin_[i];
     }
   }
 }

@@ -41,12 +41,14 @@ class Evaluator {
   void advance(int32_t token);
   std::vector<double> attention(Layer &layer, std::span<const double> h) const;
   std::vector<double> feed_forward(const Layer &layer, std::span<const double> h) const;
+  void turn_to(uint32_t position);
   void norm_and_rotate(std::vector<double> &heads, std::span<const float> norm) const;
 
   const model::Model &model_;
   KvType kv_;
-  std::vector<double> frequencies_;  // (head_dim / 2)
-  Matrix embedding_, head_;          // (vocab, hidden)
+  std::vector<long double> frequencies_;  // (head_dim / 2)
+  std::vector<double> cos_, sin_;         // of the next position, scaled, (head_dim / 2)
+  Matrix embedding_, head_;               // (vocab, hidden)
   std::vector<Layer> layers_;
   uint32_t length_ = 0;
   std::vector<double> x_;       // the residual stream after the last layer, (hidden)

@@ -44,7 +44,7 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
   add_chat_options(options);
   add_session_options(options, "go on with a saved conversation, and compute none of it again",
                       "save the conversation in the end, with its keys and values");
-  add_generate_options(options);
+  add_generate_options(options, "until the answer ends");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   check_stdin(*arguments, StdinUse::kMessages);

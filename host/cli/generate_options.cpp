@@ -59,8 +59,8 @@ void add_preset_option(Options &options) {
   options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
 }
 
-void add_generate_options(Options &options) {
-  options.value("predict,n", "N", "most tokens to generate (256)");
+void add_generate_options(Options &options, const std::string &without_n) {
+  options.value("predict,n", "N", fmt::format("most tokens to generate ({})", without_n).c_str());
   add_preset_option(options);
   options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
   options.value("top-k", "K", "choose among the K likeliest; 0: all (40)");

@@ -3,6 +3,8 @@
 
 #include <bonsai/engine.h>
 
+#include <string>
+
 #include "host/cli/arguments.h"
 
 namespace bonsai::cli {
@@ -13,8 +15,8 @@ void add_preset_option(Options &options);
 // What it names, the default if it is not there. Throws UsageError.
 SamplingOptions preset_option(const Arguments &arguments);
 
-// Declares -n, the sampling options, --stop and --ignore-eos.
-void add_generate_options(Options &options);
+// Declares -n, the sampling options, --stop and --ignore-eos. `without_n` is what the help says of its default.
+void add_generate_options(Options &options, const std::string &without_n = "256");
 
 // Everything that add_generate_options() declared. Throws UsageError.
 GenerateOptions generate_options(const Arguments &arguments);

@@ -10,22 +10,28 @@
 #include "host/cli/command.h"
 #include "host/cli/logit_check.h"
 #include "host/cli/model_options.h"
+#include "host/cli/text_input.h"
 
 namespace bonsai::cli {
 namespace {
 
 constexpr size_t kShown = 10;
 
-// "1,2,3"; blanks around the numbers are allowed, so that `tokenize --ids` can be pasted without its brackets.
+constexpr std::string_view kBlanks = " \t\r\n";
+
+std::string_view without_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// "1,2,3", with blanks around the numbers and brackets around all: what `tokenize --ids` prints.
 std::vector<int32_t> parse_tokens(const std::string &text) {
   std::vector<int32_t> tokens;
-  std::string_view rest = text;
+  std::string_view rest = without_blanks(text);
+  if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
   for (bool more = true; more;) {
     const size_t comma = rest.find(',');
-    std::string_view word = rest.substr(0, comma);
-    word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
-    word = word.substr(0, word.find_last_not_of(' ') + 1);
-    const auto token = parse_number<int32_t>(word);
+    const auto token = parse_number<int32_t>(without_blanks(rest.substr(0, comma)));
     if (!token) throw UsageError(fmt::format("--tokens: expected ids as in 1,2,3, found {}", bonsai::quoted(text)));
     tokens.push_back(*token);
     more = comma != std::string_view::npos;
@@ -58,12 +64,12 @@ int logits_command(const std::vector<std::string> &command_line, Terminal &termi
                   "Shows the likeliest tokens after some others. No BOS is added.\n"
                   "JSON: {\"tokens\": [ids], \"logits\": [one per token of the vocabulary]}.");
   add_engine_options(options);
-  options.value("tokens", "IDS", "token ids: 1,2,3");
+  options.value("tokens", "IDS", "token ids: 1,2,3; -: from stdin, as 'tokenize --ids' prints them");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const auto text = arguments->text("tokens");
   if (!text) throw UsageError("no tokens: expected --tokens 1,2,3");
-  const std::vector<int32_t> tokens = parse_tokens(*text);
+  const std::vector<int32_t> tokens = parse_tokens(*text == "-" ? read_file("-") : *text);
 
   const Engine engine = load_engine(engine_options(*arguments, terminal));
   Session session = engine.new_session();

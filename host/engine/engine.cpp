@@ -81,8 +81,11 @@ std::string Engine::detokenize(std::span<const int32_t> tokens) const {
 
 ModelInfo Engine::model() const {
   const model::Config &config = state_->model.config;
-  return {
-      .name = config.name, .vocabulary = config.vocab, .trained_context = config.context, .context = state_->context()};
+  return {.name = config.name,
+          .vocabulary = config.vocab,
+          .trained_context = config.context,
+          .context = state_->context(),
+          .embedding = config.hidden};
 }
 
 BackendInfo Engine::backend() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/floating_point_environment.h"
 #include "host/backend/plugin_text.h"
 #include "host/backend/registry.h"
 #include "host/runtime/batch_check.h"
@@ -80,6 +81,7 @@ uint64_t Composer::memory_bytes() const {
 }
 
 BackendResult<void> Composer::forward(const Batch &batch, std::span<Output> outputs) {
+  const DefaultFloatingPoint environment;  // plugins see to their own part, and the rest is computed here
   auto done = check_batch(config_, shape_, batch, outputs);
   if (done) done = check_selections(selection_limits(), shape_, outputs);
   if (!done) return done;

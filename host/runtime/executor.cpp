@@ -42,15 +42,15 @@ BackendResult<void> check_session(const Device &device, const ExecutorConfig &co
   if (std::find(info.kv_dtypes.begin(), info.kv_dtypes.end(), config.kv_dtype) == info.kv_dtypes.end()) {
     std::vector<std::string> names;
     for (const bonsai_kv_dtype dtype : info.kv_dtypes) names.push_back(kv_dtype_name(dtype));
-    return error(BONSAI_UNSUPPORTED, fmt::format("{}: no {} KV cache; device_info's kv_dtypes: {}",
-                                                 device.backend().name(), kv_dtype_name(config.kv_dtype),
+    return error(BONSAI_UNSUPPORTED, fmt::format("{}: no {} KV cache; it offers: {}", device.backend().name(),
+                                                 kv_dtype_name(config.kv_dtype),
                                                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   const auto &sizes = info.block_sizes;
   if (std::find(sizes.begin(), sizes.end(), config.block_size) == sizes.end()) {
     return error(BONSAI_UNSUPPORTED,
-                 fmt::format("{}: no KV blocks of {} tokens; device_info's block_sizes: {}", device.backend().name(),
-                             config.block_size, sizes.empty() ? "none" : fmt::format("{}", fmt::join(sizes, ", "))));
+                 fmt::format("{}: no KV blocks of {} tokens; it offers: {}", device.backend().name(), config.block_size,
+                             sizes.empty() ? "none" : fmt::format("{}", fmt::join(sizes, ", "))));
   }
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/base/floating_point_environment.h"
+
 namespace bonsai::host {
 namespace {
 
@@ -27,6 +29,7 @@ SessionSpec::SessionSpec(const DeviceModel &model, uint32_t context)
   raw_.head_dim = shape.head_dim;
   raw_.vocab = shape.vocab;
   raw_.rms_eps = shape.rms_eps;
+  const DefaultFloatingPoint environment;  // for the division and the rounding
   raw_.softmax_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   raw_.rope_dim = 2 * rope_.pairs;
   raw_.rope_positions = rope_.positions;

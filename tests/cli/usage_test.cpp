@@ -30,6 +30,12 @@ TEST(Program, EveryCommandHasHelpOnStdout) {
   }
 }
 
+TEST(Program, HelpSaysHowMuchIsGeneratedWithoutN) {
+  EXPECT_NE(run_program({"run", "--help"}).out.find("most tokens to generate (256)\n"), std::string::npos);
+  EXPECT_NE(run_program({"chat", "--help"}).out.find("most tokens to generate (until the answer ends)\n"),
+            std::string::npos);
+}
+
 TEST(Program, SaysItsVersion) {
   const Outcome outcome = run_program({"--version"});
   EXPECT_EQ(outcome.exit_code, 0);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/conformance/cpu_entry.h"
+#include "tests/conformance/process_faults.h"
 
 namespace bonsai::test {
 namespace {
@@ -77,6 +78,7 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
   const bonsai_status status =
       cpu().device_open(index, readable ? &rest : config, device ? &made->inner : nullptr, error);
   if (status != BONSAI_OK) return status;
+  commit_process_fault(made->fault, "device_open");
   constexpr size_t kLeakedBytes = 512 << 10;
   if (made->is("leaks when it is opened")) made->leaked = std::memset(std::malloc(kLeakedBytes), 1, kLeakedBytes);
   *device = reinterpret_cast<bonsai_device *>(made.release());
@@ -136,6 +138,7 @@ void weight_free(bonsai_device *device, bonsai_weight *weight) {
 }
 
 bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
+  if (device) commit_process_fault(reinterpret_cast<Device *>(device)->fault, "gemv");
   if (has_fault(device, "takes no vectors for some") && args && args->n == 0) return BONSAI_OK;
   const bonsai_status status = cpu().gemv(inner(device), args, error);
   if (status != BONSAI_OK) return status;

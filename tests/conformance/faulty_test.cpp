@@ -109,7 +109,7 @@ TEST(Suite, FailsEveryCheckOfAPluginThatDoesNotLoad) {
   for (const Check &check : all_checks()) {
     const Finding finding = run(check, {.path = "/nowhere/libbonsai_none.so", .device = 0, .options = {}});
     EXPECT_TRUE(finding.verdict == Verdict::kFailed) << check.name;
-    EXPECT_EQ(finding.why, "no such file") << check.name;
+    EXPECT_EQ(finding.why, "/nowhere/libbonsai_none.so: no such file") << check.name;
   }
 }
 

@@ -1,6 +1,7 @@
 // Promises of read_config: what cannot be computed as the file means it is refused, in one line that names the key.
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <optional>
 
 #include "core/model/weights.h"
@@ -131,6 +132,7 @@ TEST(Config, NamesAnAbsurdValue) {
             "qwen3.attention.layer_norm_rms_epsilon: expected a float32 above 0 and at most 1, found 64");
   EXPECT_EQ(outcome_with_float("qwen3.rope.freq_base", std::numeric_limits<float>::infinity()),
             "qwen3.rope.freq_base: expected a positive number, found inf");
+  EXPECT_EQ(outcome_with_float("qwen3.rope.freq_base", 0.5), "qwen3.rope.freq_base: expected at least 1, found 0.5");
 }
 
 TEST(Config, HeadsMustShareEvenly) {
@@ -220,6 +222,28 @@ TEST(Config, HonoursYarnBetasAndAttentionFactor) {
   EXPECT_EQ(model->config.rope_scaling.beta_slow, 2);
   EXPECT_EQ(model->config.rope_scaling.original_context, 256u);
   EXPECT_NEAR(model->config.rope_scaling.attention_factor, 0.5 * 1.1386294361119891, 1e-15);
+}
+
+TEST(Config, NumbersDoNotDependOnTheCallersRounding) {
+  constexpr const char *kEpsilon = "qwen3.attention.layer_norm_rms_epsilon";
+  TinyModel options;
+  options.yarn_factor = 3;
+  options.without = {kEpsilon};
+  options.metadata = [](Writer &writer) {
+    writer.set_value(kEpsilon, {gguf::ValueType::kFloat64, 1e-6 / 3});  // which is no float32
+  };
+  TinyModelFile file(options);
+  const auto expected = load_model(file.path());
+  ASSERT_TRUE(expected) << expected.error().message;
+  EXPECT_EQ(expected->config.rope_scaling.attention_factor, 0x1.1c1fdd9114d1bp+0);
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    std::fesetround(rounding);
+    const auto model = load_model(file.path());
+    std::fesetround(FE_TONEAREST);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->config.rms_eps, expected->config.rms_eps);
+    EXPECT_EQ(model->config.rope_scaling.attention_factor, expected->config.rope_scaling.attention_factor);
+  }
 }
 
 TEST(Config, AFactorWithoutATypeIsLinear) {

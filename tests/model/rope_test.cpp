@@ -1,7 +1,11 @@
 // The rotation tables against the formula of DESIGN §6, written a second time in long double and pair by pair.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
+#include <cfenv>
 #include <cmath>
+#include <span>
 
 #include "core/model/config.h"
 
@@ -117,6 +121,95 @@ TEST(Rope, FarPositionsKeepFloat64Angles) {
   const RopeTable table = make_rope_table(config, 65536);
   EXPECT_FLOAT_EQ(table.cos[65535], static_cast<float>(std::cos(65535.0L)));
   EXPECT_FLOAT_EQ(table.sin[65535], static_cast<float>(std::sin(65535.0L)));
+}
+
+struct Shape {
+  uint32_t head_dim;
+  double base, factor;  // 0: no YaRN
+  double original;
+  uint32_t positions;
+};
+
+Config config_of(const Shape &shape) {
+  Config config;
+  config.head_dim = shape.head_dim;
+  config.rope_base = shape.base;
+  if (shape.factor != 0) {
+    const double attention_factor = 1 + 0.1 * std::log(shape.factor);
+    config.rope_scaling = {RopeScaling::Kind::kYarn, shape.factor, static_cast<uint32_t>(shape.original),
+                           attention_factor,         32,           1};
+  }
+  return config;
+}
+
+// cos and sin of a position in long double from the formula, rounded once.
+void expect_row(const RopeTable &table, uint32_t position, const std::vector<long double> &frequencies,
+                long double scale) {
+  for (uint32_t i = 0; i < table.pairs; ++i) {
+    const long double angle = position * frequencies[i];
+    const size_t at = size_t{position} * table.pairs + i;
+    EXPECT_EQ(table.cos[at], static_cast<float>(std::cos(angle) * scale)) << "position " << position << ", pair " << i;
+    EXPECT_EQ(table.sin[at], static_cast<float>(std::sin(angle) * scale)) << "position " << position << ", pair " << i;
+  }
+}
+
+// The shapes of the released models, and of others that are near them.
+TEST(Rope, TablesAreTheFormulaRoundedOnce) {
+  constexpr std::array<Shape, 9> kShapes = {{{128, 1e6, 4, 16384, 1 << 17},
+                                             {128, 1e6, 0, 0, 1 << 17},
+                                             {32, 1e4, 0, 0, 1 << 17},
+                                             {64, 1e4, 0, 0, 1 << 15},
+                                             {64, 1e6, 2, 32768, 1 << 15},
+                                             {80, 1e4, 8, 4096, 1 << 15},
+                                             {96, 1e6, 0, 0, 1 << 15},
+                                             {256, 1e6, 4, 8192, 1 << 13},
+                                             {32, 1e4, 4, 64, 1 << 13}}};
+  for (const Shape &shape : kShapes) {
+    SCOPED_TRACE(testing::Message() << "head_dim " << shape.head_dim << ", base " << shape.base << ", factor "
+                                    << shape.factor);
+    const Config config = config_of(shape);
+    std::vector<long double> frequencies;
+    for (uint32_t i = 0; i < shape.head_dim / 2; ++i) {
+      const auto pair = static_cast<int>(i), head_dim = static_cast<int>(shape.head_dim);
+      frequencies.push_back(
+          shape.factor == 0 ? std::pow(static_cast<long double>(shape.base), -2.0L * i / shape.head_dim)
+                            : expected_frequency(pair, head_dim, shape.base, {shape.factor, shape.original, 32, 1}));
+    }
+    const RopeTable table = make_rope_table(config, shape.positions);
+    for (uint32_t position = 0; position < shape.positions; position += position < 1000 ? 1 : 97) {
+      expect_row(table, position, frequencies, config.rope_scaling.attention_factor);
+    }
+    expect_row(table, shape.positions - 1, frequencies, config.rope_scaling.attention_factor);
+  }
+}
+
+uint64_t fnv1a(std::span<const float> values, uint64_t hash) {
+  for (const float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3;
+  return hash;
+}
+
+// The same bytes on every machine (DESIGN §7), whatever its libm: so they can be pinned.
+TEST(Rope, BytesArePinned) {
+  Config config = bonsai_8b();
+  config.rope_scaling.attention_factor = 1.1386294361119891;
+  const RopeTable table = make_rope_table(config, 20000);
+  EXPECT_EQ(fnv1a(table.sin, fnv1a(table.cos, 0xcbf29ce484222325)), 4861867534227999644u);
+}
+
+TEST(Rope, BytesDoNotDependOnTheCallersRounding) {
+  const Config config = bonsai_8b();
+  const RopeTable expected = make_rope_table(config, 3000);
+  const std::vector<double> frequencies = rope_frequencies(config);
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    std::fesetround(rounding);
+    const RopeTable table = make_rope_table(config, 3000);
+    const std::vector<double> same_frequencies = rope_frequencies(config);
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(after, rounding) << "the caller's own setting stays";
+    EXPECT_TRUE(table.cos == expected.cos && table.sin == expected.sin) << rounding;
+    EXPECT_EQ(same_frequencies, frequencies);
+  }
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ struct Check {
 // Every check, in the order in which a backend's author would want them answered: level 0 first.
 std::vector<Check> all_checks();
 
-// Runs one check. A plugin that does not load or open fails every check, with the loader's words. A plugin that
-// crashes takes the process with it: give each check a process of its own where that matters.
+// Runs one check. A plugin that does not load or open fails every check, with its path and the loader's words. A plugin
+// that crashes takes the process with it; isolated.h gives each check a process of its own.
 Finding run(const Check &check, const Plugin &plugin);
 
 }  // namespace bonsai::check

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "tools/plugin-check/call_trace.h"
+
 namespace bonsai::check {
 
 bonsai_error empty_error() {
@@ -32,12 +34,24 @@ bool is_float(quant::Format format) {
 
 double error_bound(quant::Format format) { return is_float(format) ? kFloatBound : kQuantizedBound; }
 
-Context::Context(const Plugin &plugin) : plugin_(plugin), backend_(value_of(host::Backend::load(plugin.path))) {
+namespace {
+
+// The same, with the plugin's path before the message: it is what a person gave, and may have mistyped.
+template <class R>
+auto value_of(R result, const std::filesystem::path &path) {
+  if (!result) failed("{}: {}", path.string(), result.error().message);
+  return *std::move(result);
+}
+
+}  // namespace
+
+Context::Context(const Plugin &plugin)
+    : plugin_(plugin), backend_(traced(value_of(host::Backend::load(plugin.path), plugin.path))) {
   device_ = open_another();
 }
 
 std::unique_ptr<host::Device> Context::open_another() const {
-  return value_of(host::Device::open(backend_, plugin_.device, plugin_.options, {}));
+  return value_of(host::Device::open(backend_, plugin_.device, plugin_.options, {}), plugin_.path);
 }
 
 bonsai_weight_use Context::uses(quant::Format format) const {

@@ -154,6 +154,7 @@ struct ModelInfo {
   uint32_t vocabulary = 0;
   uint32_t trained_context = 0;  // positions that the model knows
   uint32_t context = 0;          // most tokens of a session here
+  uint32_t embedding = 0;        // numbers in an embedding: the model's hidden size
 };
 
 struct BackendInfo {

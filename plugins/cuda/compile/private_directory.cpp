@@ -19,6 +19,9 @@ namespace bonsai::cuda {
 namespace {
 
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+constexpr mode_t kOthersUse = S_IRWXG | S_IRWXO;
+// Where the cache is if nobody says otherwise (kernel_cache_directory()): a directory of this program's own.
+constexpr std::string_view kOwnName = "/bonsai/kernels";
 constexpr std::string_view kTemporary = ".writing-";
 constexpr time_t kAbandonedSeconds = 3600;
 
@@ -69,6 +72,14 @@ void check_private(const std::string &path, int descriptor) {
   }
 }
 
+// One that exists may be older than this rule, or be made by hand. It stays as it is where a person chose it, who may
+// have reasons. No error where that fails, as on a disk that is read-only: what others only read is still ours.
+void close_to_others(const std::string &path, int descriptor) {
+  struct stat directory;
+  if (!path.ends_with(kOwnName) || fstat(descriptor, &directory) != 0) return;
+  if (directory.st_mode & kOthersUse) fchmod(descriptor, directory.st_mode & 07777 & ~kOthersUse);
+}
+
 // -1 where it does not exist.
 int open_private(const std::string &path) {
   struct stat link;
@@ -81,6 +92,7 @@ int open_private(const std::string &path) {
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (descriptor.get() < 0) fail(path, "{}", std::strerror(errno));
   check_private(path, descriptor.get());
+  close_to_others(path, descriptor.get());
   return descriptor.release();
 }
 

@@ -15,7 +15,8 @@ namespace bonsai::cuda {
 class PrivateDirectory {
  public:
   // Opens a directory. One that others can write, that belongs to another user, or that is a symbolic link is refused:
-  // what is in it could be anybody's. Nothing if it does not exist.
+  // what is in it could be anybody's. One that others can only read is taken, and closed to them if it has the
+  // default's name, .../bonsai/kernels; one that was named otherwise keeps its mode. Nothing if it does not exist.
   static std::optional<PrivateDirectory> open(const std::string &path);
   // The same, made first if need be, with what is missing above it: all with mode 0700.
   static PrivateDirectory make(const std::string &path);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <string>
 #include <tuple>
 
@@ -155,6 +156,14 @@ TEST_F(ComposerBatches, ACopiedBlockContinuesTheSequence) {
   ASSERT_TRUE(executor->kv_copy(from, to));
   builder.add(1, 40, tokens[40]);
   EXPECT_EQ(builder.run(*executor).front(), alone[40]);
+}
+
+TEST_F(ComposerBatches, BytesDoNotDependOnTheCallersRounding) {
+  const auto expected = run_alone(*rig.executor(BONSAI_KV_F16, 1), tokens);
+  std::fesetround(FE_UPWARD);
+  const auto found = run_alone(*rig.executor(BONSAI_KV_F16, 1), tokens);
+  std::fesetround(FE_TONEAREST);
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(ComposerBatches, MemoryCoversTheCache) {

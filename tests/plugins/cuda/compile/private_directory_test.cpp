@@ -12,6 +12,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "plugins/cuda/compile/cache.h"
 #include "tests/plugins/cuda/compile/temporary_directory.h"
 
 namespace bonsai::cuda {
@@ -64,6 +65,34 @@ TEST_F(PrivateDirectories, ThatOthersReadAreTaken) {
   PrivateDirectory::make(path_);
   chmod(path_.c_str(), 0755);
   EXPECT_TRUE(PrivateDirectory::open(path_));
+}
+
+// That is the default, whose mode DESIGN §9 promises: an older one, or one made by hand, is brought to it.
+TEST_F(PrivateDirectories, OfTheDefaultsNameAreClosedToOthers) {
+  PrivateDirectory::make(path_);
+  ASSERT_EQ(path_, kernel_cache_directory("", temporary_.path().c_str(), nullptr));
+  for (const mode_t mode : {0755u, 0750u, 0711u, 0704u}) {
+    chmod(path_.c_str(), mode);
+    EXPECT_TRUE(PrivateDirectory::open(path_ + "/"));
+    EXPECT_EQ(mode_of(path_), 0700u);
+    chmod(path_.c_str(), mode);
+    PrivateDirectory::make(path_).write("entry", "text");
+    EXPECT_EQ(mode_of(path_), 0700u);
+  }
+  chmod(path_.c_str(), 0500);
+  EXPECT_TRUE(PrivateDirectory::open(path_));
+  EXPECT_EQ(mode_of(path_), 0500u) << "nobody is given what they did not have";
+}
+
+TEST_F(PrivateDirectories, OfOtherNamesKeepTheirMode) {
+  const std::string named = temporary_.path() + "/kernels";
+  PrivateDirectory::make(named);
+  EXPECT_EQ(mode_of(named), 0700u);
+  chmod(named.c_str(), 0755);
+  EXPECT_TRUE(PrivateDirectory::open(named));
+  PrivateDirectory::make(named).write("entry", "text");
+  EXPECT_EQ(mode_of(named), 0755u);
+  EXPECT_EQ(mode_of(named + "/entry"), 0600u);
 }
 
 TEST_F(PrivateDirectories, ThatOthersWriteAreRefused) {

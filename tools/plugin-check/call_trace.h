@@ -1,0 +1,24 @@
+// Which function of a plugin is under way, noted where another process can read it when this one has crashed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "host/backend/registry.h"
+
+namespace bonsai::check {
+
+// Lies in memory that two processes share. With calls on two threads, `function` is the one that began last.
+struct CallTrace {
+  std::atomic<const char *> function = nullptr;  // of the plugin's table, called last; nullptr before the first call
+  std::atomic<uint32_t> n_under_way = 0;         // calls that have not returned
+};
+
+// From now on this process notes in `trace` what its checks call. For a process that checks one plugin.
+void trace_calls(CallTrace &trace);
+
+// The backend with a table that notes each call, after trace_calls; else the backend itself.
+std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend);
+
+}  // namespace bonsai::check

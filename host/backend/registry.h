@@ -53,8 +53,8 @@ class Backend {
 // Where backends are looked for, in order; a name that was found is not looked for again.
 struct SearchPath {
   std::vector<std::filesystem::path> directories;
-  // BONSAI_BACKEND_PATH, then ../lib/bonsai from the program, bonsai beside libbonsai.so, and the installed
-  // LIBDIR/bonsai.
+  // BONSAI_BACKEND_PATH, then ../lib/bonsai and ../LIBDIR/bonsai from the program, bonsai beside libbonsai.so, and the
+  // installed LIBDIR/bonsai.
   static SearchPath standard();
 };
 

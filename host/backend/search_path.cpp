@@ -67,7 +67,11 @@ SearchPath SearchPath::standard() {
   }
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) add(program.parent_path().parent_path() / "lib" / "bonsai");
+  if (!error) {
+    const fs::path prefix = program.parent_path().parent_path();
+    add(prefix / "lib" / "bonsai");
+    add(prefix / BONSAI_LIBDIR / "bonsai");  // as it was installed, "lib/x86_64-linux-gnu" for one
+  }
   if (const fs::path library = library_directory(); !library.empty()) add(library / "bonsai");
   add(BONSAI_INSTALLED_BACKENDS);
   return search;

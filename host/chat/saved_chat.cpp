@@ -1,7 +1,6 @@
 #include "host/chat/saved_chat.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_nesting.h"
@@ -54,11 +53,6 @@ class FieldReader {
   const std::string where_;
 };
 
-bool is_role(std::string_view role) {
-  constexpr std::array<std::string_view, 4> kRoles = {"system", "user", "assistant", "tool"};
-  return std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end();
-}
-
 // Moves the value of `result` into `target`, or its error into `error`. Returns whether there was a value.
 bool take(Result<std::string> result, std::string &target, Error &error) {
   if (result) {
@@ -81,9 +75,6 @@ Result<ChatMessage> read_message(const Json &json, size_t index) {
                         take(fields.text("reasoning", false), message.reasoning, error) &&
                         take(fields.array("tool_calls"), message.tool_calls, error);
   if (!complete) return tl::unexpected(std::move(error));
-  if (!is_role(message.role))
-    return fail("messages[{}].role is {}; expected system, user, assistant or tool", index,
-                bonsai::quoted(message.role));
   return message;
 }
 

@@ -144,10 +144,10 @@ bool ChatSession::show_answer(Answer answer) {
   } catch (const EngineError &error) {
     answered = false;
     printer_.finish();
+    if (error.kind() == ErrorKind::kBackend) throw;  // nobody is left who could answer the next message
     complain("", error);
     if (error.kind() == ErrorKind::kContextFull)
       print_to_stderr("(/reset starts anew{})\n", more_context("more context"));
-    if (error.kind() == ErrorKind::kBackend) throw;
   }
   interrupt_.abrupt(reader_->is_terminal());
   if (interrupt_.exit_code() == kTerminated) {

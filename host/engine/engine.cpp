@@ -76,6 +76,7 @@ std::vector<int32_t> Engine::tokenize(std::string_view text, bool parse_special)
 }
 
 std::string Engine::detokenize(std::span<const int32_t> tokens) const {
+  if (!tokens.empty()) state_->check_tokens(tokens);
   return state_->require_tokenizer().decode(tokens);
 }
 

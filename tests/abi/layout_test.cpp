@@ -3,13 +3,11 @@
 #include <bonsai/backend.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/quant/format.h"
+#include "tests/abi/header_text.h"
 
 namespace {
 
@@ -24,33 +22,13 @@ TEST(AbiLayout, EveryStructFieldAndConstantIsWhereItWas) {
 #undef CONSTANT
 }
 
-std::string read(const std::string &path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// Each line's part after `prefix` up to `end`, of the lines that begin with `prefix`.
-std::vector<std::string> after(const std::string &text, const std::string &prefix, const std::string &end) {
-  std::vector<std::string> found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(prefix))
-      found.push_back(line.substr(prefix.size(), line.find(end, prefix.size()) - prefix.size()));
-  }
-  return found;
-}
-
 // A struct that is new in the header must get its lines in the table, or nothing would watch over it.
 TEST(AbiLayout, TheTableNamesEveryStructOfTheHeader) {
-  const std::string header = read(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
-  const std::string table = read(BONSAI_SOURCE_DIR "/tests/abi/layout.inc");
-  size_t n_structs = 0;
-  for (const std::string &name : after(header, "typedef struct ", " ")) {
-    if (header.find("typedef struct " + name + " {") == std::string::npos) continue;  // a handle, never looked into
-    EXPECT_NE(table.find("SIZE(" + name + ","), std::string::npos) << name;
-    ++n_structs;
-  }
-  EXPECT_EQ(n_structs, 20u);
+  const std::string header = bonsai::test::read_file(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
+  const std::string table = bonsai::test::read_file(BONSAI_SOURCE_DIR "/tests/abi/layout.inc");
+  const std::vector<std::string> structs = bonsai::test::open_structs(header);
+  for (const std::string &name : structs) EXPECT_NE(table.find("SIZE(" + name + ","), std::string::npos) << name;
+  EXPECT_EQ(structs.size(), 20u);
 }
 
 // Every struct that crosses begins with its size: a reader must know it before it knows anything else.
@@ -67,8 +45,8 @@ TEST(AbiLayout, EveryStructBeginsWithItsSize) {
 }
 
 TEST(AbiHeader, IncludesStddefAndStdintAndNothingElse) {
-  const std::string header = read(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
-  EXPECT_EQ(after(header, "#include ", "\n"), (std::vector<std::string>{"<stddef.h>", "<stdint.h>"}));
+  const std::string header = bonsai::test::read_file(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h");
+  EXPECT_EQ(bonsai::test::after(header, "#include ", "\n"), (std::vector<std::string>{"<stddef.h>", "<stdint.h>"}));
 }
 
 // The host passes quant::Format on as bonsai_dtype.

@@ -1,7 +1,8 @@
 # Installs the build into a directory of its own and uses it from there: the program finds its backends and its model
 # without the build tree, and its library asks for nothing that was not installed.
 #
-# Another project finds it, builds a program and a backend with it, and the program finds the installed backends.
+# Another project finds it, builds programs in C++ and in C and a backend with it, and the programs find the installed
+# backends.
 #
 #   cmake -DBUILD=<build directory> -DPREFIX=<scratch directory> -DCONSUMER=<its source> -P install_test.cmake
 
@@ -30,7 +31,7 @@ if(at EQUAL -1)
 endif()
 
 file(GLOB_RECURSE package ${PREFIX}/bonsai.pc)
-foreach(where libdir=libbonsai.so includedir=bonsai/engine.h plugindir=libbonsai_cpu.so)
+foreach(where libdir=libbonsai.so includedir=bonsai/engine.h includedir=bonsai/bonsai.h plugindir=libbonsai_cpu.so)
   string(REGEX MATCH "^(.*)=(.*)$" found ${where})
   run_or_fail(pkg-config --variable=${CMAKE_MATCH_1} ${package})
   string(STRIP "${out}" directory)
@@ -49,8 +50,10 @@ run_or_fail(${CMAKE_COMMAND} --build ${PREFIX}/consumer)
 run_or_fail(${PREFIX}/bin/bonsai-plugin-check ${PREFIX}/consumer/libbonsai_template.so)
 file(GLOB model ${PREFIX}/share/bonsai/*.gguf)
 list(GET model 0 model)
-run_or_fail(${PREFIX}/consumer/story ${model})
-if(out STREQUAL "")
-  message(FATAL_ERROR "a program that was linked with the installed library told no story")
-endif()
+foreach(story story story_c)
+  run_or_fail(${PREFIX}/consumer/${story} ${model})
+  if(out STREQUAL "")
+    message(FATAL_ERROR "${story}, a program that was linked with the installed library, told no story")
+  endif()
+endforeach()
 file(REMOVE_RECURSE ${PREFIX})

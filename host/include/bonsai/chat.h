@@ -20,7 +20,7 @@
 namespace bonsai {
 
 struct ChatMessage {
-  std::string role;             // "system", "user", "assistant" or "tool"
+  std::string role;             // "system", "user", "assistant" or "tool", or another that the template knows
   std::string content;          // UTF-8, as all texts here
   std::string reasoning = {};   // of an assistant: what it thought before it answered
   std::string tool_calls = {};  // of an assistant: a JSON array as the template expects it; empty: none

@@ -263,6 +263,7 @@ class BONSAI_API Engine {
   // Ids of a text, nothing added in front. `parse_special`: special tokens that are spelled out are one token each;
   // else they are plain text. Errors: invalid UTF-8, a file without tokenizer.
   std::vector<int32_t> tokenize(std::string_view text, bool parse_special = true) const;
+  // The text of ids. Errors: an id outside the vocabulary, a file without tokenizer.
   std::string detokenize(std::span<const int32_t> tokens) const;
 
   ModelInfo model() const;

@@ -11,18 +11,20 @@ TEST(SavedChat, EverythingComesBack) {
   conversation.options = {.system = "be \"kind\"\n", .tools = R"([{"name":"f"}])", .enable_thinking = false};
   conversation.messages = {{.role = "user", .content = "K\u00e4se <|im_end|>"},
                            {.role = "assistant", .content = "", .reasoning = "hm", .tool_calls = R"([{"z":1,"a":2}])"},
-                           {.role = "tool", .content = "21"}};
+                           {.role = "tool", .content = "21"},
+                           {.role = "developer", .content = "what roles there are is the template's business"}};
   const std::string saved = write_conversation(conversation);
   const auto loaded = read_conversation(saved);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   EXPECT_EQ(loaded->options.system, conversation.options.system);
   EXPECT_EQ(loaded->options.tools, conversation.options.tools);
   EXPECT_EQ(loaded->options.enable_thinking, false);
-  ASSERT_EQ(loaded->messages.size(), 3u);
+  ASSERT_EQ(loaded->messages.size(), 4u);
   EXPECT_EQ(loaded->messages[0].content, conversation.messages[0].content);
   EXPECT_EQ(loaded->messages[1].reasoning, "hm");
   EXPECT_EQ(loaded->messages[1].tool_calls, conversation.messages[1].tool_calls);
   EXPECT_EQ(loaded->messages[2].role, "tool");
+  EXPECT_EQ(loaded->messages[3].role, "developer");
   EXPECT_EQ(write_conversation(*loaded), saved);
 }
 
@@ -52,8 +54,7 @@ TEST(SavedChat, WrongFilesAreRefusedByField) {
       {chat(R"("messages": [{"content": "x"}])"), "messages[0].role is missing"},
       {chat(R"("messages": [{"role": "user"}])"), "messages[0].content is missing"},
       {chat(R"("messages": [{"role": "user", "content": 1}])"), "messages[0].content is number; expected a string"},
-      {chat(R"("messages": [{"role": "king", "content": ""}])"),
-       "messages[0].role is 'king'; expected system, user, assistant or tool"},
+      {chat(R"("messages": [{"role": 1, "content": ""}])"), "messages[0].role is number; expected a string"},
       {chat(R"("messages": [{"role": "user", "content": "", "name": ""}])"), "messages[0].'name' is not a known field"},
       {chat(R"("messages": [{"role": "assistant", "content": "", "tool_calls": 1}])"),
        "messages[0].tool_calls is number; expected an array"},

@@ -160,6 +160,16 @@ TEST(EngineRefuses, ATextOfWhichNoTokenIsAllowed) {
   EXPECT_EQ(thrown.message, "no token is allowed: every logit is -infinity");
 }
 
+TEST(EngineRefuses, TheTextOfIdsThatThereAreNot) {
+  const Engine engine = load_seedling();
+  for (const int32_t id : {-1, 4096}) {
+    const Thrown thrown = thrown_by([&] { engine.detokenize({&id, 1}); });
+    EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+    EXPECT_EQ(thrown.message, "token id " + std::to_string(id) + " is outside the vocabulary of 4096");
+  }
+  EXPECT_EQ(engine.detokenize({}), "");
+}
+
 TEST(EngineRefuses, AnEvaluationForNobody) {
   Session session = load_seedling().new_session();
   const std::vector<int32_t> tokens = {1, 2};

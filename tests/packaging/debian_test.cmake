@@ -1,0 +1,33 @@
+# Makes the Debian package of a build, unpacks it, and has the program tell a story from there.
+#
+#   cmake -DCPACK=<cpack> -DBUILD=<build directory> -DSCRATCH=<scratch directory> -P debian_test.cmake
+
+function(run_or_fail)
+  execute_process(COMMAND ${ARGV} WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGV}: exit status ${status}\n${out}\n${err}")
+  endif()
+  set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+unset(ENV{BONSAI_BACKEND_PATH})
+run_or_fail(${CPACK} -B ${SCRATCH})
+file(GLOB package ${SCRATCH}/bonsai_*.deb)
+run_or_fail(dpkg-deb --field ${package} Depends)
+foreach(needed libtbb12 libspdlog libboost-program-options libedit2)
+  if(NOT out MATCHES ${needed})
+    message(FATAL_ERROR "the package does not depend on ${needed}: ${out}")
+  endif()
+endforeach()
+
+run_or_fail(dpkg-deb --extract ${package} ${SCRATCH}/root)
+run_or_fail(${SCRATCH}/root/usr/bin/bonsai run -p "Once upon a time" -n 8 --temp 0)
+if(NOT out MATCHES "Once upon a time")
+  message(FATAL_ERROR "the packaged program told no story:\n${out}")
+endif()
+run_or_fail(${SCRATCH}/root/usr/bin/bonsai backends --json)
+string(FIND "${out}" "${SCRATCH}/root/usr/lib/bonsai/libbonsai_cpu.so" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "the packaged program does not find its backend:\n${out}")
+endif()

@@ -17,21 +17,27 @@
  *
  * Rules for every call
  *
- * Structs     Begin with `struct_size`. Options are filled by their _init function, which the caller tells the size that
- *             it was compiled with, and which fails on NULL, on a size that no header had, and on an unknown preset.
- *             Fields may be added at the ends of structs: a library reads what both sides know, and what it does not know
- *             of a struct that it fills is 0.
- * Outcomes    BONSAI_SUCCESS, or what went wrong; then `failure`, which may be NULL, has a line for a person, what would
- *             have been made is NULL, and nothing else has changed unless the function says so.
- * Texts       UTF-8, of so many bytes (0 with NULL is the empty text), or BONSAI_TO_NUL for those up to a NUL. Texts that
- *             are handed out are whole characters, and followed by a NUL that does not count.
- * Arrays      A function that fills an array of the caller's sets *n to the number of elements that there are, and fills
- *             in as many as `capacity` allows: call it with 0 and NULL to learn how many that is.
- * Ownership   Whatever a function makes, the function named at it ends; NULL is allowed there, and the order is free:
- *             what is still needed of an engine stays. Strings that are passed in are copied.
- * Threads     An engine may be used by any number of threads at once, sessions and chats by one at a time. Callbacks are
- *             called by the thread that made the call, but for the log.
- * Callbacks   Must return: no exception and no longjmp may leave them.
+ * Structs: begin with `struct_size`. Options are filled by their _init function, which the caller tells the size
+ * that it was compiled with, and which fails on NULL, on less than struct_size takes, and on an unknown preset. Fields
+ * may be added at the ends of structs: a library reads what both sides know, and what it does not know of a struct
+ * that it fills is 0.
+ *
+ * Outcomes: BONSAI_SUCCESS, or what went wrong; then `failure`, which may be NULL, has a line for a person, what
+ * would have been made is NULL, and nothing else has changed unless the function says so.
+ *
+ * Texts: UTF-8, of so many bytes (0 with NULL is the empty text), or BONSAI_TO_NUL for those up to a NUL. Texts that
+ * are handed out are whole characters, and followed by a NUL that does not count.
+ *
+ * Arrays: a function that fills an array of the caller's sets *n to the number of elements that there are, and fills
+ * in as many as `capacity` allows: call it with 0 and NULL to learn how many that is.
+ *
+ * Ownership: whatever a function makes, the function named at it ends; NULL is allowed there, and the order is free:
+ * what is still needed of an engine stays. Strings that are passed in are copied.
+ *
+ * Threads: an engine may be used by any number of threads at once, sessions and chats by one at a time. Callbacks
+ * are called by the thread that made the call, but for the log.
+ *
+ * Callbacks: they must return; no exception and no longjmp may leave them.
  *
  * Requests that share batches (batch_engine.h) are for C++ only so far.
  */
@@ -73,32 +79,32 @@ typedef struct bonsai_failure {
 BONSAI_C_API const char *bonsai_version(void);
 
 /* ------------------------------------------------------------------------------------------------------------------ */
-/* Engines                                                                                                              */
+/* Engines */
 
 /* A model on a device: on the CPU, once another backend has failed. */
 typedef struct bonsai_engine bonsai_engine;
 
 /* Weights brought to the device so far and in all, in bytes. */
 typedef void (*bonsai_progress_fn)(void *context, uint64_t done_bytes, uint64_t total_bytes);
-/* A line for a person: which backend was chosen and why others were not, warnings about the file. Levels are 0 (debug), 1
- * (info), 2 (warning) and 3 (error). May be called by any thread as long as the engine or something made from it lives,
- * and must not call these. */
+/* A line for a person: which backend was chosen and why others were not, warnings about the file. Levels are 0 (debug),
+ * 1 (info), 2 (warning) and 3 (error). May be called by any thread as long as the engine or something made from it
+ * lives, and must not call these. */
 typedef void (*bonsai_engine_log_fn)(void *context, uint32_t level, const char *line);
 
 typedef struct bonsai_engine_options {
   uint32_t struct_size;
-  uint32_t threads;           /* of the CPU backend; 0: its own choice */
-  const char *model;          /* path of a GGUF file */
-  const char *backend;        /* NULL or "auto"; a name, "cpu"; or the path of a shared object, with a '/' */
-  uint32_t backend_strict;    /* 1: what was asked for or a failure; 0: else the CPU takes over */
+  uint32_t threads;        /* of the CPU backend; 0: its own choice */
+  const char *model;       /* path of a GGUF file */
+  const char *backend;     /* NULL or "auto"; a name, "cpu"; or the path of a shared object, with a '/' */
+  uint32_t backend_strict; /* 1: what was asked for or a failure; 0: else the CPU takes over */
   uint32_t n_backend_options;
   const char *const *backend_options; /* (n_backend_options), each "key=value": "cpu.isa=avx2" */
-  uint32_t context;           /* most tokens of a session; 0: the model's, or 4,096 if that is less */
-  uint32_t reserved;          /* 0 */
-  const char *kv;             /* what keys and values are stored as: NULL or "f16"; "q8_0", "f32" */
-  bonsai_progress_fn progress; /* may be NULL */
+  uint32_t context;                   /* most tokens of a session; 0: the model's, or 4,096 if that is less */
+  uint32_t reserved;                  /* 0 */
+  const char *kv;                     /* what keys and values are stored as: NULL or "f16"; "q8_0", "f32" */
+  bonsai_progress_fn progress;        /* may be NULL */
   void *progress_context;
-  bonsai_engine_log_fn log;   /* may be NULL */
+  bonsai_engine_log_fn log; /* may be NULL */
   void *log_context;
 } bonsai_engine_options;
 
@@ -120,8 +126,8 @@ typedef struct bonsai_engine_info {
   uint64_t weight_bytes;    /* on the device, mapped file pages not counted */
   uint64_t mapped_bytes;    /* of the file, used in place */
   uint64_t session_bytes;   /* KV cache and scratch of one session */
-  char model[128];          /* as the file calls itself, or empty; this and the following are cut where they are longer */
-  char backend[72];         /* where new sessions run */
+  char model[128];  /* as the file calls itself, or empty; this and the following are cut where they are longer */
+  char backend[72]; /* where new sessions run */
   char device[128];
 } bonsai_engine_info;
 
@@ -145,14 +151,14 @@ enum {
   BONSAI_POOLING_LAST = 1  /* the last token's */
 };
 
-/* A vector of length 1 for a text, of bonsai_engine_info's `embedding` numbers: texts are alike where the dot product of
- * theirs is near 1. Special tokens that are spelled out are plain text. Fails if `capacity` is less than that. */
+/* A vector of length 1 for a text, of bonsai_engine_info's `embedding` numbers: texts are alike where the dot product
+ * of theirs is near 1. Special tokens that are spelled out are plain text. Fails if `capacity` is less than that. */
 BONSAI_C_API bonsai_outcome bonsai_engine_embed(const bonsai_engine *engine, const char *text, uint64_t n_bytes,
                                                 bonsai_pooling pooling, float *vector, uint64_t capacity,
                                                 bonsai_failure *failure);
 
 /* ------------------------------------------------------------------------------------------------------------------ */
-/* Generating                                                                                                           */
+/* Generating */
 
 /* What ends a generation from another thread: at the next token, or between two pieces of a long prompt. It may serve
  * several, and once requested stays so. */
@@ -172,9 +178,9 @@ typedef struct bonsai_generate_options {
   float repetition_penalty;
   float presence_penalty;
   float frequency_penalty;
-  int32_t penalty_window;     /* tokens that penalties look back at; -1: all, 0: none */
-  uint32_t has_seed;          /* 1: `seed` counts: equal seeds give equal choices; 0: one is drawn */
-  uint32_t ignore_eos;        /* 1: tokens that end a text are never chosen */
+  int32_t penalty_window; /* tokens that penalties look back at; -1: all, 0: none */
+  uint32_t has_seed;      /* 1: `seed` counts: equal seeds give equal choices; 0: one is drawn */
+  uint32_t ignore_eos;    /* 1: tokens that end a text are never chosen */
   uint64_t seed;
   uint32_t n_logit_bias;
   uint32_t n_stops;
@@ -204,8 +210,8 @@ typedef int32_t (*bonsai_text_fn)(void *context, bonsai_piece piece, const char 
 
 typedef uint32_t bonsai_finish;
 enum {
-  BONSAI_FINISH_LENGTH = 0,       /* max_tokens reached */
-  BONSAI_FINISH_END_OF_TEXT = 1,  /* the model ended its text, or the grammar allows nothing more */
+  BONSAI_FINISH_LENGTH = 0,      /* max_tokens reached */
+  BONSAI_FINISH_END_OF_TEXT = 1, /* the model ended its text, or the grammar allows nothing more */
   BONSAI_FINISH_STOP_STRING = 2,
   BONSAI_FINISH_CONTEXT_FULL = 3, /* the session holds no more tokens */
   BONSAI_FINISH_CANCELLED = 4     /* by the callback or a bonsai_stop */
@@ -226,22 +232,22 @@ typedef struct bonsai_generation {
   uint32_t prompt_tokens;  /* that were computed before the first new one */
   uint32_t reused_tokens;  /* of a chat: what the session held already */
   double prompt_seconds;
-  uint32_t decode_steps;   /* new tokens that were fed back: all but the last */
-  uint32_t decode_passes;  /* of the model for these: as many, or fewer where guesses were right */
-  double decode_seconds;   /* time for these, for sampling and for guessing */
+  uint32_t decode_steps;  /* new tokens that were fed back: all but the last */
+  uint32_t decode_passes; /* of the model for these: as many, or fewer where guesses were right */
+  double decode_seconds;  /* time for these, for sampling and for guessing */
 } bonsai_generation;
 
 BONSAI_C_API void bonsai_generation_free(const bonsai_generation *generation);
 
-/* Continues a prompt in a session of its own. `options` NULL: the defaults. `receive` and `generation` may be NULL; what
- * *generation is set to is ended by bonsai_generation_free. */
+/* Continues a prompt in a session of its own. `options` NULL: the defaults. `receive` and `generation` may be NULL;
+ * what *generation is set to is ended by bonsai_generation_free. */
 BONSAI_C_API bonsai_outcome bonsai_engine_generate(const bonsai_engine *engine, const char *prompt, uint64_t n_bytes,
                                                    const bonsai_generate_options *options, bonsai_text_fn receive,
                                                    void *context, const bonsai_generation **generation,
                                                    bonsai_failure *failure);
 
 /* ------------------------------------------------------------------------------------------------------------------ */
-/* Sessions                                                                                                             */
+/* Sessions */
 
 /* One sequence of tokens with its KV cache. */
 typedef struct bonsai_engine_session bonsai_engine_session;
@@ -250,8 +256,8 @@ BONSAI_C_API bonsai_outcome bonsai_session_new(const bonsai_engine *engine, bons
                                                bonsai_failure *failure);
 BONSAI_C_API void bonsai_session_free(bonsai_engine_session *session);
 
-/* Puts a text at the end; special tokens that are spelled out count as such, and at the start comes the model's BOS if it
- * wants one. Nothing is computed yet. */
+/* Puts a text at the end; special tokens that are spelled out count as such, and at the start comes the model's BOS if
+ * it wants one. Nothing is computed yet. */
 BONSAI_C_API bonsai_outcome bonsai_session_append(bonsai_engine_session *session, const char *text, uint64_t n_bytes,
                                                   bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_session_append_tokens(bonsai_engine_session *session, const int32_t *tokens,
@@ -283,7 +289,7 @@ BONSAI_C_API bonsai_outcome bonsai_session_load(bonsai_engine_session *session, 
                                                 bonsai_failure *failure);
 
 /* ------------------------------------------------------------------------------------------------------------------ */
-/* Chats                                                                                                                */
+/* Chats */
 
 /* A conversation over a session of its own, in the model's chat template. */
 typedef struct bonsai_chat bonsai_chat;
@@ -331,7 +337,8 @@ BONSAI_C_API bonsai_outcome bonsai_chat_respond(bonsai_chat *chat, const bonsai_
 BONSAI_C_API bonsai_outcome bonsai_chat_reset(bonsai_chat *chat, bonsai_failure *failure);
 
 /* The conversation in a file, with its keys and values; and on from there. */
-BONSAI_C_API bonsai_outcome bonsai_chat_save_session(const bonsai_chat *chat, const char *path, bonsai_failure *failure);
+BONSAI_C_API bonsai_outcome bonsai_chat_save_session(const bonsai_chat *chat, const char *path,
+                                                     bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_chat_load_session(bonsai_chat *chat, const char *path, bonsai_failure *failure);
 
 #ifdef __cplusplus

@@ -163,7 +163,7 @@ struct BackendInfo {
   std::string kernel;            // "avx2", "sm_90a"; empty where the backend does not say
   uint32_t threads = 0;          // likewise 0
   int level = 0;                 // 0, 1 or 2: how much of the model it runs itself (backend.h)
-  std::string failed_over = {};  // why this is the CPU and not the backend that was opened first; else empty
+  std::string failed_over = {};  // why this is not the backend that was opened first; empty: it is
 };
 
 struct MemoryInfo {

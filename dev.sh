@@ -5,7 +5,7 @@
 #   ./dev.sh build           set-up and a release build into build/
 #   ./dev.sh test            set-up, build and the default tests
 #   ./dev.sh test --all      every test that this machine can run: also those labelled slow (among them the whole suite
-#                            under ASan and UBSan, in a build of its own), gpu and packaging
+#                            under ASan and UBSan, in a build of its own) and gpu
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -63,7 +63,7 @@ build() {
 }
 
 run_tests() {
-  local labels=(-LE '^(slow|gpu|packaging)$')
+  local labels=(-LE '^(slow|gpu)$')
   [ "${1:-}" = --all ] && labels=()
   ctest --test-dir build --output-on-failure -j "$(nproc)" "${labels[@]}"
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "plugins/common/floating_point_environment.h"
+#include "core/base/floating_point_environment.h"
 
 namespace bonsai::plugin {
 

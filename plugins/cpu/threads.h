@@ -12,12 +12,10 @@
 #include <cstddef>
 #include <optional>
 
-#include "plugins/common/floating_point_environment.h"
+#include "core/base/floating_point_environment.h"
 #include "plugins/cpu/team.h"
 
 namespace bonsai::cpu {
-
-using namespace plugin;
 
 // Cores that this process may run on: its affinity mask, cut by the control group's CPU quota (rounded up).
 int available_cores();

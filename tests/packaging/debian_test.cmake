@@ -2,17 +2,11 @@
 #
 #   cmake -DCPACK=<cpack> -DBUILD=<build directory> -DSCRATCH=<scratch directory> -P debian_test.cmake
 
-function(run_or_fail)
-  execute_process(COMMAND ${ARGV} WORKING_DIRECTORY ${BUILD} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${ARGV}: exit status ${status}\n${out}\n${err}")
-  endif()
-  set(out "${out}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run_or_fail.cmake)
 
 file(REMOVE_RECURSE ${SCRATCH})
 unset(ENV{BONSAI_BACKEND_PATH})
-run_or_fail(${CPACK} -B ${SCRATCH})
+run_or_fail(${CPACK} --config ${BUILD}/CPackConfig.cmake -B ${SCRATCH})
 file(GLOB package ${SCRATCH}/bonsai_*.deb)
 run_or_fail(dpkg-deb --field ${package} Depends)
 foreach(needed libtbb12 libspdlog libboost-program-options libedit2)

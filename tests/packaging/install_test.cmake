@@ -6,13 +6,7 @@
 #
 #   cmake -DBUILD=<build directory> -DPREFIX=<scratch directory> -DCONSUMER=<its source> -P install_test.cmake
 
-function(run_or_fail)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${ARGV}: exit status ${status}\n${out}\n${err}")
-  endif()
-  set(out "${out}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run_or_fail.cmake)
 
 file(REMOVE_RECURSE ${PREFIX})
 run_or_fail(${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX})

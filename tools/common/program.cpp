@@ -36,7 +36,8 @@ po::variables_map parse(const Program &program, const po::options_description &v
   po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
   if (given.count("help")) return given;
   po::notify(given);
-  if (!given.count(program.files.back())) throw po::error(program.files_expected);
+  const bool needs_files = !given.count(program.without_files);
+  if (needs_files && !given.count(program.files.back())) throw po::error(program.files_expected);
   return given;
 }
 

@@ -20,6 +20,7 @@ struct Program {
   std::string usage;                // what stands behind the name, and then a line on what it does
   std::vector<const char *> files;  // what `run` finds the arguments under that are no options; all are needed
   std::string files_expected;       // what is said when one of them is missing
+  const char *without_files = "";   // the option, if there is one, with which none is needed
   boost::program_options::options_description (*describe)();                               // the options but --help
   int (*run)(const Program &program, const boost::program_options::variables_map &given);  // the exit code
 };

@@ -3,10 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <boost/program_options/variables_map.hpp>
 #include <cerrno>
@@ -14,13 +11,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "tools/common/program.h"
 #include "tools/plugin-check/check.h"
@@ -31,7 +26,6 @@ using namespace bonsai;
 
 namespace {
 
-constexpr char kName[] = "bonsai-plugin-check";
 constexpr char kUsage[] =
     "[options] FILE.so\n"
     "Holds a backend against the conformance suite. Each check runs in a process of its own: one that crashes or "
@@ -43,7 +37,6 @@ constexpr int64_t kMostSeconds = 24 * 60 * 60;
 po::options_description describe_options() {
   po::options_description options("Options");
   auto add = options.add_options();
-  add("help,h", "this text");
   add("list", "print the names of the checks and what they hold a backend to, and run none");
   add("only", po::value<std::vector<std::string>>()->default_value({}, ""),
       "the checks whose names match this pattern, * and ? allowed; may be given more than once");
@@ -148,21 +141,16 @@ void list(const std::vector<check::Check> &checks) {
 
 // -------- The checks
 
-int say(const std::string &text, int exit_code) {
-  print_to_stderr("{}: {}\n", kName, printable(text));
-  return tools::interrupted() ? tools::interrupted_exit_code() : exit_code;
-}
-
-int run_all(const std::vector<check::Check> &checks, const check::Plugin &plugin, const check::Isolation &isolation,
-            bool in_process) {
+int run_all(const tools::Program &program, const std::vector<check::Check> &checks, const check::Plugin &plugin,
+            const check::Isolation &isolation, bool in_process) {
   const auto described = check::examine(plugin, isolation);
-  if (tools::interrupted()) return say("interrupted", tools::kFailure);
-  if (!described) return say(described.error().message, tools::kFailure);
+  if (tools::interrupted()) return tools::report(program, {"interrupted"}, tools::kFailure);
+  if (!described) return tools::report(program, described.error(), tools::kFailure);
   int n_passed = 0, n_failed = 0, n_skipped = 0;
   for (const check::Check &check : checks) {
     const check::Finding finding =
         in_process ? check::run(check, plugin) : check::run_isolated(check, plugin, isolation);
-    if (tools::interrupted()) return say("interrupted", tools::kFailure);
+    if (tools::interrupted()) return tools::report(program, {"interrupted"}, tools::kFailure);
     print_finding(finding);
     n_passed += finding.verdict == check::Verdict::kPassed;
     n_failed += finding.verdict == check::Verdict::kFailed;
@@ -173,54 +161,30 @@ int run_all(const std::vector<check::Check> &checks, const check::Plugin &plugin
   return n_failed == 0 ? 0 : tools::kFailure;
 }
 
-int run(const po::variables_map &given) {
+int run(const tools::Program &program, const po::variables_map &given) {
   const auto checks = read_checks(given);
-  if (!checks) return say(checks.error().message, tools::kUsage);
+  if (!checks) return tools::report(program, checks.error(), tools::kUsage);
   if (given.count("list")) {
     list(*checks);
     return 0;
   }
   const auto plugin = read_plugin(given);
-  if (!plugin) return say(plugin.error().message, tools::kUsage);
+  if (!plugin) return tools::report(program, plugin.error(), tools::kUsage);
   const auto isolation = read_isolation(given);
-  if (!isolation) return say(isolation.error().message, tools::kUsage);
-  return run_all(*checks, *plugin, *isolation, given.count("in-process") > 0);
-}
-
-// Not tools::run_program, which needs a file whatever the options say: --help and --list go without.
-po::variables_map parse(const po::options_description &visible, int argc, char **argv) {
-  po::options_description all;
-  all.add(visible);
-  all.add_options()("plugin", po::value<std::string>());
-  po::positional_options_description positional;
-  positional.add("plugin", 1);
-  po::variables_map given;
-  po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
-  po::notify(given);
-  if (!given.count("plugin") && !given.count("help") && !given.count("list")) {
-    throw po::error("expected the shared object to check");
-  }
-  return given;
-}
-
-int parse_and_run(int argc, char **argv) {
-  const po::options_description options = describe_options();
-  const po::variables_map given = parse(options, argc, argv);
-  if (!given.count("help")) return run(given);
-  std::cout << "Usage: " << kName << ' ' << kUsage << '\n' << options;
-  return 0;
+  if (!isolation) return tools::report(program, isolation.error(), tools::kUsage);
+  return run_all(program, *checks, *plugin, *isolation, given.count("in-process") > 0);
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  prepare_standard_streams();
-  tools::catch_interrupts();
-  try {
-    return parse_and_run(argc, argv);
-  } catch (const po::error &error) {
-    return say(fmt::format("{}; see {} --help", error.what(), kName), tools::kUsage);
-  } catch (const std::exception &error) {  // out of memory, above all
-    return say(error.what(), tools::kFailure);
-  }
+  tools::Program program;
+  program.name = "bonsai-plugin-check";
+  program.usage = kUsage;
+  program.files = {"plugin"};
+  program.files_expected = "expected the shared object to check";
+  program.without_files = "list";
+  program.describe = describe_options;
+  program.run = run;
+  return tools::run_program(program, argc, argv);
 }

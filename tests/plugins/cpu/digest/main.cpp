@@ -6,12 +6,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "plugins/common/floating_point_environment.h"
+#include "core/base/floating_point_environment.h"
 #include "tests/plugins/cpu/digest/digest.h"
 
 namespace bonsai::cpu::digest {
-
-using namespace plugin;
 
 namespace {
 

@@ -84,7 +84,7 @@ uint64_t output_of(const MatrixRows &rows, TileRange tiles) {
 // All vectors times a share's tiles.
 void multiply_matrix(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors,
                      const MatrixShare &share, Results results) {
-  const bool quantized = vectors.layout.group != 0;
+  const bool quantized = vectors.layout.block != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
   const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
   const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);

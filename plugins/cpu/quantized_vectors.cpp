@@ -10,8 +10,6 @@ using namespace plugin;
 
 namespace {
 
-constexpr uint64_t kSmallestGroup = 32;
-
 // Vectors whose sums are looked up in one go: as many as have their tables, of up to 28 bytes a column each, in a part
 // of a core's second-level cache.
 constexpr uint64_t kTableBytes = 256 * 1024;
@@ -32,7 +30,7 @@ constexpr int kMostAloneWithTables = 6;
 
 // Elements of a vector's tables.
 uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout, uint64_t columns) {
-  return columns / kLookupColumns * kernels.table_elements(layout.tables);
+  return columns / kActivationGroup * kernels.table_elements(layout.tables);
 }
 
 // Whether results of these matrices are bounded before they are computed.
@@ -52,7 +50,7 @@ bool is_bounded(const KernelTable &kernels, const Product &product, ActivationLa
 
 // Whether every thread quantises for itself all that it multiplies with.
 bool quantizes_alone(const KernelTable &kernels, int threads, const Product &product, ActivationLayout layout) {
-  if (layout.group == 0) return false;
+  if (layout.block == 0) return false;
   if (product.n == 1) return threads <= kMostAloneWithOne;
   return elements_of_tables(kernels, layout, product.columns) > 0 && threads <= kMostAloneWithTables;
 }
@@ -89,7 +87,7 @@ QuantizationPlan::QuantizationPlan(const KernelTable &kernels, const Product &pr
 QuantizedVectors::QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
                                    uint64_t copy)
     : layout(plan.layout),
-      row_bytes(layout.group != 0 ? quantized_row_bytes(layout, product.columns) : 0),
+      row_bytes(layout.block != 0 ? quantized_row_bytes(layout, product.columns) : 0),
       rows(product.activations),
       table_elements(elements_of_tables(kernels, layout, product.columns)),
       tables(nullptr),
@@ -135,7 +133,7 @@ void quantize(const KernelTable &kernels, const Product &product, const Quantize
 }
 
 void quantize(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors) {
-  if (vectors.layout.group == 0) return;
+  if (vectors.layout.block == 0) return;
   const uint64_t columns = product.columns;
   const uint64_t pieces = product.n == 1 ? (columns + kQuantizeGrain - 1) / kQuantizeGrain : 1;
   const size_t grain = pieces > 1 ? 1 : rows_worth_a_thread(columns);
@@ -159,8 +157,8 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
 }
 
 uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
-  const uint64_t groups = columns / kSmallestGroup + 1;
-  const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(int32_t)), kPackedAlignment);
+  const uint64_t groups = columns / kActivationGroup + 1;
+  const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
   const uint64_t table = groups * kMostLookupElements * sizeof(int16_t);
   const uint64_t rows = std::min<uint64_t>(n, kMostLookupVectors);
   const uint64_t tables = std::max(kBoundedTableBytes, std::min(n, kFewestLookupVectors) * table);

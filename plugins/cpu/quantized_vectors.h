@@ -15,7 +15,7 @@ constexpr uint32_t kMostLookupVectors = 32;
 
 // How the vectors of a product are quantised for the matrices that take them in one layout.
 struct QuantizationPlan {
-  ActivationLayout layout;  // group 0: they stay float
+  ActivationLayout layout;  // block 0: they stay float
   bool bounded;             // results are bounded before they are computed (kernels/bounds.h)
   bool alone;               // every thread quantises for itself all that it multiplies with
   uint32_t at_once;         // vectors that are quantised and multiplied together
@@ -25,7 +25,7 @@ struct QuantizationPlan {
 
 // The quantised vectors of a product: rows, then tables if the kernels want them, then tables of bounds.
 struct QuantizedVectors {
-  ActivationLayout layout;  // group 0: they stay float
+  ActivationLayout layout;  // block 0: they stay float
   uint64_t row_bytes;
   std::byte *rows;
   uint64_t table_elements;  // of a vector; 0 if it has none

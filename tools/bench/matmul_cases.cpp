@@ -115,11 +115,11 @@ class Vectors {
         y_(kMostVectors * a_case.shape.rows * sizeof(float)) {
     fill_random(x_.as<float>(), a_case.n * a_case.shape.columns, 3);
     const cpu::ActivationLayout layout = cpu::code_layout(a_case.format, a_case.packing()).activations;
-    if (layout.group == 0) return;
+    if (layout.block == 0) return;
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (a_case.kernels->table_elements(layout.tables) > 0) {
-      tables_.emplace(a_case.n * a_case.shape.columns / layout.group * a_case.kernels->table_elements(layout.tables) *
+      tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup * a_case.kernels->table_elements(layout.tables) *
                       sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
     }

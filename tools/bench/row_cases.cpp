@@ -31,11 +31,11 @@ std::vector<RowKernel> quantize_kernels() {
   std::vector<RowKernel> kernels;
   for (const quant::FormatTraits &traits : quant::formats()) {
     const cpu::ActivationLayout layout = cpu::activation_layout(traits.format);
-    if (layout.group == 0 || std::find(layouts.begin(), layouts.end(), layout) != layouts.end()) continue;
+    if (layout.block == 0 || std::find(layouts.begin(), layouts.end(), layout) != layouts.end()) continue;
     layouts.push_back(layout);
     for (const uint64_t columns : {kHidden, kFeedForward}) {
       const auto tables =
-          std::make_shared<std::vector<int16_t>>(columns / cpu::kLookupColumns * cpu::kMostLookupElements);
+          std::make_shared<std::vector<int16_t>>(columns / cpu::kActivationGroup * cpu::kMostLookupElements);
       const auto call = [=](const cpu::KernelTable &table, const float *x, float *y) {
         cpu::QuantizeArgs args = whole_rows(layout, x, 1, columns, reinterpret_cast<std::byte *>(y));
         if (table.table_elements(layout.tables) > 0) args.tables = tables->data();

@@ -27,8 +27,11 @@ struct UnitNarrowing {
   TableNarrowing tables[kBoundGroups][kGroupTables<Lookup>];
   UnitBound bound;
 
-  // Of the tables of kBoundGroups groups and their scales.
-  UnitNarrowing(const int16_t *values, const float *scales) : tables(), bound{0.0f, 0, 0.0f} {
+  // Of the tables of kBoundGroups groups, their integers and what scales these.
+  UnitNarrowing(const int16_t *values, const GroupMultiplier *multipliers, float scale)
+      : tables(), bound{0.0f, 0, 0.0f} {
+    double scales[kBoundGroups];
+    for (uint32_t i = 0; i < kBoundGroups; ++i) scales[i] = static_cast<double>(scale) * *multipliers[i].even();
     int32_t least[kBoundGroups] = {};
     double unit = 0;
     bool is_bounded = true;
@@ -42,7 +45,7 @@ struct UnitNarrowing {
         values += Lookup::kTableElements[i];
       }
       const int32_t span = *std::max_element(std::begin(spans), std::end(spans));
-      const double needed = span * static_cast<double>(scales[group]) / kMostUnits;
+      const double needed = span * scales[group] / kMostUnits;
       is_bounded = is_bounded && needed <= kLargestUnit;  // not if it is NaN
       unit = needed > unit ? needed : unit;
     }
@@ -51,7 +54,7 @@ struct UnitNarrowing {
     is_bounded = is_bounded && unit >= kSmallestUnit;
     double sum_of_least = 0;  // in units
     for (uint32_t group = 0; group < kBoundGroups && is_bounded; ++group) {
-      const double in_units = static_cast<double>(scales[group]) / static_cast<double>(bound.unit);
+      const double in_units = scales[group] / static_cast<double>(bound.unit);
       const double factor = __builtin_ceil(in_units * 0x1p16);
       is_bounded = factor <= UINT16_MAX;
       sum_of_least += in_units * least[group];
@@ -71,13 +74,13 @@ struct UnitNarrowing {
 
 template <class Lookup>
 void tabulate_bounds_of(const TabulateBoundsArgs &args) {
-  const uint64_t groups = args.columns / kLookupColumns, units = args.columns / kBoundColumns;
+  const uint64_t groups = args.columns / kActivationGroup, units = args.columns / kBoundColumns;
   const uint64_t vector_elements = groups * Lookup::kElements;
   const size_t row_bytes = quantized_row_bytes(args.layout, args.columns);
   const auto narrowing_of = [&](uint32_t vector, uint64_t unit) {
-    const auto *scales = reinterpret_cast<const float *>(args.rows + vector * row_bytes + args.columns);
+    const ConstQuantizedRow row(args.rows + vector * row_bytes, args.columns, args.layout);
     return UnitNarrowing<Lookup>(args.tables + vector * vector_elements + unit * kBoundGroups * Lookup::kElements,
-                                 scales + unit * kBoundGroups);
+                                 row.multipliers + unit * kBoundGroups, row.scales[unit]);
   };
   for (uint32_t i = 0; i < args.n; i += 2) {
     const uint32_t second = i + 1 < args.n ? i + 1 : i;
@@ -111,6 +114,11 @@ template <class Lookup, int kPairs, int T>
 struct BoundRows {
   static constexpr int kParts = Lookup::kByteParts;
 
+  // The first vector's sum of bytes and 256 times the second one's, and the latter.
+  struct Sums {
+    I16x32 both, second;
+  };
+
   F32x16 y[T][2][2 * kPairs];
   const UnitBound *bounds[T][2];
 
@@ -126,36 +134,32 @@ struct BoundRows {
     Lookup::sum_bytes(words, tables, group, sums);
   }
 
-  [[gnu::always_inline]] void begin_unit() {
-    for (int t = 0; t < T; ++t) {
-      const int32_t first = bounds[t][0]->start, second = bounds[t][1]->start;
-      for (int i = 0; i < kPairs; ++i) {
-        both_[t][i] = Lookup::splat_lanes(first + second * 256);
-        second_[t][i] = Lookup::splat_lanes(second);
-      }
-    }
+  [[gnu::always_inline]] Sums begin_block(int t) const {
+    const int32_t first = bounds[t][0]->start, second = bounds[t][1]->start;
+    return {Lookup::splat_lanes(first + second * 256), Lookup::splat_lanes(second)};
   }
 
-  [[gnu::always_inline]] void add_group(int t, int i, size_t, I16x32 sums, const F32x16 (&)[2 * kPairs]) {
-    both_[t][i] = Lookup::add(both_[t][i], sums);
-    second_[t][i] = Lookup::add(second_[t][i], Lookup::upper_bytes(sums));
+  [[gnu::always_inline]] void add_group(int, size_t, I16x32 sums, Sums &of_block) const {
+    of_block.both = Lookup::add(of_block.both, sums);
+    of_block.second = Lookup::add(of_block.second, Lookup::upper_bytes(sums));
   }
 
-  [[gnu::always_inline]] void end_unit(const F32x16 (&d)[2 * kPairs]) {
+  [[gnu::always_inline]] void end_block(int t, int i, const Sums &of_block, const F32x16 (&d)[2]) {
+    add_units(t, 0, i, Lookup::take_upper(of_block.both, of_block.second), d);
+    add_units(t, 1, i, of_block.second, d);
+  }
+
+  [[gnu::always_inline]] void next_block() {
     for (int t = 0; t < T; ++t) {
-      for (int i = 0; i < kPairs; ++i) {
-        add_unit(t, 0, i, Lookup::take_upper(both_[t][i], second_[t][i]), d);
-        add_unit(t, 1, i, second_[t][i], d);
-      }
       ++bounds[t][0];
       ++bounds[t][1];
     }
   }
 
  private:
-  [[gnu::always_inline]] void add_unit(int t, int which, int i, I16x32 units, const F32x16 (&d)[2 * kPairs]) {
-    add_lanes(y[t][which][2 * i], Lookup::even_lanes(units), *bounds[t][which], d[2 * i]);
-    add_lanes(y[t][which][2 * i + 1], Lookup::odd_lanes(units), *bounds[t][which], d[2 * i + 1]);
+  [[gnu::always_inline]] void add_units(int t, int which, int i, I16x32 units, const F32x16 (&d)[2]) {
+    add_lanes(y[t][which][2 * i], Lookup::even_lanes(units), *bounds[t][which], d[0]);
+    add_lanes(y[t][which][2 * i + 1], Lookup::odd_lanes(units), *bounds[t][which], d[1]);
   }
 
   // Where the scale is negative, the sum is bounded from below.
@@ -164,15 +168,13 @@ struct BoundRows {
     y = fma(to_f32(units), mul(d, splat(bound.unit)), y);
     y = fma(max(sub(zero, d), zero), splat(bound.spread), y);
   }
-
-  I16x32 both_[T][kPairs], second_[T][kPairs];  // the first ones' sum and 256 times the second ones', and the latter
 };
 
 // Pairs of tiles from `tile` on times T pairs of vectors. Where there is no bound, it is infinite.
 template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
 void bound_vectors_of_pairs(const MatmulArgs &args, const BoundTables &tables, const PairsOfStrip &pairs, uint64_t tile,
                             uint32_t first) {
-  const uint64_t groups = args.matrix->columns / kLookupColumns, units = args.matrix->columns / kBoundColumns;
+  const uint64_t groups = args.matrix->columns / kActivationGroup, units = args.matrix->columns / kBoundColumns;
   const F32x16 infinity = splat(__builtin_inff());
   LookupWork<T> work = {pairs, {}};
   BoundRows<Lookup, kPairs, T> rows;

@@ -25,13 +25,33 @@ enum class SumTables : uint32_t {
   kTrits,  // weights are in base 3 (kernels/trits_matmul.inl.h)
 };
 
-// How a format takes its activations.
+// Columns of activations that are rounded with one scale. With longer groups the seedling misses DESIGN §7's 99 %
+// agreement with the reference (docs/cpu-kernels.md).
+inline constexpr uint32_t kActivationGroup = 32;
+
+// How a format takes its activations: in blocks of as many columns as its weights have a scale for. A group's scale is
+// the block's times an integer, so that a block's sum is one integer, and is converted and scaled once.
 struct ActivationLayout {
-  uint32_t group = 0;  // columns that share a scale; 0: activations stay float
+  uint32_t block = 0;  // columns that share a float scale: whole groups. 0: activations stay float
   ActivationOrder order = ActivationOrder::kNatural;
-  uint32_t sum_columns = 0;  // consecutive columns whose codes are summed up: the group, or 16
+  uint32_t sum_columns = 0;      // consecutive columns whose codes are summed up: the block, or 16
+  uint32_t most_multiplier = 0;  // the largest of the integers, of the group that needs it; 0: the block is one group
   SumTables tables = SumTables::kNone;
   bool operator==(const ActivationLayout &) const = default;
+
+  constexpr uint32_t groups() const { return block / kActivationGroup; }
+  // Sums are of codes times their group's integer, and those of blocks of several groups take 32 bits.
+  constexpr bool has_wide_sums() const { return sum_columns > kActivationGroup; }
+};
+
+// The integer of a group, ready for multiplication with pairs of 16-bit integers: at `even` a pair's second one is left
+// out, at `odd` its first one.
+struct GroupMultiplier {
+  int16_t words[4];  // m, 0, m, m
+
+  const int16_t *even() const { return words; }
+  const int16_t *odd() const { return words + 1; }
+  const int16_t *both() const { return words + 2; }
 };
 
 // What is added to a block's scaled codes.
@@ -62,7 +82,6 @@ inline constexpr uint32_t kTritExtras[] = {21, 21, 28, 28};  // and the columns 
 // or an integer of the sub-block. Codes of 8 bits are signed, others unsigned.
 struct CodeLayout {
   ActivationLayout activations;
-  uint32_t groups = 1;     // of activations in a block
   uint32_t bits = 0;       // of a code, or of its lower part
   uint32_t high_bits = 0;  // of its upper part, which lies in words of its own
   uint32_t multiplier_shift = 0;
@@ -80,7 +99,7 @@ struct CodeLayout {
   constexpr uint32_t scale_bytes() const { return float_scale ? 4 : 2; }
   constexpr uint32_t scales() const { return minimum == Minimum::kNone ? 1 : 2; }
   constexpr uint32_t integers() const { return minimum == Minimum::kOfSubBlocks ? 2 * sub_blocks : sub_blocks; }
-  constexpr uint32_t columns() const { return activations.group * groups; }
+  constexpr uint32_t columns() const { return activations.block; }
   constexpr uint32_t low_words() const { return columns() * bits / 32; }
   constexpr uint32_t high_words() const { return columns() * high_bits / 32; }
   constexpr uint32_t words() const { return low_words() + high_words(); }
@@ -89,41 +108,58 @@ struct CodeLayout {
   constexpr uint32_t block_bytes() const { return scales() * scale_bytes() + integers() + code_bytes(); }
 };
 
-inline constexpr ActivationLayout kSuperBlockActivations = {.group = 256, .sum_columns = 16};
-inline constexpr ActivationLayout kNibbleActivations = {32, ActivationOrder::kNibbles, 32};
+// Products of 128 codes of 1 bit or base 3 with activations, times this, are at most 2^24: floats hold them.
+inline constexpr uint32_t kMostMultiplier = 1023;
 
-inline constexpr CodeLayout kQ8_0Layout = {.activations = {.group = 32, .sum_columns = 32}, .bits = 8};
+// Q6_K's products, times this, come to 2^31 less 1 % (codes_dot.inl.h).
+inline constexpr uint32_t kMostSuperBlockMultiplier = 16;
+
+constexpr ActivationLayout one_group(ActivationOrder order) { return {kActivationGroup, order, kActivationGroup}; }
+
+constexpr ActivationLayout block_of(uint32_t columns, ActivationOrder order, SumTables tables = SumTables::kNone) {
+  return {columns, order, columns, kMostMultiplier, tables};
+}
+
+inline constexpr ActivationLayout kSuperBlockActivations = {
+    .block = 256, .sum_columns = 16, .most_multiplier = kMostSuperBlockMultiplier};
+inline constexpr ActivationLayout kNibbleActivations = one_group(ActivationOrder::kNibbles);
+
+inline constexpr CodeLayout kQ8_0Layout = {.activations = one_group(ActivationOrder::kNatural), .bits = 8};
 inline constexpr CodeLayout kQ4_0Layout = {.activations = kNibbleActivations, .bits = 4, .offset = 8};
 inline constexpr CodeLayout kQ4_1Layout = {.activations = kNibbleActivations, .bits = 4, .minimum = Minimum::kOfBlock};
 inline constexpr CodeLayout kQ5_0Layout = {.activations = kNibbleActivations, .bits = 4, .high_bits = 1, .offset = 16};
 inline constexpr CodeLayout kQ5_1Layout = {
     .activations = kNibbleActivations, .bits = 4, .high_bits = 1, .minimum = Minimum::kOfBlock};
 
-// 1-bit and ternary blocks share a scale among 64 to 256 weights, but activations among 32: with longer groups the
-// seedling misses DESIGN §7's 99 % agreement with the reference (docs/cpu-kernels.md).
-inline constexpr CodeLayout kQ1_0G128Layout = {.activations = {32, ActivationOrder::kStride8, 32, SumTables::kSigns},
-                                               .groups = 4,
-                                               .bits = 1,
-                                               .multiplier_shift = 1,
-                                               .offset = 1,
-                                               .strip_tiles = 8};
+inline constexpr CodeLayout kQ1_0G128Layout = {
+    .activations = block_of(128, ActivationOrder::kStride8, SumTables::kSigns),
+    .bits = 1,
+    .multiplier_shift = 1,
+    .offset = 1,
+    .strip_tiles = 8};
 inline constexpr CodeLayout kSignBytesG128Layout = [] {
   CodeLayout layout = kQ1_0G128Layout;
   layout.sign_bytes = true;
   return layout;
 }();
 inline constexpr CodeLayout kTernaryG128Layout = {
-    .activations = {32, ActivationOrder::kStride4, 32}, .groups = 4, .bits = 2, .offset = 1};
+    .activations = block_of(128, ActivationOrder::kStride4), .bits = 2, .offset = 1};
 inline constexpr CodeLayout kQ2_0G64Layout = {
-    .activations = {32, ActivationOrder::kStride4, 32}, .groups = 2, .bits = 2, .offset = 1};
+    .activations = block_of(64, ActivationOrder::kStride4), .bits = 2, .offset = 1};
 inline constexpr CodeLayout kTernary256Layout = {
-    .activations = {.group = 32, .sum_columns = 32}, .groups = 8, .bits = 2, .offset = 1};
+    .activations = block_of(256, ActivationOrder::kNatural), .bits = 2, .offset = 1};
 
-inline constexpr ActivationLayout kTritActivations = {32, ActivationOrder::kNatural, 32, SumTables::kTrits};
 inline constexpr CodeLayout kTritsG128Layout = {
-    .activations = kTritActivations, .groups = 4, .bits = 2, .offset = 1, .strip_tiles = 8, .base_three = true};
-inline constexpr CodeLayout kTrits256Layout = {
-    .activations = kTritActivations, .groups = 8, .bits = 2, .offset = 1, .strip_tiles = 8, .base_three = true};
+    .activations = block_of(128, ActivationOrder::kNatural, SumTables::kTrits),
+    .bits = 2,
+    .offset = 1,
+    .strip_tiles = 8,
+    .base_three = true};
+inline constexpr CodeLayout kTrits256Layout = [] {
+  CodeLayout layout = kTritsG128Layout;
+  layout.activations = block_of(256, ActivationOrder::kNatural, SumTables::kTrits);
+  return layout;
+}();
 
 inline constexpr CodeLayout kQ2_KLayout = {
     .activations = kSuperBlockActivations, .bits = 2, .sub_blocks = 16, .minimum = Minimum::kSharingBytes};
@@ -139,7 +175,7 @@ inline constexpr CodeLayout kQ5_KLayout = {.activations = kSuperBlockActivations
 inline constexpr CodeLayout kQ6_KLayout = {
     .activations = kSuperBlockActivations, .bits = 4, .high_bits = 2, .offset = 32, .sub_blocks = 16};
 inline constexpr CodeLayout kQ8_KLayout = {
-    .activations = {.group = 256, .sum_columns = 256}, .bits = 8, .float_scale = true};
+    .activations = {.block = 256, .sum_columns = 256, .most_multiplier = 255}, .bits = 8, .float_scale = true};
 
 // How a matrix's blocks are packed.
 enum class Packing : uint32_t {
@@ -148,7 +184,7 @@ enum class Packing : uint32_t {
   kSignBytes,  // Q1_0_G128, likewise
 };
 
-// The layout of a format; with group 0 if it is not repacked.
+// The layout of a format; with blocks of 0 columns if it is not repacked.
 CodeLayout code_layout(quant::Format format, Packing packing = Packing::kUsual);
 
 }  // namespace bonsai::cpu

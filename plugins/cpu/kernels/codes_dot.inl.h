@@ -14,13 +14,13 @@ struct Codes {
   static constexpr CodeLayout kLayout = kLayoutValue;
   static constexpr int kBits = kLayout.bits;
   static constexpr int kHighBits = kLayout.high_bits;
-  static constexpr int kGroup = kLayout.activations.group;
-  static constexpr int kGroups = kLayout.groups;
+  static constexpr int kGroup = kActivationGroup;
+  static constexpr int kGroups = kLayout.activations.groups();  // of a block
   static constexpr int kSubBlocks = kLayout.sub_blocks;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
   static constexpr int kOffset = kBits == 8 ? kSignedDotBias : kLayout.offset;
   static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
-  static constexpr int kVectors = kLayout.low_words() / kGroups;  // of codes in a group, or of their lower parts
+  static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
   static constexpr bool kStrips = kLayout.strip_tiles > 1;
   static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
@@ -30,19 +30,19 @@ struct Codes {
   static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
   static constexpr bool kInCache = false;  // nothing is left to be asked for
   static_assert(!kStrips || (kVectors == 1 && kBits == 1));
-  static_assert(kGroups == 1 || (kSubBlocks == 0 && kHighBits == 0 && !(kLayout.minimum != Minimum::kNone)));
+  static_assert(kGroups == 1 || kSubBlocks > 0 || (kHighBits == 0 && kLayout.minimum == Minimum::kNone));
 
   // Vectors of codes whose products are summed up in one go: what a DotSum can hold (see dot4), within a sub-block, and
   // with half a vector of high bits.
   static constexpr int run_vectors() {
     if (kHighBits > 0) return 4 / kHighBits / kSteps;
-    if (kSubBlocks > 0) return kVectors / kSubBlocks;
+    if (kSubBlocks > 0) return kGroups * kVectors / kSubBlocks;
     return kVectors < 8 ? kVectors : 8;
   }
   static constexpr int kRunVectors = run_vectors();
-  static constexpr int kRuns = kVectors / kRunVectors;
+  static constexpr int kRuns = kVectors / kRunVectors;  // of a group
   static constexpr int kRunColumns = 4 * kSteps * kRunVectors;
-  static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kRuns / kSubBlocks : 0;  // in two sub-blocks
+  static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kGroups *kRuns / kSubBlocks : 0;  // in two sub-blocks
   static constexpr int kMostCode = (1 << (kBits + kHighBits)) - 1;
   static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
   static_assert(!kMinima || kLayout.offset == 0);
@@ -50,9 +50,10 @@ struct Codes {
   // Sums that begin with what the offset takes from them save an operation each.
   static constexpr bool kStartsCorrected = !kMinima && kSubBlocks == 0 && kLayout.multiplier_shift == 0;
 
-  // Sub-blocks' sums are int32 to the end of a super-block: 256 products of a scale (-128..127), an unsigned code (up
-  // to 63, Q6_K's) and an activation code (127) are at most 2^28; their minima (63) and 256 activation codes 2^21, and
-  // Q6_K's scales times its offset of 32 and these 2^27.
+  // Sums are int32 to the end of a block: 256 products of Q6_K's scale (-128..127), code less its offset (-32..31) and
+  // activation code (127), times 16, are at most 2130706432, less than 2^31; before the offset is taken off they may
+  // wrap around. All others stay far below: 256 of Q8_K's codes, times 255, are at most 2^30, ternary ones, times 1023,
+  // 2^25, and what Q4_K's minima (63) are multiplied with 2^25.
 
   // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
   // models come in have every power of two; for the others that would take the compiler too long. Sub-blocks gain
@@ -74,7 +75,9 @@ template <int T>
 struct TokenView {
   const int8_t *codes[T];
   const float *scales[T];
+  const GroupMultiplier *multipliers[T];
   const int16_t *sums[T];
+  const int32_t *wide_sums[T];
 };
 
 // always_inline below: otherwise GCC keeps the sums, which are arrays, in memory.
@@ -126,7 +129,7 @@ template <class Format, int T>
   }
 }
 
-// Adds a group's dot products. The variants below do the same.
+// Adds the dot products of a block that is one group.
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
                                              I32x16 (&dots)[T]) {
@@ -159,36 +162,57 @@ requires(Format::kBits == 8) [[gnu::always_inline]] inline void dot_group(GroupV
   for (int t = 0; t < T; ++t) dots[t] = take_excess(dots[t], excess);
 }
 
-// One token and codes of 1 or 2 bits: every second step's codes stay where they are and their sum is scaled at the end,
-// which saves half of the shifts. Four vectors are what the sums can hold (see dot4).
+// Adds the dot products of one of several groups, times its integer. The variants below do the same.
+template <class Format, int T>
+[[gnu::always_inline]] inline void dot_one_group(GroupView group, const TokenView<T> &tokens, size_t index,
+                                                 I32x16 (&dots)[T]) {
+  static_assert(Format::kRuns == 1);
+  DotSum sums[T];
+  for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
+  dot_run<Format>(group, splat_byte(0), tokens, index * Format::kGroup, sums);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) dots[t] = add_multiplied<0>(dots[t], sums[t], tokens.multipliers[t][index]);
+}
+
+template <class Format, int T>
+requires(Format::kBits == 8)
+    [[gnu::always_inline]] inline void dot_one_group(GroupView group, const TokenView<T> &tokens, size_t index,
+                                                     I32x16 (&dots)[T]) {
+  I32x16 sums[T];
+  for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
+  dot_group<Format>(group, tokens, index * Format::kGroup, sums);
+  for (int t = 0; t < T; ++t) dots[t] = add(dots[t], mul(sums[t], tokens.multipliers[t][index]));
+}
+
+// One token and codes of 1 or 2 bits: every second step's codes stay where they are and all is scaled at the end, which
+// saves half of the shifts. So dots are 2^kBits times what they are elsewhere.
 template <class Format>
-requires(Format::kBits <= 2 && Format::kHighBits == 0 && Format::kSubBlocks == 0)
-    [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<1> &token, size_t column,
-                                                 I32x16 (&dots)[1]) {
-  constexpr int kVectorsAtOnce = Format::kVectors < 4 ? Format::kVectors : 4;
-  static_assert(Format::kVectors % kVectorsAtOnce == 0);
+requires(Format::kBits <= 2)
+    [[gnu::always_inline]] inline void dot_one_group(GroupView group, const TokenView<1> &token, size_t index,
+                                                     I32x16 (&dots)[1]) {
   const Bytes64 even = splat_byte((1 << Format::kBits) - 1);
   const Bytes64 odd = splat_byte(((1 << Format::kBits) - 1) << Format::kBits);
-  const int8_t *x = token.codes[0] + column;
-  I32x16 scaled = splat_i32(0);
-  for (int first = 0; first < Format::kVectors; first += kVectorsAtOnce) {
-    DotSum even_sum = zero_dot_sum();
-    DotSum odd_sum = zero_dot_sum();
+  const int8_t *x = token.codes[0] + index * Format::kGroup;
+  DotSum even_sum = zero_dot_sum();
+  DotSum odd_sum = zero_dot_sum();
+  static_assert(Format::kVectors <= 4, "what the sums can hold (see dot4)");
 #pragma GCC unroll 4
-    for (int v = first; v < first + kVectorsAtOnce; ++v) {
-      Bytes64 bytes = load_words<Format>(group, v);
+  for (int v = 0; v < Format::kVectors; ++v) {
+    Bytes64 bytes = load_words<Format>(group, v);
 #pragma GCC unroll 4
-      for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
-        even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
-        odd_sum = dot4(odd_sum, bit_and(bytes, odd), splat_4_bytes(x + 4));
-        bytes = shift_right_bytes<2 * Format::kBits>(bytes);
-      }
+    for (int step = 0; step < Format::kSteps; step += 2, x += 8) {
+      even_sum = dot4(even_sum, bit_and(bytes, even), splat_4_bytes(x));
+      odd_sum = dot4(odd_sum, bit_and(bytes, odd), splat_4_bytes(x + 4));
+      bytes = shift_right_bytes<2 * Format::kBits>(bytes);
     }
-    scaled = add_dot_sum<Format::kBits>(scaled, even_sum);
-    scaled = add_dot_sum<0>(scaled, odd_sum);
   }
-  dots[0] = add(dots[0], shift_right<Format::kBits>(scaled));
+  const GroupMultiplier &multiplier = token.multipliers[0][index];
+  dots[0] = add_multiplied<Format::kBits>(dots[0], even_sum, multiplier);
+  dots[0] = add_multiplied<0>(dots[0], odd_sum, multiplier);
 }
+
+template <class Format, int T>
+constexpr int kDotsShift = T == 1 && Format::kBits <= 2 ? Format::kBits : 0;
 
 // -------- Integers of sub-blocks
 
@@ -209,19 +233,26 @@ I16x32 pair_minima(const uint8_t *group, int pair) {
   }
 }
 
-// Sub-blocks are taken in pairs; each one's sum is multiplied by its scale.
+// The dot products of a super-block. Sub-blocks are taken in pairs; each one's sum is multiplied by its scale and by
+// the integer of its activations. Where both are one group, the integer can wait for the pair's sum or, of one token,
+// go into the scales at once.
 template <class Format, int T>
-requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<T> &tokens, size_t column,
-                                                I32x16 (&dots)[T]) {
-  const uint8_t *group = view.bytes;
+[[gnu::always_inline]] inline void dot_sub_blocks(GroupView view, const TokenView<T> &tokens, uint64_t block,
+                                                  I32x16 (&dots)[T]) {
   constexpr int kRunsOfPair = Format::kRunsOfPair;
   constexpr int kPairs = Format::kSubBlocks / 2;
-  const uint8_t *low = group + Format::kIntegersBytes;
-  const uint8_t *high = low + 64 * Format::kVectors;
+  constexpr int kGroupsOfPair = Format::kGroups / kPairs;
+  static_assert(kGroupsOfPair == 1 || kGroupsOfPair == 2);
+  const uint8_t *low = view.bytes + Format::kIntegersBytes;
+  const uint8_t *high = low + 64 * Format::kVectors * Format::kGroups;
+  size_t column = block * Format::kLayout.columns(), group = block * Format::kGroups;
 #pragma GCC unroll 1
-  for (int pair = 0; pair < kPairs; ++pair) {
+  for (int pair = 0; pair < kPairs; ++pair, group += kGroupsOfPair) {
     prefetch_super_block(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
-    const I16x32 scales = pair_scales<Format>(group, pair);
+    I16x32 scales = pair_scales<Format>(view.bytes, pair);
+    if constexpr (kGroupsOfPair == 1 && T == 1) scales = mul_pairs(scales, tokens.multipliers[0][group]);
+    I32x16 of_pair[T];
+    for (int t = 0; t < T; ++t) of_pair[t] = splat_i32(0);
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
@@ -230,7 +261,20 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
       dot_run<Format>({low, false, view.share}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens,
                       column, sums);
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale);
+      for (int t = 0; t < T; ++t) {
+        if constexpr (kGroupsOfPair == 2) {
+          const GroupMultiplier &multiplier = tokens.multipliers[t][group + run / Format::kRuns];
+          dots[t] = add_scaled_dot_sum(dots[t], sums[t], scale, multiplier);
+        } else {
+          I32x16 &total = T == 1 ? dots[t] : of_pair[t];
+          total = add_scaled_dot_sum(total, sums[t], scale);
+        }
+      }
+    }
+    if constexpr (kGroupsOfPair == 1 && T > 1) {
+      for (int t = 0; t < T; ++t) {
+        dots[t] = add(dots[t], mul(of_pair[t], tokens.multipliers[t][group]));
+      }
     }
     high += 32 * kRunsOfPair;
   }
@@ -240,7 +284,7 @@ requires(Format::kSubBlocks > 0) void dot_group(GroupView view, const TokenView<
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_pair_sums(I16x32 integers, int pair, const TokenView<T> &tokens,
                                                  size_t first_sum, I32x16 (&sums)[T]) {
-  constexpr int kSums = kSuperBlockActivations.group / Format::kSubBlocks / kSuperBlockActivations.sum_columns;
+  constexpr int kSums = kSuperBlockActivations.block / Format::kSubBlocks / kSuperBlockActivations.sum_columns;
   static_assert(kSums == 1 || kSums == 2);
   for (int t = 0; t < T; ++t) {
     const int16_t *x = tokens.sums[t] + first_sum + 2 * kSums * pair;
@@ -253,10 +297,10 @@ template <class Format, int T>
   }
 }
 
-// The sums over sub-blocks of their minimum, or of their scale if the format has none, times the sum of the
-// activations.
+// The sums over sub-blocks of their minimum, or of their scale if the format has none, times the activations' sums.
 template <class Format, int T>
-void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens, size_t first_sum, I32x16 (&sums)[T]) {
+[[gnu::always_inline]] inline void dot_sub_block_sums(const uint8_t *group, const TokenView<T> &tokens,
+                                                      size_t first_sum, I32x16 (&sums)[T]) {
   for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
 #pragma GCC unroll 1
   for (int pair = 0; pair < Format::kSubBlocks / 2; ++pair) {

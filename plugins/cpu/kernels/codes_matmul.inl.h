@@ -9,6 +9,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
+#include "plugins/cpu/kernels/quantized_row.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -24,9 +25,9 @@ struct TileView {
 };
 
 template <class Format>
-[[gnu::always_inline]] inline F32x16 load_scale(const uint8_t *scales, uint64_t group, uint64_t scale) {
+[[gnu::always_inline]] inline F32x16 load_scale(const uint8_t *scales, uint64_t block, uint64_t scale) {
   constexpr CodeLayout kLayout = Format::kLayout;
-  const uint8_t *from = scales + group * Format::kScalesStride + scale * kTileRows * kLayout.scale_bytes();
+  const uint8_t *from = scales + block * Format::kScalesStride + scale * kTileRows * kLayout.scale_bytes();
   if constexpr (kLayout.float_scale) {
     return load(reinterpret_cast<const float *>(from));
   } else {
@@ -36,47 +37,26 @@ template <class Format>
 
 constexpr int log2_of(int power) { return __builtin_ctz(static_cast<unsigned>(power)); }
 
-// The integers beside a group's dot products: what the offset takes from them or, of formats with minima, which have no
+// The integers beside a block's dot products: what the offset takes from them or, of formats with minima, which have no
 // offset, what the minimum's scale multiplies.
 template <class Format, int T>
-[[gnu::always_inline]] inline void group_corrections(const uint8_t *group, const TokenView<T> &tokens, uint64_t index,
+[[gnu::always_inline]] inline void block_corrections(const uint8_t *bytes, const TokenView<T> &tokens, uint64_t index,
                                                      I32x16 (&corrections)[T]) {
   if constexpr (Format::kSubBlocks == 0) {
     constexpr int kFactor = Format::kMinima ? 1 : Format::kOffset;
-    for (int t = 0; t < T; ++t) corrections[t] = splat_i32(kFactor * tokens.sums[t][index]);
+    for (int t = 0; t < T; ++t) {
+      constexpr bool kWide = Format::kLayout.activations.has_wide_sums();
+      corrections[t] = splat_i32(kFactor * (kWide ? tokens.wide_sums[t][index] : tokens.sums[t][index]));
+    }
   } else {
-    constexpr int kSums = kSuperBlockActivations.group / kSuperBlockActivations.sum_columns;
-    dot_sub_block_sums<Format>(group, tokens, index * kSums, corrections);
+    constexpr int kSums = kSuperBlockActivations.block / kSuperBlockActivations.sum_columns;
+    dot_sub_block_sums<Format>(bytes, tokens, index * kSums, corrections);
     for (int t = 0; t < T; ++t) {
       if constexpr (Format::kMinima) {
         corrections[t] = sub(splat_i32(0), corrections[t]);
       } else {
         corrections[t] = shift_left<log2_of(Format::kOffset)>(corrections[t]);
       }
-    }
-  }
-}
-
-// Adds a group's products to y.
-template <class Format, int T>
-[[gnu::always_inline]] inline void multiply_group(const TileView &tile, uint64_t block, const GroupView &view,
-                                                  const TokenView<T> &tokens, uint64_t group, F32x16 (&y)[T]) {
-  I32x16 dots[T], corrections[T];
-  group_corrections<Format>(view.bytes, tokens, group, corrections);
-  for (int t = 0; t < T; ++t) {
-    dots[t] = Format::kStartsCorrected ? sub(splat_i32(0), corrections[t]) : splat_i32(0);
-  }
-  dot_group<Format>(view, tokens, group * Format::kGroup, dots);
-  const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
-#pragma GCC unroll 8
-  for (int t = 0; t < T; ++t) {
-    const F32x16 activation_scale = splat(tokens.scales[t][group]);
-    I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
-    if constexpr (!Format::kMinima && !Format::kStartsCorrected) isum = sub(isum, corrections[t]);
-    y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
-    if constexpr (Format::kMinima) {
-      const F32x16 minimum_scale = load_scale<Format>(tile.scales, block, 1);
-      y[t] = fma(to_f32(corrections[t]), mul(minimum_scale, activation_scale), y[t]);
     }
   }
 }
@@ -90,6 +70,52 @@ template <int T>
   }
 }
 
+// The dot products of a block's codes as they are, to dots, which begin with a start.
+template <class Format, int T>
+[[gnu::always_inline]] inline void dot_block(const TileView &tile, const GroupView &first, const TokenView<T> &tokens,
+                                             uint64_t index, I32x16 (&dots)[T]) {
+  if constexpr (Format::kSubBlocks > 0) {
+    dot_sub_blocks<Format>(first, tokens, index, dots);
+  } else if constexpr (Format::kGroups == 1) {
+    dot_group<Format>(first, tokens, index * Format::kGroup, dots);
+  } else {
+    constexpr int kShift = kDotsShift<Format, T>;
+    for (int t = 0; t < T; ++t) dots[t] = shift_left<kShift>(dots[t]);
+#pragma GCC unroll 4
+    for (int i = 0; i < Format::kGroups; ++i) {
+      GroupView group = first;
+      group.bytes += i * Format::kGroupStride;
+      if constexpr (Format::kStrips) prefetch_for<T>(group.bytes, 128, tile.stream);
+      dot_one_group<Format>(group, tokens, index * Format::kGroups + i, dots);
+    }
+    for (int t = 0; t < T; ++t) dots[t] = shift_right<kShift>(dots[t]);
+  }
+}
+
+// Adds a block's products to y. `index`: of the block in the row.
+template <class Format, int T>
+[[gnu::always_inline]] inline void multiply_block(const TileView &tile, uint64_t block, const GroupView &view,
+                                                  const TokenView<T> &tokens, uint64_t index, F32x16 (&y)[T]) {
+  I32x16 dots[T], corrections[T];
+  block_corrections<Format>(view.bytes, tokens, index, corrections);
+  for (int t = 0; t < T; ++t) {
+    dots[t] = Format::kStartsCorrected ? sub(splat_i32(0), corrections[t]) : splat_i32(0);
+  }
+  dot_block<Format>(tile, view, tokens, index, dots);
+  const F32x16 weight_scale = load_scale<Format>(tile.scales, block, 0);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    const F32x16 activation_scale = splat(tokens.scales[t][index]);
+    I32x16 isum = shift_left<Format::kLayout.multiplier_shift>(dots[t]);
+    if constexpr (!Format::kMinima && !Format::kStartsCorrected) isum = sub(isum, corrections[t]);
+    y[t] = fma(to_f32(isum), mul(weight_scale, activation_scale), y[t]);
+    if constexpr (Format::kMinima) {
+      const F32x16 minimum_scale = load_scale<Format>(tile.scales, block, 1);
+      y[t] = fma(to_f32(corrections[t]), mul(minimum_scale, activation_scale), y[t]);
+    }
+  }
+}
+
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   for (uint64_t block = 0; block < tile.blocks; ++block) {
@@ -97,12 +123,8 @@ void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)
     const uint8_t *share = tile.scales + block * Format::kShareBytes;
     constexpr bool kAsksForBlock = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
     if constexpr (kAsksForBlock) prefetch_for<T>(share, Format::kShareBytes, tile.stream);
-#pragma GCC unroll 4
-    for (int i = 0; i < Format::kGroups; ++i) {
-      if constexpr (Format::kStrips) prefetch_for<T>(bytes + i * Format::kGroupStride, 128, tile.stream);
-      const GroupView view = {.bytes = bytes + i * Format::kGroupStride, .odd = tile.odd, .share = share};
-      multiply_group<Format>(tile, block, view, tokens, (tile.first_block + block) * Format::kGroups + i, y);
-    }
+    multiply_block<Format>(tile, block, {.bytes = bytes, .odd = tile.odd, .share = share}, tokens,
+                           tile.first_block + block, y);
   }
 }
 
@@ -111,7 +133,7 @@ struct CodesWork {
   const MatmulArgs &args;
   uint64_t columns;
   uint64_t blocks;
-  uint64_t groups;
+  ActivationLayout activations;
   size_t token_bytes;
 
   TileView tile(CodeLayout layout, uint64_t index) const {
@@ -129,10 +151,12 @@ struct CodesWork {
   TokenView<T> tokens(uint32_t first) const {
     TokenView<T> view;
     for (int t = 0; t < T; ++t) {
-      const std::byte *row = args.quantized_rows + (first + t) * token_bytes;
-      view.codes[t] = reinterpret_cast<const int8_t *>(row);
-      view.scales[t] = reinterpret_cast<const float *>(row + columns);
-      view.sums[t] = reinterpret_cast<const int16_t *>(row + columns + groups * sizeof(float));
+      const ConstQuantizedRow row(args.quantized_rows + (first + t) * token_bytes, columns, activations);
+      view.codes[t] = row.codes;
+      view.scales[t] = row.scales;
+      view.multipliers[t] = row.multipliers;
+      view.sums[t] = row.sums;
+      view.wide_sums[t] = row.wide_sums;
     }
     return view;
   }
@@ -216,7 +240,7 @@ struct TileCopy {
 
 template <class Strips>
 void multiply_copies(const CodesWork &work, const TileTask &task) {
-  constexpr uint64_t kMostTokens = kTokenBlockBytes / (kCopiedBlocks * Strips::kGroups * Strips::kGroup);
+  constexpr uint64_t kMostTokens = kTokenBlockBytes / (kCopiedBlocks * Strips::kLayout.columns());
   using Format = CopiedTile<Strips>;
   TileCopy<Strips> copy;
   float sums[kMostTokens * kTileRows];
@@ -237,14 +261,13 @@ template <CodeLayout kLayout>
 void multiply_codes(const MatmulArgs &args) {
   using Format = Codes<kLayout>;
   const uint64_t columns = args.matrix->columns;
-  const uint64_t groups = columns / Format::kGroup, blocks = groups / Format::kGroups;
   if constexpr (SignLookup::kExists && kLayout == kSignsLayout) {
     if (args.tables) return multiply_by_lookup<kLayout, SignLookup>(args);
   }
   const CodesWork work = {.args = args,
                           .columns = columns,
-                          .blocks = blocks,
-                          .groups = groups,
+                          .blocks = columns / kLayout.columns(),
+                          .activations = kLayout.activations,
                           .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;
   const uint32_t block = fitting > 0 ? fitting : kMaxTokens;

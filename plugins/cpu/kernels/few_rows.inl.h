@@ -22,7 +22,8 @@ uint32_t load_signs(const uint8_t *from) {
 }
 
 template <CodeLayout kLayout, class Lookup>
-float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, const int8_t *codes, const float *scales) {
+float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, ConstQuantizedRow x) {
+  constexpr uint32_t kGroups = kLayout.activations.groups();
   constexpr size_t kGroupStride = size_t{64} * kLayout.strip_tiles;
   const uint64_t blocks = matrix.columns / kLayout.columns(), tile = row / kTileRows, in_tile = row % kTileRows;
   const TilePlace place = TilePlace::find(kLayout, blocks, tile);
@@ -31,30 +32,27 @@ float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, const int8
   const uint8_t *words = data + place.codes + SignPieces::of(kLayout).place(row % (2 * kTileRows));
   float y = 0.0f;
   for (uint64_t block = 0; block < blocks; ++block) {
-    uint32_t signs[kLayout.groups];
-    int32_t sums[kLayout.groups];
-    for (uint32_t group = 0; group < kLayout.groups; ++group) {
+    uint32_t signs[kGroups];
+    int32_t sums[kGroups];
+    for (uint32_t group = 0; group < kGroups; ++group) {
       signs[group] = load_signs<kLayout>(words + group * kGroupStride);
     }
-    Lookup::sum_row(signs, codes, sums);
-    const float scale = Lookup::load_half(d);
-    for (uint32_t group = 0; group < kLayout.groups; ++group) {
-      y = __builtin_fmaf(static_cast<float>(sums[group]), scale * scales[group], y);
-    }
+    Lookup::sum_row(signs, x.codes, sums);
+    int32_t isum = 0;
+    for (uint32_t group = 0; group < kGroups; ++group) isum += sums[group] * *x.multipliers[group].even();
+    y = __builtin_fmaf(static_cast<float>(isum), Lookup::load_half(d) * *x.scales, y);
     d += place.scales_stride;
     words += place.codes_stride;
-    codes += kLayout.columns();
-    scales += kLayout.groups;
+    x = x.from(1, kLayout.activations);
   }
   return y == y ? y : __builtin_nanf("");
 }
 
 void multiply_few(const FewRowsArgs &args) {
   if constexpr (SignLookup::kExists) {
-    const auto *codes = reinterpret_cast<const int8_t *>(args.quantized_row);
-    const auto *scales = reinterpret_cast<const float *>(args.quantized_row + args.matrix->columns);
+    const ConstQuantizedRow x(args.quantized_row, args.matrix->columns, kSignsLayout.activations);
     for (uint32_t i = 0; i < args.n; ++i) {
-      args.y[i] = multiply_row_of_signs<kSignsLayout, SignLookup>(*args.matrix, args.rows[i], codes, scales);
+      args.y[i] = multiply_row_of_signs<kSignsLayout, SignLookup>(*args.matrix, args.rows[i], x);
     }
   }
 }

@@ -15,38 +15,41 @@
 
 namespace bonsai::cpu {
 
-// n rows of activations to int8. In each group: scale = amax / 127, code = x * (127 / amax) rounded to nearest even,
-// so |code| <= 127. amax below 2^-118: codes and scale 0 (127 / amax would overflow). A NaN or an infinity in the
-// group: codes 0 and scale NaN, so that every output becomes NaN and the host can refuse it. The sums are exact.
+// n rows of activations to int8, in blocks of layout.block columns and groups of 32. A block of one group, with amax the
+// largest magnitude: s = amax / 127, code = x * (127 / amax) rounded to nearest even. A block of several, with amax the
+// block's and M = layout.most_multiplier: s = amax / (127 M); each group's integer m is its own largest magnitude times
+// M / amax, rounded up, M at most; code = x * (1 / (s m)) rounded to nearest even. So |code| <= 127, and a group's
+// values are codes times s m. amax below 2^-118, of several groups 2^-104: codes, m and s are 0 (inverses would
+// overflow). A NaN or an infinity in the block: codes and m are 0 and s is NaN, so that every output becomes NaN and the
+// host can refuse it. The sums are exact.
 struct QuantizeArgs {
   const float *x;   // (n, columns)
   size_t x_stride;  // elements from row to row
   uint32_t n;
-  uint64_t columns;  // a multiple of layout.group
+  uint64_t columns;  // a multiple of layout.block
   ActivationLayout layout;
-  uint64_t begin, end;  // whole groups of each row's columns that are to be done
+  uint64_t begin, end;  // whole blocks of each row's columns that are to be done
   std::byte *rows;      // (n, quantized_row_bytes(layout, columns)), aligned to 64
   // (n, columns / 32, table_elements(layout.tables)), if there are any, for matmul to look sums up in, or nullptr. With
-  // them the rows have scales for matmul, codes in the order of columns for multiply_few, and nothing else.
+  // them the rows have scales and integers for matmul, codes in the order of columns for multiply_few, and no sums.
   int16_t *tables;
 };
 
-// Activations whose sums lie in tables of their own, and the most elements that a tier's tables of these have.
-constexpr uint32_t kLookupColumns = 32;
+// The most elements that a tier's tables for a group of activations have.
 constexpr size_t kMostLookupElements = 448;
 
 // y[i][r] = W[first_row + r] x[i] for rows [first_row, last_row) of a matrix and n vectors. A result does not depend on
 // the range, on n, or on which of the n it is. NaN results have the bits 0x7FC00000.
 //
-// Repacked formats, with d, m or dmin of a block as floats, s the scale of the activations' group and a their codes:
-// for each group in order
-//   y = fma((float)isum, d * s, y)      isum = Σ factor * q * a; q a weight's integer, without its offset; factor 1, or
-//                                       the scale of the sub-block (Q2_K to Q6_K)
+// Repacked formats, with d, m or dmin of a block as floats, s the scale of the activations' block, a their codes and g
+// the integers of their groups, 1 where the block is one group: for each block in order
+//   y = fma((float)isum, d * s, y)      isum = Σ factor * q * g * a; q a weight's integer, without its offset; factor 1,
+//                                       or the scale of the sub-block (Q2_K to Q6_K)
 // and after each, if the format has minima,
 //   y = fma((float)msum, m * s, y)      Q4_1, Q5_1: msum = Σ a
-//   y = fma((float)msum, dmin * s, y)   Q2_K, Q4_K, Q5_K: msum = -Σ minimum of the sub-block * a
+//   y = fma((float)msum, dmin * s, y)   Q2_K, Q4_K, Q5_K: msum = -Σ minimum of the sub-block * g * a
 // with isum and msum exact in 32 bits (codes_dot.inl.h has the bounds), their conversion rounded to nearest even and
-// each product and fma rounded once. The groups are the format's blocks.
+// each product and fma rounded once.
 //
 // Float formats: lane l of 16 sums w * x over columns l, l + 16, ... by fma in order; then the tree of reduce_add.
 // FP8's w is code times scale, which a float holds exactly.

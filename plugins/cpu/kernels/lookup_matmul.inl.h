@@ -10,12 +10,14 @@
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
+#include "plugins/cpu/kernels/quantized_row.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// How matrices of signs lie.
+// How matrices of signs lie, and a pair of tiles' words of a group.
 inline constexpr CodeLayout kSignsLayout = SignLookup::kSignBytes ? kSignBytesG128Layout : kQ1_0G128Layout;
+inline constexpr size_t kPairBytes = 2 * kPackedAlignment;
 
 // The lanes that belong to rows [args.first_row, args.last_row) of a tile's results, to their place in y.
 inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F32x16 y) {
@@ -53,13 +55,20 @@ struct LookupWork : PairsOfStrip {
   const int16_t *tables[T];  // (groups, Lookup::kElements)
 };
 
-// The results of some pairs of tiles: each group's sums, times their scales.
+// The results of some pairs of tiles: each group's sums, times their integers; each block's sum of these, times its
+// scales.
 template <class Lookup, int kPairs, int T>
 struct ExactRows {
   static constexpr int kParts = 1;  // that a group's sums come in
 
+  // Of a block so far, for one pair and token.
+  struct Sums {
+    I32x16 first, second;
+  };
+
   F32x16 y[T][2 * kPairs];
-  const float *token_scales[T];  // (groups)
+  const float *token_scales[T];                 // (blocks): of those to come
+  const GroupMultiplier *token_multipliers[T];  // (groups)
 
   [[gnu::always_inline]] void clear() {
     for (int t = 0; t < T; ++t) {
@@ -73,74 +82,99 @@ struct ExactRows {
     Lookup::sum_group(words, tables, group, sums);
   }
 
-  // kBoundGroups groups come, then are over.
-  [[gnu::always_inline]] void begin_unit() {}
-  [[gnu::always_inline]] void end_unit(const F32x16 (&)[2 * kPairs]) {}
+  [[gnu::always_inline]] Sums begin_block(int) const { return {splat_i32(0), splat_i32(0)}; }
 
-  // A part of a group's sums of pair i, with the scales d of the weights.
-  [[gnu::always_inline]] void add_group(int t, int i, size_t group, I16x32 sums, const F32x16 (&d)[2 * kPairs]) {
-    const F32x16 scale = splat(token_scales[t][group]);
+  // Adds a part of a group's sums.
+  [[gnu::always_inline]] void add_group(int t, size_t group, I16x32 sums, Sums &of_block) const {
+    const GroupMultiplier &multiplier = token_multipliers[t][group];
+    of_block.first = dot2(of_block.first, sums, splat_pair(multiplier.even()));
+    of_block.second = dot2(of_block.second, sums, splat_pair(multiplier.odd()));
+  }
+
+  // Of pair i, with the scales d of the weights.
+  [[gnu::always_inline]] void end_block(int t, int i, const Sums &of_block, const F32x16 (&d)[2]) {
+    const F32x16 scale = splat(*token_scales[t]);
     F32x16 *y_pair = y[t] + 2 * i;
-    y_pair[0] = fma(to_f32(Lookup::even_lanes(sums)), mul(d[2 * i], scale), y_pair[0]);
-    y_pair[1] = fma(to_f32(Lookup::odd_lanes(sums)), mul(d[2 * i + 1], scale), y_pair[1]);
+    y_pair[0] = fma(to_f32(of_block.first), mul(d[0], scale), y_pair[0]);
+    y_pair[1] = fma(to_f32(of_block.second), mul(d[1], scale), y_pair[1]);
+  }
+
+  [[gnu::always_inline]] void next_block() {
+    for (int t = 0; t < T; ++t) ++token_scales[t];
   }
 };
 
-// All parts of a group's sums of the pairs from `first` on.
-template <int kAtOnce, int kParts, int kTiles, int T, class Rows>
-[[gnu::always_inline]] inline void add_sums(Rows &rows, int first, size_t group,
-                                            const I16x32 (&sums)[kAtOnce][kParts][T], const F32x16 (&d)[kTiles]) {
+// The block that ends, of some pairs from `first` on: `scales` are those of the weights of the part's first tile.
+template <int kAtOnce, int T, class Rows>
+[[gnu::always_inline]] inline void end_block(Rows &rows, int first, const uint8_t *scales,
+                                             const typename Rows::Sums (&of_block)[kAtOnce][T]) {
+  const auto *halves = reinterpret_cast<const uint16_t *>(scales);
 #pragma GCC unroll 4
   for (int i = 0; i < kAtOnce; ++i) {
+    const uint16_t *of_pair = halves + 2 * kTileRows * (first + i);
+    const F32x16 d[2] = {load_f16(of_pair), load_f16(of_pair + kTileRows)};
 #pragma GCC unroll 4
-    for (int part = 0; part < kParts; ++part) {
+    for (int t = 0; t < T; ++t) rows.end_block(t, first + i, of_block[i][t], d);
+  }
+}
+
+// A place in a strip, and where its group's tables are.
+struct GroupOfStrip {
+  const uint8_t *words;
+  size_t group, tables;  // of the row
+};
+
+// Adds a group to the sums of kPairs pairs, kAtOnce at a time.
+template <class Lookup, int kAtOnce, int kPairs, int T, class Rows>
+[[gnu::always_inline]] inline void add_group(const LookupWork<T> &work, const Rows &rows, const GroupOfStrip &from,
+                                             typename Rows::Sums (&of_block)[kPairs][T]) {
+  for (int first = 0; first < kPairs; first += kAtOnce) {
+    I16x32 sums[kAtOnce][Rows::kParts][T];
+    Rows::sum_group(from.words + first * kPairBytes, work.tables, from.tables, sums);
 #pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) rows.add_group(t, first + i, group, sums[i][part][t], d);
+    for (int i = 0; i < kAtOnce; ++i) {
+#pragma GCC unroll 4
+      for (int part = 0; part < Rows::kParts; ++part) {
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) rows.add_group(t, from.group, sums[i][part][t], of_block[first + i][t]);
+      }
     }
   }
 }
 
 // kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first tokens they have
-// to be.
+// to be. One group of all pairs comes after the other, where a tier likes its tables in registers; or of one token, a
+// block of some pairs after the other, where it likes their sums there.
 template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
 requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
-  static_assert(kLayout.groups == kBoundGroups);
+  constexpr uint32_t kGroups = kLayout.activations.groups();
+  static_assert(kGroups == kBoundGroups);
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
-  constexpr size_t kPairBytes = 2 * kPackedAlignment, kGroupStride = kPairBytes / 2 * kLayout.strip_tiles;
-  constexpr size_t kScaleBytes = kTileRows * kLayout.scale_bytes();
+  constexpr size_t kGroupStride = kPairBytes / 2 * kLayout.strip_tiles;
   constexpr int kAtOnce = std::min(kPairs, Lookup::kPairsAtOnce[std::countr_zero(unsigned{T})]);
-  constexpr size_t kPrefetched = kPlace.codes_stride / kLayout.groups;  // of whole strips, whatever is the part
+  constexpr int kOfBlock = T == 1 && Lookup::kSumsInRegisters ? kAtOnce : kPairs;
+  constexpr size_t kPrefetched = kPlace.codes_stride / (kPairs / kOfBlock * kGroups);  // of whole strips
   const uint8_t *scales = work.scales, *words = work.words;
-  size_t at = 0;
+  size_t first_group = 0;
   rows.clear();
-  for (uint64_t block = 0; block < work.blocks; ++block) {
-    F32x16 d[2 * kPairs];
-    for (int i = 0; i < 2 * kPairs; ++i) {
-      d[i] = load_f16(reinterpret_cast<const uint16_t *>(scales + i * kScaleBytes));
-    }
-    rows.begin_unit();
-#pragma GCC unroll 1
-    for (uint32_t group = 0; group < kLayout.groups; ++group, ++at) {
-      if constexpr (asks) prefetch_twice(scales + group * kPrefetched, kPrefetched, work.stream);
-      const uint8_t *of_group = words + group * kGroupStride;
-      const size_t tables = at * Lookup::kElements;
-      if constexpr (T == 1 && Lookup::kSumsAhead) {
-        I16x32 sums[kPairs / kAtOnce][kAtOnce][Rows::kParts][T];
+  for (uint64_t block = 0; block < work.blocks; ++block, first_group += kGroups) {
+    const uint8_t *share = scales;
 #pragma GCC unroll 4
-        for (int i = 0; i < kPairs; i += kAtOnce) {
-          Rows::sum_group(of_group + i * kPairBytes, work.tables, tables, sums[i / kAtOnce]);
-          if (i > 0) add_sums(rows, i - kAtOnce, at, sums[i / kAtOnce - 1], d);
-        }
-        add_sums(rows, kPairs - kAtOnce, at, sums[kPairs / kAtOnce - 1], d);
-      } else {
-        for (int i = 0; i < kPairs; i += kAtOnce) {
-          I16x32 sums[kAtOnce][Rows::kParts][T];
-          Rows::sum_group(of_group + i * kPairBytes, work.tables, tables, sums);
-          add_sums(rows, i, at, sums, d);
-        }
+    for (int first = 0; first < kPairs; first += kOfBlock) {
+      typename Rows::Sums of_block[kOfBlock][T];
+      for (int i = 0; i < kOfBlock; ++i) {
+        for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
       }
+#pragma GCC unroll 1
+      for (uint32_t i = 0; i < kGroups; ++i, share += kPrefetched) {
+        if constexpr (asks) prefetch_twice(share, kPrefetched, work.stream);
+        const size_t group = first_group + i;
+        const GroupOfStrip from = {words + i * kGroupStride + first * kPairBytes, group, group * Lookup::kElements};
+        add_group<Lookup, kAtOnce>(work, rows, from, of_block);
+      }
+      end_block(rows, first, scales, of_block);
     }
-    rows.end_unit(d);
+    rows.next_block();
     scales += kPlace.scales_stride;
     words += kPlace.codes_stride;
   }
@@ -164,9 +198,11 @@ void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs,
   LookupWork<T> work = {pairs, {}};
   ExactRows<Lookup, kPairs, T> rows;
   for (int t = 0; t < T; ++t) {
-    const std::byte *row = args.quantized_rows + (token + t) * quantized_row_bytes(kLayout.activations, columns);
-    work.tables[t] = args.tables + (token + t) * (columns / kLookupColumns * Lookup::kElements);
-    rows.token_scales[t] = reinterpret_cast<const float *>(row + columns);
+    const size_t row_bytes = quantized_row_bytes(kLayout.activations, columns);
+    const ConstQuantizedRow row(args.quantized_rows + (token + t) * row_bytes, columns, kLayout.activations);
+    work.tables[t] = args.tables + (token + t) * (columns / kActivationGroup * Lookup::kElements);
+    rows.token_scales[t] = row.scales;
+    rows.token_multipliers[t] = row.multipliers;
   }
   multiply_pairs<kLayout, Lookup, kPairs, asks>(work, rows);
   for (int t = 0; t < T; ++t) {

@@ -217,7 +217,7 @@ bool may_be_ternary(Format format) {
          format == Format::kTQ2_0;
 }
 
-bool is_repacked(Format format) { return activation_layout(format).group != 0; }
+bool is_repacked(Format format) { return activation_layout(format).block != 0; }
 
 uint64_t tile_count(uint64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
@@ -277,8 +277,10 @@ void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> value
 }
 
 size_t quantized_row_bytes(ActivationLayout layout, uint64_t columns) {
-  return round_up_to_vectors(columns + columns / layout.group * sizeof(float) +
-                             columns / layout.sum_columns * sizeof(int16_t));
+  const size_t scales = columns / layout.block * sizeof(float);
+  const size_t multipliers = layout.most_multiplier > 0 ? columns / kActivationGroup * sizeof(GroupMultiplier) : 0;
+  const size_t sums = columns / layout.sum_columns * (layout.has_wide_sums() ? sizeof(int32_t) : sizeof(int16_t));
+  return round_up_to_vectors(columns + scales + multipliers + sums);
 }
 
 }  // namespace bonsai::cpu

@@ -71,8 +71,8 @@ template <class Lookup, int kWord, bool asks, int kPairs, int T>
 }
 
 template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
-[[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T> &unit, const F32x16 (&d)[2 * kPairs],
-                                                        Rows &rows) {
+[[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T> &unit, const Rows &rows,
+                                                        typename Rows::Sums (&of_block)[kPairs][T]) {
   if constexpr (kGroup < kTritGroups) {
     const size_t tables = (unit.group + kGroup) * Lookup::kElements;
     I16x32 sums[T][kPairs];
@@ -87,9 +87,9 @@ template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
     add_trit_word<Lookup, 3 * kGroup + 1, asks>(unit, tables, sums);
     add_trit_word<Lookup, 3 * kGroup + 2, asks>(unit, tables, sums);
     for (int t = 0; t < T; ++t) {
-      for (int i = 0; i < kPairs; ++i) rows.add_group(t, i, unit.group + kGroup, sums[t][i], d);
+      for (int i = 0; i < kPairs; ++i) rows.add_group(t, unit.group + kGroup, sums[t][i], of_block[i][t]);
     }
-    multiply_trit_groups<Lookup, kGroup + 1, asks, kPairs>(unit, d, rows);
+    multiply_trit_groups<Lookup, kGroup + 1, asks>(unit, rows, of_block);
   }
 }
 
@@ -101,16 +101,18 @@ requires(kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(c
   rows.clear();
   for (uint64_t block = 0; block < work.blocks; ++block) {
     const size_t at = block * kPlace.codes_stride;
-    F32x16 d[2 * kPairs];
-    for (int i = 0; i < 2 * kPairs; ++i) {
-      d[i] = load_f16(reinterpret_cast<const uint16_t *>(work.scales + at) + i * kTileRows);
+    typename Rows::Sums of_block[kPairs][T];
+    for (int i = 0; i < kPairs; ++i) {
+      for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
     }
     for (uint32_t unit = 0; unit < kLayout.trit_units(); ++unit, group += kTritGroups) {
       const size_t begin = at + unit * kTritUnitStride;
       const UnitWork<T> of_unit = {
           {work.words + begin, work.rests + begin}, work.scales + at + unit * kShare, work, group};
-      multiply_trit_groups<Lookup, 0, asks, kPairs>(of_unit, d, rows);
+      multiply_trit_groups<Lookup, 0, asks>(of_unit, rows, of_block);
     }
+    end_block(rows, 0, work.scales + at, of_block);
+    rows.next_block();
   }
 }
 

@@ -13,8 +13,7 @@ namespace {
 //   kTokens                                                a power of two: tokens that sum_group takes at most
 //   kPairsAtOnce[]                                         pairs of tiles that share loads of tables, for 1, 2, 4 ...
 //       kTokens tokens: powers of two
-//   kSumsAhead                                             for one token, a pair's sums are looked up before those of
-//       the pair before are scaled: it shortens what a core has to look ahead
+//   kSumsInRegisters                                       for one token, a block of kPairsAtOnce pairs after the other
 //   void sum_group(const uint8_t *words, tables[T], size_t group, sums[kPairs][1][T])
 //       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
 //       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127

@@ -10,7 +10,7 @@ constexpr Format kFormat = Format::kQ1_0_G128;
 struct Vectors {
   Vectors(const KernelTable &kernels, ActivationLayout layout, std::span<const float> x, uint64_t columns)
       : n(static_cast<uint32_t>(x.size() / columns)),
-        elements(columns / kLookupColumns * kernels.table_elements(layout.tables)),
+        elements(columns / kActivationGroup * kernels.table_elements(layout.tables)),
         rows(aligned_bytes(n * quantized_row_bytes(layout, columns))),
         tables(n * elements),
         bound_tables((n + 1) / 2 * elements),
@@ -138,7 +138,7 @@ TEST_P(Bounds, HoldForAnyScalesAndActivations) {
     for (int vector = 0; vector < 6; ++vector) {
       const size_t first = random_() % std::size(values), kinds = 1 + random_() % 3;
       for (uint64_t i = 0; i < matrix.columns(); ++i) {
-        x.push_back(i / kLookupColumns % 3 == 0 ? 0.0f : values[(first + random_() % kinds) % std::size(values)]);
+        x.push_back(i / kActivationGroup % 3 == 0 ? 0.0f : values[(first + random_() % kinds) % std::size(values)]);
       }
     }
     expect_bounded(matrix, x);

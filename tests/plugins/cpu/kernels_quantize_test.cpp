@@ -4,7 +4,7 @@
 namespace bonsai::cpu {
 namespace {
 
-constexpr ActivationLayout kNaturalOrder = {.group = 32, .sum_columns = 32};
+constexpr ActivationLayout kNaturalOrder = one_group(ActivationOrder::kNatural);
 
 class Quantize : public ::testing::TestWithParam<const KernelTable *> {
  protected:
@@ -16,7 +16,7 @@ class Quantize : public ::testing::TestWithParam<const KernelTable *> {
   };
 
   Row quantize(std::vector<float> x) {
-    x.resize(kNaturalOrder.group);
+    x.resize(kNaturalOrder.block);
     const auto bytes = aligned_bytes(quantized_row_bytes(kNaturalOrder, x.size()));
     quantize_rows(*GetParam(), x, 1, kNaturalOrder, bytes.get());
     Row row;
@@ -27,7 +27,7 @@ class Quantize : public ::testing::TestWithParam<const KernelTable *> {
   }
 
   void expect_no_codes(const Row &row) {
-    EXPECT_EQ(row.codes, std::vector<int>(kNaturalOrder.group, 0));
+    EXPECT_EQ(row.codes, std::vector<int>(kNaturalOrder.block, 0));
     EXPECT_EQ(row.sum, 0);
   }
 };
@@ -76,13 +76,89 @@ TEST_P(Quantize, MarksNaNAndInfinity) {
   for (const float bad :
        {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::signaling_NaN()}) {
     for (const size_t place : {0, 15, 31}) {
-      std::vector<float> x(kNaturalOrder.group, 1.0f);
+      std::vector<float> x(kNaturalOrder.block, 1.0f);
       x[place] = bad;
       const Row row = quantize(x);
       expect_no_codes(row);
       EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), 0x7FC00000u);
     }
   }
+}
+
+// A row of blocks of several groups, in its natural order.
+struct SharedRow {
+  std::vector<int> codes, multipliers;
+  float scale;
+  int32_t sum;
+};
+
+SharedRow quantize_shared(const KernelTable &kernels, const std::vector<float> &x) {
+  const ActivationLayout layout = block_of(static_cast<uint32_t>(x.size()), ActivationOrder::kNatural);
+  const auto bytes = aligned_bytes(quantized_row_bytes(layout, x.size()));
+  quantize_rows(kernels, x, 1, layout, bytes.get());
+  SharedRow row;
+  const std::byte *from = bytes.get();
+  for (size_t i = 0; i < x.size(); ++i) row.codes.push_back(static_cast<int8_t>(*from++));
+  std::memcpy(&row.scale, from, sizeof row.scale);
+  from += sizeof row.scale;
+  for (size_t i = 0; i < x.size() / 32; ++i, from += sizeof(GroupMultiplier)) {
+    GroupMultiplier multiplier;
+    std::memcpy(&multiplier, from, sizeof multiplier);
+    const int16_t m = multiplier.words[0];
+    const bool is_whole = multiplier.words[1] == 0 && multiplier.words[2] == m && multiplier.words[3] == m;
+    row.multipliers.push_back(is_whole ? m : -1);
+  }
+  std::memcpy(&row.sum, from, sizeof row.sum);
+  return row;
+}
+
+TEST_P(Quantize, SharesAScaleAmongGroups) {
+  std::vector<float> x(128, 0.0f);
+  x[0] = -1023.0f;  // the largest, so that the scale is 1023 / (127 * 1023)
+  x[33] = 1.0f;     // one 1023rd of it
+  x[64] = 1.5f;     // between two
+  const SharedRow row = quantize_shared(*GetParam(), x);
+  EXPECT_EQ(row.scale, 1023.0f / (127.0f * 1023.0f));
+  EXPECT_EQ(row.multipliers, (std::vector<int>{1023, 1, 2, 0}));
+  EXPECT_EQ(row.codes[0], -127);
+  EXPECT_EQ(row.codes[33], 127);
+  EXPECT_EQ(row.codes[64], 95);  // 1.5 * 127 / 2
+  EXPECT_EQ(row.sum, -127 * 1023 + 127 + 95 * 2);
+}
+
+TEST_P(Quantize, KeepsCodesOfSharedScalesWithin127AndNearTheValues) {
+  std::mt19937 random(4);
+  for (int i = 0; i < 1000; ++i) {
+    const int exponent = static_cast<int>(random() % 220) - 96;
+    std::vector<float> x(64 << random() % 3);
+    for (size_t j = 0; j < x.size(); ++j) {
+      x[j] = std::ldexp(static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 1000.0f,
+                        exponent - static_cast<int>(j / 32));
+    }
+    const SharedRow row = quantize_shared(*GetParam(), x);
+    for (size_t j = 0; j < x.size(); ++j) {
+      const double step = static_cast<double>(row.scale) * row.multipliers[j / 32];
+      ASSERT_LE(std::abs(row.codes[j]), 127) << i;
+      ASSERT_LE(std::abs(row.codes[j] * step - x[j]), 0.5001 * step) << i;
+    }
+  }
+}
+
+TEST_P(Quantize, HasNoCodesWhereSharedScalesAreTooSmallOrNoNumbers) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float bad : {0x1.fffffep-105f, -0.0f, infinity, -infinity, nan}) {
+    std::vector<float> x(128, 0.0f);
+    x[0] = x[100] = bad;
+    if (!std::isfinite(bad)) x[50] = 1.0f;
+    const SharedRow row = quantize_shared(*GetParam(), x);
+    EXPECT_EQ(row.codes, std::vector<int>(128, 0)) << bad;
+    EXPECT_EQ(row.multipliers, std::vector<int>(4, 0)) << bad;
+    EXPECT_EQ(row.sum, 0) << bad;
+    EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), std::isfinite(bad) ? 0u : 0x7FC00000u) << bad;
+  }
+  std::vector<float> x(128, 0.0f);
+  x[100] = 0x1p-104f;
+  EXPECT_EQ(quantize_shared(*GetParam(), x).codes[100], 127);
 }
 
 TEST_P(Quantize, SumsUpSixteenColumnsOfASuperBlock) {
@@ -96,12 +172,12 @@ TEST_P(Quantize, SumsUpSixteenColumnsOfASuperBlock) {
   const auto row = aligned_bytes(quantized_row_bytes(layout, x.size()));
   quantize_rows(*GetParam(), x, 1, layout, row.get());
   int16_t sums[32];
-  std::memcpy(sums, row.get() + x.size() + 2 * sizeof(float), sizeof sums);
-  std::vector<int> wanted(32, 0);
-  wanted[0] = -16 * 127;
-  wanted[1] = 16;
-  wanted[15] = 16 * 127;
-  wanted[31] = 127;
+  std::memcpy(sums, row.get() + x.size() + 2 * sizeof(float) + 16 * sizeof(GroupMultiplier), sizeof sums);
+  std::vector<int> wanted(32, 0);  // times the group's integer, which is 16 for all that has codes here
+  wanted[0] = -16 * 127 * 16;
+  wanted[1] = 16 * 16;
+  wanted[15] = 16 * 127 * 16;
+  wanted[31] = 127 * 16;
   EXPECT_EQ(std::vector<int>(sums, sums + 32), wanted);
 }
 
@@ -109,8 +185,8 @@ TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {
   std::mt19937 random(5);
   for (const quant::FormatTraits &traits : quant::formats()) {
     const ActivationLayout layout = activation_layout(traits.format);
-    if (layout.group == 0) continue;
-    const uint64_t columns = 5 * layout.group;
+    if (layout.block == 0) continue;
+    const uint64_t columns = 5 * layout.block;
     const std::vector<float> x = random_vectors(3 * columns, random);
     const size_t bytes = 3 * quantized_row_bytes(layout, columns);
     const auto actual = aligned_bytes(bytes);
@@ -124,10 +200,10 @@ TEST_P(Quantize, GivesTheSameBytesAsThePortableTierInEveryLayout) {
 }
 
 std::vector<ActivationLayout> all_layouts() {
-  std::vector<ActivationLayout> layouts = {kTritActivations};
+  std::vector<ActivationLayout> layouts = {kTritsG128Layout.activations, kTrits256Layout.activations};
   for (const quant::FormatTraits &traits : quant::formats()) {
     const ActivationLayout layout = activation_layout(traits.format);
-    if (layout.group > 0) layouts.push_back(layout);
+    if (layout.block > 0) layouts.push_back(layout);
   }
   return layouts;
 }
@@ -142,7 +218,7 @@ TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
     const auto whole = aligned_bytes(bytes), pieces = aligned_bytes(bytes);
     std::memset(whole.get(), 0, bytes);
     std::memset(pieces.get(), 0, bytes);
-    std::vector<int16_t> tables(columns / layout.group * GetParam()->table_elements(layout.tables), 1),
+    std::vector<int16_t> tables(columns / kActivationGroup * GetParam()->table_elements(layout.tables), 1),
         piece_tables(tables.size(), 2);
     const bool with_tables = GetParam()->table_elements(layout.tables) > 0;
     quantize_rows(*GetParam(), x, 1, layout, whole.get(), with_tables ? tables.data() : nullptr);

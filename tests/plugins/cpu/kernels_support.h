@@ -211,43 +211,70 @@ inline std::vector<float> random_vectors(size_t size, std::mt19937 &random) {
   return values;
 }
 
-// One group of activations as DESIGN §7 and kernels.h pin it.
-struct QuantizedGroup {
+// One block of activations as DESIGN §7 and kernels.h pin it.
+struct QuantizedBlock {
   std::vector<int> codes;
+  std::vector<int> multipliers;  // of groups
   float scale = 0;
 };
 
-inline QuantizedGroup expected_group(std::span<const float> x) {
-  QuantizedGroup group{.codes = std::vector<int>(x.size())};
+inline float largest_magnitude(std::span<const float> x) {
   float amax = 0;
-  for (const float value : x) {
-    if (!std::isfinite(value)) {
-      group.scale = std::numeric_limits<float>::quiet_NaN();
-      return group;
-    }
-    amax = std::max(amax, std::abs(value));
-  }
-  if (amax < 0x1p-118f) return group;
-  group.scale = amax / 127.0f;
-  const float inverse = 127.0f / amax;
-  for (size_t i = 0; i < x.size(); ++i) group.codes[i] = static_cast<int>(std::nearbyint(x[i] * inverse));
-  return group;
+  for (const float value : x) amax = std::max(amax, std::abs(value));
+  return amax;
 }
 
-// Columns of activations that share a scale: K-quants' super-blocks, else 32.
-inline size_t activation_group(Format format) { return format >= Format::kQ2_K && format <= Format::kQ8_K ? 256 : 32; }
+inline QuantizedBlock expected_block(std::span<const float> x, uint32_t most_multiplier) {
+  const size_t groups = x.size() / kActivationGroup;
+  QuantizedBlock block{.codes = std::vector<int>(x.size()), .multipliers = std::vector<int>(groups)};
+  if (!std::all_of(x.begin(), x.end(), [](float value) { return std::isfinite(value); })) {
+    block.scale = std::numeric_limits<float>::quiet_NaN();
+    return block;
+  }
+  const float amax = largest_magnitude(x);
+  if (amax < (groups == 1 ? 0x1p-118f : 0x1p-104f)) return block;
+  const auto most = static_cast<float>(most_multiplier);
+  block.scale = groups == 1 ? amax / 127.0f : amax / (127.0f * most);
+  for (size_t group = 0; group < groups; ++group) {
+    const std::span<const float> values = x.subspan(group * kActivationGroup, kActivationGroup);
+    float inverse = 127.0f / amax;
+    block.multipliers[group] = 1;
+    if (groups > 1) {
+      const float m = std::min(most, std::ceil(largest_magnitude(values) * (most / amax)));
+      block.multipliers[group] = static_cast<int>(m);
+      inverse = m > 0 ? 1.0f / (block.scale * m) : 0.0f;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      block.codes[group * kActivationGroup + i] = static_cast<int>(std::nearbyint(values[i] * inverse));
+    }
+  }
+  return block;
+}
 
-// sum of a weight's integer times the activation's, over a group that begins at the block's weight `first`, with the
-// weights that the block has for these d and minimum.
-inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *block, size_t first, uint16_t d,
-                           uint16_t minimum, const QuantizedGroup &group) {
+// The activations of a format: columns that share a float scale, and the largest integer of a group in them.
+struct ActivationBlock {
+  size_t columns;
+  uint32_t most_multiplier;
+};
+inline ActivationBlock activation_block(Format format) {
+  const size_t columns = quant::traits(format).block_weights;
+  if (columns == 32) return {columns, 1};
+  if (format == Format::kQ8_K) return {columns, 255};
+  return {columns, format >= Format::kQ2_K && format <= Format::kQ6_K ? 16u : 1023u};
+}
+
+// sum of a weight's integer times the activation's, over a block, with the weights that it has for these d and minimum.
+inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *block, uint16_t d, uint16_t minimum,
+                           const QuantizedBlock &x) {
   std::vector<std::byte> changed(block, block + traits.block_bytes);
   set_d(traits.format, changed.data(), d);
   set_minimum(traits.format, changed.data(), minimum);
   std::vector<float> weights(traits.block_weights);
   traits.decode(changed.data(), weights.data(), weights.size());
   int64_t sum = 0;
-  for (size_t i = 0; i < group.codes.size(); ++i) sum += static_cast<int64_t>(weights[first + i]) * group.codes[i];
+  for (size_t i = 0; i < x.codes.size(); ++i) {
+    sum += static_cast<int64_t>(weights[i]) * x.codes[i] * x.multipliers[i / kActivationGroup];
+  }
   return sum;
 }
 
@@ -255,18 +282,16 @@ inline int64_t integer_dot(const quant::FormatTraits &traits, const std::byte *b
 inline float expected_codes_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
   constexpr uint16_t kZero = 0, kOne = 0x3C00;
   float y = 0;
-  const size_t columns = activation_group(traits.format);
-  for (size_t first = 0; first < x.size(); first += columns) {
-    const QuantizedGroup group = expected_group(x.subspan(first, columns));
-    const std::byte *block = row + first / traits.block_weights * traits.block_bytes;
-    const size_t in_block = first % traits.block_weights;
-    const int64_t isum = integer_dot(traits, block, in_block, kOne, kZero, group);
-    y = std::fma(static_cast<float>(isum), get_d(traits.format, block) * group.scale, y);
+  const ActivationBlock activations = activation_block(traits.format);
+  for (size_t first = 0; first < x.size(); first += activations.columns, row += traits.block_bytes) {
+    const QuantizedBlock block = expected_block(x.subspan(first, activations.columns), activations.most_multiplier);
+    const int64_t isum = integer_dot(traits, row, kOne, kZero, block);
+    y = std::fma(static_cast<float>(isum), get_d(traits.format, row) * block.scale, y);
     if (const auto at = scale_places(traits.format).minimum) {
       uint16_t minimum;
-      std::memcpy(&minimum, block + *at, sizeof minimum);
-      const int64_t msum = integer_dot(traits, block, in_block, kZero, kOne, group);
-      y = std::fma(static_cast<float>(msum), quant::half_to_float(minimum) * group.scale, y);
+      std::memcpy(&minimum, row + *at, sizeof minimum);
+      const int64_t msum = integer_dot(traits, row, kZero, kOne, block);
+      y = std::fma(static_cast<float>(msum), quant::half_to_float(minimum) * block.scale, y);
     }
   }
   return y;
@@ -346,7 +371,7 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
                      .y_stride = 0,
                      .then = then};
   const ActivationLayout layout = activation_layout(matrix);
-  if (layout.group == 0) return results_of(kernels, args);
+  if (layout.block == 0) return results_of(kernels, args);
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
@@ -355,7 +380,7 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   const bool looks_up =
       kernels.table_elements(layout.tables) > 0 && matrix.packing == kernels.packing_of(matrix.format);
   if (!looks_up) return multiplied;
-  std::vector<int16_t> tables(n * columns / layout.group * kernels.table_elements(layout.tables));
+  std::vector<int16_t> tables(n * columns / kActivationGroup * kernels.table_elements(layout.tables));
   const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());
   args.quantized_rows = rows_for_tables.get();

@@ -31,9 +31,8 @@ class SeedlingIn : public testing::TestWithParam<quant::FormatTraits> {
   std::filesystem::path path_;
 };
 
-// The model was trained for one bit a weight and not for the format, which leaves it more close calls: 99 % of the
-// choices are the judge's where activations are rounded in groups of 32, but for TQ2_0 and TQ1_0, and 98 % where it is
-// groups of 256, as in ggml (docs/cpu-kernels.md). No choice that is not close is another in any.
+// The model was trained for one bit a weight and not for the format, which leaves it more close calls: between 98.8 and
+// 99.5 % of the choices are the judge's (docs/cpu-kernels.md). No choice that is not close is another in any.
 TEST_P(SeedlingIn, TwoThousandPredictionsAgreeWithTheJudge) {
   const auto model = model::load_model(path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
@@ -41,9 +40,9 @@ TEST_P(SeedlingIn, TwoThousandPredictionsAgreeWithTheJudge) {
   UploadedModel uploaded{device, *model};
   OpenSession session{uploaded, window_config()};
   const Agreement agreement = agreement_with_judge(*model, session, two_thousand_tokens(*model));
-  EXPECT_LE(agreement.mean_divergence, 1e-3);
+  EXPECT_LE(agreement.mean_divergence, 2e-4);
   EXPECT_LE(agreement.largest_lead_lost, 0.5);
-  EXPECT_GE(agreement.same_choice, agreement.predictions * 0.98);
+  EXPECT_GE(agreement.same_choice, agreement.predictions * 0.985);
   if (takes_floats(GetParam().format)) {
     EXPECT_EQ(agreement.same_choice, agreement.predictions);
     EXPECT_LE(agreement.mean_divergence, 1e-7);

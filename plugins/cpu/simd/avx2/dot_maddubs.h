@@ -21,17 +21,26 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
 }
 
 template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  const __m256i factor = _mm256_set1_epi16(1 << kShift);
-  return {_mm256_add_epi32(total.low, _mm256_madd_epi16(sum.low, factor)),
-          _mm256_add_epi32(total.high, _mm256_madd_epi16(sum.high, factor))};
+I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
+  I16x32 factor = splat_pair(multiplier.both());
+  if constexpr (kShift > 0) {
+    factor = {_mm256_slli_epi16(factor.low, kShift), _mm256_slli_epi16(factor.high, kShift)};
+  }
+  return dot2(total, {sum.low, sum.high}, factor);
 }
 
 inline DotSum begin_dot_sum(I32x16) { return zero_dot_sum(); }
-inline I32x16 end_dot_sum(I32x16 total, DotSum sum) { return add_dot_sum<0>(total, sum); }
+inline I32x16 end_dot_sum(I32x16 total, DotSum sum) {
+  const __m256i one = _mm256_set1_epi16(1);
+  return dot2(total, {sum.low, sum.high}, {one, one});
+}
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return dot2(total, {sum.low, sum.high}, scale);
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
 }
 
 // vpmaddubsw takes one side unsigned: |weight|, and the activation's complement where the weight is negative, which is

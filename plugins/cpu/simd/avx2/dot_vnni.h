@@ -22,8 +22,9 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
 }
 
 template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  return add(total, shift_left<kShift>(I32x16{sum.low, sum.high}));
+I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
+  const __m256i factor = _mm256_slli_epi32(splat_pair(multiplier.even()).low, kShift);
+  return dot2(total, {sum.low, sum.high}, {factor, factor});
 }
 
 inline DotSum begin_dot_sum(I32x16 total) { return {total.low, total.high}; }
@@ -32,6 +33,14 @@ inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.low, sum.high}; }
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
           _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  const __m256i m = splat_pair(multiplier.even()).low;
+  const __m256i low = _mm256_mullo_epi32(_mm256_srai_epi32(scale.low, 16), m);
+  const __m256i high = _mm256_mullo_epi32(_mm256_srai_epi32(scale.high, 16), m);
+  return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, low)),
+          _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, high))};
 }
 
 // With 128 added.

@@ -64,7 +64,7 @@ struct LookupLanes {
 struct SignLookup : LookupLanes {
   static constexpr bool kExists = true, kSignBytes = true;
   static constexpr size_t kElements = 128;
-  static constexpr bool kSumsAhead = true;
+  static constexpr bool kSumsInRegisters = true;
   static constexpr int kTokens = 4;  // that share the unpacking of fields
   static constexpr int kPairsAtOnce[] = {2, 2, 1};
   static constexpr int kBoundPairs = 2, kByteParts = 2;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/kernels/code_layout.h"
 #include "plugins/cpu/simd/avx2/f8_checks.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -298,6 +299,21 @@ inline int32_t reduce_max(I32x16 v) {
   return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 1)));
 }
 
+inline __m256i max_of_halves(I32x16 v) { return _mm256_max_epi32(v.low, v.high); }
+
+// Of each half of the vectors: a's largest lane, b's, c's, d's.
+inline __m256i max_each(__m256i a, __m256i b, __m256i c, __m256i d) {
+  const __m256i ab = _mm256_max_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+  const __m256i cd = _mm256_max_epi32(_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+  return _mm256_max_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+}
+
+inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  const __m256i both = max_each(max_of_halves(a), max_of_halves(b), max_of_halves(c), max_of_halves(d));
+  const __m128i each = _mm_max_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+  return {_mm256_zextsi128_si256(each), _mm256_setzero_si256()};
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
   return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)};
 }
@@ -342,6 +358,16 @@ inline I16x32 repeat_odd(I16x32 v) {
   const __m256i places = _mm256_set_epi32(0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302,  //
                                           0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302);
   return {_mm256_shuffle_epi8(v.low, places), _mm256_shuffle_epi8(v.high, places)};
+}
+
+inline I32x16 mul(I32x16 v, const GroupMultiplier &multiplier) {
+  const __m256i factor = splat_pair(multiplier.even()).low;
+  return {_mm256_mullo_epi32(v.low, factor), _mm256_mullo_epi32(v.high, factor)};
+}
+
+inline I16x32 mul_pairs(I16x32 v, const GroupMultiplier &multiplier) {
+  const I16x32 factor = splat_pair(multiplier.both());
+  return {_mm256_mullo_epi16(v.low, factor.low), _mm256_mullo_epi16(v.high, factor.high)};
 }
 
 inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {

@@ -99,7 +99,7 @@ struct LookupLanes {
 struct SignLookup : LookupLanes {
   static constexpr bool kExists = true, kSignBytes = false;
   static constexpr size_t kElements = 256;
-  static constexpr bool kSumsAhead = false;
+  static constexpr bool kSumsInRegisters = false;
   static constexpr int kTokens = 1, kBoundPairs = 1, kByteParts = 2;
   static constexpr int kPairsAtOnce[] = {1};
   static constexpr uint32_t kTableElements[] = {64, 32, 32, 64, 32, 32};

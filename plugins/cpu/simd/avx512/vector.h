@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/kernels/code_layout.h"
 #include "plugins/cpu/simd/avx2/f8_checks.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -253,6 +254,20 @@ inline int32_t reduce_max(I32x16 a) {
   return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 1)));
 }
 
+// Of each quarter of the vectors: a's largest lane, b's, c's, d's.
+inline __m512i max_each(__m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i ab = _mm512_max_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_max_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  return _mm512_max_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  const __m512i quarters = max_each(a.v, b.v, c.v, d.v);
+  const __m256i halves = _mm256_max_epi32(_mm512_castsi512_si256(quarters), _mm512_extracti64x4_epi64(quarters, 1));
+  const __m128i each = _mm_max_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+  return {_mm512_inserti64x4(_mm512_setzero_si512(), _mm256_zextsi128_si256(each), 0)};
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) { return {_mm512_and_si512(a.v, b.v)}; }
 
 template <int kBits>
@@ -273,9 +288,20 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return {_mm512_dpbusd_epi32(sum.v, codes.v, activations.v)};
 }
 
+inline I16x32 splat_pair(const int16_t *from) {
+  int32_t pair;
+  memcpy(&pair, from, sizeof pair);
+  return {_mm512_set1_epi32(pair)};
+}
+
+inline I32x16 mul(I32x16 a, const GroupMultiplier &multiplier) {
+  return {_mm512_mullo_epi32(a.v, splat_pair(multiplier.even()).v)};
+}
+
 template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  return {_mm512_add_epi32(total.v, _mm512_slli_epi32(sum.v, kShift))};
+I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
+  const __m512i factor = _mm512_slli_epi32(splat_pair(multiplier.even()).v, kShift);
+  return {_mm512_dpwssd_epi32(total.v, sum.v, factor)};
 }
 
 inline DotSum begin_dot_sum(I32x16 total) { return {total.v}; }
@@ -299,12 +325,6 @@ inline I32x16 dot4_signed(I32x16 total, SignedWeights weights, Bytes64 activatio
 
 inline I16x32 load_i8_pairs(const void *from) { return {_mm512_cvtepi8_epi16(load_256(from))}; }
 
-inline I16x32 splat_pair(const int16_t *from) {
-  int32_t pair;
-  memcpy(&pair, from, sizeof pair);
-  return {_mm512_set1_epi32(pair)};
-}
-
 template <int kShift>
 I16x32 nibbles(I16x32 a) {
   return {_mm512_and_si512(_mm512_srli_epi16(a.v, kShift), _mm512_set1_epi16(15))};
@@ -318,12 +338,19 @@ inline I16x32 repeat_odd(I16x32 a) {
   return {_mm512_shuffle_epi8(a.v, _mm512_set4_epi32(0x0F0E0F0E, 0x0B0A0B0A, 0x07060706, 0x03020302))};
 }
 
-inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
-  return {_mm512_add_epi32(total.v, _mm512_madd_epi16(a.v, b.v))};
+inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) { return {_mm512_dpwssd_epi32(total.v, a.v, b.v)}; }
+
+inline I16x32 mul_pairs(I16x32 a, const GroupMultiplier &multiplier) {
+  return {_mm512_mullo_epi16(a.v, splat_pair(multiplier.both()).v)};
 }
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return {_mm512_add_epi32(total.v, _mm512_mullo_epi32(sum.v, _mm512_srai_epi32(scale.v, 16)))};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  const __m512i factor = _mm512_mullo_epi32(_mm512_srai_epi32(scale.v, 16), splat_pair(multiplier.even()).v);
+  return {_mm512_add_epi32(total.v, _mm512_mullo_epi32(sum.v, factor))};
 }
 
 inline Bytes64 join_even_halves(Bytes64 lower, Bytes64 upper) {

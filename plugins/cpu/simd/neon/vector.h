@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/kernels/code_layout.h"
+
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
@@ -155,6 +157,11 @@ inline I32x16 add(I32x16 a, I32x16 b) {
 
 inline I32x16 sub(I32x16 a, I32x16 b) {
   return each<I32x16>([](auto x, auto y) { return vsubq_s32(x, y); }, a, b);
+}
+
+inline I32x16 mul(I32x16 v, const GroupMultiplier &multiplier) {
+  const int32_t m = *multiplier.even();
+  return each<I32x16>([=](auto q) { return vmulq_n_s32(q, m); }, v);
 }
 
 inline I32x16 max(I32x16 a, I32x16 b) {
@@ -330,6 +337,13 @@ inline int32_t reduce_max(I32x16 v) {
   return vmaxvq_s32(vmaxq_s32(vmaxq_s32(v.q[0], v.q[1]), vmaxq_s32(v.q[2], v.q[3])));
 }
 
+inline int32x4_t max_of_quarters(I32x16 v) { return vmaxq_s32(vmaxq_s32(v.q[0], v.q[1]), vmaxq_s32(v.q[2], v.q[3])); }
+
+inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  const int32x4_t ab = vpmaxq_s32(max_of_quarters(a), max_of_quarters(b)), zero = vdupq_n_s32(0);
+  return {vpmaxq_s32(ab, vpmaxq_s32(max_of_quarters(c), max_of_quarters(d))), zero, zero, zero};
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
   return each<Bytes64>([](auto x, auto y) { return vandq_u8(x, y); }, a, b);
 }
@@ -365,16 +379,26 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
 }
 
 template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  return each<I32x16>([](auto t, auto s) { return vaddq_s32(t, vshlq_n_s32(s, kShift)); }, total, sum);
+I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
+  const int32_t factor = *multiplier.even() << kShift;
+  return each<I32x16>([=](auto t, auto s) { return vmlaq_n_s32(t, s, factor); }, total, sum);
 }
 
 inline DotSum begin_dot_sum(I32x16 total) { return {total.q[0], total.q[1], total.q[2], total.q[3]}; }
 inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.q[0], sum.q[1], sum.q[2], sum.q[3]}; }
 
+inline I16x32 mul_pairs(I16x32 v, const GroupMultiplier &multiplier) {
+  const int16_t m = *multiplier.even();
+  return each<I16x32>([=](auto q) { return vmulq_n_s16(q, m); }, v);
+}
+
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return each<I32x16>([](auto t, auto s, auto f) { return vmlaq_s32(t, s, vshrq_n_s32(vreinterpretq_s32_s16(f), 16)); },
                       total, sum, scale);
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
 }
 
 struct SignedWeights {

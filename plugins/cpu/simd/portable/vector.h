@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "plugins/cpu/kernels/code_layout.h"
+
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
@@ -161,13 +163,18 @@ inline F32x16 max(F32x16 a, F32x16 b) {
   return b;
 }
 
+// Sums and differences may wrap around.
 inline I32x16 add(I32x16 a, I32x16 b) {
-  for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
+  for (int i = 0; i < 16; ++i) {
+    a.lane[i] = static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) + static_cast<uint32_t>(b.lane[i]));
+  }
   return a;
 }
 
 inline I32x16 sub(I32x16 a, I32x16 b) {
-  for (int i = 0; i < 16; ++i) a.lane[i] -= b.lane[i];
+  for (int i = 0; i < 16; ++i) {
+    a.lane[i] = static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i]));
+  }
   return a;
 }
 
@@ -402,6 +409,11 @@ inline int32_t reduce_max(I32x16 v) {
   return largest;
 }
 
+// The same of four vectors: in lanes 0 to 3, with 0 in the others.
+inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
+  return {{reduce_max(a), reduce_max(b), reduce_max(c), reduce_max(d)}};
+}
+
 // -------- Bytes
 
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
@@ -445,16 +457,21 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return sum;
 }
 
-// total + 2^kShift * sum
+// total + 2^kShift * multiplier * sum; the multiplier times 2^kShift, and the sum of sums of which 32 are in a group,
+// fit 16 bits.
 template <int kShift>
-I32x16 add_dot_sum(I32x16 total, DotSum sum) {
-  for (int i = 0; i < 16; ++i) total.lane[i] += (sum.pair[2 * i] + sum.pair[2 * i + 1]) * (1 << kShift);
+I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
+  const int32_t factor = *multiplier.even() * (1 << kShift);
+  for (int i = 0; i < 16; ++i) total.lane[i] += (sum.pair[2 * i] + sum.pair[2 * i + 1]) * factor;
   return total;
 }
 
 // A sum that goes on from a total, where a tier's sums hold one (elsewhere from 0), and the total that results.
 inline DotSum begin_dot_sum(I32x16) { return zero_dot_sum(); }
-inline I32x16 end_dot_sum(I32x16 total, DotSum sum) { return add_dot_sum<0>(total, sum); }
+inline I32x16 end_dot_sum(I32x16 total, DotSum sum) {
+  for (int i = 0; i < 16; ++i) total.lane[i] += sum.pair[2 * i] + sum.pair[2 * i + 1];
+  return total;
+}
 
 // Weights of -128..127 as dot4_signed takes them, made once for all activations.
 struct SignedWeights {
@@ -529,12 +546,27 @@ inline I32x16 dot2(I32x16 total, I16x32 a, I16x32 b) {
   return total;
 }
 
-// total + scale * sum; both integers of a pair of `scale` are the lane's scale.
+// Times the multiplier, in 32 bits and in 16.
+inline I32x16 mul(I32x16 v, const GroupMultiplier &multiplier) {
+  for (int32_t &lane : v.lane) lane *= *multiplier.even();
+  return v;
+}
+
+inline I16x32 mul_pairs(I16x32 v, const GroupMultiplier &multiplier) {
+  for (int16_t &integer : v.pair) integer = static_cast<int16_t>(integer * *multiplier.even());
+  return v;
+}
+
+// total + scale * sum, which may wrap around; both integers of a pair of `scale` are the lane's scale.
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
-  for (int i = 0; i < 16; ++i) {
-    total.lane[i] += sum.pair[2 * i] * scale.pair[2 * i] + sum.pair[2 * i + 1] * scale.pair[2 * i + 1];
-  }
-  return total;
+  I32x16 scaled;
+  for (int i = 0; i < 16; ++i) scaled.lane[i] = (sum.pair[2 * i] + sum.pair[2 * i + 1]) * scale.pair[2 * i];
+  return add(total, scaled);
+}
+
+// The same with the scale times the multiplier, which fits 16 bits.
+inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
 }
 
 // -------- One-bit weights (packed_matrix.h): 16-bit halves of words, those of two tiles alternating

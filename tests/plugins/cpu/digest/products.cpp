@@ -77,8 +77,9 @@ Matrix repack(const Matrix &matrix, Packing packing) {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Vectors of every kind: usual ones, subnormal products, overflow, largest codes, halves between codes, infinity, NaN.
-constexpr uint32_t kVectors = 9;
+// Vectors of every kind: usual ones, subnormal products, overflow, largest codes, halves between codes, infinity, NaN,
+// the smallest that have codes, groups of different magnitudes.
+constexpr uint32_t kVectors = 10;
 
 std::vector<float> make_vectors(uint64_t columns, Random &random) {
   std::vector<float> x(kVectors * columns);
@@ -92,7 +93,8 @@ std::vector<float> make_vectors(uint64_t columns, Random &random) {
     at(5) = i % 32 == 0 ? 127.0f : static_cast<float>(static_cast<int>(random.bits() % 254) - 127) + 0.5f;
     at(6) = i == columns / 2 ? kInfinity : random.value(0);
     at(7) = i == columns / 3 ? -kNaN : random.value(0);
-    at(8) = i % 64 < 32 ? random.value(-130) : random.value(-118);
+    at(8) = i % 64 < 32 ? random.value(-130) : random.value(i % 1024 < 512 ? -104 : -118);
+    at(9) = random.value(-static_cast<int>(i / 32 * 5 % 16));
   }
   return x;
 }
@@ -108,7 +110,7 @@ Quantized quantize(const KernelTable &kernels, ActivationLayout layout, std::spa
   const uint64_t columns = x.size() / n;
   Quantized quantized = {.rows = AlignedBytes(n * quantized_row_bytes(layout, columns)),
                          .tables = std::vector<int16_t>(
-                             looks_up ? n * columns / layout.group * kernels.table_elements(layout.tables) : 0)};
+                             looks_up ? n * columns / kActivationGroup * kernels.table_elements(layout.tables) : 0)};
   kernels.quantize({.x = x.data(),
                     .x_stride = columns,
                     .n = n,
@@ -148,7 +150,7 @@ void add_products(Results &results, const KernelTable &kernels, const Matrix &ma
                      .y = nullptr,
                      .y_stride = 0};
   const ActivationLayout layout = activation_layout(matrix.view);
-  if (layout.group == 0) return add_product(results, kernels, args);
+  if (layout.block == 0) return add_product(results, kernels, args);
   Quantized quantized = quantize(kernels, layout, x, n);
   args.quantized_rows = quantized.rows.data();
   add_product(results, kernels, args);
@@ -209,8 +211,8 @@ Results run_quantize(const KernelTable &kernels, Format format) {
   Results results;
   Random random(static_cast<uint32_t>(format) + 201);
   const ActivationLayout layout = activation_layout(format);
-  for (const uint64_t groups : {1, 2, 7}) {
-    const std::vector<float> x = make_vectors(groups * layout.group, random);
+  for (const uint64_t blocks : {1, 2, 7}) {
+    const std::vector<float> x = make_vectors(blocks * layout.block, random);
     results.add(quantize(kernels, layout, x, kVectors).rows.bytes());
   }
   return results;

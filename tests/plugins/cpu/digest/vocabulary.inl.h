@@ -88,6 +88,7 @@ void run_integers(Round &round) {
   }
   round.exactly(reduce_add(shift_right<4>(a)));
   round.exactly(reduce_max(a));
+  round.exactly(reduce_max_each(a, b, add(a, splat_i32(1)), splat_i32(-1)));
 }
 
 void run_conversions(Round &round) {
@@ -143,10 +144,21 @@ void run_dots(Round &round) {
   const I32x16 total = round.integers(2);
   const DotSum sum = dot4(dot4(zero_dot_sum(), codes, x), splat_byte(63), x);
   const I16x32 pairs = load_i8_pairs(round.bytes(1) + 1);
+  const auto multiplier = [](int value) {
+    const auto m = static_cast<int16_t>(value);
+    return GroupMultiplier{{m, 0, m, m}};
+  };
+  const GroupMultiplier usual = multiplier(round.bytes(2)[0] * 4), largest = multiplier(1023);
+  const GroupMultiplier of_scale = multiplier(round.bytes(2)[1] % 17);
+  // 16 bits hold it: codes of 0 to 3.
+  const DotSum small = dot4(zero_dot_sum(), bit_and(codes, splat_byte(3)), x);
+  const I32x16 little = shift_right<2>(total);
   for (const I32x16 &result :
-       {add_dot_sum<0>(total, sum), add_dot_sum<1>(total, sum), add_dot_sum<2>(total, sum),
-        end_dot_sum(total, dot4(begin_dot_sum(total), codes, x)), add_scaled_dot_sum(total, sum, repeat_even(pairs)),
-        add_scaled_dot_sum(total, sum, repeat_odd(pairs)), dot2(total, pairs, load_i8_pairs(round.bytes(2)))}) {
+       {add_multiplied<0>(total, small, usual), add_multiplied<1>(total, small, usual),
+        add_multiplied<2>(total, small, largest), end_dot_sum(total, dot4(begin_dot_sum(total), codes, x)),
+        add_scaled_dot_sum(total, sum, repeat_even(pairs), of_scale),
+        add_scaled_dot_sum(total, sum, repeat_odd(pairs), of_scale), dot2(total, pairs, load_i8_pairs(round.bytes(2))),
+        mul(shift_right<10>(total), largest), sub(shift_left<2>(total), shift_left<2>(little))}) {
     round.exactly(result);
   }
   for (int32_t &one : sums) one *= kSignedDotBias;

@@ -48,16 +48,15 @@ struct Codes {
   static_assert(!kMinima || kLayout.offset == 0);
 
   // Sums that begin with what the offset takes from them save an operation each.
-  static constexpr bool kStartsCorrected = !kMinima && kSubBlocks == 0 && kLayout.multiplier_shift == 0;
+  static constexpr bool kStartsCorrected = !kMinima && kLayout.multiplier_shift == 0;
 
   // Sums are int32 to the end of a block: 256 products of Q6_K's scale (-128..127), code less its offset (-32..31) and
-  // activation code (127), times 16, are at most 2130706432, less than 2^31; before the offset is taken off they may
-  // wrap around. All others stay far below: 256 of Q8_K's codes, times 255, are at most 2^30, ternary ones, times 1023,
-  // 2^25, and what Q4_K's minima (63) are multiplied with 2^25.
-
-  // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
-  // models come in have every power of two; for the others that would take the compiler too long. Sub-blocks gain
-  // nothing by more than 4.
+  // activation code (127), times 16, are at most 2130706432, less than 2^31, and so is every sum on the way, as it
+  // begins with what the offset takes. All others stay far below: 256 of Q8_K's codes, times 255, are at most 2^30
+  // (2^31 less 2 % with kSignedDotBias), ternary ones, times 1023, 2^27, and what Q4_K's minima (63) are multiplied
+  // with 2^25. Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit
+  // and ternary models come in have every power of two; for the others that would take the compiler too long.
+  // Sub-blocks gain nothing by more than 4.
   static constexpr bool kEveryNumber = kLayout.columns() < 256 && kHighBits == 0 && !kMinima;
   static constexpr int kTokens = kSubBlocks == 0 || kMaxTokens < 4 ? kMaxTokens : 4;
   static constexpr int kTokenStep = kEveryNumber ? 2 : 4;

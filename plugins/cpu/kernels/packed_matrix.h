@@ -146,9 +146,9 @@ void pack_tiles(const PackArgs &args);
 // Decodes one row of a packed (or float) matrix: the row of an embedding. `values` has `columns` elements.
 void decode_row(const PackedMatrix &matrix, uint64_t row, std::span<float> values);
 
-// Bytes of one row of quantised activations, of `columns` in whole blocks: codes in the kernel's order; a float scale for
-// each block; a GroupMultiplier for each group, if the layout has any; the sum of each layout.sum_columns codes, times
-// that integer, in 32 bits if they are wide and in 16 if not. The whole is padded to 64 bytes.
+// Bytes of one row of quantised activations, of `columns` in whole blocks: codes in the kernel's order; a float scale
+// for each block; a GroupMultiplier for each group, if the layout has any; the sum of each layout.sum_columns codes,
+// times that integer, in 32 bits if they are wide and in 16 if not. The whole is padded to 64 bytes.
 size_t quantized_row_bytes(ActivationLayout layout, uint64_t columns);
 
 }  // namespace bonsai::cpu

@@ -163,18 +163,13 @@ inline F32x16 max(F32x16 a, F32x16 b) {
   return b;
 }
 
-// Sums and differences may wrap around.
 inline I32x16 add(I32x16 a, I32x16 b) {
-  for (int i = 0; i < 16; ++i) {
-    a.lane[i] = static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) + static_cast<uint32_t>(b.lane[i]));
-  }
+  for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
   return a;
 }
 
 inline I32x16 sub(I32x16 a, I32x16 b) {
-  for (int i = 0; i < 16; ++i) {
-    a.lane[i] = static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i]));
-  }
+  for (int i = 0; i < 16; ++i) a.lane[i] -= b.lane[i];
   return a;
 }
 
@@ -557,7 +552,7 @@ inline I16x32 mul_pairs(I16x32 v, const GroupMultiplier &multiplier) {
   return v;
 }
 
-// total + scale * sum, which may wrap around; both integers of a pair of `scale` are the lane's scale.
+// total + scale * sum; both integers of a pair of `scale` are the lane's scale.
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   I32x16 scaled;
   for (int i = 0; i < 16; ++i) scaled.lane[i] = (sum.pair[2 * i] + sum.pair[2 * i + 1]) * scale.pair[2 * i];

@@ -152,13 +152,12 @@ void run_dots(Round &round) {
   const GroupMultiplier of_scale = multiplier(round.bytes(2)[1] % 17);
   // 16 bits hold it: codes of 0 to 3.
   const DotSum small = dot4(zero_dot_sum(), bit_and(codes, splat_byte(3)), x);
-  const I32x16 little = shift_right<2>(total);
   for (const I32x16 &result :
        {add_multiplied<0>(total, small, usual), add_multiplied<1>(total, small, usual),
         add_multiplied<2>(total, small, largest), end_dot_sum(total, dot4(begin_dot_sum(total), codes, x)),
         add_scaled_dot_sum(total, sum, repeat_even(pairs), of_scale),
         add_scaled_dot_sum(total, sum, repeat_odd(pairs), of_scale), dot2(total, pairs, load_i8_pairs(round.bytes(2))),
-        mul(shift_right<10>(total), largest), sub(shift_left<2>(total), shift_left<2>(little))}) {
+        mul(shift_right<10>(total), largest)}) {
     round.exactly(result);
   }
   for (int32_t &one : sums) one *= kSignedDotBias;

@@ -158,7 +158,8 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
 
 uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
   const uint64_t groups = columns / kActivationGroup + 1;
-  const uint64_t row = round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
+  const uint64_t row =
+      round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
   const uint64_t table = groups * kMostLookupElements * sizeof(int16_t);
   const uint64_t rows = std::min<uint64_t>(n, kMostLookupVectors);
   const uint64_t tables = std::max(kBoundedTableBytes, std::min(n, kFewestLookupVectors) * table);

@@ -119,8 +119,8 @@ class Vectors {
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (a_case.kernels->table_elements(layout.tables) > 0) {
-      tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup * a_case.kernels->table_elements(layout.tables) *
-                      sizeof(int16_t));
+      tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
+                      a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
     }
     a_case.kernels->quantize(args);

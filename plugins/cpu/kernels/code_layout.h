@@ -108,11 +108,19 @@ struct CodeLayout {
   constexpr uint32_t block_bytes() const { return scales() * scale_bytes() + integers() + code_bytes(); }
 };
 
-// Products of 128 codes of 1 bit or base 3 with activations, times this, are at most 2^24: floats hold them.
+// Of blocks without integer scales: 128 products of signs or ternary codes with activations, times this, are numbers
+// that a float holds.
 inline constexpr uint32_t kMostMultiplier = 1023;
+static_assert(128 * 127 * kMostMultiplier <= 1 << 24);
 
-// Q6_K's products, times this, come to 2^31 less 1 % (codes_dot.inl.h).
+// Of super-blocks: Q6_K's products, times this, come to 2^31 less 1 %; sums of 16 activations, to what 16 bits hold.
 inline constexpr uint32_t kMostSuperBlockMultiplier = 16;
+static_assert(uint64_t{256} * 128 * 32 * 127 * kMostSuperBlockMultiplier <= INT32_MAX);
+static_assert(16 * 127 * kMostSuperBlockMultiplier <= INT16_MAX);
+
+// Of Q8_K, whose products are with numbers of 8 bits.
+inline constexpr uint32_t kMostByteMultiplier = 255;
+static_assert(uint64_t{256} * 128 * 127 * kMostByteMultiplier <= INT32_MAX / 2);
 
 constexpr ActivationLayout one_group(ActivationOrder order) { return {kActivationGroup, order, kActivationGroup}; }
 
@@ -175,7 +183,9 @@ inline constexpr CodeLayout kQ5_KLayout = {.activations = kSuperBlockActivations
 inline constexpr CodeLayout kQ6_KLayout = {
     .activations = kSuperBlockActivations, .bits = 4, .high_bits = 2, .offset = 32, .sub_blocks = 16};
 inline constexpr CodeLayout kQ8_KLayout = {
-    .activations = {.block = 256, .sum_columns = 256, .most_multiplier = 255}, .bits = 8, .float_scale = true};
+    .activations = {.block = 256, .sum_columns = 256, .most_multiplier = kMostByteMultiplier},
+    .bits = 8,
+    .float_scale = true};
 
 // How a matrix's blocks are packed.
 enum class Packing : uint32_t {

@@ -50,13 +50,14 @@ struct Codes {
   // Sums that begin with what the offset takes from them save an operation each.
   static constexpr bool kStartsCorrected = !kMinima && kLayout.multiplier_shift == 0;
 
-  // Sums are int32 to the end of a block: 256 products of Q6_K's scale (-128..127), code less its offset (-32..31) and
-  // activation code (127), times 16, are at most 2130706432, less than 2^31, and so is every sum on the way, as it
-  // begins with what the offset takes. All others stay far below: 256 of Q8_K's codes, times 255, are at most 2^30
-  // (2^31 less 2 % with kSignedDotBias), ternary ones, times 1023, 2^27, and what Q4_K's minima (63) are multiplied
-  // with 2^25. Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit
-  // and ternary models come in have every power of two; for the others that would take the compiler too long.
-  // Sub-blocks gain nothing by more than 4.
+  // Sums are int32 to the end of a block. Of 256 products of Q6_K's scale (-128..127), code less its offset (-32..31)
+  // and activation code (127), times 16, the sum is at most 2130706432, and so is every sum on the way, as it begins
+  // with what the offset takes; code_layout.h asserts it. All others stay at half of that: Q8_K's, times 255, below
+  // 2^30, Q5_K's, times 16, likewise; ternary ones with codes of 3, times 1023 and for one token 4, below 2^28.
+
+  // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
+  // models come in have every power of two; for the others that would take the compiler too long. Sub-blocks gain
+  // nothing by more than 4.
   static constexpr bool kEveryNumber = kLayout.columns() < 256 && kHighBits == 0 && !kMinima;
   static constexpr int kTokens = kSubBlocks == 0 || kMaxTokens < 4 ? kMaxTokens : 4;
   static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
@@ -166,6 +167,7 @@ template <class Format, int T>
 [[gnu::always_inline]] inline void dot_one_group(GroupView group, const TokenView<T> &tokens, size_t index,
                                                  I32x16 (&dots)[T]) {
   static_assert(Format::kRuns == 1);
+  static_assert(Format::kMostCode * 127 * Format::kGroup < 1 << 15, "add_multiplied takes 16 bits");
   DotSum sums[T];
   for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
   dot_run<Format>(group, splat_byte(0), tokens, index * Format::kGroup, sums);
@@ -195,6 +197,8 @@ requires(Format::kBits <= 2)
   DotSum even_sum = zero_dot_sum();
   DotSum odd_sum = zero_dot_sum();
   static_assert(Format::kVectors <= 4, "what the sums can hold (see dot4)");
+  static_assert((Format::kMostCode << Format::kBits) * 127 * Format::kGroup / 2 < 1 << 15,
+                "add_multiplied takes 16 bits");
 #pragma GCC unroll 4
   for (int v = 0; v < Format::kVectors; ++v) {
     Bytes64 bytes = load_words<Format>(group, v);

@@ -1,5 +1,5 @@
 // Matrices of integer codes times int8 activations: y = W x for 16 rows and up to kMaxTokens vectors at a time. Lane =
-// row, so the sum over groups stays in order. A tile's bytes (1 to 8 bits a weight) are read once for each block of
+// row, so the sum over blocks stays in order. A tile's bytes (1 to 8 bits a weight) are read once for each block of
 // tokens; the tokens' codes stay in the cache. Part of a tier: see simd/portable/vector.h.
 #pragma once
 

@@ -18,10 +18,10 @@ namespace bonsai::cpu {
 // n rows of activations to int8, in blocks of layout.block columns and groups of 32. A block of one group, with amax
 // the largest magnitude: s = amax / 127, code = x * (127 / amax) rounded to nearest even. A block of several, with amax
 // the block's and M = layout.most_multiplier: s = amax / (127 M); each group's integer m is its own largest magnitude
-// times M / amax, rounded up, M at most; code = x * (1 / (s m)) rounded to nearest even. So |code| <= 127, and a
-// group's values are codes times s m. amax below 2^-118, of several groups 2^-104: codes, m and s are 0 (inverses would
-// overflow). A NaN or an infinity in the block: codes and m are 0 and s is NaN, so that every output becomes NaN and
-// the host can refuse it. The sums are exact.
+// times M / amax, rounded up, M at most; code = x * (1 / (s m)) rounded to nearest even, 0 where m is 0. So
+// |code| <= 127, and a group's values are codes times s m. amax below 2^-118, of several groups 2^-104: codes, m and s
+// are 0 (inverses would overflow). A NaN or an infinity in the block: codes and m are 0 and s is NaN, so that every
+// output becomes NaN and the host can refuse it. The sums are exact.
 struct QuantizeArgs {
   const float *x;   // (n, columns)
   size_t x_stride;  // elements from row to row

@@ -1,8 +1,8 @@
 // Weights in the order in which the matrix kernels read them, and the shape of the activations that go with them.
 //
-// Formats with integer codes are repacked: lane = row. A tile is 16 rows; its groups (the format's blocks) follow each
-// other, first all scales, then for each group its integers and codes. code_layout.h says what a row's block holds:
-//   scales    (groups, scales, 16) binary16, Q8_K: float; the whole padded to 64 bytes
+// Formats with integer codes are repacked: lane = row. A tile is 16 rows; its blocks follow each other,
+// first all scales, then for each block its integers and codes. code_layout.h says what a row's block holds:
+//   scales    (blocks, scales, 16) binary16, Q8_K: float; the whole padded to 64 bytes
 //   integers  (integers / 2, 16, 2) bytes: of each row, those of two sub-blocks next to each other
 //   codes     (words, 16) 32-bit words: the same word of each row's block
 // A 64-byte vector of words holds 32 / bits columns of 16 rows, and byte j of a word 8 / bits of them: the kernel takes

@@ -18,7 +18,7 @@ struct alignas(8) GroupRecord {
 //
 // Codes are 8-bit integers, -127..127, rounded to nearest, ties to even, of x * (127 / amax) with scale amax / 127,
 // where amax is the group's largest magnitude. A group with amax below 2^-118 is 0, one with an infinity or a NaN has
-// scale NaN and codes 0: as the CPU backend does it.
+// scale NaN and codes 0: as the CPU backend does it where a block is one group.
 //
 // Halves: x = (high + low) * scale, good to 2^-21 of the token's largest magnitude, where scale is a power of two. A
 // token with an infinity or a NaN has scale NaN.

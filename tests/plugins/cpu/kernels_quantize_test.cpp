@@ -92,10 +92,13 @@ struct SharedRow {
   int32_t sum;
 };
 
-SharedRow quantize_shared(const KernelTable &kernels, const std::vector<float> &x) {
-  const ActivationLayout layout = block_of(static_cast<uint32_t>(x.size()), ActivationOrder::kNatural);
-  const auto bytes = aligned_bytes(quantized_row_bytes(layout, x.size()));
-  quantize_rows(kernels, x, 1, layout, bytes.get());
+SharedRow quantize_shared(const KernelTable &kernels, const std::vector<float> &x, SumTables kind = SumTables::kNone) {
+  const ActivationLayout layout = block_of(static_cast<uint32_t>(x.size()), ActivationOrder::kNatural, kind);
+  const size_t row_bytes = quantized_row_bytes(layout, x.size());
+  const auto bytes = aligned_bytes(row_bytes);
+  std::memset(bytes.get(), 0x55, row_bytes);
+  std::vector<int16_t> tables(x.size() / kActivationGroup * kernels.table_elements(kind));
+  quantize_rows(kernels, x, 1, layout, bytes.get(), tables.empty() ? nullptr : tables.data());
   SharedRow row;
   const std::byte *from = bytes.get();
   for (size_t i = 0; i < x.size(); ++i) row.codes.push_back(static_cast<int8_t>(*from++));
@@ -123,6 +126,7 @@ TEST_P(Quantize, SharesAScaleAmongGroups) {
   EXPECT_EQ(row.codes[0], -127);
   EXPECT_EQ(row.codes[33], 127);
   EXPECT_EQ(row.codes[64], 95);  // 1.5 * 127 / 2
+  EXPECT_EQ(std::vector<int>(row.codes.begin() + 96, row.codes.end()), std::vector<int>(32, 0));
   EXPECT_EQ(row.sum, -127 * 1023 + 127 + 95 * 2);
 }
 
@@ -146,19 +150,25 @@ TEST_P(Quantize, KeepsCodesOfSharedScalesWithin127AndNearTheValues) {
 
 TEST_P(Quantize, HasNoCodesWhereSharedScalesAreTooSmallOrNoNumbers) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (const float bad : {0x1.fffffep-105f, -0.0f, infinity, -infinity, nan}) {
+  for (const SumTables kind : {SumTables::kNone, SumTables::kSigns, SumTables::kTrits}) {
+    if (kind != SumTables::kNone && GetParam()->table_elements(kind) == 0) continue;
+    for (const float bad : {0x1.fffffep-105f, -0.0f, infinity, -infinity, nan}) {
+      SCOPED_TRACE(testing::Message() << bad << ", tables " << static_cast<int>(kind));
+      std::vector<float> x(128, 0.0f);
+      x[0] = x[100] = bad;
+      if (!std::isfinite(bad)) x[50] = 1.0f;
+      const SharedRow row = quantize_shared(*GetParam(), x, kind);
+      EXPECT_EQ(row.codes, std::vector<int>(128, 0));
+      EXPECT_EQ(row.multipliers, std::vector<int>(4, 0));
+      if (kind == SumTables::kNone) {
+        EXPECT_EQ(row.sum, 0);
+      }
+      EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), std::isfinite(bad) ? 0u : 0x7FC00000u);
+    }
     std::vector<float> x(128, 0.0f);
-    x[0] = x[100] = bad;
-    if (!std::isfinite(bad)) x[50] = 1.0f;
-    const SharedRow row = quantize_shared(*GetParam(), x);
-    EXPECT_EQ(row.codes, std::vector<int>(128, 0)) << bad;
-    EXPECT_EQ(row.multipliers, std::vector<int>(4, 0)) << bad;
-    EXPECT_EQ(row.sum, 0) << bad;
-    EXPECT_EQ(std::bit_cast<uint32_t>(row.scale), std::isfinite(bad) ? 0u : 0x7FC00000u) << bad;
+    x[100] = 0x1p-104f;
+    EXPECT_EQ(quantize_shared(*GetParam(), x, kind).codes[100], 127);
   }
-  std::vector<float> x(128, 0.0f);
-  x[100] = 0x1p-104f;
-  EXPECT_EQ(quantize_shared(*GetParam(), x).codes[100], 127);
 }
 
 TEST_P(Quantize, SumsUpSixteenColumnsOfASuperBlock) {

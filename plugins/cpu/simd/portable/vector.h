@@ -452,8 +452,7 @@ inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return sum;
 }
 
-// total + 2^kShift * multiplier * sum; the multiplier times 2^kShift, and the sum of sums of which 32 are in a group,
-// fit 16 bits.
+// total + 2^kShift * multiplier * sum. 2^kShift times the multiplier fits 16 bits, and so does each lane's sum.
 template <int kShift>
 I32x16 add_multiplied(I32x16 total, DotSum sum, const GroupMultiplier &multiplier) {
   const int32_t factor = *multiplier.even() * (1 << kShift);

@@ -269,6 +269,14 @@ struct RowsOfPiece {
   }
 };
 
+// What the first of several passes over a piece's rows asks for in the first-level cache, beyond the piece's end too.
+template <int R>
+[[gnu::always_inline]] inline void prefetch_near(const uint8_t *from, size_t row_bytes) {
+  constexpr size_t kAhead = 128;
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) __builtin_prefetch(from + kAhead + r * row_bytes, 0, 3);
+}
+
 // Adds the products of R rows in some of the lanes to `sums`, (R, T, 16).
 template <class Weights, int kPart, int R, int T>
 [[gnu::always_inline]] inline void multiply_part(RowsOfPiece<Weights, R> rows, FloatPiece<Weights, T> &piece,
@@ -288,7 +296,8 @@ template <class Weights, int kPart, int R, int T>
   for (; left >= Weights::kSpan; left -= Weights::kSpan) {
     Lanes weights[R][kVectors];
     rows.template get<kPart>(numbers, weights);
-    if constexpr (kPart == 0) prefetch_rows<R>(rows.from, rows.row_bytes, piece.distance);
+    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_near<R>(rows.from, rows.row_bytes);
+    if constexpr (kPart == kLaneParts - 1) prefetch_rows<R>(rows.from, rows.row_bytes, piece.distance);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16
@@ -372,15 +381,22 @@ void multiply_float_tokens(const MatmulArgs &args, uint64_t row, uint64_t last_r
   }
 }
 
-// Rows that stay in the second-level cache for all vectors.
-constexpr size_t kFloatBlockBytes = 256 * 1024;
+// Rows that are multiplied with all vectors before the next ones: as many as stay in the second-level cache, but so many
+// that the copies of pieces are worth their while, and no row is left over that would be multiplied by itself.
+template <class Weights>
+uint64_t rows_of_block(uint64_t columns) {
+  constexpr uint64_t kMost = FloatPiece<Weights, Weights::kTokens>::kRows;
+  constexpr uint64_t kFewest = kLaneParts > 1 ? std::min<uint64_t>(48, kMost) : 16;
+  constexpr uint64_t kGroup = kLaneParts > 1 ? rows_at_once<Weights, Weights::kTokens>() : 16;
+  constexpr size_t kBytes = 256 * 1024;
+  return std::clamp(kBytes / Weights::row_bytes(columns), kFewest, kMost) / kGroup * kGroup;
+}
 
 template <class Weights>
 void multiply_floats(const MatmulArgs &args) {
   if constexpr (Weights::kTokens > 1) {
     if (args.n > 1) {
-      const uint64_t fitting = kFloatBlockBytes / Weights::row_bytes(args.matrix->columns) / 16 * 16;
-      const uint64_t block = std::clamp<uint64_t>(fitting, 16, FloatPiece<Weights, Weights::kTokens>::kRows);
+      const uint64_t block = rows_of_block<Weights>(args.matrix->columns);
       for (uint64_t row = args.first_row; row < args.last_row; row += block) {
         multiply_float_tokens<Weights, Weights::kTokens>(args, row, std::min(row + block, args.last_row), 0);
       }

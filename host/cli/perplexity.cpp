@@ -3,10 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
+#include "core/model/weights.h"
+#include "core/reference/agreement.h"
+#include "core/reference/reference.h"
 #include "host/cli/command.h"
 #include "host/cli/logit_check.h"
+#include "host/cli/logits_file.h"
 #include "host/cli/model_options.h"
 #include "host/cli/progress.h"
 #include "host/cli/text_input.h"
@@ -17,37 +24,114 @@ namespace {
 
 constexpr uint32_t kDefaultWindow = 512;
 
-// -log p(token) in nats; infinite where the model rules the token out. Throws Failure where the logits are no
-// distribution.
-double negative_log_likelihood(std::span<const float> logits, int32_t token) {
+// -log p(token) in nats; infinite where the model rules the token out, NaN where the logits are no distribution.
+template <class Number>
+double negative_log_likelihood(std::span<const Number> logits, int32_t token) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double total = 0;
-  for (const float logit : logits) total += std::exp(logit - largest);
-  const double result = largest + std::log(total) - logits[static_cast<size_t>(token)];
-  if (std::isnan(result)) check_logits(logits);
-  return result;
+  for (const double logit : logits) total += std::exp(logit - largest);
+  return largest + std::log(total) - logits[static_cast<size_t>(token)];
 }
 
 struct Score {
   double sum = 0;  // of negative log-likelihoods
   uint64_t predicted = 0;
+
+  double mean() const { return sum / static_cast<double>(predicted); }
+  double perplexity() const { return std::exp(mean()); }
 };
 
-// Windows without overlap, each from an empty cache: a window of n tokens predicts its last n - 1.
-Score score_windows(Session &session, std::span<const int32_t> tokens, size_t window) {
+// The float64 reference, which predicts the same.
+class Judge {
+ public:
+  Judge(const std::string &path, KvType kv) : model_(load(path)), evaluator_(model_, stored_as(kv)) {}
+
+  void begin_window() { evaluator_.truncate(0); }
+
+  // What follows `token`, and another's logits of it.
+  void predict(int32_t token, int32_t next, std::span<const float> other) {
+    const auto logits = evaluator_.step(token);
+    if (!logits) throw Failure(logits.error().message);
+    score_.sum += negative_log_likelihood(std::span<const double>(*logits), next);
+    ++score_.predicted;
+    meter_.add(*logits, other);
+  }
+
+  const Score &score() const { return score_; }
+  reference::Agreement agreement() const { return meter_.result(); }
+
+ private:
+  static model::Model load(const std::string &path) {
+    auto model = model::load_model(path);
+    if (!model) throw Failure(model.error().message);
+    return std::move(*model);
+  }
+  static reference::KvType stored_as(KvType kv) {
+    return kv == KvType::kQ8_0  ? reference::KvType::kQ8_0
+           : kv == KvType::kF32 ? reference::KvType::kF32
+                                : reference::KvType::kF16;
+  }
+
+  model::Model model_;
+  reference::Evaluator evaluator_;
+  reference::AgreementMeter meter_;
+  Score score_;
+};
+
+// Hands out what follows each of a window's tokens, of which the first is the text's `first`.
+using Predict = std::function<void(size_t first, std::span<const int32_t> tokens, const LogitsCallback &)>;
+
+Predict predict_by(Session &session) {
+  return [&session](size_t, std::span<const int32_t> tokens, const LogitsCallback &callback) {
+    session.truncate(0);
+    session.evaluate(tokens, callback);
+  };
+}
+
+Predict predict_by(LogitsFile &file) {
+  return [&file](size_t first, std::span<const int32_t> tokens, const LogitsCallback &callback) {
+    for (size_t i = 0; i < tokens.size(); ++i) callback(i, file.row(first + i));
+  };
+}
+
+// Windows without overlap, each from an empty cache: a window of n tokens predicts its last n - 1. Throws Failure where
+// logits are no distribution.
+Score score_windows(const Predict &predict, std::span<const int32_t> tokens, size_t window, Judge *judge) {
   Score score;
   ProgressBar bar("perplexity");
   for (size_t first = 0; first < tokens.size(); first += window) {
     const auto piece = tokens.subspan(first, std::min(window, tokens.size() - first));
     if (piece.size() < 2) break;
-    session.truncate(0);
-    session.evaluate(piece.first(piece.size() - 1), [&](size_t i, std::span<const float> logits) {
-      score.sum += negative_log_likelihood(logits, piece[i + 1]);
+    if (judge) judge->begin_window();
+    predict(first, piece.first(piece.size() - 1), [&](size_t i, std::span<const float> logits) {
+      const double likelihood = negative_log_likelihood(logits, piece[i + 1]);
+      if (std::isnan(likelihood)) check_logits(logits);
+      score.sum += likelihood;
       ++score.predicted;
+      if (judge) judge->predict(piece[i], piece[i + 1], logits);
       bar.update(first + i, tokens.size());
     });
   }
   return score;
+}
+
+nlohmann::ordered_json findings_of(const Judge &judge) {
+  const reference::Agreement agreement = judge.agreement();
+  return {{"perplexity", judge.score().perplexity()},
+          {"same_choice", agreement.same_choice},
+          {"mean_divergence", agreement.mean_divergence},
+          {"largest_lead_lost", agreement.largest_lead_lost},
+          {"logit_error", agreement.logit_error}};
+}
+
+std::string describe(const Judge &judge) {
+  const reference::Agreement agreement = judge.agreement();
+  return fmt::format(
+      "reference  {:.4f}; the same likeliest token {} times ({:.2f} %), elsewhere a lead of at most {:.3f} lost;\n"
+      "           KL divergence {:.3g} nats per token, relative error of the logits {:.3g}\n",
+      judge.score().perplexity(), agreement.same_choice,
+      100 * static_cast<double>(agreement.same_choice) / static_cast<double>(agreement.predictions),
+      agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
 
 }  // namespace
@@ -57,11 +141,18 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
       "perplexity", "[-m FILE] -f TEXTFILE [OPTIONS]",
       "Measures how well a model predicts a text: the exponential of the mean negative log-likelihood.\n"
       "Windows do not overlap; each starts from an empty cache, without BOS; a window of N tokens predicts\n"
-      "N - 1. JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.");
+      "N - 1. JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.\n"
+      "--reference holds every prediction against those of the float64 reference, which takes its time (a\n"
+      "second a token for 1.7B). JSON: \"reference\": {\"perplexity\", \"same_choice\" (predictions with the same\n"
+      "likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\" (of the reference's likeliest\n"
+      "token over the next, in logits, where another was likeliest), \"logit_error\" (relative L2)}.");
   add_engine_options(options);
   add_text_options(options);
   options.value("window", "N", "tokens in a window (512)");
   options.value("tokens", "N", "use the first N tokens of the text (all)");
+  options.flag("reference", "compare with the float64 reference");
+  options.value("logits", "FILE",
+                "take the predictions of another program instead: float32, a row of the vocabulary for each token");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const auto window = static_cast<uint32_t>(arguments->count("window", 2).value_or(kDefaultWindow));
@@ -75,15 +166,24 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   std::vector<int32_t> tokens = engine.tokenize(*text, false);
   if (tokens.size() > most_tokens) tokens.resize(most_tokens);
   if (tokens.size() < 2) throw Failure("the text has fewer than two tokens: there is nothing to predict");
+  std::optional<LogitsFile> file;
+  if (const auto path = arguments->text("logits")) file.emplace(*path, tokens.size(), engine.model().vocabulary);
+  std::optional<Judge> judge;
+  if (arguments->flag("reference")) judge.emplace(engine_settings.model, engine_settings.kv);
   Session session = engine.new_session();
-  const Score score = advising(engine, [&] { return score_windows(session, tokens, window); });
-  const double nll = score.sum / static_cast<double>(score.predicted);
-  if (arguments->flag("json"))
-    terminal.out.write_json(
-        {{"perplexity", std::exp(nll)}, {"nll", nll}, {"predicted", score.predicted}, {"window", window}});
-  else
+  const Predict predict = file ? predict_by(*file) : predict_by(session);
+  const Score score =
+      advising(engine, [&] { return score_windows(predict, tokens, window, judge ? &*judge : nullptr); });
+  if (arguments->flag("json")) {
+    nlohmann::ordered_json result = {
+        {"perplexity", score.perplexity()}, {"nll", score.mean()}, {"predicted", score.predicted}, {"window", window}};
+    if (judge) result["reference"] = findings_of(*judge);
+    terminal.out.write_json(result);
+  } else {
     terminal.out.write(fmt::format("perplexity {:.4f} ({:.5f} nats per token, {} predicted, windows of {})\n",
-                                   std::exp(nll), nll, counted(score.predicted, "token"), window));
+                                   score.perplexity(), score.mean(), counted(score.predicted, "token"), window));
+    if (judge) terminal.out.write(describe(*judge));
+  }
   return kSuccess;
 }
 

@@ -1,4 +1,5 @@
 // The commands beside `run`, on good and on bad input.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -171,6 +172,47 @@ TEST(Perplexity, ALastWindowOfOneTokenPredictsNothing) {
   const Outcome outcome =
       run_program({"perplexity", "-m", seedling(), "-p", "-", "--window", "8", "--tokens", "17", "--json"}, text);
   EXPECT_EQ(parse_success(outcome)["predicted"], 14);
+}
+
+TEST(Perplexity, IsHeldAgainstTheReference) {
+  const std::string text = golden()["perplexity"]["text"].get<std::string>();
+  const std::vector<std::string> command = {"perplexity", "-m", seedling(), "-f",  "-",
+                                            "--window",   "64", "--tokens", "130", "--reference"};
+  std::vector<std::string> as_json = command;
+  as_json.push_back("--json");
+  const json result = parse_success(run_program(as_json, text));
+  const json reference = result["reference"];
+  EXPECT_EQ(result["predicted"], 2 * 63 + 1);
+  EXPECT_NEAR(reference["perplexity"].get<double>(), result["perplexity"].get<double>(), 0.5);
+  EXPECT_NE(reference["perplexity"], result["perplexity"]);
+  EXPECT_GE(reference["same_choice"], 120);
+  EXPECT_LE(reference["same_choice"], result["predicted"]);
+  EXPECT_GT(reference["mean_divergence"], 0);
+  EXPECT_LT(reference["mean_divergence"], 1e-3);
+  EXPECT_LT(reference["largest_lead_lost"], 0.5);
+  EXPECT_LT(reference["logit_error"], 2e-2);
+  const Outcome outcome = run_program(command, text);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\nreference  "), std::string::npos) << outcome.out;
+}
+
+TEST(Perplexity, OfAnotherProgramsLogits) {
+  const json info = parse_success(run_program({"info", "-m", seedling(), "--json"}));
+  const auto vocabulary = info["model"]["vocabulary"].get<size_t>();
+  const std::string logits = write_file("logits", std::string(3 * vocabulary * sizeof(float), '\0'));
+  const auto command = [&](const std::string &tokens) -> std::vector<std::string> {
+    return {"perplexity", "-m", seedling(), "-p", "Once upon a time", "--tokens", tokens, "--logits", logits, "--json"};
+  };
+  const json result = parse_success(run_program(command("3")));
+  EXPECT_NEAR(result["perplexity"].get<double>(), static_cast<double>(vocabulary), 1e-6);
+  const Outcome refused = run_program(command("2"));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.err, fmt::format("bonsai perplexity: {}: expected {} bytes, {} numbers of 4 bytes for "
+                                     "each of 2 tokens; found {}\n",
+                                     logits, 8 * vocabulary, vocabulary, 12 * vocabulary));
+  const Outcome missing = run_program({"perplexity", "-m", seedling(), "-p", "a b c", "--logits", "/nowhere"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(missing.err, "bonsai perplexity: /nowhere: cannot read: No such file or directory\n");
 }
 
 TEST(Perplexity, NeedsTwoTokens) {

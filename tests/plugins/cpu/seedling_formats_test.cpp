@@ -39,10 +39,10 @@ TEST_P(SeedlingIn, TwoThousandPredictionsAgreeWithTheJudge) {
   OpenDevice device{kPlugin};
   UploadedModel uploaded{device, *model};
   OpenSession session{uploaded, window_config()};
-  const Agreement agreement = agreement_with_judge(*model, session, two_thousand_tokens(*model));
+  const reference::Agreement agreement = agreement_with_judge(*model, session, two_thousand_tokens(*model));
   EXPECT_LE(agreement.mean_divergence, 2e-4);
   EXPECT_LE(agreement.largest_lead_lost, 0.5);
-  EXPECT_GE(agreement.same_choice, agreement.predictions * 0.985);
+  EXPECT_GE(agreement.same_choice, static_cast<double>(agreement.predictions) * 0.985);
   if (takes_floats(GetParam().format)) {
     EXPECT_EQ(agreement.same_choice, agreement.predictions);
     EXPECT_LE(agreement.mean_divergence, 1e-7);

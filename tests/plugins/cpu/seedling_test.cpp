@@ -50,9 +50,9 @@ TEST_F(OneBitSeedling, GoldenPromptsAgree) {
 
 // What DESIGN §7 asks of an 8-bit-activation path over 2,000 tokens.
 TEST_P(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
-  const Agreement agreement = agreement_with_judge(model, session, two_thousand_tokens(model));
+  const reference::Agreement agreement = agreement_with_judge(model, session, two_thousand_tokens(model));
   EXPECT_LE(agreement.mean_divergence, 1e-3);
-  EXPECT_GE(agreement.same_choice, agreement.predictions * 0.99);
+  EXPECT_GE(agreement.same_choice, static_cast<double>(agreement.predictions) * 0.99);
   EXPECT_LE(agreement.largest_lead_lost, 0.5);
   RecordProperty("mean_divergence", std::to_string(agreement.mean_divergence));
   RecordProperty("agreements", static_cast<int>(agreement.same_choice));

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -29,6 +31,10 @@ std::span<const float> LogitsFile::row(uint64_t token) {
   file_.seekg(static_cast<std::streamoff>(token) * bytes);
   if (!file_.read(reinterpret_cast<char *>(row_.data()), bytes)) {
     throw Failure(fmt::format("{}: cannot read all of it", path_));
+  }
+  const auto is_number = [](float logit) { return logit < INFINITY; };  // -infinity rules a token out
+  if (!std::all_of(row_.begin(), row_.end(), is_number)) {
+    throw Failure(fmt::format("{}: expected numbers, found a NaN or an infinity behind token {}", path_, token + 1));
   }
   return row_;
 }

@@ -15,7 +15,8 @@ class LogitsFile {
   // Throws Failure if it cannot be read or has another size.
   LogitsFile(const std::string &path, uint64_t tokens, uint64_t vocabulary);
 
-  // What follows the `token`-th token; valid until the next call. Throws Failure.
+  // What follows the `token`-th token; valid until the next call. Throws Failure where it cannot be read or holds a NaN
+  // or +infinity.
   std::span<const float> row(uint64_t token);
 
  private:

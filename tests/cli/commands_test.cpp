@@ -210,6 +210,11 @@ TEST(Perplexity, OfAnotherProgramsLogits) {
   EXPECT_EQ(refused.err, fmt::format("bonsai perplexity: {}: expected {} bytes, {} numbers of 4 bytes for "
                                      "each of 2 tokens; found {}\n",
                                      logits, 8 * vocabulary, vocabulary, 12 * vocabulary));
+  std::string broken(3 * vocabulary * sizeof(float), '\0');
+  broken.replace((vocabulary + 7) * sizeof(float), 4, "\xff\xff\xff\x7f");
+  write_file("logits", broken);
+  EXPECT_EQ(run_program(command("3")).err,
+            "bonsai perplexity: " + logits + ": expected numbers, found a NaN or an infinity behind token 2\n");
   const Outcome missing = run_program({"perplexity", "-m", seedling(), "-p", "a b c", "--logits", "/nowhere"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_EQ(missing.err, "bonsai perplexity: /nowhere: cannot read: No such file or directory\n");

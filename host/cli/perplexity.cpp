@@ -142,10 +142,11 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
       "Measures how well a model predicts a text: the exponential of the mean negative log-likelihood.\n"
       "Windows do not overlap; each starts from an empty cache, without BOS; a window of N tokens predicts\n"
       "N - 1. JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.\n"
-      "--reference holds every prediction against those of the float64 reference, which takes its time (a\n"
-      "second a token for 1.7B). JSON: \"reference\": {\"perplexity\", \"same_choice\" (predictions with the same\n"
-      "likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\" (of the reference's likeliest\n"
-      "token over the next, in logits, where another was likeliest), \"logit_error\" (relative L2)}.");
+      "--reference holds every prediction against the float64 reference's. That is for small models and few\n"
+      "--tokens: a dozen take minutes with 1.7B. JSON: \"reference\": {\"perplexity\", \"same_choice\"\n"
+      "(predictions with the same likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\"\n"
+      "(of the reference's likeliest token over the next, in logits, where another was likeliest),\n"
+      "\"logit_error\" (relative L2)}.");
   add_engine_options(options);
   add_text_options(options);
   options.value("window", "N", "tokens in a window (512)");

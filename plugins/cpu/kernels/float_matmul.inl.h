@@ -381,8 +381,8 @@ void multiply_float_tokens(const MatmulArgs &args, uint64_t row, uint64_t last_r
   }
 }
 
-// Rows that are multiplied with all vectors before the next ones: as many as stay in the second-level cache, but so many
-// that the copies of pieces are worth their while, and no row is left over that would be multiplied by itself.
+// Rows that are multiplied with all vectors before the next ones: as many as stay in the second-level cache, but so
+// many that the copies of pieces are worth their while, and no row is left over that would be multiplied by itself.
 template <class Weights>
 uint64_t rows_of_block(uint64_t columns) {
   constexpr uint64_t kMost = FloatPiece<Weights, Weights::kTokens>::kRows;

@@ -7,9 +7,8 @@
 namespace bonsai::reference {
 namespace {
 
-// What is subtracted from logits to make them logarithms of probabilities.
 template <class Number>
-double log_normaliser(std::span<const Number> logits) {
+double log_sum_exp(std::span<const Number> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const double logit : logits) sum += std::exp(logit - largest);
@@ -41,6 +40,9 @@ double lead(std::span<const double> logits, size_t first) {
 }
 
 }  // namespace
+
+double log_normaliser(std::span<const double> logits) { return log_sum_exp(logits); }
+double log_normaliser(std::span<const float> logits) { return log_sum_exp(logits); }
 
 void AgreementMeter::add(std::span<const double> judge, std::span<const float> other) {
   const size_t chosen = choice(judge);

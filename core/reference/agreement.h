@@ -6,6 +6,10 @@
 
 namespace bonsai::reference {
 
+// What is subtracted from logits to make them logarithms of probabilities. NaN where they are no distribution.
+double log_normaliser(std::span<const double> logits);
+double log_normaliser(std::span<const float> logits);
+
 struct Agreement {
   uint64_t predictions = 0;
   uint64_t same_choice = 0;      // of these, with the same largest logit; of equal ones the first

@@ -27,10 +27,7 @@ constexpr uint32_t kDefaultWindow = 512;
 // -log p(token) in nats; infinite where the model rules the token out, NaN where the logits are no distribution.
 template <class Number>
 double negative_log_likelihood(std::span<const Number> logits, int32_t token) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double total = 0;
-  for (const double logit : logits) total += std::exp(logit - largest);
-  return largest + std::log(total) - logits[static_cast<size_t>(token)];
+  return reference::log_normaliser(logits) - logits[static_cast<size_t>(token)];
 }
 
 struct Score {

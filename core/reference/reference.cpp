@@ -1,5 +1,7 @@
 #include "core/reference/reference.h"
 
+#include <oneapi/tbb/parallel_for.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,9 +11,12 @@ namespace bonsai::reference {
 namespace {
 
 constexpr size_t kQ8Group = 32;
-constexpr uint64_t kMostDecodedBytes = 64 << 20;
+constexpr uint64_t kMostDecodedBytes = 128 << 20;
 
-// Float32 copies of all weights of a seedling fit in memory and are worth it; those of an 8B model do not.
+// Tokens that go through a layer together: what decoding a weight takes is divided by as many.
+constexpr size_t kMostTogether = 64;
+
+// Copies of all weights of a seedling fit in memory and are worth it; those of an 8B model do not.
 bool is_small(const model::Model &model) {
   uint64_t weights = model.head->rows() * model.head->columns();
   for (const model::LayerWeights &layer : model.layers) {
@@ -20,22 +25,23 @@ bool is_small(const model::Model &model) {
       weights += tensor->rows() * tensor->columns();
     }
   }
-  return weights * sizeof(float) <= kMostDecodedBytes;
+  return weights * sizeof(double) <= kMostDecodedBytes;
 }
 
-// weight * x / sqrt(mean(x²) + eps)
-std::vector<double> rms_norm(std::span<const double> x, std::span<const float> weight, double eps) {
-  double squares = 0;
-  for (double value : x) squares += value * value;
-  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + eps);
-  std::vector<double> y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) y[i] = weight[i] * (x[i] * scale);
-  return y;
+// Of rows as wide as `weight`: weight * x / sqrt(mean(x²) + eps).
+void rms_norm_in_place(std::span<double> rows, std::span<const float> weight, double eps) {
+  for (size_t begin = 0; begin < rows.size(); begin += weight.size()) {
+    const std::span<double> x = rows.subspan(begin, weight.size());
+    double squares = 0;
+    for (double value : x) squares += value * value;
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + eps);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = weight[i] * (x[i] * scale);
+  }
 }
 
-void rms_norm_in_place(std::span<double> x, std::span<const float> weight, double eps) {
-  const std::vector<double> y = rms_norm(x, weight, eps);
-  std::copy(y.begin(), y.end(), x.begin());
+std::vector<double> rms_norm(std::vector<double> rows, std::span<const float> weight, double eps) {
+  rms_norm_in_place(rows, weight, eps);
+  return rows;
 }
 
 void add(std::vector<double> &x, const std::vector<double> &y) {
@@ -104,9 +110,29 @@ Result<std::vector<double>> Evaluator::step(int32_t token) { return run({&token,
 
 Result<std::vector<double>> Evaluator::run(std::span<const int32_t> tokens) {
   if (auto checked = check(tokens); !checked) return tl::unexpected(checked.error());
-  for (int32_t token : tokens) advance(token);
-  hidden_ = rms_norm(x_, model_.output_norm, model_.config.rms_eps);
+  for (; !tokens.empty(); tokens = tokens.subspan(std::min(tokens.size(), kMostTogether))) {
+    advance(tokens.first(std::min(tokens.size(), kMostTogether)));
+  }
+  const std::span<const double> last = std::span(x_).last(model_.config.hidden);
+  hidden_ = rms_norm({last.begin(), last.end()}, model_.output_norm, model_.config.rms_eps);
   return head_.multiply(hidden_);
+}
+
+Result<std::vector<std::vector<double>>> Evaluator::steps(std::span<const int32_t> tokens) {
+  if (auto checked = check(tokens); !checked) return tl::unexpected(checked.error());
+  std::vector<std::vector<double>> rows;
+  for (; !tokens.empty(); tokens = tokens.subspan(std::min(tokens.size(), kMostTogether))) {
+    const size_t n = std::min(tokens.size(), kMostTogether);
+    advance(tokens.first(n));
+    const std::vector<double> normed = rms_norm(x_, model_.output_norm, model_.config.rms_eps);
+    hidden_.assign(normed.end() - model_.config.hidden, normed.end());
+    const std::vector<double> logits = head_.multiply(normed, n);
+    for (size_t i = 0; i < n; ++i) {
+      const std::span<const double> row = std::span(logits).subspan(i * head_.rows(), head_.rows());
+      rows.emplace_back(row.begin(), row.end());
+    }
+  }
+  return rows;
 }
 
 void Evaluator::truncate(uint32_t length) {
@@ -137,38 +163,54 @@ Result<void> Evaluator::check(std::span<const int32_t> tokens) const {
   return {};
 }
 
-// One token through all layers, as DESIGN §6 writes it down.
-void Evaluator::advance(int32_t token) {
+// Some tokens through all layers, as DESIGN §6 writes it down for one.
+void Evaluator::advance(std::span<const int32_t> tokens) {
   const double eps = model_.config.rms_eps;
-  x_ = embedding_.row(static_cast<size_t>(token));
-  turn_to(length_);
-  for (Layer &layer : layers_) {
-    add(x_, attention(layer, rms_norm(x_, layer.norms->attn_norm, eps)));
-    add(x_, feed_forward(layer, rms_norm(x_, layer.norms->ffn_norm, eps)));
+  const Positions at = {length_, tokens.size()};
+  x_.clear();
+  for (const int32_t token : tokens) {
+    const std::vector<double> row = embedding_.row(static_cast<size_t>(token));
+    x_.insert(x_.end(), row.begin(), row.end());
   }
-  ++length_;
+  turn_to(at);
+  for (Layer &layer : layers_) {
+    add(x_, attention(layer, rms_norm(x_, layer.norms->attn_norm, eps), at));
+    add(x_, feed_forward(layer, rms_norm(x_, layer.norms->ffn_norm, eps), at.n));
+  }
+  length_ += static_cast<uint32_t>(at.n);
 }
 
-// Wo softmax(q·K / sqrt(head_dim)) V over positions 0 to length_, whose K and V it appends first.
-std::vector<double> Evaluator::attention(Layer &layer, std::span<const double> h) const {
-  const model::Config &config = model_.config;
-  const size_t head_dim = config.head_dim;
-  const size_t kv_width = config.kv_heads * head_dim;
-  std::vector<double> q = layer.attn_q.multiply(h);  // (heads, head_dim)
-  std::vector<double> k = layer.attn_k.multiply(h);  // (kv_heads, head_dim)
-  std::vector<double> v = layer.attn_v.multiply(h);  // (kv_heads, head_dim)
-  norm_and_rotate(q, layer.norms->q_norm);
-  norm_and_rotate(k, layer.norms->k_norm);
+// Wo softmax(q·K / sqrt(head_dim)) V of each position, over 0 up to itself. Appends the K and V of all first.
+std::vector<double> Evaluator::attention(Layer &layer, std::span<const double> h, Positions at) const {
+  const size_t width = model_.config.heads * model_.config.head_dim;
+  std::vector<double> q = layer.attn_q.multiply(h, at.n);  // (n, heads, head_dim)
+  std::vector<double> k = layer.attn_k.multiply(h, at.n);  // (n, kv_heads, head_dim)
+  std::vector<double> v = layer.attn_v.multiply(h, at.n);  // (n, kv_heads, head_dim)
+  norm_and_rotate(q, layer.norms->q_norm, at.n);
+  norm_and_rotate(k, layer.norms->k_norm, at.n);
   round_to(kv_, k);
   round_to(kv_, v);
   layer.keys.insert(layer.keys.end(), k.begin(), k.end());
   layer.values.insert(layer.values.end(), v.begin(), v.end());
 
-  std::vector<double> mixed(config.heads * head_dim);  // (heads, head_dim)
-  std::vector<double> scores(length_ + 1);
+  std::vector<double> mixed(at.n * width);  // (n, heads, head_dim)
+  tbb::parallel_for(size_t{0}, at.n, [&](size_t i) {
+    const auto of_token = [&](std::vector<double> &all) { return std::span(all).subspan(i * width, width); };
+    attend(layer, of_token(q), at.first + i, of_token(mixed));
+  });
+  return layer.attn_output.multiply(mixed, at.n);
+}
+
+// softmax(q·K / sqrt(head_dim)) V over positions 0 to `position`, of all heads.
+void Evaluator::attend(const Layer &layer, std::span<const double> queries, size_t position,
+                       std::span<double> mixed) const {
+  const model::Config &config = model_.config;
+  const size_t head_dim = config.head_dim;
+  const size_t kv_width = config.kv_heads * head_dim;
+  std::vector<double> scores(position + 1);
   for (size_t head = 0; head < config.heads; ++head) {
     const size_t kv_head = head / (config.heads / config.kv_heads);
-    const double *query = &q[head * head_dim];
+    const double *query = &queries[head * head_dim];
     for (size_t p = 0; p < scores.size(); ++p) {
       const double *key = &layer.keys[p * kv_width + kv_head * head_dim];
       double dot = 0;
@@ -182,39 +224,42 @@ std::vector<double> Evaluator::attention(Layer &layer, std::span<const double> h
       for (size_t i = 0; i < head_dim; ++i) out[i] += scores[p] * value[i];
     }
   }
-  return layer.attn_output.multiply(mixed);
 }
 
 // Wdown (silu(Wgate h) * (Wup h))
-std::vector<double> Evaluator::feed_forward(const Layer &layer, std::span<const double> h) const {
-  std::vector<double> gate = layer.ffn_gate.multiply(h);
-  const std::vector<double> up = layer.ffn_up.multiply(h);
+std::vector<double> Evaluator::feed_forward(const Layer &layer, std::span<const double> h, size_t n) const {
+  std::vector<double> gate = layer.ffn_gate.multiply(h, n);
+  const std::vector<double> up = layer.ffn_up.multiply(h, n);
   for (size_t i = 0; i < gate.size(); ++i) gate[i] = silu(gate[i]) * up[i];
-  return layer.ffn_down.multiply(gate);
+  return layer.ffn_down.multiply(gate, n);
 }
 
-// cos and sin of every pair's angle at a position.
-void Evaluator::turn_to(uint32_t position) {
+// cos and sin of every pair's angle at these positions.
+void Evaluator::turn_to(Positions at) {
   const long double scale = model_.config.rope_scaling.attention_factor;
   cos_.clear();
   sin_.clear();
-  for (const long double frequency : frequencies_) {
-    cos_.push_back(static_cast<double>(std::cos(position * frequency) * scale));
-    sin_.push_back(static_cast<double>(std::sin(position * frequency) * scale));
+  for (size_t position = at.first; position < at.first + at.n; ++position) {
+    for (const long double frequency : frequencies_) {
+      cos_.push_back(static_cast<double>(std::cos(position * frequency) * scale));
+      sin_.push_back(static_cast<double>(std::sin(position * frequency) * scale));
+    }
   }
 }
 
-// Normalises each head and turns its pairs (i, i + head_dim / 2) by the angle of the next position.
-void Evaluator::norm_and_rotate(std::vector<double> &heads, std::span<const float> norm) const {
+// Normalises each head of n tokens, and turns its pairs (i, i + head_dim / 2) by the angle of the token's position.
+void Evaluator::norm_and_rotate(std::vector<double> &heads, std::span<const float> norm, size_t n) const {
   const size_t head_dim = model_.config.head_dim;
   const size_t half = head_dim / 2;
-  for (size_t begin = 0; begin < heads.size(); begin += head_dim) {
-    std::span<double> head = std::span(heads).subspan(begin, head_dim);
-    rms_norm_in_place(head, norm, model_.config.rms_eps);
+  const size_t heads_of_token = heads.size() / head_dim / n;
+  rms_norm_in_place(heads, norm, model_.config.rms_eps);
+  for (size_t begin = 0, index = 0; begin < heads.size(); begin += head_dim, ++index) {
+    const std::span<double> head = std::span(heads).subspan(begin, head_dim);
+    const size_t angles = index / heads_of_token * half;
     for (size_t i = 0; i < half; ++i) {
       const double low = head[i], high = head[i + half];
-      head[i] = low * cos_[i] - high * sin_[i];
-      head[i + half] = high * cos_[i] + low * sin_[i];
+      head[i] = low * cos_[angles + i] - high * sin_[angles + i];
+      head[i + half] = high * cos_[angles + i] + low * sin_[angles + i];
     }
   }
 }

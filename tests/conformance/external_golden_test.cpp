@@ -146,8 +146,7 @@ TEST_P(ExternalGolden, WeightsAreThoseOfTheScript) {
 
 TEST_P(ExternalGolden, TheJudgeAgrees) {
   reference::Evaluator evaluator(model, reference::KvType::kF64);
-  std::vector<std::vector<double>> logits;
-  for (const int32_t token : tokens) logits.push_back(value_of(evaluator.step(token)));
+  const std::vector<std::vector<double>> logits = value_of(evaluator.steps(tokens));
   for (size_t i = 0; i < description["positions"].size(); ++i) {
     const std::vector<double> expected = description["logits"][i];
     const std::vector<double> &actual = logits[description["positions"][i].get<size_t>()];

@@ -48,6 +48,25 @@ TEST(Evaluator, RunIsStepInALoop) {
   EXPECT_EQ(evaluator.length(), kPrompt.size());
 }
 
+TEST(Evaluator, StepsAreStepInALoop) {
+  TinyModel options;
+  options.formats["blk.0.ffn_down.weight"] = quant::Format::kQ4_K;
+  const model::Model model = load(options);
+  std::vector<int32_t> tokens;  // more than go through a layer together
+  for (int32_t i = 0; i < 150; ++i) tokens.push_back(i * 37 % 271);
+  for (const KvType kv : {KvType::kF64, KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+    Evaluator one(model, kv), many(model, kv);
+    std::vector<Logits> expected;
+    for (const int32_t token : tokens) expected.push_back(one.step(token).value());
+    std::vector<Logits> logits = many.steps(std::span(tokens).first(70)).value();
+    EXPECT_EQ(many.length(), 70u);
+    const std::vector<Logits> rest = many.steps(std::span(tokens).subspan(70)).value();
+    logits.insert(logits.end(), rest.begin(), rest.end());
+    EXPECT_EQ(logits, expected);
+    EXPECT_EQ(many.last_hidden(), one.last_hidden());
+  }
+}
+
 TEST(Evaluator, TruncateForgetsWhatCameAfter) {
   const model::Model model = load({});
   Evaluator evaluator(model, KvType::kQ8_0);

@@ -78,12 +78,11 @@ TEST_F(Golden, Perplexity) {
   size_t predicted = 0;
   for (size_t begin = 0; begin + 1 < tokens.size(); begin += window) {
     evaluator.truncate(0);
-    for (size_t i = begin; i < std::min(begin + window, tokens.size() - 1); ++i) {
-      auto logits = evaluator.step(tokens[i]);
-      ASSERT_TRUE(logits) << logits.error().message;
-      nll += log_sum_exp(*logits) - (*logits)[tokens[i + 1]];
-      ++predicted;
-    }
+    const size_t n = std::min(window, tokens.size() - 1 - begin);
+    const auto logits = evaluator.steps(std::span(tokens).subspan(begin, n));
+    ASSERT_TRUE(logits) << logits.error().message;
+    for (size_t i = 0; i < n; ++i) nll += log_sum_exp((*logits)[i]) - (*logits)[i][tokens[begin + i + 1]];
+    predicted += n;
   }
   const double perplexity = std::exp(nll / predicted);
   EXPECT_NEAR(perplexity / golden["value"].get<double>(), 1, 1e-4) << perplexity;

@@ -30,9 +30,7 @@ Distance distance(std::span<const float> values, std::span<const double> expecte
 
 Logits judge(const model::Model &model, bonsai_kv_dtype kv_dtype, std::span<const int32_t> tokens) {
   reference::Evaluator evaluator(model, reference_kv(kv_dtype));
-  Logits rows;
-  for (const int32_t token : tokens) rows.push_back(value_of(evaluator.step(token)));
-  return rows;
+  return value_of(evaluator.steps(tokens));
 }
 
 Logits judge_hidden(const model::Model &model, bonsai_kv_dtype kv_dtype, std::span<const int32_t> tokens) {

@@ -104,9 +104,7 @@ std::vector<std::vector<double>> reference_logits(const model::Model &model, bon
   reference::Evaluator evaluator(model, kv == BONSAI_KV_F32   ? KvType::kF32
                                         : kv == BONSAI_KV_F16 ? KvType::kF16
                                                               : KvType::kQ8_0);
-  std::vector<std::vector<double>> logits;
-  for (const int32_t token : tokens) logits.push_back(value_or_throw(evaluator.step(token)));
-  return logits;
+  return value_or_throw(evaluator.steps(tokens));
 }
 
 double relative_error(const std::vector<float> &found, const std::vector<double> &expected) {

@@ -52,7 +52,9 @@ inline reference::Agreement agreement_with_judge(const model::Model &model, Open
     const auto window = tokens.subspan(begin, kWindow);
     const auto logits = window_logits(session, window);
     reference::Evaluator judge(model, reference::KvType::kF16);
-    for (size_t i = 0; i < kWindow; ++i) meter.add(*judge.step(window[i]), logits[i]);
+    const auto judged = judge.steps(window);
+    if (!judged) throw std::runtime_error(judged.error().message);
+    for (size_t i = 0; i < kWindow; ++i) meter.add((*judged)[i], logits[i]);
   }
   return meter.result();
 }

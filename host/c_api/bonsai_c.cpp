@@ -304,6 +304,8 @@ struct OwnedGeneration : bonsai_generation {
     n_bytes = said.size();
     reasoning = message.reasoning.c_str();
     n_reasoning_bytes = message.reasoning.size();
+    tool_calls = message.tool_calls.c_str();
+    n_tool_calls_bytes = message.tool_calls.size();
   }
 
   Generation generation;
@@ -333,13 +335,24 @@ bonsai_outcome generate_text(bonsai_failure *failure, const Receiver &receiver, 
   });
 }
 
+bonsai_piece piece_of(ChatPiece kind) {
+  switch (kind) {
+    case ChatPiece::kReasoning:
+      return BONSAI_PIECE_REASONING;
+    case ChatPiece::kToolCall:
+      return BONSAI_PIECE_TOOL_CALL;
+    case ChatPiece::kContent:
+      break;
+  }
+  return BONSAI_PIECE_TEXT;
+}
+
 template <class Answer>
 bonsai_outcome answer(bonsai_failure *failure, const Receiver &receiver, Answer ask) {
   if (receiver.generation != nullptr) *receiver.generation = nullptr;
   return guarded(failure, [&] {
-    receiver.keep(ask([&receiver](ChatPiece kind, std::string_view text) {
-      return receiver.receive(kind == ChatPiece::kReasoning ? BONSAI_PIECE_REASONING : BONSAI_PIECE_TEXT, text);
-    }));
+    receiver.keep(
+        ask([&receiver](ChatPiece kind, std::string_view text) { return receiver.receive(piece_of(kind), text); }));
   });
 }
 

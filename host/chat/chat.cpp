@@ -14,7 +14,10 @@ Chat &Chat::operator=(Chat &&) noexcept = default;
 Chat::~Chat() = default;
 
 ChatReply Chat::send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback) {
-  return state_->send(text, options, callback);
+  return state_->send({.role = "user", .content = std::string(text)}, options, callback);
+}
+ChatReply Chat::send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback) {
+  return state_->send(std::move(message), options, callback);
 }
 ChatReply Chat::regenerate(const GenerateOptions &options, const ChatCallback &callback) {
   return state_->regenerate(options, callback);

@@ -7,6 +7,7 @@
 
 #include "core/base/utf8.h"
 #include "host/chat/reasoning_parser.h"
+#include "host/chat/tool_call_parser.h"
 #include "host/engine/session_state.h"
 
 namespace bonsai::host {
@@ -131,6 +132,11 @@ void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
   if (same < tokens.size()) session_.append_tokens(std::span(tokens).subspan(same));
 }
 
+// Whether the model has tools, and its template would show it again that it called some.
+bool ChatState::may_call_tools() const {
+  return !conversation_.options.tools.empty() && template_.chat_template.mentions("tool_calls");
+}
+
 ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback &callback) {
   if (conversation_.messages.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "empty conversation: there is no message to answer");
@@ -140,23 +146,33 @@ ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback 
   const std::vector<int32_t> tokens =
       value_or_throw(encode_chat(engine_->require_tokenizer(), template_, prompt), ErrorKind::kInvalidArgument);
   bring_to_session(tokens);
-  ReasoningParser parser(opens_reasoning(prompt.text), callback);
+  ToolCallParser calls(callback);
+  const bool may_call = may_call_tools();
+  const ReasoningParser::Sink sink = [&](ChatPiece kind, std::string_view text) {
+    if (kind == ChatPiece::kContent && may_call) return calls.push(text);
+    return !callback || callback(kind, text);
+  };
+  ReasoningParser parser(opens_reasoning(prompt.text), sink);
   ChatReply reply;
   reply.generation = session_.generate(options, [&parser](std::string_view text) { return parser.push(text); });
-  parser.finish();
+  if (parser.finish()) calls.finish();
   // A prompt that was cancelled has been computed in part, and more of it is left than was reused.
   const uint32_t n_computed = reply.generation.stats.prompt_tokens;
   if (reply.generation.finish != FinishReason::kCancelled || !reply.generation.tokens.empty())
     reply.reused_tokens = static_cast<uint32_t>(tokens.size()) - n_computed;
-  reply.message = {.role = "assistant", .content = parser.content(), .reasoning = parser.reasoning()};
-  const bool is_empty = reply.message.content.empty() && reply.message.reasoning.empty();
+  reply.message = {.role = "assistant",
+                   .content = may_call ? calls.content() : parser.content(),
+                   .reasoning = parser.reasoning(),
+                   .tool_calls = calls.calls()};
+  const ChatMessage &said = reply.message;
+  const bool is_empty = said.content.empty() && said.reasoning.empty() && said.tool_calls.empty();
   if (!(is_empty && reply.generation.finish == FinishReason::kCancelled))
     conversation_.messages.push_back(reply.message);
   return reply;
 }
 
-ChatReply ChatState::send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback) {
-  add({.role = "user", .content = std::string(text)});
+ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback) {
+  add(std::move(message));
   const size_t n_messages = conversation_.messages.size();
   try {
     ChatReply reply = respond(options, callback);

@@ -27,7 +27,7 @@ class ChatState {
   void save_session(const std::string &path) const;
   void load_session(const std::string &path);
 
-  ChatReply send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback);
+  ChatReply send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback);
   ChatReply regenerate(const GenerateOptions &options, const ChatCallback &callback);
   ChatReply respond(const GenerateOptions &options, const ChatCallback &callback);
   std::string rendered_text() const { return render().text; }
@@ -37,6 +37,7 @@ class ChatState {
   void check(const ChatOptions &options) const;
   Conversation read(std::string_view json) const;
   jinja::Rendered render() const;
+  bool may_call_tools() const;
   void bring_to_session(const std::vector<int32_t> &tokens);
 
   std::shared_ptr<const EngineState> engine_;

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
+#include "host/chat/held_back.h"
+
 namespace bonsai::host {
 namespace {
 
 constexpr std::string_view kOpen = "<think>", kClose = "</think>";
-
-// How many bytes at the end of `text` may be the beginning of `tag`.
-size_t begun_tag(std::string_view text, std::string_view tag) {
-  for (size_t n = std::min(text.size(), tag.size() - 1); n > 0; --n)
-    if (text.ends_with(tag.substr(0, n))) return n;
-  return 0;
-}
 
 }  // namespace
 
@@ -71,7 +66,7 @@ bool ReasoningParser::step_reasoning(bool at_end) {
   const bool closed = close != std::string::npos;
   size_t end = closed ? close : pending_.size() - (at_end ? 0 : begun_tag(pending_, kClose));
   // Line ends ahead of the tag belong to it, so they wait to see whether it comes.
-  while ((closed || !at_end) && end > 0 && pending_[end - 1] == '\n') --end;
+  if (closed || !at_end) end = without_line_ends(pending_, end);
   emit(ChatPiece::kReasoning, end);
   if (!closed) return false;
   pending_.erase(0, close + kClose.size() - end);

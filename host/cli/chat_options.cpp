@@ -38,8 +38,11 @@ void AnswerPrinter::print(ChatPiece kind, std::string_view text) {
   if (dim && !is_dim_) out_.write("\x1b[2m");
   if (!dim && is_dim_) out_.write("\x1b[0m\n\n");
   is_dim_ = dim;
+  const bool has_own_line = kind == ChatPiece::kToolCall;
+  if (has_own_line && !at_line_start_) out_.write("\n");
   out_.write(text);
-  at_line_start_ = text.ends_with('\n');
+  if (has_own_line) out_.write("\n");
+  at_line_start_ = has_own_line || text.ends_with('\n');
 }
 
 void AnswerPrinter::finish() {

@@ -15,7 +15,8 @@ void add_chat_options(Options &options);
 // Throws UsageError, and Failure where the file of --tools cannot be read.
 ChatOptions chat_options(const Arguments &arguments);
 
-// Shows an answer as it comes: reasoning dim, where stdout is a terminal and it is not hidden.
+// Shows an answer as it comes: reasoning dim, where stdout is a terminal and it is not hidden; calls of tools in lines
+// of their own.
 class AnswerPrinter {
  public:
   AnswerPrinter(const Arguments &arguments, Output &out);

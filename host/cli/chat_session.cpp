@@ -24,8 +24,10 @@ double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens
 
 nlohmann::ordered_json to_json(const ChatReply &reply) {
   const GenerationStats &stats = reply.generation.stats;
+  const std::string &calls = reply.message.tool_calls;
   return {{"text", reply.message.content},
           {"reasoning", reply.message.reasoning},
+          {"tool_calls", nlohmann::ordered_json::parse(calls.empty() ? "[]" : calls)},
           {"tokens", reply.generation.tokens},
           {"finish_reason", finish_reason_name(reply.generation.finish)},
           {"seed", stats.seed},
@@ -75,6 +77,7 @@ const ChatSession::Command *ChatSession::find_command(std::string_view name) {
   static constexpr Command kCommands[] = {
       {"/help", "", "this list", &ChatSession::help_command},
       {"/system", "TEXT", "what the model is told first; without TEXT: show it", &ChatSession::system_command},
+      {"/tool", "RESULT", "what a tool that the model called has said", &ChatSession::tool_command},
       {"/think", "on|off|auto", "ask the model to reason before it answers", &ChatSession::think_command},
       {"/regen", "", "answer the last message once more", &ChatSession::regenerate_command},
       {"/reset", "", "forget the conversation; the system prompt stays", &ChatSession::reset_command},
@@ -140,7 +143,7 @@ bool ChatSession::show_answer(Answer answer) {
     printer_.finish();
     if (json_) terminal_.out.write_json(to_json(reply));
     if (!json_) print_summary(reply);
-    explain_end(reply.generation);
+    explain_end(reply);
   } catch (const EngineError &error) {
     answered = false;
     printer_.finish();
@@ -177,8 +180,9 @@ void ChatSession::print_summary(const ChatReply &reply) const {
   if (!stats.failed_over.empty()) print_to_stderr("[the CPU took over: {}]\n", stats.failed_over);
 }
 
-void ChatSession::explain_end(const Generation &generation) const {
-  if (generation.finish == FinishReason::kContextFull)
+void ChatSession::explain_end(const ChatReply &reply) const {
+  if (!reply.message.tool_calls.empty()) print_to_stderr("(/tool RESULT says what came of the call)\n");
+  if (reply.generation.finish == FinishReason::kContextFull)
     print_to_stderr("the context of {} is full, so the answer ends here: /reset starts anew{}\n",
                     counted(engine_.model().context, "token"), more_context("more"));
 }
@@ -208,6 +212,14 @@ void ChatSession::think_command(const std::string &choice) {
     throw Failure(fmt::format("expected on, off or auto, found {}", bonsai::quoted(choice)));
   chat_.set_enable_thinking(choice == "auto" ? std::nullopt : std::optional(choice == "on"));
   print_to_stderr("thinking is {}\n", choice == "auto" ? "as the model likes it" : choice);
+}
+
+void ChatSession::tool_command(const std::string &result) {
+  if (chat_.options().tools.empty()) throw Failure("the model was given no tools: the option --tools FILE does");
+  const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
+    return chat_.send({.role = "tool", .content = result}, options, callback);
+  });
+  if (!answered) note_unanswered();
 }
 
 void ChatSession::regenerate_command(const std::string &) {

@@ -36,7 +36,7 @@ class ChatSession {
   bool show_answer(Answer answer);
   void note_unanswered();
   void print_summary(const ChatReply &reply) const;
-  void explain_end(const Generation &generation) const;
+  void explain_end(const ChatReply &reply) const;
   std::string more_context(std::string_view what) const;
   void complain(std::string_view what, const std::exception &error) const;
 
@@ -50,6 +50,7 @@ class ChatSession {
   void save_session_command(const std::string &file);
   void system_command(const std::string &text);
   void think_command(const std::string &choice);
+  void tool_command(const std::string &result);
 
   const Engine &engine_;
   const GenerateOptions options_;

@@ -185,6 +185,34 @@ TEST(Chat, TheSummaryCountsOneTokenAsOne) {
   EXPECT_NE(outcome.err.find("; decode 1 token, "), std::string::npos) << outcome.err;
 }
 
+// A tiny model that can only call a tool.
+TEST(Chat, ToolsAreCalledAndAnsweredFor) {
+  test::TinyModel model;
+  model.metadata = [](gguf::Writer &writer) {
+    writer.set_string("tokenizer.chat_template",
+                      "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
+                      "{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}<|im_start|>a:");
+  };
+  const test::TinyModelFile file(model);
+  const std::string grammar = write_file("call.gbnf", R"(root ::= "Hm.\n<tool_call>{\"name\": \"f\"}</tool_call>")");
+  std::vector<std::string> arguments = {"chat", "-m", file.path(), "--grammar", grammar, "--temp", "0", "-n", "100"};
+  arguments.insert(arguments.end(), {"--tools", write_file("tools.json", R"([{"name": "f"}])")});
+  const std::string input = "go\n/tool 42\n";
+  const Outcome outcome = run_program(arguments, input);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string answer = "Hm.\n{\"name\":\"f\",\"arguments\":{}}\n";
+  EXPECT_EQ(outcome.out, answer + answer);
+  EXPECT_NE(outcome.err.find("(/tool RESULT says what came of the call)\n"), std::string::npos) << outcome.err;
+
+  arguments.push_back("--json");
+  const std::vector<json> lines = json_lines(run_program(arguments, input).out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1]["text"], "Hm.");
+  EXPECT_EQ(lines[1]["tool_calls"], json::parse(R"([{"name": "f", "arguments": {}}])"));
+
+  EXPECT_EQ(chat("/tool 42\n").err, "/tool: the model was given no tools: the option --tools FILE does\n");
+}
+
 TEST(Chat, WrongCallsNameTheOption) {
   EXPECT_EQ(chat("hi\n", {"--grammar", "-"}).err,
             "bonsai chat: stdin is asked for twice: by --grammar and the messages (see 'bonsai chat --help')\n");

@@ -9,6 +9,7 @@
 
 #include "host/chat/reasoning_parser.h"
 #include "host/chat/saved_chat.h"
+#include "host/chat/tool_call_parser.h"
 #include "host/engine/session_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -68,11 +69,27 @@ void use_conversation(std::string_view text) {
 }
 
 struct Answer {
-  std::string reasoning, content;
+  std::string reasoning, content, calls;
   bool operator==(const Answer &) const = default;
 };
 
 // `piece` bytes at a time.
+Answer read_calls(std::string_view text, size_t piece) {
+  Answer streamed;
+  const bonsai::ChatCallback callback = [&](ChatPiece kind, std::string_view some) {
+    if (kind == ChatPiece::kToolCall && !streamed.calls.empty()) streamed.calls += ',';
+    (kind == ChatPiece::kToolCall ? streamed.calls : streamed.content) += some;
+    return true;
+  };
+  ToolCallParser parser(callback);
+  for (size_t i = 0; i < text.size(); i += piece) require(parser.push(text.substr(i, piece)));
+  require(parser.finish());
+  require(streamed.content == parser.content());
+  require(parser.calls() == (streamed.calls.empty() ? "" : "[" + streamed.calls + "]"));
+  require(check_json_array("calls", parser.calls()).has_value());
+  return streamed;
+}
+
 Answer read_answer(std::string_view text, bool in_reasoning, size_t piece) {
   Answer streamed;
   const ReasoningParser::Sink sink = [&](ChatPiece kind, std::string_view some) {
@@ -82,7 +99,7 @@ Answer read_answer(std::string_view text, bool in_reasoning, size_t piece) {
   ReasoningParser parser(in_reasoning, sink);
   for (size_t i = 0; i < text.size(); i += piece) require(parser.push(text.substr(i, piece)));
   require(parser.finish());
-  require(streamed == Answer{parser.reasoning(), parser.content()});
+  require(streamed == Answer{parser.reasoning(), parser.content(), ""});
   return streamed;
 }
 
@@ -92,6 +109,8 @@ void use_answer(std::string_view text) {
     require(whole.reasoning.size() + whole.content.size() <= text.size());
     for (const size_t piece : {1, 2, 5}) require(read_answer(text, in_reasoning, piece) == whole);
   }
+  const Answer whole = read_calls(text, std::max<size_t>(text.size(), 1));
+  for (const size_t piece : {1, 2, 5}) require(read_calls(text, piece) == whole);
 }
 
 // The bytes of session_file.h, without a checksum that is right.
@@ -145,6 +164,9 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
       make_seed(Kind::kConversation, std::string(200, '[') + std::string(200, ']')),
       make_seed(Kind::kAnswer, "<think>\nWhy?\n</think>\n\nBecause."),
       make_seed(Kind::kAnswer, "  <think></think>a</think><think>b"),
+      make_seed(Kind::kAnswer,
+                "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>\n<tool_call>"),
+      make_seed(Kind::kAnswer, "<tool_call>{\"name\":\"g\"}</tool_call>\n\nb</tool_call>"),
       make_seed(Kind::kAnswer, "<thi <thin\n</thin </think\n>\n</think>\r\n c"),
   };
 }

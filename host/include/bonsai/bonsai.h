@@ -201,8 +201,9 @@ BONSAI_C_API bonsai_outcome bonsai_generate_options_init(bonsai_generate_options
 
 typedef uint32_t bonsai_piece;
 enum {
-  BONSAI_PIECE_TEXT = 0,     /* of a text, or a chat's answer */
-  BONSAI_PIECE_REASONING = 1 /* what a chat's model thinks before it answers */
+  BONSAI_PIECE_TEXT = 0,      /* of a text, or a chat's answer */
+  BONSAI_PIECE_REASONING = 1, /* what a chat's model thinks before it answers */
+  BONSAI_PIECE_TOOL_CALL = 2  /* a call of one of a chat's tools, whole: {"name": ..., "arguments": {...}} */
 };
 
 /* Receives a text as it comes, never empty. 0 goes on; anything else ends the generation. */
@@ -235,6 +236,8 @@ typedef struct bonsai_generation {
   uint32_t decode_steps;  /* new tokens that were fed back: all but the last */
   uint32_t decode_passes; /* of the model for these: as many, or fewer where guesses were right */
   double decode_seconds;  /* time for these, for sampling and for guessing */
+  const char *tool_calls; /* of a chat: a JSON array of what the model calls; empty: nothing */
+  uint64_t n_tool_calls_bytes;
 } bonsai_generation;
 
 BONSAI_C_API void bonsai_generation_free(const bonsai_generation *generation);
@@ -326,7 +329,8 @@ BONSAI_C_API bonsai_outcome bonsai_chat_regenerate(bonsai_chat *chat, const bons
                                                    bonsai_text_fn receive, void *context,
                                                    const bonsai_generation **generation, bonsai_failure *failure);
 
-/* Adds a message without an answer, by "user", "assistant" or "tool"; bonsai_chat_respond has the model answer then. */
+/* Adds a message without an answer, by "user", "assistant" or "tool", which is what a tool that was called has said;
+ * bonsai_chat_respond has the model answer then. */
 BONSAI_C_API bonsai_outcome bonsai_chat_add(bonsai_chat *chat, const char *role, const char *text, uint64_t n_bytes,
                                             bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_chat_respond(bonsai_chat *chat, const bonsai_generate_options *options,

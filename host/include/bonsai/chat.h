@@ -23,7 +23,8 @@ struct ChatMessage {
   std::string role;             // "system", "user", "assistant" or "tool", or another that the template knows
   std::string content;          // UTF-8, as all texts here
   std::string reasoning = {};   // of an assistant: what it thought before it answered
-  std::string tool_calls = {};  // of an assistant: a JSON array as the template expects it; empty: none
+  std::string tool_calls = {};  // of an assistant: a JSON array as the template expects it, which for Qwen's models is
+                                // [{"name": ..., "arguments": {...}}, ...]; empty: none
 };
 
 struct ChatOptions {
@@ -32,8 +33,10 @@ struct ChatOptions {
   std::optional<bool> enable_thinking = {};  // the template's variable of that name; absent: as the template likes it
 };
 
-// Models that reason write it between <think> and </think> ahead of the answer; neither tag is part of a piece.
-enum class ChatPiece { kReasoning, kContent };
+// Models that reason write it between <think> and </think> ahead of the answer; neither tag is part of a piece. Those
+// that were given tools may call them between <tool_call> and </tool_call>: a call is one piece, {"name": ...,
+// "arguments": {...}}, and no part of the content.
+enum class ChatPiece { kReasoning, kContent, kToolCall };
 
 // Receives an answer as it comes, in whole UTF-8 characters and never empty. Returning false ends the answer.
 using ChatCallback = std::function<bool(ChatPiece kind, std::string_view text)>;
@@ -70,12 +73,15 @@ class BONSAI_API Chat {
   // those of Session::generate(); what the template refuses; kContextFull where the conversation does not fit, with its
   // length, the room there is, and what can be done.
   ChatReply send(std::string_view text, const GenerateOptions &options = {}, const ChatCallback &callback = {});
+  // The same with any message: {.role = "tool", .content = ...} tells the model what a tool that it called has said.
+  ChatReply send(ChatMessage message, const GenerateOptions &options = {}, const ChatCallback &callback = {});
 
   // Answers the last message once more, in place of the answer that it has. Errors: also a conversation without a
   // message to answer.
   ChatReply regenerate(const GenerateOptions &options = {}, const ChatCallback &callback = {});
 
-  // Adds a message without an answer: a tool's result, an earlier conversation. respond() has the model answer then.
+  // Adds a message without an answer: one of several tools' results, an earlier conversation. respond() has the model
+  // answer then.
   void add(ChatMessage message);
   ChatReply respond(const GenerateOptions &options = {}, const ChatCallback &callback = {});
 

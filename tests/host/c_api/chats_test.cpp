@@ -2,6 +2,10 @@
 #include <bonsai/chat.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "tests/host/c_api/handles.h"
 #include "tests/model/tiny_model.h"
 
@@ -56,6 +60,35 @@ TEST(CChat, SaysWhatAChatOfTheCxxApiSays) {
   const GenerationHandle again = regenerate(chat, talk());
   EXPECT_EQ(tokens_of(again), expected.generation.tokens);
   EXPECT_GT(again->reused_tokens, 20u);
+}
+
+// A tiny model that can only call a tool.
+TEST(CChat, CallsOfToolsComeAsPiecesOfTheirOwn) {
+  test::TinyModel model;
+  model.metadata = [](gguf::Writer &writer) {
+    writer.set_string("tokenizer.chat_template",
+                      "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.content }}{{ m.tool_calls | tojson "
+                      "if m.tool_calls }}{% endfor %}<|im_start|>");
+  };
+  const test::TinyModelFile file(model);
+  const bonsai_engine_options engine_options = options_for(file.path().c_str());
+  bonsai_chat_options chat_options = bonsai::c::chat_options();
+  chat_options.tools = R"([{"name": "f"}])";
+  const ChatHandle chat = new_chat(load(engine_options), &chat_options);
+  bonsai_generate_options options = greedily(100);
+  options.grammar = R"(root ::= "Hm.<tool_call>{\"name\": \"f\"}</tool_call>")";
+  std::vector<std::string> pieces;
+  const auto receive = [](void *context, bonsai_piece piece, const char *text, uint64_t) -> int32_t {
+    if (piece == BONSAI_PIECE_TOOL_CALL) static_cast<std::vector<std::string> *>(context)->emplace_back(text);
+    return 0;
+  };
+  const GenerationHandle reply = generated([&](const bonsai_generation **made, bonsai_failure *failure) {
+    return bonsai_chat_send(chat.get(), "go", BONSAI_TO_NUL, &options, receive, &pieces, made, failure);
+  });
+  EXPECT_EQ(text_of(reply), "Hm.");
+  EXPECT_EQ(pieces, std::vector<std::string>{R"({"name":"f","arguments":{}})"});
+  EXPECT_STREQ(reply->tool_calls, R"([{"name":"f","arguments":{}}])");
+  EXPECT_EQ(reply->n_tool_calls_bytes, std::strlen(reply->tool_calls));
 }
 
 TEST(CChat, AnswersAConversationThatWasHeldElsewhere) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -264,6 +265,66 @@ TEST_F(ChatTest, ToolsReachTheTemplateInTheirOrder) {
   EXPECT_EQ(chat.rendered(), "<|im_start|>tools[{\"name\": \"f\", \"a\": 1}]<|im_end|><|im_start|>a:");
   EXPECT_EQ(thrown_by([&] { Chat(engine_, {.tools = "{}"}); }).message, "tools: expected a JSON array, found object");
   EXPECT_EQ(thrown_by([&] { Chat(engine_, {.tools = "["}); }).message, "tools: not JSON");
+}
+
+// As Qwen's templates show tools, calls and results.
+constexpr const char *kToolTemplate =
+    "{% if tools %}{{ tools | tojson }}{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
+    "{% for call in m.tool_calls %}{{ '\\n' if m.content or not loop.first }}<tool_call>\n{\"name\": \"{{ "
+    "call.name }}\", \"arguments\": {{ call.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}";
+
+// A text that says nothing else.
+GenerateOptions saying(const std::string &text) {
+  GenerateOptions options = greedy(200);
+  options.grammar = "root ::= " + nlohmann::json(text).dump();
+  return options;
+}
+
+TEST(Chat, CallsOfToolsAreNoContentAndAreShownToTheModelAsItWroteThem) {
+  const std::string call =
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"town\": \"Rome\", \"days\": 2}}\n</tool_call>";
+  const std::string json = R"({"name":"weather","arguments":{"town":"Rome","days":2}})";
+  const test::TinyModelFile file(model_with(kToolTemplate));
+  EngineOptions engine_options;
+  engine_options.model = file.path();
+  const Engine engine = Engine::load(engine_options);
+  Chat chat(engine, {.tools = R"([{"name": "weather"}])"});
+  std::string pieces;
+  const ChatReply reply = chat.send("hi", saying("I see.\n" + call), [&](ChatPiece kind, std::string_view text) {
+    pieces += kind == ChatPiece::kToolCall ? "T(" + std::string(text) + ")" : std::string(text);
+    return true;
+  });
+  EXPECT_EQ(reply.message.content, "I see.");
+  EXPECT_EQ(reply.message.tool_calls, "[" + json + "]");
+  EXPECT_EQ(reply.generation.text, "I see.\n" + call);
+  EXPECT_EQ(pieces, "I see.T(" + json + ")");
+  const std::string before = R"([{"name": "weather"}]<|im_start|>user:hi<|im_end|><|im_start|>assistant:)";
+  EXPECT_EQ(chat.rendered(), before + "I see.\n" + call + "<|im_end|><|im_start|>assistant:");
+
+  const ChatReply next = chat.send({.role = "tool", .content = "sunny"}, saying("Sun."));
+  EXPECT_EQ(next.message.content, "Sun.");
+  EXPECT_EQ(next.message.tool_calls, "");
+  EXPECT_EQ(chat.messages()[2].role, "tool");
+  // What the model has written was there already, as far as its tokens are those that the text itself gives.
+  EXPECT_GT(next.reused_tokens, reply.generation.stats.prompt_tokens);
+
+  Chat loaded(engine);
+  loaded.load(chat.save());
+  EXPECT_EQ(loaded.rendered(), chat.rendered());
+}
+
+TEST(Chat, WithoutToolsThereAreNoCalls) {
+  const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
+  const test::TinyModelFile file(model_with(kToolTemplate));
+  EngineOptions engine_options;
+  engine_options.model = file.path();
+  const Engine engine = Engine::load(engine_options);
+  Chat chat(engine);
+  const ChatReply reply = chat.send("hi", saying(text));
+  EXPECT_EQ(reply.message.content, text);
+  EXPECT_EQ(reply.message.tool_calls, "");
 }
 
 TEST_F(ChatTest, WhatTheTemplateRefusesIsSaidInItsWords) {

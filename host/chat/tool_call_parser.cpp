@@ -1,0 +1,97 @@
+#include "host/chat/tool_call_parser.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/json_nesting.h"
+#include "host/chat/held_back.h"
+
+namespace bonsai::host {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
+constexpr size_t kMostNesting = 90;  // a message's calls may be nested 100 deep, and lie in an array
+
+// What lies between the tags, if it is a call.
+std::optional<std::string> read_call(std::string_view text) {
+  if (is_nested_deeper(text, kMostNesting)) return std::nullopt;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto name = json.find("name"), arguments = json.find("arguments");
+  if (name == json.end() || !name->is_string()) return std::nullopt;
+  if (arguments != json.end() && !arguments->is_object()) return std::nullopt;
+  return Json({{"name", *name}, {"arguments", arguments == json.end() ? Json::object() : *arguments}}).dump();
+}
+
+}  // namespace
+
+bool ToolCallParser::push(std::string_view text) {
+  pending_ += text;
+  while (wanted_ && step(false)) {
+  }
+  return wanted_;
+}
+
+bool ToolCallParser::finish() {
+  while (wanted_ && step(true)) {
+  }
+  return wanted_;
+}
+
+std::string ToolCallParser::calls() const { return calls_.empty() ? "" : fmt::format("[{}]", fmt::join(calls_, ",")); }
+
+// False once there is nothing more to decide without more text.
+bool ToolCallParser::step(bool at_end) {
+  if (state_ == State::kBehindCall) {
+    pending_.erase(0, std::min(pending_.find_first_not_of('\n'), pending_.size()));
+    if (pending_.empty()) return false;
+    state_ = State::kContent;
+  }
+  return state_ == State::kCall ? step_call(at_end) : step_content(at_end);
+}
+
+bool ToolCallParser::step_content(bool at_end) {
+  const size_t open = pending_.find(kOpen);
+  if (open != std::string::npos) {
+    state_ = State::kCall;
+    return emit_content(without_line_ends(pending_, open));
+  }
+  const size_t tag = at_end ? 0 : begun_tag(pending_, kOpen);
+  emit_content(at_end ? pending_.size() : without_line_ends(pending_, pending_.size() - tag));
+  return false;
+}
+
+bool ToolCallParser::step_call(bool at_end) {
+  const size_t close = pending_.find(kClose);
+  if (close == std::string::npos) {
+    if (at_end) emit_content(pending_.size());
+    return false;
+  }
+  const size_t begin = pending_.find(kOpen) + kOpen.size();
+  std::optional<std::string> call;
+  if (begin <= close) call = read_call(std::string_view(pending_).substr(begin, close - begin));
+  if (!call) {
+    state_ = State::kContent;
+    return emit_content(close + kClose.size());
+  }
+  pending_.erase(0, close + kClose.size());
+  state_ = State::kBehindCall;
+  calls_.push_back(*std::move(call));
+  return wanted_ = !callback_ || callback_(ChatPiece::kToolCall, calls_.back());
+}
+
+bool ToolCallParser::emit_content(size_t bytes) {
+  if (bytes == 0) return wanted_;
+  const std::string piece = pending_.substr(0, bytes);
+  pending_.erase(0, bytes);
+  content_ += piece;
+  return wanted_ = !callback_ || callback_(ChatPiece::kContent, piece);
+}
+
+}  // namespace bonsai::host

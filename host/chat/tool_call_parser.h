@@ -1,0 +1,44 @@
+// Tells a model's calls of tools from what it says.
+#pragma once
+
+#include <bonsai/chat.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace bonsai::host {
+
+// Reads the content of an answer as it comes. Between "<tool_call>" and "</tool_call>", as Qwen's models write them,
+// lies
+// {"name": ..., "arguments": {...}}; what does not is content like the rest, tags included. Line ends around calls
+// belong to these, and what may still become one is held back.
+class ToolCallParser {
+ public:
+  // `callback`, which may be empty, outlives it. It gets every call whole, as JSON.
+  explicit ToolCallParser(const ChatCallback &callback) : callback_(callback) {}
+
+  // Both return false once the callback did.
+  bool push(std::string_view text);
+  bool finish();
+
+  const std::string &content() const { return content_; }
+  // A JSON array of the calls, as ChatMessage has them; empty: there are none.
+  std::string calls() const;
+
+ private:
+  enum class State { kContent, kCall, kBehindCall };
+
+  bool step(bool at_end);
+  bool step_content(bool at_end);
+  bool step_call(bool at_end);
+  bool emit_content(size_t bytes);
+
+  const ChatCallback &callback_;
+  State state_ = State::kContent;
+  std::string pending_, content_;  // kCall: begins with line ends and the tag
+  std::vector<std::string> calls_;
+  bool wanted_ = true;
+};
+
+}  // namespace bonsai::host

@@ -20,7 +20,7 @@ class ChatState {
 
   const Conversation &conversation() const { return conversation_; }
   void set_system(std::string_view text);
-  void set_enable_thinking(std::optional<bool> enable) { conversation_.options.enable_thinking = enable; }
+  void set_enable_thinking(std::optional<bool> enable);
   void add(ChatMessage message);
   void reset() { conversation_.messages.clear(); }
   void load(std::string_view json);
@@ -35,6 +35,7 @@ class ChatState {
  private:
   ModelTemplate load_template() const;
   void check(const ChatOptions &options) const;
+  void warn_of_thinking() const;
   Conversation read(std::string_view json) const;
   jinja::Rendered render() const;
   bool may_call_tools() const;

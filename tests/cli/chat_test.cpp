@@ -185,6 +185,12 @@ TEST(Chat, TheSummaryCountsOneTokenAsOne) {
   EXPECT_NE(outcome.err.find("; decode 1 token, "), std::string::npos) << outcome.err;
 }
 
+TEST(Chat, ThinkingThatNobodyHeedsIsWarnedOf) {
+  const std::string warning = "warning: the model's chat template does not let thinking be switched on or off\n";
+  EXPECT_EQ(chat("/think on\n/think auto\n").err, warning + "thinking is on\nthinking is as the model likes it\n");
+  EXPECT_EQ(chat("", {"--no-think"}).err, warning);
+}
+
 // A tiny model that can only call a tool.
 TEST(Chat, ToolsAreCalledAndAnsweredFor) {
   test::TinyModel model;

@@ -54,6 +54,17 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
+// A line of its own, also in the middle of a text. Backends call this: nothing may be thrown through them.
+void log_line(Terminal &terminal, spdlog::level::level_enum level, std::string_view line) {
+  if (!terminal.log.should_log(level)) return;
+  try {
+    terminal.out.end_line_at_terminal();
+  } catch (...) {
+    // Whoever writes the text finds the same.
+  }
+  terminal.log.log(level, line);
+}
+
 }  // namespace
 
 void add_model_option(Options &options) {
@@ -91,7 +102,7 @@ EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
   for (const std::string &option : arguments.texts("backend-opt"))
     options.backend_options.push_back(parse_backend_option(option));
   options.threads = static_cast<uint32_t>(arguments.count("threads", 1).value_or(0));
-  options.log = [&log = terminal.log](LogLevel level, std::string_view line) { log.log(spdlog_level(level), line); };
+  options.log = [&terminal](LogLevel level, std::string_view line) { log_line(terminal, spdlog_level(level), line); };
   options.model = model_path(arguments, terminal);
   return options;
 }

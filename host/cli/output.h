@@ -1,6 +1,7 @@
 // Standard output, unbuffered and checked.
 #pragma once
 
+#include <atomic>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
@@ -22,7 +23,7 @@ class Output {
   void end_line_at_terminal();
 
  private:
-  bool is_in_line_ = false;
+  std::atomic<bool> is_in_line_ = false;  // any thread may have something to say
 };
 
 }  // namespace bonsai::cli

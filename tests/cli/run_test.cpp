@@ -311,5 +311,22 @@ TEST(Run, ShowsAtATerminalWhatABackendDoesFirst) {
       << "a log line follows in the same line";
 }
 
+// Here because a backend fails and the CPU goes on.
+TEST(Run, AWarningInTheMiddleOfATextHasALineOfItsOwnAtATerminal) {
+  TerminalProgram program({"run", "-p", "Once upon a time", "-n", "12", "--temp", "0", "--backend",
+                           BONSAI_BINARY_DIR "/tests/backends/libbonsai_failing.so", "--backend-opt",
+                           "fail.function=forward_wait", "--backend-opt", "fail.at=6"});
+  EXPECT_EQ(program.finish(), 0) << program.screen();
+  const std::string &screen = program.screen();
+  const size_t warning = screen.find("warning");
+  ASSERT_NE(warning, std::string::npos) << screen;
+  EXPECT_NE(screen.substr(0, warning).find("Once upon a time, in"), std::string::npos) << screen;
+  const size_t line_end = screen.rfind('\n', warning);
+  ASSERT_NE(line_end, std::string::npos) << screen;
+  EXPECT_EQ(screen.substr(line_end + 1, warning - line_end - 1).find_first_not_of("\x1b[0123456789;mK\r"),
+            std::string::npos)
+      << screen;
+}
+
 }  // namespace
 }  // namespace bonsai::cli

@@ -79,7 +79,7 @@ bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_
   if (n_pending() == 0 && !row_.is_whole()) --n_computed_;
   while (n_pending() > 0) {
     if (cancel.stop_requested()) return false;
-    const uint32_t most = engine_->sizes.max_tokens;
+    const uint32_t most = most_in_piece(cancel);
     if (ahead_.goes_on_with(tokens_[n_computed_])) {
       row_ = ahead_.take();
       ++n_computed_;
@@ -90,6 +90,14 @@ bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_
     }
   }
   return true;
+}
+
+// On a CPU a whole batch may take many seconds. A quarter of it is as fast, and there no byte depends on what is computed
+// together; elsewhere one may.
+uint32_t SessionState::most_in_piece(const std::stop_token &cancel) const {
+  constexpr uint32_t kSoonDone = 128;
+  const uint32_t most = engine_->sizes.max_tokens;
+  return cancel.stop_possible() && is_cpu(placement_->backend()) ? std::min(most, kSoonDone) : most;
 }
 
 uint32_t SessionState::most_proposals() const {

@@ -81,6 +81,9 @@ class SessionState {
   void run_on(std::shared_ptr<Placement> placement);
   void fail_over(const BackendError &error);
 
+  // Tokens that compute() runs between two looks at `cancel`.
+  uint32_t most_in_piece(const std::stop_token &cancel) const;
+
   // Computes tokens [n_computed_, end) without logits.
   void fill_cache(uint32_t end);
 

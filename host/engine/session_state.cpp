@@ -92,8 +92,8 @@ bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_
   return true;
 }
 
-// On a CPU a whole batch may take many seconds. A quarter of it is as fast, and there no byte depends on what is computed
-// together; elsewhere one may.
+// On the CPU a whole batch may take half a minute. A quarter of it is as fast, and there no byte depends on what is
+// computed together; elsewhere one may.
 uint32_t SessionState::most_in_piece(const std::stop_token &cancel) const {
   constexpr uint32_t kSoonDone = 128;
   const uint32_t most = engine_->sizes.max_tokens;

@@ -54,7 +54,11 @@ void SessionState::load(const std::string &path, const NoteReader &read_note) {
   const SessionOrigin origin = origin_of(*engine_);
   if (file.origin.model != origin.model)
     refuse(ErrorKind::kModel, path, "a session of another model: its keys and values would mean nothing here");
-  if (!file.tokens.empty()) engine_->check_tokens(file.tokens);
+  try {
+    if (!file.tokens.empty()) engine_->check_tokens(file.tokens);
+  } catch (const EngineError &error) {
+    refuse(error.kind(), path, error.what());
+  }
   if (file.tokens.size() > engine_->context())
     refuse(ErrorKind::kContextFull, path,
            fmt::format("a session of {} tokens, room for {} (context)", file.tokens.size(), engine_->context()));

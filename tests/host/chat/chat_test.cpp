@@ -258,6 +258,10 @@ TEST_F(ChatOnDisk, IsRefusedWhereItsConversationIsNone) {
   ASSERT_TRUE(host::write_session_file(path_, file));
   EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message, path_ + ": version is 2; this program knows 1");
   EXPECT_EQ(chat_.messages().size(), 0u);
+  file.tokens.push_back(-5);
+  ASSERT_TRUE(host::write_session_file(path_, file));
+  EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message,
+            path_ + ": token id -5 is outside the vocabulary of 272");
 }
 
 TEST_F(ChatTest, ToolsReachTheTemplateInTheirOrder) {

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -17,10 +16,6 @@ using namespace bonsai::convert;
 
 enum class Kind : uint8_t { kTensors, kConfig, kCount };
 
-void require(bool promise) {
-  if (!promise) std::abort();
-}
-
 // A file in memory, since the readers take paths.
 const std::string &path_of_file_with(std::string_view text) {
   static const int file = memfd_create("input", 0);
@@ -31,16 +26,15 @@ const std::string &path_of_file_with(std::string_view text) {
 }
 
 template <class T>
-bool refused_in_one_line(const bonsai::Result<T> &result, const std::string &path) {
-  if (result) return false;
-  const std::string &message = result.error().message;
-  require(message.starts_with(path + ": ") && message.find('\n') == std::string::npos);
+bool refused_by_path(const bonsai::Result<T> &result, const std::string &path) {
+  if (!refused_in_one_line(result)) return false;
+  require(result.error().message.starts_with(path + ": "));
   return true;
 }
 
 void use_tensors(const std::string &path) {
   const auto file = SafetensorsFile::open(path);
-  if (refused_in_one_line(file, path)) return;
+  if (refused_by_path(file, path)) return;
   uint64_t sum = 0;
   const std::byte *end = nullptr;
   for (const SourceTensor &tensor : file->tensors()) {
@@ -57,7 +51,7 @@ void use_tensors(const std::string &path) {
 
 void use_config(const std::string &path) {
   const auto config = read_checkpoint_config(path);
-  if (refused_in_one_line(config, path)) return;
+  if (refused_by_path(config, path)) return;
   const bonsai::model::Config &model = config->model;
   for (const uint32_t extent : {model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model.head_dim,
                                 model.vocab, model.context}) {

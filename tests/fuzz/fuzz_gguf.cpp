@@ -1,5 +1,4 @@
 // Promise: any bytes are either refused with one line or make a File of which every part can be used.
-#include <cstdlib>
 #include <string_view>
 
 #include "core/gguf/file.h"
@@ -11,10 +10,6 @@ namespace {
 
 using bonsai::gguf::File;
 using bonsai::gguf::FileBytes;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 // Sums what it is given, so that every byte is read.
 uint64_t checksum(std::string_view text) {

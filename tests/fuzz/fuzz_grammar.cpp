@@ -1,6 +1,5 @@
 // Promises: any bytes are refused with one line or make a grammar; a grammar that was made lets random texts go on to
 // an end, and says of each token by mask what it says when it is tried.
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,10 +18,6 @@ using bonsai::grammar::Vocabulary;
 
 // An input's first byte says what the others are.
 enum class Kind : uint8_t { kGbnf, kJsonSchema };
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 std::shared_ptr<const Vocabulary> vocabulary() {
   static const auto made = [] {

@@ -1,5 +1,4 @@
 // Promise: bytes are an entry of the CUDA backend's kernel cache exactly if they are what encode_entry would have made.
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -9,10 +8,6 @@
 namespace {
 
 using namespace bonsai::cuda;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
 
 CacheKey key() {
   CacheKey key = {.digest = {}, .nvrtc_version = 12040};

@@ -20,17 +20,6 @@ using bonsai::ChatPiece;
 
 enum class Kind : uint8_t { kSession, kConversation, kAnswer, kCount };
 
-void require(bool promise) {
-  if (!promise) std::abort();
-}
-
-template <class T>
-bool refused_in_one_line(const bonsai::Result<T> &result) {
-  if (result) return false;
-  require(!result.error().message.empty() && result.error().message.find('\n') == std::string::npos);
-  return true;
-}
-
 // What an error says the checksum of a damaged file is.
 std::optional<uint64_t> checksum_in(std::string_view message) {
   constexpr std::string_view kBefore = "session file is damaged: checksum ";

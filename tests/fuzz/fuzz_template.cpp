@@ -1,6 +1,5 @@
 // Promise: any chat template is refused with one line or renders, within its limits, text that is UTF-8 and of which
 // the template's own parts are in order.
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,14 +13,9 @@ namespace {
 using bonsai::jinja::ChatTemplate;
 using Json = nlohmann::ordered_json;
 
-void require(bool promise) {
-  if (!promise) std::abort();
-}
-
 template <class T>
-bool refused_in_one_line(const bonsai::Result<T> &result) {
-  if (result) return false;
-  require(!result.error().message.empty() && result.error().message.find('\n') == std::string::npos);
+bool refused_readably(const bonsai::Result<T> &result) {
+  if (!refused_in_one_line(result)) return false;
   require(bonsai::find_invalid_utf8(result.error().message) == std::string::npos);
   return true;
 }
@@ -72,14 +66,14 @@ std::vector<uint8_t> seed_of(std::string_view text) { return {text.begin(), text
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const auto chat_template = ChatTemplate::parse({reinterpret_cast<const char *>(data), size});
-  if (refused_in_one_line(chat_template)) return 0;
+  if (refused_readably(chat_template)) return 0;
   const Json trusted = {{"bos_token", "<s>"}};
   bonsai::jinja::RenderOptions options;
   options.now = 0;
   options.limits.steps = 100'000;
   options.limits.text_bytes = 1 << 16;
   const auto rendered = chat_template->render({.input = input(), .trusted = trusted}, options);
-  if (refused_in_one_line(rendered)) return 0;
+  if (refused_readably(rendered)) return 0;
   require(rendered->text.size() <= options.limits.text_bytes);
   require(bonsai::find_invalid_utf8(rendered->text) == std::string::npos);
   size_t end = 0;

@@ -1,6 +1,5 @@
 // Promises: a tokenizer.json is refused with one line or makes a tokenizer that works; any text is refused as invalid
 // UTF-8 or comes back normalised; a stream of any ids gives whole characters.
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -21,17 +20,6 @@ using bonsai::text::Tokenizer;
 // An input's first byte says what the others are.
 enum class Kind : uint8_t { kTokenizerJson, kText, kIds };
 constexpr uint8_t kKinds = 3;
-
-void require(bool promise) {
-  if (!promise) std::abort();
-}
-
-template <class T>
-bool refused_in_one_line(const Result<T> &result) {
-  if (result) return false;
-  require(!result.error().message.empty() && result.error().message.find('\n') == std::string::npos);
-  return true;
-}
 
 const Tokenizer &tiny_tokenizer() {
   static const Tokenizer tokenizer = std::move(*Tokenizer::create(bonsai::text::tiny_tokenizer_data()));

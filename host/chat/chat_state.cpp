@@ -54,7 +54,6 @@ ChatState::ChatState(std::shared_ptr<const EngineState> engine, Session session,
     : engine_(std::move(engine)), template_(load_template()), session_(std::move(session)) {
   check(options);
   conversation_.options = options;
-  warn_of_thinking();
 }
 
 ModelTemplate ChatState::load_template() const {
@@ -66,17 +65,18 @@ void ChatState::check(const ChatOptions &options) const {
   throw_unless(check_json_array("tools", options.tools));
   if (!options.tools.empty() && !template_.chat_template.mentions("tools"))
     throw EngineError(ErrorKind::kInvalidArgument, "tools: the model's chat template knows none");
+  warn_of_thinking(options);
 }
 
 // A template without the variable leaves it out silently; the model thinks as it likes then.
-void ChatState::warn_of_thinking() const {
-  if (conversation_.options.enable_thinking && !template_.chat_template.mentions("enable_thinking"))
+void ChatState::warn_of_thinking(const ChatOptions &options) const {
+  if (options.enable_thinking && !template_.chat_template.mentions("enable_thinking"))
     engine_->log(LogLevel::kWarning, "the model's chat template does not let thinking be switched on or off");
 }
 
 void ChatState::set_enable_thinking(std::optional<bool> enable) {
   conversation_.options.enable_thinking = enable;
-  warn_of_thinking();
+  warn_of_thinking(conversation_.options);
 }
 
 void ChatState::set_system(std::string_view text) {

@@ -35,7 +35,7 @@ class ChatState {
  private:
   ModelTemplate load_template() const;
   void check(const ChatOptions &options) const;
-  void warn_of_thinking() const;
+  void warn_of_thinking(const ChatOptions &options) const;
   Conversation read(std::string_view json) const;
   jinja::Rendered render() const;
   bool may_call_tools() const;

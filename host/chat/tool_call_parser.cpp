@@ -74,8 +74,7 @@ bool ToolCallParser::step_call(bool at_end) {
     return false;
   }
   const size_t begin = pending_.find(kOpen) + kOpen.size();
-  std::optional<std::string> call;
-  if (begin <= close) call = read_call(std::string_view(pending_).substr(begin, close - begin));
+  std::optional<std::string> call = read_call(std::string_view(pending_).substr(begin, close - begin));
   if (!call) {
     state_ = State::kContent;
     return emit_content(close + kClose.size());

@@ -9,10 +9,9 @@
 
 namespace bonsai::host {
 
-// Reads the content of an answer as it comes. Between "<tool_call>" and "</tool_call>", as Qwen's models write them,
-// lies
-// {"name": ..., "arguments": {...}}; what does not is content like the rest, tags included. Line ends around calls
-// belong to these, and what may still become one is held back.
+// Reads the content of an answer as it comes. Qwen's models write {"name": ..., "arguments": {...}} between
+// "<tool_call>" and "</tool_call>"; where something else lies there, it is content like the rest, tags included. Line
+// ends around calls belong to these, and what may still become one is held back.
 class ToolCallParser {
  public:
   // `callback`, which may be empty, outlives it. It gets every call whole, as JSON.

@@ -189,6 +189,9 @@ TEST(Chat, ThinkingThatNobodyHeedsIsWarnedOf) {
   const std::string warning = "warning: the model's chat template does not let thinking be switched on or off\n";
   EXPECT_EQ(chat("/think on\n/think auto\n").err, warning + "thinking is on\nthinking is as the model likes it\n");
   EXPECT_EQ(chat("", {"--no-think"}).err, warning);
+  const std::string file = write_file(
+      "thinking.json", R"({"format": "bonsai-chat", "version": 1, "enable_thinking": true, "messages": []})");
+  EXPECT_EQ(chat("/load " + file + "\n").err, warning + "0 messages are loaded\n");
 }
 
 // A tiny model that can only call a tool.

@@ -35,7 +35,7 @@ bool refused_by_path(const bonsai::Result<T> &result, const std::string &path) {
 void use_tensors(const std::string &path) {
   const auto file = SafetensorsFile::open(path);
   if (refused_by_path(file, path)) return;
-  uint64_t sum = 0;
+  uint64_t sum = 0;  // so that every byte is read
   const std::byte *end = nullptr;
   for (const SourceTensor &tensor : file->tensors()) {
     uint64_t bytes = bonsai::quant::traits(tensor.format).block_bytes;

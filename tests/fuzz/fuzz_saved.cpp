@@ -42,7 +42,7 @@ void use_session(std::string_view text) {
   if (refused_in_one_line(file)) return;
   require(file->n_cached <= file->tokens.size());
   require(file->cache.size() == session_cache_bytes(file->origin, file->n_cached));
-  uint64_t sum = 0;
+  uint64_t sum = 0;  // so that every byte is read
   for (const std::byte byte : file->cache) sum += std::to_integer<uint64_t>(byte);
   for (const char c : file->note) sum += static_cast<uint8_t>(c);
   require(sum <= UINT64_MAX / 2);

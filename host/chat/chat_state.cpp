@@ -5,37 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/utf8.h"
-#include "host/chat/reasoning_parser.h"
-#include "host/chat/tool_call_parser.h"
+#include "host/chat/answer_parser.h"
 #include "host/engine/session_state.h"
 
 namespace bonsai::host {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void check_utf8(std::string_view what, std::string_view text) {
-  if (const size_t offset = find_invalid_utf8(text); offset != std::string_view::npos)
-    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("{}: invalid UTF-8 at byte offset {}", what, offset));
-}
-
-void throw_unless(const Result<void> &result) {
-  if (!result) throw EngineError(ErrorKind::kInvalidArgument, result.error().message);
-}
-
-Json to_json(const ChatMessage &message) {
-  Json json = {{"role", message.role}, {"content", message.content}};
-  if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
-  if (!message.tool_calls.empty()) json["tool_calls"] = Json::parse(message.tool_calls);
-  return json;
-}
-
-// Whether the prompt ends within reasoning that the answer goes on with.
-bool opens_reasoning(std::string_view prompt) {
-  while (prompt.ends_with('\n') || prompt.ends_with(' ')) prompt.remove_suffix(1);
-  return prompt.ends_with("<think>");
-}
 
 [[noreturn]] void throw_context_full(size_t length, uint32_t context, uint32_t trained) {
   const std::string more =
@@ -51,26 +25,19 @@ bool opens_reasoning(std::string_view prompt) {
 }  // namespace
 
 ChatState::ChatState(std::shared_ptr<const EngineState> engine, Session session, const ChatOptions &options)
-    : engine_(std::move(engine)), template_(load_template()), session_(std::move(session)) {
+    : engine_(engine), format_(std::move(engine)), session_(std::move(session)) {
   check(options);
   conversation_.options = options;
 }
 
-ModelTemplate ChatState::load_template() const {
-  return value_or_throw(template_of(engine_->require_tokenizer()), ErrorKind::kModel);
-}
-
 void ChatState::check(const ChatOptions &options) const {
-  check_utf8("system prompt", options.system);
-  throw_unless(check_json_array("tools", options.tools));
-  if (!options.tools.empty() && !template_.chat_template.mentions("tools"))
-    throw EngineError(ErrorKind::kInvalidArgument, "tools: the model's chat template knows none");
+  format_.check(options);
   warn_of_thinking(options);
 }
 
 // A template without the variable leaves it out silently; the model thinks as it likes then.
 void ChatState::warn_of_thinking(const ChatOptions &options) const {
-  if (options.enable_thinking && !template_.chat_template.mentions("enable_thinking"))
+  if (options.enable_thinking && !format_.knows("enable_thinking"))
     engine_->log(LogLevel::kWarning, "the model's chat template does not let thinking be switched on or off");
 }
 
@@ -85,10 +52,7 @@ void ChatState::set_system(std::string_view text) {
 }
 
 void ChatState::add(ChatMessage message) {
-  check_utf8("message", message.content);
-  check_utf8("reasoning", message.reasoning);
-  check_utf8("role", message.role);
-  throw_unless(check_json_array("tool_calls", message.tool_calls));
+  ConversationFormat::check(message);
   conversation_.messages.push_back(std::move(message));
 }
 
@@ -119,20 +83,6 @@ void ChatState::load_session(const std::string &path) {
   conversation_ = std::move(loaded);
 }
 
-jinja::Rendered ChatState::render() const {
-  const ChatOptions &options = conversation_.options;
-  Json input = {{"messages", Json::array()}, {"add_generation_prompt", true}};
-  if (!options.system.empty()) input["messages"].push_back({{"role", "system"}, {"content", options.system}});
-  for (const ChatMessage &message : conversation_.messages) input["messages"].push_back(to_json(message));
-  if (!options.tools.empty()) input["tools"] = Json::parse(options.tools);
-  if (options.enable_thinking) input["enable_thinking"] = *options.enable_thinking;
-  auto rendered = template_.chat_template.render({.input = input, .trusted = template_.trusted});
-  if (!rendered)
-    throw EngineError(ErrorKind::kInvalidArgument,
-                      fmt::format("the model's chat template, {}", rendered.error().message));
-  return *std::move(rendered);
-}
-
 // Has the session hold the conversation, and keeps what it has of it already.
 void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
   if (tokens.size() >= engine_->context())
@@ -144,38 +94,17 @@ void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
   if (same < tokens.size()) session_.append_tokens(std::span(tokens).subspan(same));
 }
 
-// Whether the model has tools, and its template would show it again that it called some.
-bool ChatState::may_call_tools() const {
-  return !conversation_.options.tools.empty() && template_.chat_template.mentions("tool_calls");
-}
-
 ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback &callback) {
-  if (conversation_.messages.empty())
-    throw EngineError(ErrorKind::kInvalidArgument, "empty conversation: there is no message to answer");
-  const jinja::Rendered prompt = render();
-  if (prompt.text.empty())
-    throw EngineError(ErrorKind::kInvalidArgument, "the model's chat template makes nothing of this conversation");
-  const std::vector<int32_t> tokens =
-      value_or_throw(encode_chat(engine_->require_tokenizer(), template_, prompt), ErrorKind::kInvalidArgument);
-  bring_to_session(tokens);
-  ToolCallParser calls(callback);
-  const bool may_call = may_call_tools();
-  const ReasoningParser::Sink sink = [&](ChatPiece kind, std::string_view text) {
-    if (kind == ChatPiece::kContent && may_call) return calls.push(text);
-    return !callback || callback(kind, text);
-  };
-  ReasoningParser parser(opens_reasoning(prompt.text), sink);
+  const ChatPrompt prompt = format_.prompt(conversation_.messages, conversation_.options);
+  bring_to_session(prompt.tokens);
+  AnswerParser parser(prompt.in_reasoning, prompt.may_call_tools, callback);
   ChatReply reply;
   reply.generation = session_.generate(options, [&parser](std::string_view text) { return parser.push(text); });
-  if (parser.finish()) calls.finish();
+  reply.message = parser.finish();
   // A prompt that was cancelled has been computed in part, and more of it is left than was reused.
   const uint32_t n_computed = reply.generation.stats.prompt_tokens;
   if (reply.generation.finish != FinishReason::kCancelled || !reply.generation.tokens.empty())
-    reply.reused_tokens = static_cast<uint32_t>(tokens.size()) - n_computed;
-  reply.message = {.role = "assistant",
-                   .content = may_call ? calls.content() : parser.content(),
-                   .reasoning = parser.reasoning(),
-                   .tool_calls = calls.calls()};
+    reply.reused_tokens = static_cast<uint32_t>(prompt.tokens.size()) - n_computed;
   const ChatMessage &said = reply.message;
   const bool is_empty = said.content.empty() && said.reasoning.empty() && said.tool_calls.empty();
   if (!(is_empty && reply.generation.finish == FinishReason::kCancelled))

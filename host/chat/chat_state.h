@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host/chat/conversation_format.h"
 #include "host/chat/saved_chat.h"
-#include "host/chat/template_of.h"
 #include "host/engine/engine_state.h"
 
 namespace bonsai::host {
@@ -30,19 +30,18 @@ class ChatState {
   ChatReply send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback);
   ChatReply regenerate(const GenerateOptions &options, const ChatCallback &callback);
   ChatReply respond(const GenerateOptions &options, const ChatCallback &callback);
-  std::string rendered_text() const { return render().text; }
+  std::string rendered_text() const {
+    return format_.render(conversation_.messages, conversation_.options).text;
+  }
 
  private:
-  ModelTemplate load_template() const;
   void check(const ChatOptions &options) const;
   void warn_of_thinking(const ChatOptions &options) const;
   Conversation read(std::string_view json) const;
-  jinja::Rendered render() const;
-  bool may_call_tools() const;
   void bring_to_session(const std::vector<int32_t> &tokens);
 
   std::shared_ptr<const EngineState> engine_;
-  ModelTemplate template_;
+  ConversationFormat format_;
   Session session_;
   Conversation conversation_;
 };

@@ -25,6 +25,13 @@ std::future<Generation> BatchEngine::submit_tokens(std::span<const int32_t> toke
   return std::move(state_->submit(std::move(orders)).front());
 }
 
+void BatchEngine::start_tokens(std::span<const int32_t> tokens, const GenerateOptions &options,
+                               const TextCallback &callback, const DoneCallback &done, int32_t priority) {
+  std::vector<host::BatchState::Order> orders;
+  orders.push_back({{tokens.begin(), tokens.end()}, options, callback, priority, done});
+  state_->submit(std::move(orders));
+}
+
 std::vector<Generation> BatchEngine::generate(std::span<const std::string> prompts, const GenerateOptions &options) {
   std::vector<std::vector<int32_t>> tokens;
   for (const std::string &prompt : prompts) tokens.push_back(state_->engine().encode(prompt, true));

@@ -377,7 +377,9 @@ void BatchState::remove(Request &request) {
 // After the stats were published, so that whoever has a result finds it counted there.
 void BatchState::deliver() {
   for (const auto &request : ended_) {
-    if (request->error)
+    if (request->order.done)
+      request->order.done(std::move(request->generation), request->error);
+    else if (request->error)
       request->result.set_exception(request->error);
     else
       request->result.set_value(std::move(request->generation));

@@ -33,6 +33,7 @@ class BatchState {
     GenerateOptions options;
     TextCallback callback;
     int32_t priority = 0;
+    BatchEngine::DoneCallback done = {};  // empty: the future has the result
   };
 
   // How many tokens the texts of a step guess: choose_shared_lengths(), but in tests.
@@ -48,8 +49,8 @@ class BatchState {
 
   const EngineState &engine() const { return *engine_; }
 
-  // Takes all of them in at once, with a future for each. Throws EngineError where one can never be served; none is
-  // taken in then.
+  // Takes all of them in at once, with a future for each, which stays empty where the order has its own `done`. Throws
+  // EngineError where one can never be served; none is taken in then.
   std::vector<std::future<Generation>> submit(std::vector<Order> orders);
 
   BatchStats stats() const;

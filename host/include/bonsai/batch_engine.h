@@ -12,6 +12,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <span>
@@ -72,6 +74,13 @@ class BONSAI_API BatchEngine {
                                  const TextCallback &callback = {}, int32_t priority = 0);
   std::future<Generation> submit_tokens(std::span<const int32_t> tokens, const GenerateOptions &options = {},
                                         const TextCallback &callback = {}, int32_t priority = 0);
+
+  // The same without a future: `done` is called once, on the engine's thread and after the last of the text, with the
+  // generation or, where `error` is not null, with what the future would have thrown. All requests wait for it, too; it
+  // must not throw.
+  using DoneCallback = std::function<void(Generation generation, std::exception_ptr error)>;
+  void start_tokens(std::span<const int32_t> tokens, const GenerateOptions &options, const TextCallback &callback,
+                    const DoneCallback &done, int32_t priority = 0);
 
   // Continues all of them, and waits. Either all prompts are taken or, with an error, none.
   std::vector<Generation> generate(std::span<const std::string> prompts, const GenerateOptions &options = {});

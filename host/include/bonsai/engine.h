@@ -279,6 +279,7 @@ class BONSAI_API Engine {
  private:
   friend class Session;
   friend class Chat;
+  friend class ChatFormat;
   friend class BatchEngine;
   explicit Engine(std::shared_ptr<host::EngineState> state);
   std::shared_ptr<host::EngineState> state_;

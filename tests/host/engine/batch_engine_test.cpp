@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <random>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -378,6 +380,56 @@ TEST(BatchEngineRefuses, SizesThatNoMachineHas) {
             "cpu: config->max_tokens is 4294967295, expected at most 1048576 (unsupported)");
   const std::string message = thrown_by([&] { BatchEngine(engine, {.kv_tokens = kMost}); }).message;
   EXPECT_TRUE(message.starts_with("cpu: host memory: ")) << message;
+}
+
+TEST(BatchEngine, TellsOfTheEndWhereNobodyWaits) {
+  const Engine engine = Engine::load(options_for("cpu"));
+  const std::vector<int32_t> prompt = engine.tokenize("The wolf");
+  std::string text;
+  std::vector<std::string> texts_at_the_end;
+  std::vector<Generation> generations;
+  {
+    BatchEngine batch(engine);
+    const auto done = [&](Generation generation, std::exception_ptr error) {
+      EXPECT_FALSE(error);
+      texts_at_the_end.push_back(text);
+      generations.push_back(std::move(generation));
+    };
+    const auto callback = [&](std::string_view piece) {
+      text += piece;
+      return true;
+    };
+    std::promise<void> first;
+    batch.start_tokens(prompt, greedy(6), callback, [&](Generation generation, std::exception_ptr error) {
+      done(std::move(generation), error);
+      first.set_value();
+    });
+    first.get_future().wait();
+    GenerateOptions endless = greedy(1000);
+    endless.ignore_eos = true;
+    batch.start_tokens(prompt, endless, {}, done);
+  }
+  ASSERT_EQ(generations.size(), 2u);  // the second ended with the engine
+  EXPECT_EQ(texts_at_the_end[0], generations[0].text);
+  EXPECT_EQ(generations[0].tokens.size(), 6u);
+  EXPECT_EQ(generations[1].finish, FinishReason::kCancelled);
+}
+
+TEST(BatchEngine, TellsOfAnErrorWhereNobodyWaits) {
+  const Engine engine = Engine::load(options_for("cpu"));
+  BatchEngine batch(engine);
+  std::promise<std::string> said;
+  const auto callback = [](std::string_view) -> bool { throw std::runtime_error("enough"); };
+  batch.start_tokens(engine.tokenize("The wolf"), greedy(6), callback, [&](Generation, std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+      said.set_value("no error");
+    } catch (const std::runtime_error &thrown) {
+      said.set_value(thrown.what());
+    }
+  });
+  EXPECT_EQ(said.get_future().get(), "enough");
+  EXPECT_EQ(thrown_by([&] { batch.start_tokens({}, {}, {}, {}); }).kind, ErrorKind::kInvalidArgument);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+// The public API: thin objects over ConversationFormat and AnswerParser.
+#include <bonsai/chat_format.h>
+
+#include <utility>
+
+#include "host/chat/answer_parser.h"
+#include "host/chat/conversation_format.h"
+
+namespace bonsai {
+
+ChatFormat::ChatFormat(const Engine &engine)
+    : format_(std::make_unique<const host::ConversationFormat>(engine.state_)) {}
+ChatFormat::ChatFormat(ChatFormat &&) noexcept = default;
+ChatFormat &ChatFormat::operator=(ChatFormat &&) noexcept = default;
+ChatFormat::~ChatFormat() = default;
+
+ChatPrompt ChatFormat::prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const {
+  format_->check(options);
+  for (const ChatMessage &message : messages) host::ConversationFormat::check(message);
+  return format_->prompt(messages, options);
+}
+ChatPrompt ChatFormat::prompt(std::initializer_list<ChatMessage> messages, const ChatOptions &options) const {
+  return prompt(std::span(messages.begin(), messages.size()), options);
+}
+bool ChatFormat::knows(std::string_view variable) const { return format_->knows(variable); }
+
+ChatAnswer::ChatAnswer(const ChatPrompt &prompt, ChatCallback callback)
+    : parser_(
+          std::make_unique<host::AnswerParser>(prompt.in_reasoning, prompt.may_call_tools, std::move(callback))) {}
+ChatAnswer::ChatAnswer(ChatAnswer &&) noexcept = default;
+ChatAnswer &ChatAnswer::operator=(ChatAnswer &&) noexcept = default;
+ChatAnswer::~ChatAnswer() = default;
+
+bool ChatAnswer::push(std::string_view text) { return parser_->push(text); }
+ChatMessage ChatAnswer::finish() { return parser_->finish(); }
+
+}  // namespace bonsai

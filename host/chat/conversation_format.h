@@ -1,0 +1,40 @@
+// What is behind bonsai::ChatFormat, and what every conversation is rendered by.
+#pragma once
+
+#include <bonsai/chat_format.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "host/chat/template_of.h"
+#include "host/engine/engine_state.h"
+
+namespace bonsai::host {
+
+// Errors as EngineError: `what` is not UTF-8, with the offset.
+void check_utf8(std::string_view what, std::string_view text);
+
+// Immutable. Every method may be called from any thread; all but knows() throw EngineError.
+class ConversationFormat {
+ public:
+  explicit ConversationFormat(std::shared_ptr<const EngineState> engine);
+
+  const EngineState &engine() const { return *engine_; }
+
+  void check(const ChatOptions &options) const;
+  static void check(const ChatMessage &message);
+
+  // Both have been checked.
+  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options) const;
+  ChatPrompt prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const;
+
+  bool knows(std::string_view variable) const { return template_.chat_template.mentions(variable); }
+
+ private:
+  std::shared_ptr<const EngineState> engine_;
+  ModelTemplate template_;
+};
+
+}  // namespace bonsai::host

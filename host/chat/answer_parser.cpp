@@ -4,15 +4,17 @@
 
 namespace bonsai::host {
 
-AnswerParser::AnswerParser(bool in_reasoning, bool may_call_tools, ChatCallback callback)
+AnswerParser::AnswerParser(const ChatPrompt &prompt, ChatCallback callback)
     : callback_(std::move(callback)),
-      may_call_tools_(may_call_tools),
+      may_call_tools_(prompt.may_call_tools),
       sink_([this](ChatPiece kind, std::string_view text) {
         if (kind == ChatPiece::kContent && may_call_tools_) return calls_.push(text);
         return !callback_ || callback_(kind, text);
       }),
-      reasoning_(in_reasoning, sink_),
-      calls_(callback_) {}
+      reasoning_(prompt.in_reasoning, sink_),
+      calls_(callback_) {
+  push(prompt.begun);
+}
 
 ChatMessage AnswerParser::finish() {
   if (reasoning_.finish()) calls_.finish();

@@ -12,7 +12,8 @@ namespace bonsai::host {
 
 class AnswerParser {
  public:
-  AnswerParser(bool in_reasoning, bool may_call_tools, ChatCallback callback);
+  // Reads what the prompt has begun, too.
+  AnswerParser(const ChatPrompt &prompt, ChatCallback callback);
   AnswerParser(const AnswerParser &) = delete;
   AnswerParser &operator=(const AnswerParser &) = delete;
 

@@ -22,11 +22,14 @@ ChatPrompt ChatFormat::prompt(std::span<const ChatMessage> messages, const ChatO
 ChatPrompt ChatFormat::prompt(std::initializer_list<ChatMessage> messages, const ChatOptions &options) const {
   return prompt(std::span(messages.begin(), messages.size()), options);
 }
+ChatPrompt ChatFormat::begin_answer(ChatPrompt prompt, std::string_view text) const {
+  return format_->begin_answer(std::move(prompt), text);
+}
+ChatPrompt ChatFormat::end_reasoning(ChatPrompt prompt) const { return format_->end_reasoning(std::move(prompt)); }
 bool ChatFormat::knows(std::string_view variable) const { return format_->knows(variable); }
 
 ChatAnswer::ChatAnswer(const ChatPrompt &prompt, ChatCallback callback)
-    : parser_(
-          std::make_unique<host::AnswerParser>(prompt.in_reasoning, prompt.may_call_tools, std::move(callback))) {}
+    : parser_(std::make_unique<host::AnswerParser>(prompt, std::move(callback))) {}
 ChatAnswer::ChatAnswer(ChatAnswer &&) noexcept = default;
 ChatAnswer &ChatAnswer::operator=(ChatAnswer &&) noexcept = default;
 ChatAnswer::~ChatAnswer() = default;

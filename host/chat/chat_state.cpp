@@ -95,9 +95,10 @@ void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
 }
 
 ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback &callback) {
-  const ChatPrompt prompt = format_.prompt(conversation_.messages, conversation_.options);
+  ChatPrompt prompt = format_.prompt(conversation_.messages, conversation_.options);
+  if (!options.grammar.empty() || !options.json_schema.empty()) prompt = format_.end_reasoning(std::move(prompt));
   bring_to_session(prompt.tokens);
-  AnswerParser parser(prompt.in_reasoning, prompt.may_call_tools, callback);
+  AnswerParser parser(prompt, callback);
   ChatReply reply;
   reply.generation = session_.generate(options, [&parser](std::string_view text) { return parser.push(text); });
   reply.message = parser.finish();

@@ -30,9 +30,7 @@ class ChatState {
   ChatReply send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback);
   ChatReply regenerate(const GenerateOptions &options, const ChatCallback &callback);
   ChatReply respond(const GenerateOptions &options, const ChatCallback &callback);
-  std::string rendered_text() const {
-    return format_.render(conversation_.messages, conversation_.options).text;
-  }
+  std::string rendered_text() const { return format_.render(conversation_.messages, conversation_.options).text; }
 
  private:
   void check(const ChatOptions &options) const;

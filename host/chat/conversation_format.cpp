@@ -75,8 +75,22 @@ ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, con
     throw EngineError(ErrorKind::kInvalidArgument, "the model's chat template makes nothing of this conversation");
   return {.tokens = value_or_throw(encode_chat(engine_->require_tokenizer(), template_, rendered),
                                    ErrorKind::kInvalidArgument),
+          .begun = "",
           .in_reasoning = opens_reasoning(rendered.text),
           .may_call_tools = !options.tools.empty() && knows("tool_calls")};
+}
+
+ChatPrompt ConversationFormat::begin_answer(ChatPrompt prompt, std::string_view text) const {
+  const std::vector<int32_t> tokens = engine_->encode(text, false);
+  prompt.tokens.insert(prompt.tokens.end(), tokens.begin(), tokens.end());
+  prompt.begun += text;
+  return prompt;
+}
+
+// As Qwen's templates write reasoning that is over.
+ChatPrompt ConversationFormat::end_reasoning(ChatPrompt prompt) const {
+  if (!prompt.in_reasoning) return prompt;
+  return begin_answer(std::move(prompt), "\n</think>\n\n");
 }
 
 }  // namespace bonsai::host

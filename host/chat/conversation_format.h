@@ -30,6 +30,9 @@ class ConversationFormat {
   jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options) const;
   ChatPrompt prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const;
 
+  ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
+  ChatPrompt end_reasoning(ChatPrompt prompt) const;
+
   bool knows(std::string_view variable) const { return template_.chat_template.mentions(variable); }
 
  private:

@@ -67,19 +67,19 @@ bool ToolCallParser::step_content(bool at_end) {
   return false;
 }
 
+// A model may end its answer instead of closing the tag: a call that is whole counts.
 bool ToolCallParser::step_call(bool at_end) {
-  const size_t close = pending_.find(kClose);
-  if (close == std::string::npos) {
-    if (at_end) emit_content(pending_.size());
-    return false;
-  }
+  size_t close = pending_.find(kClose);
+  if (close == std::string::npos && !at_end) return false;
   const size_t begin = pending_.find(kOpen) + kOpen.size();
+  const size_t end = close == std::string::npos ? pending_.size() : close + kClose.size();
+  close = std::min(close, pending_.size());
   std::optional<std::string> call = read_call(std::string_view(pending_).substr(begin, close - begin));
   if (!call) {
     state_ = State::kContent;
-    return emit_content(close + kClose.size());
+    return emit_content(end);
   }
-  pending_.erase(0, close + kClose.size());
+  pending_.erase(0, end);
   state_ = State::kBehindCall;
   calls_.push_back(*std::move(call));
   return wanted_ = !callback_ || callback_(ChatPiece::kToolCall, calls_.back());

@@ -75,6 +75,8 @@ std::vector<int32_t> Engine::tokenize(std::string_view text, bool parse_special)
   return host::value_or_throw(state_->require_tokenizer().encode(text, special), ErrorKind::kInvalidArgument);
 }
 
+std::vector<int32_t> Engine::tokenize_prompt(std::string_view text) const { return state_->encode(text, true); }
+
 std::string Engine::detokenize(std::span<const int32_t> tokens) const {
   if (!tokens.empty()) state_->check_tokens(tokens);
   return state_->require_tokenizer().decode(tokens);

@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace bonsai {
 // A conversation as the model reads it, with the beginning of the answer that it is to go on with.
 struct ChatPrompt {
   std::vector<int32_t> tokens;
+  std::string begun = {};       // what the answer begins with already; ChatAnswer knows it
   bool in_reasoning = false;    // the template has begun the answer with reasoning
   bool may_call_tools = false;  // the model was given tools, and its template would show it the calls again
 };
@@ -44,6 +46,13 @@ class BONSAI_API ChatFormat {
   // template does not know; what the template refuses.
   ChatPrompt prompt(std::span<const ChatMessage> messages, const ChatOptions &options = {}) const;
   ChatPrompt prompt(std::initializer_list<ChatMessage> messages, const ChatOptions &options = {}) const;
+
+  // Puts `text` at the beginning of the answer: the model goes on behind it. Special tokens that are spelled out in it
+  // count as such. Errors: invalid UTF-8.
+  ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
+  // Where the template has begun the answer with reasoning, ends that: for answers that a grammar or a schema holds to a
+  // form, which what is thought does not have.
+  ChatPrompt end_reasoning(ChatPrompt prompt) const;
 
   // Whether the template has a variable of that name: "tools", "enable_thinking".
   bool knows(std::string_view variable) const;

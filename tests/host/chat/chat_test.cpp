@@ -408,5 +408,30 @@ TEST_F(ChatTest, AFormatRefusesWhatAChatRefuses) {
   EXPECT_FALSE(without.knows("tools"));
 }
 
+// What is thought does not have the form that the answer is to have.
+TEST(Chat, AnAnswerOfAFormIsNotThoughtAboutWhereTheTemplateWouldBeginWithThat) {
+  const test::TinyModelFile file(model_with("{{ messages[-1].content }}<think>\n"));
+  EngineOptions options;
+  options.model = file.path();
+  const Engine engine = Engine::load(options);
+  Chat chat(engine);
+  const ChatReply reply = chat.send("hi", saying("yes"));
+  EXPECT_EQ(reply.message.content, "yes");
+  EXPECT_EQ(reply.message.reasoning, "");
+}
+
+TEST_F(ChatTest, AnAnswerMayBeBegun) {
+  const ChatFormat format(engine_);
+  const ChatPrompt prompt = format.prompt({{.role = "user", .content = "hi"}});
+  const ChatPrompt begun = format.begin_answer(prompt, "<think>I see.</think>No");
+  EXPECT_EQ(engine_.detokenize(begun.tokens), engine_.detokenize(prompt.tokens) + "<think>I see.</think>No");
+  ChatAnswer answer(begun);
+  answer.push(", it is not.");
+  const ChatMessage message = answer.finish();
+  EXPECT_EQ(message.reasoning, "I see.");
+  EXPECT_EQ(message.content, "No, it is not.");
+  EXPECT_EQ(format.end_reasoning(prompt).tokens, prompt.tokens);  // there is none
+}
+
 }  // namespace
 }  // namespace bonsai

@@ -52,6 +52,9 @@ const Example kExamples[] = {
 see.T{"name":"f","arguments":{}}T{"name":"g","arguments":{}})"}},
     {"<tool_call>{\"name\":\"f\"}</tool_call>\n\nDone.\n",
      {R"([{"name":"f","arguments":{}}])", "Done.\n", "T{\"name\":\"f\",\"arguments\":{}}CDone.\n"}},
+    // A model that ends its answer instead of closing the tag.
+    {"a\n<tool_call>\n{\"name\": \"f\"}\n",
+     {R"([{"name":"f","arguments":{}}])", "a", "CaT{\"name\":\"f\",\"arguments\":{}}"}},
     {"\u00e4<tool_call>{\"name\":\"\u65e5\"}</tool_call>",
      {"[{\"name\":\"\u65e5\",\"arguments\":{}}]", "\u00e4", "C\u00e4T{\"name\":\"\u65e5\",\"arguments\":{}}"}},
 };
@@ -65,7 +68,7 @@ constexpr std::string_view kContents[] = {
     "a <tool",
     "a\n<tool_call",
     "a\n<tool_call>",
-    "a\n<tool_call>\n{\"name\": \"f\"}\n",
+    "a\n<tool_call>\n{\"name\": \"f\"\n",
     "<tool_call>f()</tool_call>",
     "x\n<tool_call>[{\"name\": \"f\"}]</tool_call>\ny",
     "<tool_call>{\"name\": 1}</tool_call>",

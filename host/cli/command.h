@@ -43,6 +43,7 @@ int info_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int logits_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int perplexity_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int run_command(const std::vector<std::string> &arguments, Terminal &terminal);
+int serve_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int tokenize_command(const std::vector<std::string> &arguments, Terminal &terminal);
 int validate_command(const std::vector<std::string> &arguments, Terminal &terminal);
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/base/utf8.h"
 #include "host/cli/command.h"
 #include "host/cli/model_options.h"
+#include "host/cli/pooling_option.h"
 #include "host/cli/text_input.h"
 
 namespace bonsai::cli {
@@ -23,14 +23,8 @@ Options embed_options() {
   options.values("prompt,p", "TEXT", "a text; may be repeated. -: from stdin, at most once");
   options.value("file,f", "FILE", "a text, from a file; -: from stdin");
   options.flag("lines", "every line of the file or of stdin is a text of its own");
-  options.value("pooling", "NAME", "mean (default): of all tokens' hidden states; last: the last token's");
+  add_pooling_option(options);
   return options;
-}
-
-Pooling pooling_of(const std::string &name) {
-  if (name == "mean") return Pooling::kMean;
-  if (name == "last") return Pooling::kLast;
-  throw UsageError(fmt::format("--pooling: expected mean or last, found {}", bonsai::quoted(name)));
 }
 
 // The last line's end begins no further line.
@@ -79,8 +73,7 @@ std::vector<std::string> read_texts(const Arguments &arguments) {
 int embed_command(const std::vector<std::string> &command_line, Terminal &terminal) {
   const auto arguments = Arguments::parse(embed_options(), command_line, terminal);
   if (!arguments) return kSuccess;
-  const std::string pooling = arguments->text("pooling").value_or("mean");
-  const EmbeddingOptions options{.pooling = pooling_of(pooling)};
+  const EmbeddingOptions options{.pooling = pooling_option(*arguments)};
   const std::vector<std::string> texts = read_texts(*arguments);
   const Engine engine = load_engine(engine_options(*arguments, terminal));
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -96,7 +89,9 @@ int embed_command(const std::vector<std::string> &command_line, Terminal &termin
       throw Failure(fmt::format("text {} of {}: {}", i + 1, texts.size(), error.what()));
     }
   }
-  if (arguments->flag("json")) terminal.out.write_json({{"pooling", pooling}, {"embeddings", std::move(all)}});
+  if (arguments->flag("json"))
+    terminal.out.write_json(
+        {{"pooling", options.pooling == Pooling::kMean ? "mean" : "last"}, {"embeddings", std::move(all)}});
   return kSuccess;
 }
 

@@ -59,7 +59,7 @@ void add_preset_option(Options &options) {
   options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
 }
 
-void add_generate_options(Options &options, const std::string &without_n) {
+void add_plain_generate_options(Options &options, const std::string &without_n) {
   options.value("predict,n", "N", fmt::format("most tokens to generate ({})", without_n).c_str());
   add_preset_option(options);
   options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
@@ -74,11 +74,15 @@ void add_generate_options(Options &options, const std::string &without_n) {
   options.values("logit-bias", "ID=X", "added to a token's logit; -inf forbids it; may be repeated");
   options.values("stop", "TEXT", "the text ends before this; may be repeated");
   options.flag("ignore-eos", "go on where the model would end its text");
+}
+
+void add_generate_options(Options &options, const std::string &without_n) {
+  add_plain_generate_options(options, without_n);
   add_grammar_options(options);
   add_speculation_options(options);
 }
 
-GenerateOptions generate_options(const Arguments &arguments) {
+GenerateOptions plain_generate_options(const Arguments &arguments) {
   GenerateOptions options;
   options.max_tokens = static_cast<uint32_t>(arguments.count("predict", 1).value_or(options.max_tokens));
   options.sampling = sampling_options(arguments);
@@ -86,6 +90,11 @@ GenerateOptions generate_options(const Arguments &arguments) {
   for (const std::string &stop : options.stop)
     if (stop.empty()) throw UsageError("--stop: expected a text, found an empty one");
   options.ignore_eos = arguments.flag("ignore-eos");
+  return options;
+}
+
+GenerateOptions generate_options(const Arguments &arguments) {
+  GenerateOptions options = plain_generate_options(arguments);
   read_grammar_options(arguments, options);
   return options;
 }

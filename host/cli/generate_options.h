@@ -1,4 +1,4 @@
-// How text is generated: the options that `run` and `chat` share.
+// How text is generated: the options that `run`, `chat` and `serve` share.
 #pragma once
 
 #include <bonsai/engine.h>
@@ -16,9 +16,12 @@ void add_preset_option(Options &options);
 SamplingOptions preset_option(const Arguments &arguments);
 
 // Declares -n, the sampling options, --stop and --ignore-eos. `without_n` is what the help says of its default.
+void add_plain_generate_options(Options &options, const std::string &without_n);
+// And grammars, and speculation, which read_speculation_options() reads once the model is there.
 void add_generate_options(Options &options, const std::string &without_n = "256");
 
-// Everything that add_generate_options() declared. Throws UsageError.
+// Everything that was declared, but for speculation. Throw UsageError.
+GenerateOptions plain_generate_options(const Arguments &arguments);
 GenerateOptions generate_options(const Arguments &arguments);
 
 }  // namespace bonsai::cli

@@ -22,6 +22,7 @@ struct Command {
 constexpr std::array kCommands = {
     Command{"run", "continue a text", run_command},
     Command{"chat", "talk with a model", chat_command},
+    Command{"serve", "answer programs and browsers over HTTP, as OpenAI's API does", serve_command},
     Command{"bench", "measure how fast a model runs, and the share of the memory's speed", bench_command},
     Command{"info", "show what a model file holds", info_command},
     Command{"backends", "show the backends and devices, or why one cannot be used", backends_command},

@@ -1,0 +1,153 @@
+// `bonsai serve`: a model for programs and browsers.
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "core/base/standard_streams.h"
+#include "core/base/utf8.h"
+#include "host/cli/command.h"
+#include "host/cli/generate_options.h"
+#include "host/cli/interrupt.h"
+#include "host/cli/model_options.h"
+#include "host/cli/pooling_option.h"
+#include "host/cli/units.h"
+#include "host/server/api_service.h"
+#include "host/server/http_server.h"
+
+namespace bonsai::cli {
+namespace {
+
+Options serve_options() {
+  Options options("serve", "[-m FILE] [--host ADDRESS] [--port N] [OPTIONS]",
+                  "Answers over HTTP: /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models as in\n"
+                  "OpenAI's API, /health and /metrics (Prometheus) for operators, and on / a page to chat with the\n"
+                  "model. Texts are computed together. Ctrl-C and SIGTERM let those under way end first; a second\n"
+                  "one does not.\n"
+                  "What a request leaves open (temperature and the like) is as the options here say.\n"
+                  "JSON, once it listens: {\"model\", \"url\", \"port\"}.");
+  add_engine_options(options);
+  options.value("host", "ADDRESS", "where to listen (127.0.0.1: this machine alone; 0.0.0.0: every network)");
+  options.value("port", "N", "(8080); 0: one that is free");
+  options.value("alias", "NAME", "the model's name for clients (the file's name)");
+  options.value("api-key", "KEY", "what clients have to know (the environment variable BONSAI_API_KEY; else nothing)");
+  options.values("allow-origin", "ORIGIN",
+                 "let web pages of https://SITE use this server; *: those of all sites; may be repeated");
+  options.value("parallel", "N", "most texts that are computed at once (16)");
+  options.value("batch-tokens", "N", "most tokens in one pass of the model (256)");
+  options.value("kv-tokens", "N", "tokens that the KV cache holds for all texts (at most 16384, but one context)");
+  options.value("max-waiting", "N", "most texts that wait behind these; further ones are refused (64)");
+  options.value("max-connections", "N", "most clients at once; for one more the longest idle goes (256)");
+  options.value("grace", "SECONDS", "that texts under way have when the server is to end (30)");
+  options.flag("lookup", "guess at tokens that followed the last ones earlier in a text; texts stay the same");
+  add_pooling_option(options);
+  add_plain_generate_options(options, "for chat: until the answer ends");
+  return options;
+}
+
+uint32_t count_or(const Arguments &arguments, const char *name, uint32_t least, uint32_t otherwise,
+                  uint32_t most = std::numeric_limits<uint32_t>::max()) {
+  return static_cast<uint32_t>(arguments.count(name, least, most).value_or(otherwise));
+}
+
+server::HttpOptions http_options(const Arguments &arguments) {
+  constexpr uint32_t kMaxPort = 65535, kMaxSeconds = 24 * 3600, kMaxConnections = 60000;
+  server::HttpOptions options;
+  options.host = arguments.text("host").value_or(options.host);
+  if (options.host.empty()) throw UsageError("--host: expected an address, found an empty text");
+  options.port = static_cast<uint16_t>(count_or(arguments, "port", 0, options.port, kMaxPort));
+  options.allowed_origins = arguments.texts("allow-origin");
+  for (const std::string &origin : options.allowed_origins) {
+    const bool is_origin = origin == "*" || (origin.find("://") != origin.npos && !origin.ends_with('/'));
+    if (!is_origin)
+      throw UsageError(fmt::format("--allow-origin: expected https://SITE or *, found {}", bonsai::quoted(origin)));
+  }
+  options.max_connections = count_or(arguments, "max-connections", 1, options.max_connections, kMaxConnections);
+  options.grace = std::chrono::seconds(count_or(arguments, "grace", 0, 30, kMaxSeconds));
+  return options;
+}
+
+// A key on the command line can be read by every user of the machine.
+std::string api_key(const Arguments &arguments) {
+  const char *from_environment = std::getenv("BONSAI_API_KEY");
+  std::string key = arguments.text("api-key").value_or(from_environment == nullptr ? "" : from_environment);
+  if (arguments.text("api-key") && key.empty()) throw UsageError("--api-key: expected a key, found an empty text");
+  return key;
+}
+
+server::ApiOptions api_options(const Arguments &arguments, const std::string &model_file) {
+  constexpr uint32_t kMaxTexts = 4096;
+  server::ApiOptions options;
+  options.model_name = arguments.text("alias").value_or(std::filesystem::path(model_file).stem().string());
+  if (find_invalid_utf8(options.model_name) != std::string::npos) options.model_name = printable(options.model_name);
+  options.api_key = api_key(arguments);
+  options.defaults = plain_generate_options(arguments);
+  options.defaults.lookup = arguments.flag("lookup");
+  if (!arguments.text("predict")) options.defaults.max_tokens = std::numeric_limits<uint32_t>::max();
+  options.batch.max_sequences = count_or(arguments, "parallel", 1, options.batch.max_sequences, kMaxTexts);
+  options.batch.batch_tokens = count_or(arguments, "batch-tokens", 1, options.batch.batch_tokens);
+  options.batch.kv_tokens = count_or(arguments, "kv-tokens", 1, 0);
+  options.max_waiting = count_or(arguments, "max-waiting", 0, options.max_waiting, kMaxTexts);
+  options.embedding.pooling = pooling_option(arguments);
+  return options;
+}
+
+std::string url_of(const server::HttpOptions &options, uint16_t port) {
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  return fmt::format("http://{}:{}", is_ipv6 ? "[" + options.host + "]" : options.host, port);
+}
+
+void announce(const std::string &model, const std::string &url, uint16_t port, const Arguments &arguments,
+              const Engine &engine, Terminal &terminal) {
+  const BackendInfo backend = engine.backend();
+  print_to_stderr("{} on {}{}: {}\n", printable(model), backend.name,
+                  backend.device.empty() ? "" : " (" + backend.device + ")", url);
+  if (arguments.flag("json")) terminal.out.write_json({{"model", model}, {"url", url}, {"port", port}});
+}
+
+void tell_of_end(const server::ApiService &service, const server::HttpOptions &options) {
+  const uint32_t n = service.n_under_way();
+  if (n == 0) return;
+  print_to_stderr("ending: {} under way, for {} s at most; Ctrl-C again ends at once\n", counted(n, "text"),
+                  std::chrono::duration_cast<std::chrono::seconds>(options.grace).count());
+}
+
+}  // namespace
+
+int serve_command(const std::vector<std::string> &command_line, Terminal &terminal) {
+  const auto arguments = Arguments::parse(serve_options(), command_line, terminal);
+  if (!arguments) return kSuccess;
+  const server::HttpOptions http = http_options(*arguments);
+  const EngineOptions engine_choice = engine_options(*arguments, terminal);
+  const server::ApiOptions api = api_options(*arguments, engine_choice.model);
+  InterruptGuard interrupt;
+  server::HttpServer server(http);  // before the model: an address that is taken is known at once
+  const Engine engine = load_engine(engine_choice);
+  server::ApiService service(engine, api);
+  const std::stop_token stop = interrupt.graceful();
+  server.listen();
+  announce(api.model_name, url_of(http, server.port()), server.port(), *arguments, engine, terminal);
+  server.run({.handler =
+                  [&](server::HttpRequest request, std::shared_ptr<server::Responder> responder) {
+                    service.handle(std::move(request), std::move(responder));
+                  },
+              .served =
+                  [&](const server::Served &exchange) {
+                    service.served(exchange);
+                    terminal.log.info("{} {} {} {:.3f} s", printable(exchange.method), printable(exchange.path),
+                                      exchange.status, exchange.seconds);
+                  },
+              .stopping = [&] { tell_of_end(service, http); }},
+             stop);
+  return kSuccess;
+}
+
+}  // namespace bonsai::cli

@@ -1,0 +1,50 @@
+#include "host/server/api_error.h"
+
+#include <bonsai/engine.h>
+
+#include <nlohmann/json.hpp>
+
+namespace bonsai::server {
+namespace {
+
+std::string_view type_of(int status) {
+  if (status == 401) return "authentication_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+}  // namespace
+
+std::string error_json(const ApiError &error) {
+  using Json = nlohmann::ordered_json;
+  const Json json = {{"error",
+                      {{"message", error.what()},
+                       {"type", type_of(error.status())},
+                       {"param", nullptr},
+                       {"code", error.code().empty() ? Json() : Json(error.code())}}}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+HttpReply error_reply(const ApiError &error) {
+  HttpReply reply{.status = error.status(), .body = error_json(error) + "\n"};
+  if (error.status() == 503) reply.headers.emplace_back("Retry-After", "1");
+  if (error.status() == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+ApiError to_api_error(const std::exception &error) {
+  if (const auto *known = dynamic_cast<const ApiError *>(&error)) return *known;
+  const auto *engine = dynamic_cast<const EngineError *>(&error);
+  if (engine == nullptr) return ApiError(error.what(), 500);
+  switch (engine->kind()) {
+    case ErrorKind::kInvalidArgument:
+    case ErrorKind::kModel:  // it lacks what was asked for: a chat template
+      return ApiError(error.what());
+    case ErrorKind::kContextFull:
+      return ApiError(error.what(), 400, "context_length_exceeded");
+    case ErrorKind::kBackend:
+      break;
+  }
+  return ApiError(error.what(), 500);
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,34 @@
+// What is wrong with a request, in the words and numbers of OpenAI's API.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "host/server/http.h"
+
+namespace bonsai::server {
+
+// The message is one line that names the field.
+class ApiError : public std::runtime_error {
+ public:
+  explicit ApiError(const std::string &message, int status = 400, std::string_view code = "")
+      : std::runtime_error(message), status_(status), code_(code) {}
+
+  int status() const { return status_; }
+  const std::string &code() const { return code_; }  // "context_length_exceeded"; empty: there is none
+
+ private:
+  int status_;
+  std::string code_;
+};
+
+// {"error": {"message", "type", "param", "code"}}, on one line: the form in which every failure is told.
+// https://platform.openai.com/docs/guides/error-codes
+std::string error_json(const ApiError &error);
+HttpReply error_reply(const ApiError &error);
+
+// The ApiError that an exception of the engine's amounts to: a caller's mistakes are 400, all others 500.
+ApiError to_api_error(const std::exception &error);
+
+}  // namespace bonsai::server

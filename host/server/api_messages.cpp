@@ -1,0 +1,136 @@
+#include "host/server/api_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "host/server/api_tools.h"
+
+namespace bonsai::server {
+namespace {
+
+// Of a part of a content. What the assistant refused, it said.
+std::string read_part(const Json &part, const std::string &where) {
+  if (!part.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(part)));
+  const JsonFields fields(part, where + ".");
+  const std::string type = fields.text("type").value_or("");
+  if (type != "text" && type != "refusal")
+    throw ApiError(fmt::format("{}: expected text, found {}", fields.path("type"), bonsai::quoted(type)));
+  const auto text = fields.text(type.c_str());
+  if (!text) throw ApiError(fmt::format("{} is missing", fields.path(type)));
+  return *text;
+}
+
+// A text, or its parts. Those who answer need not have said anything.
+std::string read_content(const JsonFields &fields, std::string_view role) {
+  const Json *content = fields.find("content");
+  if (content == nullptr) {
+    if (role != "assistant" && role != "tool") throw ApiError(fmt::format("{} is missing", fields.path("content")));
+    return fields.text("refusal").value_or("");
+  }
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) fields.fail("content", "a string or an array of texts", *content);
+  std::string all;
+  for_each(*content, fields.path("content"),
+           [&](const Json &part, const std::string &where) { all += read_part(part, where); });
+  return all;
+}
+
+// Arguments are a text of JSON. What a model wrote that is none stays as it was.
+Json read_arguments(const JsonFields &function) {
+  const Json *arguments = function.find("arguments");
+  if (arguments == nullptr) return Json::object();
+  if (arguments->is_object()) return *arguments;
+  if (!arguments->is_string()) function.fail("arguments", "a JSON object as text", *arguments);
+  const auto &text = arguments->get_ref<const std::string &>();
+  if (text.empty() || text == "null") return Json::object();
+  try {
+    return parse_body(text);
+  } catch (const ApiError &) {
+    return text;
+  }
+}
+
+// OpenAI's {"id", "type": "function", "function": {"name", "arguments"}}, as templates expect it: {"name",
+// "arguments"}.
+Json read_call(const Json &call, const std::string &where) {
+  std::string name = read_function_name(call, where);
+  return {{"name", std::move(name)}, {"arguments", read_arguments({call["function"], where + ".function."})}};
+}
+
+std::string read_calls(const JsonFields &fields) {
+  const Json *calls = fields.find("tool_calls");
+  if (calls == nullptr) return "";
+  if (!calls->is_array()) fields.fail("tool_calls", "an array", *calls);
+  Json all = Json::array();
+  for_each(*calls, fields.path("tool_calls"),
+           [&](const Json &call, const std::string &where) { all.push_back(read_call(call, where)); });
+  return all.empty() ? "" : all.dump();
+}
+
+// "developer" is what OpenAI calls "system" by now.
+ChatMessage read_message(const Json &json, const std::string &where) {
+  if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
+  const JsonFields fields(json, where + ".");
+  const auto role = fields.text("role");
+  if (!role) throw ApiError(fmt::format("{} is missing", fields.path("role")));
+  return {.role = *role == "developer" ? "system" : *role,
+          .content = read_content(fields, *role),
+          .reasoning = fields.text("reasoning_content").value_or(""),
+          .tool_calls = read_calls(fields)};
+}
+
+// Templates show the results of calls in the order of the messages, without the calls' ids: here they come in the order
+// of the calls, whichever was ready first.
+class ResultOrder {
+ public:
+  // `json` is the message that was just read to the end of `messages`.
+  void add(const Json &json, std::vector<ChatMessage> &messages) {
+    if (messages.back().role != "tool") {
+      order_.clear();
+      ids_ = ids_of(json);
+      return;
+    }
+    const auto id = json.find("tool_call_id");
+    const auto place = id == json.end() ? ids_.end() : std::find(ids_.begin(), ids_.end(), *id);
+    order_.push_back(static_cast<size_t>(place - ids_.begin()));
+    for (size_t i = order_.size() - 1, at = messages.size() - 1; i > 0 && order_[i] < order_[i - 1]; --i, --at) {
+      std::swap(order_[i], order_[i - 1]);
+      std::swap(messages[at], messages[at - 1]);
+    }
+  }
+
+ private:
+  static std::vector<Json> ids_of(const Json &message) {
+    std::vector<Json> ids;
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) return ids;
+    for (const Json &call : *calls) ids.push_back(call.value("id", Json()));
+    return ids;
+  }
+
+  std::vector<Json> ids_;      // of the calls that are answered
+  std::vector<size_t> order_;  // of the results behind them: their calls' places
+};
+
+}  // namespace
+
+std::vector<ChatMessage> read_messages(const JsonFields &request) {
+  const Json *json = request.find("messages");
+  if (json == nullptr) throw ApiError("messages is missing");
+  if (!json->is_array()) request.fail("messages", "an array", *json);
+  if (json->empty()) throw ApiError("messages: expected at least one message, found none");
+  std::vector<ChatMessage> messages;
+  ResultOrder order;
+  for_each(*json, "messages", [&](const Json &message, const std::string &where) {
+    messages.push_back(read_message(message, where));
+    order.add(message, messages);
+  });
+  return messages;
+}
+
+}  // namespace bonsai::server

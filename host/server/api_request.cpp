@@ -1,0 +1,299 @@
+#include "host/server/api_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "host/server/api_messages.h"
+#include "host/server/api_tools.h"
+#include "host/server/json_fields.h"
+
+namespace bonsai::server {
+namespace {
+
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kMostLogprobs = 20, kMostStops = 16;
+constexpr uint32_t kMostWithLogprobs = 8;  // answers: they are some hundred times as long with these
+constexpr size_t kMostInputs = 2048;       // texts to embed at once, as with OpenAI
+
+// Names that servers before this one have given the same thing; the first that is there counts.
+template <class Read>
+auto first_of(std::initializer_list<const char *> names, Read read) {
+  decltype(read(*names.begin())) value;
+  for (const char *name : names) {
+    if (!value) value = read(name);
+  }
+  return value;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is chosen, and how
+
+// Keys are token ids, as texts.
+LogitBias read_bias(const std::string &key, const Json &value, const JsonFields &fields) {
+  const bool is_id = !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == key.npos;
+  if (!is_id) throw ApiError(fmt::format("logit_bias: expected token ids as names, found {}", bonsai::quoted(key)));
+  if (!value.is_number()) fields.fail("logit_bias." + key, "a number", value);
+  return {static_cast<int32_t>(std::stol(key)), value.get<float>()};
+}
+
+void read_logit_bias(const JsonFields &fields, SamplingOptions &sampling) {
+  const Json *biases = fields.find("logit_bias");
+  if (biases == nullptr) return;
+  if (!biases->is_object()) fields.fail("logit_bias", "an object", *biases);
+  for (const auto &[key, value] : biases->items()) sampling.logit_bias.push_back(read_bias(key, value, fields));
+}
+
+// A seed of -1 asks for any, as it does elsewhere.
+void read_seed(const JsonFields &fields, SamplingOptions &sampling) {
+  const Json *seed = fields.find("seed");
+  if (seed == nullptr) return;
+  sampling.seed.reset();
+  if (seed->is_number_unsigned())
+    sampling.seed = seed->get<uint64_t>();
+  else if (const int64_t value = *fields.integer("seed"); value != -1)
+    sampling.seed = static_cast<uint64_t>(value);
+}
+
+void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
+  const auto number = [&](const char *name, float least, float most, std::string_view expected, float &value) {
+    value = fields.number(name, least, most, expected).value_or(value);
+  };
+  number("temperature", 0, kMax, "a number >= 0", sampling.temperature);
+  number("top_p", 0, 1, "a number from 0 to 1", sampling.top_p);
+  number("min_p", 0, 1, "a number from 0 to 1", sampling.min_p);
+  number("presence_penalty", -kMax, kMax, "a number", sampling.presence_penalty);
+  number("frequency_penalty", -kMax, kMax, "a number", sampling.frequency_penalty);
+  for (const char *name : {"repetition_penalty", "repeat_penalty"})
+    number(name, std::numeric_limits<float>::min(), kMax, "a number > 0", sampling.repetition_penalty);
+  if (fields.integer("top_k") == -1)  // vLLM's word for all
+    sampling.top_k = 0;
+  else
+    sampling.top_k = fields.count("top_k", 0, kMaxCount).value_or(sampling.top_k);
+  if (const auto window = fields.integer("repeat_last_n")) {
+    if (*window < -1 || *window > std::numeric_limits<int32_t>::max())
+      fields.fail("repeat_last_n", "a whole number >= -1", *window);
+    sampling.penalty_window = static_cast<int32_t>(*window);
+  }
+  read_logit_bias(fields, sampling);
+  read_seed(fields, sampling);
+}
+
+void read_stops(const JsonFields &fields, GenerateOptions &options) {
+  const Json *stop = fields.find("stop");
+  if (stop == nullptr) return;
+  const auto add = [&](const Json &text, const std::string &where) {
+    if (!text.is_string()) fields.fail(where, "a string", text);
+    if (!text.get_ref<const std::string &>().empty()) options.stop.push_back(text.get<std::string>());
+  };
+  options.stop.clear();
+  if (!stop->is_array()) return add(*stop, "stop");
+  if (stop->size() > kMostStops) throw ApiError(fmt::format("stop: expected at most {} texts", kMostStops));
+  for_each(*stop, "stop", add);
+}
+
+// OpenAI's, and the schema that others let json_object have.
+std::string schema_of(const JsonFields &format) {
+  const std::string type = format.text("type").value_or("");
+  if (type == "text") return "";
+  if (type == "json_object") {
+    const Json *schema = format.find("schema");
+    return schema == nullptr ? R"({"type": "object"})" : schema->dump();
+  }
+  if (type != "json_schema")
+    throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
+                               bonsai::quoted(type)));
+  const Json *outer = format.find("json_schema");
+  if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
+    throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
+  return (*outer)["schema"].dump();
+}
+
+// What the answer has to look like: OpenAI's response_format, or llama.cpp's json_schema and grammar.
+void read_format(const JsonFields &fields, GenerateOptions &options) {
+  if (auto grammar = fields.text("grammar")) options.grammar = std::move(*grammar);
+  if (const Json *schema = fields.find("json_schema")) options.json_schema = schema->dump();
+  if (const Json *format = fields.find("response_format")) {
+    if (!format->is_object()) fields.fail("response_format", "an object", *format);
+    std::string schema = schema_of(JsonFields(*format, "response_format."));
+    if (!schema.empty() && !options.json_schema.empty())
+      throw ApiError("json_schema and response_format both give the form: choose one");
+    if (!schema.empty()) options.json_schema = std::move(schema);
+  }
+  if (!options.grammar.empty() && !options.json_schema.empty())
+    throw ApiError("grammar and a schema both give the form: choose one");
+}
+
+// What other servers know, and this one does not: an answer without it would not be the one that was asked for.
+void refuse_unknown(const JsonFields &fields) {
+  for (const char *name :
+       {"samplers", "mirostat", "xtc_probability", "dry_multiplier", "dynatemp_range", "guided_json", "guided_choice",
+        "guided_regex", "guided_grammar", "structured_outputs", "min_tokens", "stop_token_ids", "bad_words",
+        "use_beam_search", "truncate_prompt_tokens", "prompt_logprobs"})
+    fields.refuse(name);
+  for (const char *name : {"typical_p", "tfs_z"}) fields.refuse(name, 1);
+}
+
+// -1 is others' word for "until the answer ends".
+std::optional<uint32_t> read_most_tokens(const JsonFields &fields) {
+  return first_of({"max_completion_tokens", "max_tokens", "n_predict"}, [&](const char *name) {
+    const Json *field = fields.find(name);
+    if (field != nullptr && whole_number(*field) == -1) return std::optional(kMaxCount);
+    return fields.count(name, 1, kMaxCount);
+  });
+}
+
+void read_stream(const JsonFields &fields, TextRequest &request) {
+  request.stream = fields.flag("stream").value_or(false);
+  const Json *options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) fields.fail("stream_options", "an object", *options);
+  request.include_usage = JsonFields(*options, "stream_options.").flag("include_usage").value_or(false);
+}
+
+// A choice's own logprob comes with at least one of the likeliest.
+void want_logprobs(uint32_t top, TextRequest &request) {
+  if (request.n > kMostWithLogprobs)
+    throw ApiError(fmt::format("n: expected at most {} with logprobs, found {}", kMostWithLogprobs, request.n));
+  request.top_logprobs = top;
+  request.options.logprobs = std::max(top, 1u);
+}
+
+void read_text_request(const JsonFields &fields, TextRequest &request) {
+  read_sampling(fields, request.options.sampling);
+  read_stops(fields, request.options);
+  read_format(fields, request.options);
+  read_stream(fields, request);
+  request.n = fields.count("n", 1, kMostAnswers).value_or(1);
+  request.options.ignore_eos = fields.flag("ignore_eos").value_or(request.options.ignore_eos);
+  refuse_unknown(fields);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Conversations
+
+// How hard to think is for other models to say, but not whether.
+void read_thinking(const JsonFields &fields, ChatOptions &chat) {
+  if (fields.text("reasoning_effort") == "none") chat.enable_thinking = false;
+  if (const auto enable = fields.flag("enable_thinking")) chat.enable_thinking = enable;
+}
+
+void read_template_variables(const JsonFields &fields, ChatOptions &chat) {
+  const Json *variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return;
+  if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object", *variables);
+  const JsonFields inner(*variables, "chat_template_kwargs.");
+  if (const auto enable = inner.flag("enable_thinking")) chat.enable_thinking = enable;
+  for (const auto &[name, value] : variables->items()) {
+    if (name != "enable_thinking")
+      throw ApiError(fmt::format("chat_template_kwargs: expected enable_thinking, found {}", bonsai::quoted(name)));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Prompts
+
+bool is_tokens(const Json &json) {
+  if (!json.is_array() || json.empty()) return false;
+  return std::all_of(json.begin(), json.end(), [](const Json &element) { return element.is_number(); });
+}
+
+std::vector<int32_t> read_tokens(const Json &json, const std::string &where) {
+  std::vector<int32_t> tokens;
+  for (const Json &element : json) {
+    const auto id = whole_number(element);
+    if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max())
+      throw ApiError(fmt::format("{}: expected token ids, found {}", where, shown(element)));
+    tokens.push_back(static_cast<int32_t>(*id));
+  }
+  return tokens;
+}
+
+Prompt read_prompt(const Json &json, const std::string &where) {
+  if (json.is_string()) return json.get<std::string>();
+  if (!is_tokens(json)) throw ApiError(fmt::format("{}: expected a text or token ids, found {}", where, shown(json)));
+  return read_tokens(json, where);
+}
+
+// One, or an array of them.
+std::vector<Prompt> read_prompts(const JsonFields &fields, const char *name) {
+  const Json *json = fields.find(name);
+  if (json == nullptr) throw ApiError(fmt::format("{} is missing", name));
+  if (json->is_string() || is_tokens(*json)) return {read_prompt(*json, name)};
+  if (!json->is_array()) fields.fail(name, "a text, token ids, or an array of these", *json);
+  if (json->empty()) throw ApiError(fmt::format("{}: expected at least one text, found none", name));
+  std::vector<Prompt> prompts;
+  for_each(*json, name, [&](const Json &one, const std::string &where) { prompts.push_back(read_prompt(one, where)); });
+  return prompts;
+}
+
+}  // namespace
+
+ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defaults) {
+  const Json json = parse_body(body);
+  const JsonFields fields(json, "");
+  ChatRequest request;
+  request.options = defaults;
+  read_text_request(fields, request);
+  request.options.max_tokens = read_most_tokens(fields).value_or(request.options.max_tokens);
+  const uint32_t top = fields.count("top_logprobs", 0, kMostLogprobs).value_or(0);
+  const bool wants = fields.flag("logprobs").value_or(false);
+  if (top > 0 && !wants) throw ApiError("top_logprobs: expected with \"logprobs\": true only");
+  if (wants) want_logprobs(top, request);
+  for (const char *name :
+       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
+    fields.refuse(name);
+  fields.refuse("best_of", 1);
+  fields.refuse("modalities", Json::array({"text"}));
+  fields.refuse("add_generation_prompt", true);
+  read_tools(fields, request);
+  read_thinking(fields, request.chat);
+  read_template_variables(fields, request.chat);
+  request.messages = read_messages(fields);
+  return request;
+}
+
+CompletionRequest read_completion_request(std::string_view body, const GenerateOptions &defaults) {
+  constexpr uint32_t kMostTokens = 16;  // OpenAI's default
+  const Json json = parse_body(body);
+  const JsonFields fields(json, "");
+  CompletionRequest request;
+  request.options = defaults;
+  read_text_request(fields, request);
+  request.options.max_tokens = read_most_tokens(fields).value_or(kMostTokens);
+  request.echo = fields.flag("echo").value_or(false);
+  if (const Json *logprobs = fields.find("logprobs"); logprobs != nullptr && *logprobs != false)
+    want_logprobs(*fields.count("logprobs", 0, kMostLogprobs), request);
+  if (request.echo && request.top_logprobs) throw ApiError("echo: not supported with logprobs");
+  fields.refuse("suffix");
+  if (const auto best_of = fields.count("best_of", 1, kMaxCount); best_of && *best_of != request.n)
+    throw ApiError("best_of: not supported unless it is n");
+  request.prompts = read_prompts(fields, "prompt");
+  const uint32_t most = request.top_logprobs ? kMostWithLogprobs : kMostAnswers;
+  if (request.prompts.size() > most / request.n)
+    throw ApiError(fmt::format("{} prompts with {} answers each: expected at most {} answers in all{}",
+                               request.prompts.size(), request.n, most, request.top_logprobs ? " with logprobs" : ""));
+  return request;
+}
+
+EmbeddingRequest read_embedding_request(std::string_view body) {
+  const Json json = parse_body(body);
+  const JsonFields fields(json, "");
+  EmbeddingRequest request;
+  const std::string encoding = fields.text("encoding_format").value_or("float");
+  if (encoding != "float" && encoding != "base64")
+    throw ApiError(fmt::format("encoding_format: expected float or base64, found {}", bonsai::quoted(encoding)));
+  request.is_base64 = encoding == "base64";
+  request.dimensions = fields.count("dimensions", 1, kMaxCount);
+  request.inputs = read_prompts(fields, "input");
+  if (request.inputs.size() > kMostInputs)
+    throw ApiError(fmt::format("input: expected at most {} texts, found {}", kMostInputs, request.inputs.size()));
+  return request;
+}
+
+}  // namespace bonsai::server

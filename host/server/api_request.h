@@ -1,0 +1,54 @@
+// What clients ask for, read from the JSON of OpenAI's API: https://platform.openai.com/docs/api-reference.
+#pragma once
+
+#include <bonsai/chat.h>
+#include <bonsai/engine.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace bonsai::server {
+
+// A text, or the ids of one.
+using Prompt = std::variant<std::string, std::vector<int32_t>>;
+
+// What requests for text have in common.
+struct TextRequest {
+  GenerateOptions options;  // the server's own, where the request says nothing else
+  uint32_t n = 1;           // answers to each prompt
+  bool stream = false;
+  bool include_usage = false;            // in a last event of the stream
+  std::optional<uint32_t> top_logprobs;  // how likely each token was, and so many of the likeliest
+};
+
+struct ChatRequest : TextRequest {
+  ChatOptions chat;
+  std::vector<ChatMessage> messages;
+  std::string call_schema;     // not empty: the answer has to be a call of a tool, {"name", "arguments"} as this says
+  bool parallel_calls = true;  // false: the answer ends behind the first
+};
+
+struct CompletionRequest : TextRequest {
+  std::vector<Prompt> prompts;
+  bool echo = false;  // the text begins with the prompt
+};
+
+struct EmbeddingRequest {
+  std::vector<Prompt> inputs;
+  bool is_base64 = false;
+  std::optional<uint32_t> dimensions;
+};
+
+// Fields that change nothing here are skipped, as clients send many: "model", "user". Those that would change the
+// answer and are not known here are refused, as is whatever has another type than it should. Throw ApiError; also where
+// the whole asks for more than kMostAnswers.
+inline constexpr uint32_t kMostAnswers = 64;
+ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defaults);
+CompletionRequest read_completion_request(std::string_view body, const GenerateOptions &defaults);
+EmbeddingRequest read_embedding_request(std::string_view body);
+
+}  // namespace bonsai::server

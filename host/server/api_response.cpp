@@ -1,0 +1,171 @@
+#include "host/server/api_response.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <random>
+
+namespace bonsai::server {
+namespace {
+
+// JSON has no infinity; this is what OpenAI writes for a token that cannot be.
+constexpr double kImpossible = -9999.0;
+
+double finite(double logprob) { return std::isfinite(logprob) ? logprob : kImpossible; }
+
+std::string text_of(const Engine &engine, int32_t token) { return engine.detokenize({&token, 1}); }
+
+Json logprob_json(const Engine &engine, const LogProb &entry) {
+  const std::string text = text_of(engine, entry.token);
+  return {{"token", text},
+          {"logprob", finite(entry.logprob)},
+          {"bytes", std::vector<unsigned>(reinterpret_cast<const uint8_t *>(text.data()),
+                                          reinterpret_cast<const uint8_t *>(text.data()) + text.size())}};
+}
+
+std::span<const LogProb> likeliest(const TokenLogProbs &place, uint32_t n_top) {
+  return std::span(place.top).first(std::min<size_t>(n_top, place.top.size()));
+}
+
+// RFC 4648.
+std::string base64(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t n = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < n ? bytes[i + k] : 0u);
+    for (size_t k = 0; k < 4; ++k) text += k <= n ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+// OpenAI's clients read float32, the lowest byte first.
+std::string base64(std::span<const float> numbers) {
+  std::vector<uint8_t> bytes;
+  for (const float number : numbers) {
+    const auto bits = std::bit_cast<uint32_t>(number);
+    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<uint8_t>(bits >> shift));
+  }
+  return base64(std::span<const uint8_t>(bytes));
+}
+
+Json usage_json(const Usage &usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+}  // namespace
+
+// Some clients take more for the end of a line than "\n": U+0085, U+2028 and U+2029, which can only be within strings.
+std::string to_line(const Json &json) {
+  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const auto &[character, escape] :
+       {std::pair("\xC2\x85", "\\u0085"), std::pair("\xE2\x80\xA8", "\\u2028"), std::pair("\xE2\x80\xA9", "\\u2029")}) {
+    for (size_t at = 0; (at = line.find(character, at)) != line.npos;)
+      line.replace(at, std::string_view(character).size(), escape);
+  }
+  return line;
+}
+
+std::string make_id(std::string_view prefix) {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, random(), random(), random());
+}
+
+// What calls tools and was cancelled was to end behind the call.
+std::string_view finish_reason(FinishReason reason, bool calls_tools) {
+  const bool is_full = reason == FinishReason::kLength || reason == FinishReason::kContextFull;
+  if (calls_tools && !is_full) return "tool_calls";
+  return is_full || reason == FinishReason::kCancelled ? "length" : "stop";
+}
+
+std::string answer_json(const AnswerHead &head, Json choices, const std::optional<Usage> &usage) {
+  Json json = {{"id", head.id},
+               {"object", head.object},
+               {"created", head.created},
+               {"model", head.model},
+               {"choices", std::move(choices)}};
+  if (usage) json["usage"] = usage_json(*usage);
+  return to_line(json);
+}
+
+Json call_json(const Json &call) {
+  const auto arguments = call.find("arguments");
+  return {{"id", make_id("call_")},
+          {"type", "function"},
+          {"function",
+           {{"name", call.value("name", "")}, {"arguments", arguments == call.end() ? "{}" : to_line(*arguments)}}}};
+}
+
+Json message_json(const ChatMessage &message) {
+  Json json = {{"role", message.role}, {"content", message.content}, {"refusal", nullptr}};
+  if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
+  if (message.tool_calls.empty()) return json;
+  if (message.content.empty()) json["content"] = nullptr;
+  for (const Json &call : Json::parse(message.tool_calls)) json["tool_calls"].push_back(call_json(call));
+  return json;
+}
+
+Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top) {
+  Json content = Json::array();
+  for (const TokenLogProbs &place : places) {
+    Json entry = logprob_json(engine, place.chosen);
+    entry["top_logprobs"] = Json::array();
+    for (const LogProb &other : likeliest(place, n_top)) entry["top_logprobs"].push_back(logprob_json(engine, other));
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json completion_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top) {
+  Json json = {{"tokens", Json::array()},
+               {"token_logprobs", Json::array()},
+               {"top_logprobs", Json::array()},
+               {"text_offset", Json::array()}};
+  size_t offset = 0;  // in characters
+  for (const TokenLogProbs &place : places) {
+    const std::string text = text_of(engine, place.chosen.token);
+    json["tokens"].push_back(text);
+    json["token_logprobs"].push_back(finite(place.chosen.logprob));
+    Json top = {{text, finite(place.chosen.logprob)}};  // OpenAI's has it whether or not it is among the likeliest
+    for (const LogProb &other : likeliest(place, n_top)) top[text_of(engine, other.token)] = finite(other.logprob);
+    json["top_logprobs"].push_back(std::move(top));
+    json["text_offset"].push_back(offset);
+    offset +=
+        static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+  }
+  return json;
+}
+
+std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64) {
+  return to_line({{"object", "embedding"},
+                  {"index", index},
+                  {"embedding", is_base64 ? Json(base64(embedding)) : Json(embedding)}});
+}
+
+std::string embeddings_json(std::string_view embeddings, std::string_view model, uint64_t n_tokens) {
+  const Json usage = {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}};
+  return fmt::format(R"({{"object":"list","data":[{}],"model":{},"usage":{}}})", embeddings, to_line(model),
+                     to_line(usage));
+}
+
+Json model_json(std::string_view name, int64_t created, const ModelInfo &model) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", created},
+          {"owned_by", "bonsai"},
+          {"context_length", model.context},
+          {"meta",
+           {{"name", model.name},
+            {"n_vocab", model.vocabulary},
+            {"n_ctx_train", model.trained_context},
+            {"n_embd", model.embedding}}}};
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,314 @@
+#include "host/server/api_service.h"
+
+#include <bonsai/chat_format.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <ctime>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/utf8.h"
+#include "host/server/api_error.h"
+#include "host/server/api_request.h"
+#include "host/server/api_response.h"
+#include "host/server/chat_page.h"
+#include "host/server/metrics.h"
+#include "host/server/text_job.h"
+#include "host/server/work_queue.h"
+
+namespace bonsai::server {
+namespace {
+
+constexpr size_t kReaders = 2;  // threads that read requests: a long one does not hold up the next
+
+// How many texts are under way. A place is given back when its last holder goes.
+class Places {
+ public:
+  explicit Places(uint32_t n) : n_(n) {}
+
+  std::shared_ptr<void> take(uint32_t n) {
+    if (n > n_) throw ApiError(fmt::format("{} answers at once: this server takes at most {}", n, n_));
+    uint32_t taken = taken_->load();
+    do {
+      if (taken + n > n_) throw ApiError(fmt::format("all {} places are taken: try again later", n_), 503);
+    } while (!taken_->compare_exchange_weak(taken, taken + n));
+    return {nullptr, [n, all = taken_](void *) { *all -= n; }};
+  }
+
+  uint32_t n_taken() const { return *taken_; }
+
+ private:
+  const uint32_t n_;
+  const std::shared_ptr<std::atomic<uint32_t>> taken_ = std::make_shared<std::atomic<uint32_t>>(0);
+};
+
+// The same time for every wrong key of this length.
+bool are_equal(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned differ = 0;
+  for (size_t i = 0; i < a.size(); ++i) differ |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return differ == 0;
+}
+
+// `word` is in lower case; `text` need not be.
+bool begins_with_word(std::string_view text, std::string_view word) {
+  return text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(), [](char a, char b) {
+           return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
+         });
+}
+
+// RFC 3986, 2.1. What is no escape stays.
+std::string percent_decoded(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef0123456789ABCDEF";
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t high = text[i] == '%' && i + 2 < text.size() ? kDigits.find(text[i + 1]) : text.npos;
+    const size_t low = high == text.npos ? text.npos : kDigits.find(text[i + 2]);
+    decoded += low == text.npos ? text[i] : static_cast<char>(high % 16 * 16 + low % 16);
+    if (low != text.npos) i += 2;
+  }
+  return decoded;
+}
+
+}  // namespace
+
+class ApiService::Impl {
+ public:
+  Impl(const Engine &engine, const ApiOptions &options)
+      : engine_(engine),
+        options_(options),
+        format_(format_of(engine)),
+        batch_(engine, options.batch),
+        places_(options.batch.max_sequences + options.max_waiting),
+        writer_(1, options.batch.max_sequences + options.max_waiting),
+        embedder_(1, options.max_waiting),
+        readers_(kReaders, options.batch.max_sequences + options.max_waiting) {}
+
+  void handle(HttpRequest request, std::shared_ptr<Responder> responder) {
+    answering(responder, [&] { dispatch(std::move(request), responder); });
+  }
+
+  void served(const Served &served) { metrics_.count_exchange(route_name(served.path), served.status, served.seconds); }
+
+  uint32_t n_under_way() const { return places_.n_taken(); }
+
+ private:
+  using Responding = std::shared_ptr<Responder>;
+
+  // What clients may ask for. `function` runs on the server's thread and does not take long.
+  struct Route {
+    std::string_view method, path;
+    bool is_public;
+    void (Impl::*function)(HttpRequest request, const Responding &responder);
+  };
+  static constexpr size_t kRoutes = 7;
+  static const std::array<Route, kRoutes> &routes() {
+    static constexpr std::array<Route, kRoutes> all = {{{"GET", "/", true, &Impl::page},
+                                                        {"GET", "/health", true, &Impl::health},
+                                                        {"GET", "/metrics", false, &Impl::metrics},
+                                                        {"GET", "/v1/models", false, &Impl::models},
+                                                        {"POST", "/v1/chat/completions", false, &Impl::chat},
+                                                        {"POST", "/v1/completions", false, &Impl::complete},
+                                                        {"POST", "/v1/embeddings", false, &Impl::embed}}};
+    return all;
+  }
+  static constexpr std::string_view kModel = "/v1/models/";  // and a name behind it
+
+  static const Route *find_route(std::string_view path) {
+    const std::string_view known = path.starts_with(kModel) ? "/v1/models" : path;
+    const auto found =
+        std::find_if(routes().begin(), routes().end(), [&](const Route &route) { return route.path == known; });
+    return found == routes().end() ? nullptr : &*found;
+  }
+
+  // Few names, whatever clients ask for.
+  static std::string_view route_name(std::string_view path) {
+    const Route *route = find_route(path);
+    return route == nullptr ? "other" : route->path;
+  }
+
+  // A model without a template can continue texts.
+  static std::optional<ChatFormat> format_of(const Engine &engine) {
+    try {
+      return ChatFormat(engine);
+    } catch (const EngineError &) {
+      return std::nullopt;
+    }
+  }
+
+  // An error is the answer.
+  template <class Action>
+  static void answering(const Responding &responder, Action action) {
+    try {
+      action();
+    } catch (const std::exception &error) {
+      responder->reply(error_reply(to_api_error(error)));
+    }
+  }
+
+  void dispatch(HttpRequest request, const Responding &responder) {
+    const Route *route = find_route(request.path);
+    if (route == nullptr) throw ApiError(fmt::format("no such path: {}", bonsai::printable(request.path)), 404);
+    if (!route->is_public) check_key(request.authorization);
+    const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
+    if (!fits) {
+      HttpReply reply = error_reply(ApiError(
+          fmt::format("{} takes {}, found {}", route->path, route->method, bonsai::printable(request.method)), 405));
+      reply.headers.emplace_back("Allow", route->method);
+      return responder->reply(std::move(reply));
+    }
+    (this->*route->function)(std::move(request), responder);
+  }
+
+  void check_key(std::string_view authorization) const {
+    constexpr std::string_view kBearer = "bearer ";
+    if (options_.api_key.empty()) return;
+    if (!begins_with_word(authorization, kBearer))
+      throw ApiError("no API key: expected the header 'Authorization: Bearer KEY'", 401, "invalid_api_key");
+    if (!are_equal(authorization.substr(kBearer.size()), options_.api_key))
+      throw ApiError("wrong API key", 401, "invalid_api_key");
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What is known at once
+
+  void page(HttpRequest, const Responding &responder) { responder->reply(chat_page()); }
+
+  void health(HttpRequest, const Responding &responder) { responder->reply({.body = "{\"status\": \"ok\"}\n"}); }
+
+  void metrics(HttpRequest, const Responding &responder) {
+    responder->reply({.body = metrics_.text(batch_.stats()), .content_type = "text/plain; version=0.0.4"});
+  }
+
+  void models(HttpRequest request, const Responding &responder) {
+    const Json model = model_json(options_.model_name, started_, engine_.model());
+    if (!request.path.starts_with(kModel))
+      return responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model})}}) + "\n"});
+    if (const std::string name = percent_decoded(request.path.substr(kModel.size())); name != options_.model_name)
+      throw ApiError(fmt::format("no such model: expected {}, found {}", bonsai::quoted(options_.model_name),
+                                 bonsai::quoted(name)),
+                     404, "model_not_found");
+    responder->reply({.body = to_line(model) + "\n"});
+  }
+
+  // -------------------------------------------------------------------------------------------------------------------
+  // What takes its time
+
+  // The request is read, and goes on, elsewhere.
+  template <class Action>
+  void push(WorkQueue &queue, const Responding &responder, Action action) {
+    const bool taken = queue.try_push([responder, action = std::move(action)] {
+      if (!responder->gone().stop_requested()) answering(responder, action);
+    });
+    if (!taken) throw ApiError("too many requests are waiting: try again later", 503);
+  }
+
+  JobContext context() { return {engine_, batch_, metrics_, writer_}; }
+
+  AnswerHead head(std::string_view id, std::string_view object) const {
+    return {
+        .id = make_id(id), .object = std::string(object), .model = options_.model_name, .created = std::time(nullptr)};
+  }
+
+  void chat(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      ChatRequest wanted = read_chat_request(body, options_.defaults);
+      if (!format_) throw ApiError("the model has no chat template: it can continue texts (/v1/completions), not chat");
+      auto place = places_.take(wanted.n);
+      const ChatPrompt prompt = prompt_for(wanted);
+      const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
+      std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object), std::move(place), prompt, wanted)
+          ->start(wanted, {prompt.tokens});
+    });
+  }
+
+  // A call that has to be is begun for the model, which then can only go on with it.
+  ChatPrompt prompt_for(ChatRequest &wanted) const {
+    ChatPrompt prompt = format_->prompt(wanted.messages, wanted.chat);
+    if (!wanted.call_schema.empty()) {
+      if (!prompt.may_call_tools) throw ApiError("tool_choice: the model's chat template knows no calls of tools");
+      wanted.options.json_schema = wanted.call_schema;
+    }
+    if (!wanted.options.grammar.empty() || !wanted.options.json_schema.empty())
+      prompt = format_->end_reasoning(std::move(prompt));
+    if (!wanted.call_schema.empty()) prompt = format_->begin_answer(std::move(prompt), "<tool_call>\n");
+    return prompt;
+  }
+
+  void complete(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      const CompletionRequest wanted = read_completion_request(body, options_.defaults);
+      auto place = places_.take(wanted.n * static_cast<uint32_t>(wanted.prompts.size()));
+      std::vector<std::vector<int32_t>> prompts;
+      std::vector<std::string> echoes;
+      for (const Prompt &prompt : wanted.prompts) {
+        prompts.push_back(tokens_of(prompt));
+        if (wanted.echo) echoes.push_back(text_of(prompt));
+      }
+      std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion"), std::move(place),
+                                      std::move(echoes))
+          ->start(wanted, prompts);
+    });
+  }
+
+  std::vector<int32_t> tokens_of(const Prompt &prompt) const {
+    if (const auto *tokens = std::get_if<std::vector<int32_t>>(&prompt)) return *tokens;
+    return engine_.tokenize_prompt(std::get<std::string>(prompt));
+  }
+
+  std::string text_of(const Prompt &prompt) const {
+    if (const auto *text = std::get_if<std::string>(&prompt)) return *text;
+    return engine_.detokenize(std::get<std::vector<int32_t>>(prompt));
+  }
+
+  // One after the other: texts that are generated meanwhile go on between its batches.
+  void embed(HttpRequest request, const Responding &responder) {
+    push(embedder_, responder, [this, responder, body = std::move(request.body)] {
+      const EmbeddingRequest wanted = read_embedding_request(body);
+      if (const uint32_t width = engine_.model().embedding; wanted.dimensions.value_or(width) != width)
+        throw ApiError(
+            fmt::format("dimensions: expected {}, which this model gives, found {}", width, *wanted.dimensions));
+      std::string embeddings;
+      uint64_t n_tokens = 0;
+      for (size_t i = 0; i < wanted.inputs.size(); ++i) {
+        if (responder->gone().stop_requested()) return;
+        const Prompt &input = wanted.inputs[i];
+        const auto *tokens = std::get_if<std::vector<int32_t>>(&input);
+        n_tokens += tokens != nullptr ? tokens->size() : engine_.tokenize(std::get<std::string>(input), false).size();
+        const std::vector<float> embedding = tokens != nullptr
+                                                 ? engine_.embed_tokens(*tokens, options_.embedding)
+                                                 : engine_.embed(std::get<std::string>(input), options_.embedding);
+        if (i > 0) embeddings += ',';
+        embeddings += embedding_json(embedding, i, wanted.is_base64);
+      }
+      metrics_.count_embedding(n_tokens);
+      responder->reply({.body = embeddings_json(embeddings, options_.model_name, n_tokens) + "\n"});
+    });
+  }
+
+  const Engine &engine_;
+  const ApiOptions options_;
+  const int64_t started_ = std::time(nullptr);
+  const std::optional<ChatFormat> format_;
+  Metrics metrics_;
+  BatchEngine batch_;
+  Places places_;
+  WorkQueue writer_, embedder_, readers_;  // end first
+};
+
+ApiService::ApiService(const Engine &engine, const ApiOptions &options)
+    : impl_(std::make_unique<Impl>(engine, options)) {}
+ApiService::~ApiService() = default;
+void ApiService::handle(HttpRequest request, std::shared_ptr<Responder> responder) {
+  impl_->handle(std::move(request), std::move(responder));
+}
+uint32_t ApiService::n_under_way() const { return impl_->n_under_way(); }
+void ApiService::served(const Served &served) { impl_->served(served); }
+
+}  // namespace bonsai::server

@@ -1,0 +1,86 @@
+#include "host/server/api_tools.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/base/utf8.h"
+
+namespace bonsai::server {
+namespace {
+
+// What parameters refer to lies at the root of a schema: it goes there.
+void hoist_definitions(Json &parameters, Json &root) {
+  for (const char *place : {"$defs", "definitions"}) {
+    const auto definitions = parameters.find(place);
+    if (definitions == parameters.end() || !definitions->is_object()) continue;
+    for (const auto &[name, definition] : definitions->items()) {
+      Json &known = root[place][name];
+      if (!known.is_null() && known != definition)
+        throw ApiError(fmt::format("tools: two of them define {} in another way", bonsai::quoted(name)));
+      known = definition;
+      if (root[place].size() > kMostNames) throw ApiError(fmt::format("tools: more than {} definitions", kMostNames));
+    }
+    parameters.erase(place);
+  }
+}
+
+// Of a call of one of the tools, or of the one that is named.
+std::string call_schema(const Json &tools, const std::optional<std::string> &only) {
+  Json root = Json::object(), calls = Json::array();
+  for (const Json &tool : tools) {
+    const Json &function = tool["function"];
+    if (only && function["name"] != *only) continue;
+    Json parameters = function.value("parameters", Json());
+    if (!parameters.is_object()) parameters = {{"type", "object"}};
+    hoist_definitions(parameters, root);
+    calls.push_back({{"type", "object"},
+                     {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", std::move(parameters)}}},
+                     {"required", {"name", "arguments"}},
+                     {"additionalProperties", false}});
+  }
+  if (calls.empty()) throw ApiError("tool_choice: none of the tools is called so");
+  root["anyOf"] = std::move(calls);
+  return root.dump();
+}
+
+}  // namespace
+
+std::string read_function_name(const Json &json, const std::string &where) {
+  const auto function = json.is_object() ? json.find("function") : json.end();
+  if (!json.is_object() || function == json.end() || !function->is_object())
+    throw ApiError(fmt::format("{}: expected an object with a function", where));
+  const JsonFields fields(*function, where + ".function.");
+  const auto name = fields.text("name");
+  if (!name) throw ApiError(fmt::format("{} is missing", fields.path("name")));
+  return *name;
+}
+
+// With "none" the model is not told of them.
+void read_tools(const JsonFields &fields, ChatRequest &request) {
+  const Json *found = fields.find("tool_choice");
+  const Json choice = found == nullptr ? Json("auto") : *found;
+  if (!choice.is_object() && choice != "auto" && choice != "none" && choice != "required")
+    fields.fail("tool_choice", "\"auto\", \"none\", \"required\" or a function", choice);
+  const bool is_forced = choice.is_object() || choice == "required";
+  const Json *tools = fields.find("tools");
+  if (tools != nullptr && !tools->is_array()) fields.fail("tools", "an array", *tools);
+  if (tools == nullptr || tools->empty()) {
+    if (is_forced) throw ApiError("tool_choice: there are no tools to choose from");
+    return;
+  }
+  for_each(*tools, "tools", read_function_name);
+  if (choice == "none") return;
+  request.chat.tools = tools->dump();
+  request.parallel_calls = fields.flag("parallel_tool_calls").value_or(true);
+  if (!request.options.json_schema.empty())
+    throw ApiError("tools: not supported with a schema for the answer, unless tool_choice is \"none\"");
+  if (!is_forced) return;
+  if (!request.options.grammar.empty()) throw ApiError("tool_choice and grammar both give the form: choose one");
+  request.call_schema =
+      call_schema(*tools, choice.is_object() ? std::optional(read_function_name(choice, "tool_choice")) : std::nullopt);
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,228 @@
+#include "host/server/http_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include "host/server/api_error.h"
+#include "host/server/origin.h"
+
+namespace bonsai::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+constexpr uint32_t kMaxHeadBytes = 32 << 10;
+// The head of a request with what was read behind it; also the trailers and the extensions of chunks.
+constexpr size_t kMaxBufferBytes = 128 << 10;
+constexpr size_t kMostAhead = 16 << 10;    // bytes of requests that are read while one is answered
+constexpr size_t kPieceBytes = 256 << 10;  // of an answer: the client has time for each
+constexpr std::chrono::seconds kLinger{2};
+
+auto into(beast::error_code &error) { return asio::redirect_error(asio::use_awaitable, error); }
+
+// What a page of another site asks before it sends anything: it may use the headers that it names, as OpenAI's client
+// has some of its own. https://fetch.spec.whatwg.org/#cors-preflight-fetch
+HttpReply preflight_reply(const std::string &headers) {
+  HttpReply reply{.status = 204,
+                  .headers = {{"Access-Control-Allow-Methods", "GET, POST"}, {"Access-Control-Max-Age", "3600"}}};
+  if (!headers.empty()) reply.headers.emplace_back("Access-Control-Allow-Headers", headers);
+  return reply;
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, const Service &service)
+    : stream_(std::move(socket)),
+      buffer_(kMaxBufferBytes),
+      watch_ended_(stream_.get_executor()),
+      service_(service),
+      idle_since_(Clock::now()) {
+  beast::error_code ignored;
+  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens are small, and each counts
+}
+
+// (GCC 12's code of `while (a && co_await b)` traps.)
+asio::awaitable<void> Connection::serve() {
+  for (bool goes_on = true; goes_on && !service_.is_stopping;) goes_on = co_await read_and_answer();
+  co_await close();
+}
+
+// False: it was the last.
+asio::awaitable<bool> Connection::read_and_answer() {
+  HttpParser parser;
+  parser.header_limit(kMaxHeadBytes);
+  parser.body_limit(service_.options.max_body_bytes);
+  std::optional<HttpHead> head = co_await read_head_of(parser);
+  if (!head) co_return false;
+  if (!co_await read_body(parser, *head)) co_return false;
+  co_return co_await exchange(*std::move(head), std::move(parser.get().body()));
+}
+
+asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
+  // Old clients end bodies with a line of their own (RFC 9112, 2.2).
+  while (std::string_view(static_cast<const char *>(buffer_.data().data()), buffer_.size()).starts_with("\r\n"))
+    buffer_.consume(2);
+  idle_since_ = Clock::now();
+  stream_.expires_after(service_.options.idle);
+  beast::error_code error;
+  co_await http::async_read_header(stream_, buffer_, parser, into(error));
+  idle_since_.reset();
+  if (error) {
+    co_await refuse(error);
+    co_return std::nullopt;
+  }
+  auto head = read_head(parser);
+  if (head) co_return *std::move(head);
+  co_await refuse(400, head.error().message);
+  co_return std::nullopt;
+}
+
+asio::awaitable<bool> Connection::read_body(HttpParser &parser, const HttpHead &head) {
+  beast::error_code error;
+  stream_.expires_after(service_.options.read);
+  if (head.wants_continue)
+    co_await asio::async_write(stream_, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), into(error));
+  if (!error) co_await http::async_read(stream_, buffer_, parser, into(error));
+  stream_.expires_never();
+  if (error) co_await refuse(error);
+  co_return !error;
+}
+
+// Tells the client what is wrong with its request, where it is there to be told.
+asio::awaitable<void> Connection::refuse(beast::error_code why) {
+  const bool is_of_http = why.category() == make_error_code(http::error::bad_target).category();
+  if (!is_of_http || why == http::error::end_of_stream || why == http::error::partial_message) co_return;
+  std::string message = fmt::format("not an HTTP/1.1 request: {}", why.message());
+  int status = 400;
+  if (why == http::error::body_limit) {
+    message = fmt::format("the request's body is too long: expected at most {} bytes", service_.options.max_body_bytes);
+    status = 413;
+  } else if (why == http::error::header_limit || why == http::error::buffer_overflow) {
+    message = fmt::format("the request's head is too long: expected at most {} bytes", kMaxHeadBytes);
+    status = 431;
+  }
+  co_await refuse(status, message);
+}
+
+asio::awaitable<void> Connection::refuse(int status, const std::string &message) {
+  if (service_.events.served) service_.events.served({.method = "", .path = "", .status = status});
+  const std::string bytes = whole_answer(error_reply(ApiError(message, status)), AnswerForm{.keep_alive = false});
+  co_await send(bytes);
+}
+
+// False: the connection is to be closed.
+asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
+  const auto begun = Clock::now();
+  const std::string method = head.method, path = head.path;
+  AnswerForm form = head.form;
+  form.keep_alive = form.keep_alive && !service_.is_stopping;
+  if (judge_origin(head.origin, head.host, service_.options.allowed_origins) == OriginVerdict::kAllowed)
+    form.allowed_origin = head.origin;
+  exchange_ = std::make_shared<Exchange>(stream_.get_executor(), std::move(form));
+  watch();
+  hand_on(std::move(head), std::move(body));
+  co_await send_answer();
+  const auto done = std::exchange(exchange_, nullptr);
+  co_await end_watch();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  if (service_.events.served)
+    service_.events.served({.method = method, .path = path, .status = done->status(), .seconds = seconds});
+  co_return done->keep_alive() && !done->is_gone();
+}
+
+// Or refuses what comes from a page that may not ask.
+void Connection::hand_on(HttpHead head, std::string body) {
+  if (judge_origin(head.origin, head.host, service_.options.allowed_origins) == OriginVerdict::kRefused)
+    return exchange_->reply(
+        error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403)));
+  if (head.method == "OPTIONS") return exchange_->reply(preflight_reply(head.asked_headers));
+  service_.events.handler({.method = std::move(head.method),
+                           .path = std::move(head.path),
+                           .authorization = std::move(head.authorization),
+                           .body = std::move(body)},
+                          exchange_->responder());
+}
+
+asio::awaitable<void> Connection::send_answer() {
+  for (;;) {
+    const std::string bytes = co_await exchange_->next(service_.options.ping);
+    if (bytes.empty()) co_return;
+    if (!co_await send(bytes)) exchange_->client_has_gone();
+  }
+}
+
+asio::awaitable<bool> Connection::send(std::string_view bytes) {
+  beast::error_code error;
+  while (!bytes.empty() && !error) {
+    const std::string_view piece = bytes.substr(0, kPieceBytes);
+    stream_.expires_after(service_.options.write);
+    co_await asio::async_write(stream_, asio::buffer(piece), into(error));
+    bytes.remove_prefix(piece.size());
+  }
+  stream_.expires_never();
+  co_return !error;
+}
+
+// Finds out when the client goes while it waits, by reading ahead. What it sends meanwhile is its next request, and of
+// one that sends much of that it is found out when it is written to.
+void Connection::watch() {
+  if (buffer_.size() >= kMostAhead) return;
+  is_watching_ = true;
+  stream_.socket().async_read_some(
+      buffer_.prepare(kMostAhead - buffer_.size()),
+      [this, self = shared_from_this(), exchange = exchange_](beast::error_code error, size_t n) {
+        is_watching_ = false;
+        buffer_.commit(n);
+        watch_ended_.cancel();
+        if (exchange != exchange_) return;  // it is over
+        if (error)
+          exchange->client_has_gone();
+        else
+          watch();
+      });
+}
+
+// The buffer is free again.
+asio::awaitable<void> Connection::end_watch() {
+  beast::error_code ignored;
+  if (is_watching_) stream_.socket().cancel(ignored);
+  while (is_watching_) {
+    watch_ended_.expires_at(Clock::time_point::max());
+    co_await watch_ended_.async_wait(into(ignored));
+  }
+}
+
+// With bytes that nobody has read, closing would tell the client of an error before it has read its answer: they are
+// read away for a while, but where the server ends.
+asio::awaitable<void> Connection::close() {
+  beast::error_code error;
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
+  if (service_.is_stopping) co_return stream_.close();
+  stream_.expires_after(kLinger);
+  std::array<char, 4096> rest;
+  while (!error) co_await stream_.async_read_some(asio::buffer(rest), into(error));
+  stream_.close();
+}
+
+void Connection::stop() {
+  if (exchange_)
+    exchange_->close_afterwards();
+  else
+    stream_.close();
+}
+
+void Connection::cut() {
+  if (exchange_) exchange_->client_has_gone();
+  stream_.close();
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,74 @@
+// One client's connection: reads requests, has them answered one after the other, and sends what comes.
+#pragma once
+
+#include <utility>  // which Asio's coroutines forget
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "host/server/http_exchange.h"
+#include "host/server/http_head.h"
+#include "host/server/http_server.h"
+
+namespace bonsai::server {
+
+// All of it runs on the server's thread.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // What all connections share; it outlives them.
+  struct Service {
+    const HttpOptions &options;
+    const HttpEvents &events;
+    bool is_stopping = false;
+  };
+
+  Connection(boost::asio::ip::tcp::socket socket, const Service &service);
+
+  // Until the client closes, does what it may not, or takes too long.
+  boost::asio::awaitable<void> serve();
+
+  // Since when it has waited for the head of a request; nullopt: it does not.
+  std::optional<Clock::time_point> idle_since() const { return idle_since_; }
+
+  bool is_answering() const { return exchange_ != nullptr; }
+
+  // The answer that is on its way is the last; without one the connection closes.
+  void stop();
+  // Nobody waits for that answer any more either.
+  void cut();
+
+ private:
+  boost::asio::awaitable<bool> read_and_answer();
+  boost::asio::awaitable<std::optional<HttpHead>> read_head_of(HttpParser &parser);
+  boost::asio::awaitable<bool> read_body(HttpParser &parser, const HttpHead &head);
+  boost::asio::awaitable<void> refuse(boost::beast::error_code why);
+  boost::asio::awaitable<void> refuse(int status, const std::string &message);
+  boost::asio::awaitable<bool> exchange(HttpHead head, std::string body);
+  boost::asio::awaitable<void> send_answer();
+  boost::asio::awaitable<bool> send(std::string_view bytes);
+  boost::asio::awaitable<void> end_watch();
+  boost::asio::awaitable<void> close();
+  void watch();
+  void hand_on(HttpHead head, std::string body);
+
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_;  // bytes behind the request that was read last
+  boost::asio::steady_timer watch_ended_;
+  const Service &service_;
+  std::shared_ptr<Exchange> exchange_;  // null: between two
+  bool is_watching_ = false;
+  std::optional<Clock::time_point> idle_since_;
+};
+
+}  // namespace bonsai::server

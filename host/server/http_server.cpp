@@ -1,0 +1,170 @@
+#include "host/server/http_server.h"
+
+#include <sys/socket.h>
+
+#include <utility>  // which Asio's coroutines forget
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "core/base/utf8.h"
+#include "host/server/http_connection.h"
+
+namespace bonsai::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::chrono::milliseconds kRetryAccepting{100};
+constexpr std::string_view kBusy =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  explicit Impl(HttpOptions options) : options_(std::move(options)), acceptor_(io_), grace_(io_) { bind(); }
+
+  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+  void listen() {
+    error_code error;
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) fail(error);
+  }
+
+  void run(const HttpEvents &events, std::stop_token stop) {
+    service_.emplace(Connection::Service{options_, events});
+    const std::stop_callback on_stop(std::move(stop), [this] { asio::post(io_, [this] { begin_to_stop(); }); });
+    asio::co_spawn(io_, accept(), asio::detached);
+    while (!has_run()) {
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const error_code &error) const {
+    throw std::runtime_error(fmt::format("cannot listen on {} port {}: {}", bonsai::printable(options_.host),
+                                         options_.port, error.message()));
+  }
+
+  // Whoever binds second is refused, also while neither listens; but connections of a server before, which the kernel
+  // remembers for a while, are no reason.
+  void bind() {
+    error_code error;
+    tcp::resolver resolver(io_);
+    const auto found = resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
+    if (error) fail(error);
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (error == asio::error::address_in_use) {
+      acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+      if (!error) acceptor_.bind(endpoint, error);
+    }
+    if (error) fail(error);
+  }
+
+  // What is thrown on the way between two coroutines is for want of memory: the server goes on without that client.
+  bool has_run() {
+    try {
+      io_.run();
+      return true;
+    } catch (const std::exception &) {
+      return false;
+    }
+  }
+
+  // Without descriptors or memory for another client it waits for one to go.
+  asio::awaitable<void> accept() {
+    while (acceptor_.is_open()) {
+      error_code error;
+      tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
+      if (!acceptor_.is_open()) co_return;
+      if (!error && take(std::move(socket))) continue;
+      asio::steady_timer timer(io_, kRetryAccepting);
+      co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    }
+  }
+
+  // False: there is no memory for another client.
+  bool take(tcp::socket socket) {
+    try {
+      if (connections_.size() >= options_.max_connections && !close_longest_idle()) {
+        ::send(socket.native_handle(), kBusy.data(), kBusy.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        error_code ignored;
+        socket.shutdown(tcp::socket::shutdown_send, ignored);
+      } else {
+        begin(std::make_shared<Connection>(std::move(socket), *service_));
+      }
+      return true;
+    } catch (const std::exception &) {
+      return false;
+    }
+  }
+
+  // False: all have something to do.
+  bool close_longest_idle() {
+    const std::shared_ptr<Connection> *longest = nullptr;
+    for (const auto &connection : connections_) {
+      const auto since = connection->idle_since();
+      if (since && (longest == nullptr || *since < *(*longest)->idle_since())) longest = &connection;
+    }
+    if (longest == nullptr) return false;
+    (*longest)->stop();
+    return true;
+  }
+
+  void begin(const std::shared_ptr<Connection> &connection) {
+    connections_.insert(connection);
+    const auto serve = [connection] { return connection->serve(); };
+    asio::co_spawn(io_, serve, [this, connection](const std::exception_ptr &) {
+      connection->cut();
+      connections_.erase(connection);
+      if (service_->is_stopping && connections_.empty()) grace_.cancel();
+    });
+  }
+
+  void begin_to_stop() {
+    service_->is_stopping = true;
+    error_code ignored;
+    acceptor_.close(ignored);
+    for (const auto &connection : connections_) connection->stop();
+    if (connections_.empty()) return;
+    const bool is_busy = std::any_of(connections_.begin(), connections_.end(),
+                                     [](const auto &connection) { return connection->is_answering(); });
+    if (is_busy && service_->events.stopping) service_->events.stopping();
+    grace_.expires_after(options_.grace);
+    grace_.async_wait([this](error_code stopped) {
+      if (stopped) return;
+      for (const auto &connection : connections_) connection->cut();
+    });
+  }
+
+  asio::io_context io_{1};
+  const HttpOptions options_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer grace_;
+  std::optional<Connection::Service> service_;
+  std::set<std::shared_ptr<Connection>> connections_;
+};
+
+HttpServer::HttpServer(const HttpOptions &options) : impl_(std::make_unique<Impl>(options)) {}
+HttpServer::~HttpServer() = default;
+uint16_t HttpServer::port() const { return impl_->port(); }
+void HttpServer::listen() { impl_->listen(); }
+void HttpServer::run(const HttpEvents &events, std::stop_token stop) { impl_->run(events, std::move(stop)); }
+
+}  // namespace bonsai::server

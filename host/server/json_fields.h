@@ -1,0 +1,61 @@
+// The fields of a JSON object that a client sent, each read with a check. Errors are ApiErrors that name the field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "host/server/api_error.h"
+
+namespace bonsai::server {
+
+using Json = nlohmann::ordered_json;
+
+// Most names in one object. It keeps their order and looks at all of them for each: many would take many times as long.
+inline constexpr size_t kMostNames = 512;
+
+// A request's body, which has to be an object, not nested too deep and without more names in one object than can be
+// read in little time.
+Json parse_body(std::string_view body);
+
+// A field that is null counts as missing, as it does in OpenAI's API.
+class JsonFields {
+ public:
+  // `where` is what the fields' names are put behind: "messages[2].". The object outlives it.
+  JsonFields(const Json &object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  const Json *find(const char *name) const;
+  std::optional<std::string> text(const char *name) const;
+  std::optional<bool> flag(const char *name) const;
+  // `expected` describes the range: "a number >= 0".
+  std::optional<float> number(const char *name, float least, float most, std::string_view expected) const;
+  std::optional<uint32_t> count(const char *name, uint32_t least, uint32_t most) const;
+  std::optional<int64_t> integer(const char *name) const;
+  // What the field would change is not known here: it has to say nothing (false, 0, empty) or `neutral`.
+  void refuse(const char *name, const Json &neutral = nullptr) const;
+
+  std::string path(std::string_view name) const { return where_ + std::string(name); }
+  // "temperature: expected a number, found string".
+  [[noreturn]] void fail(std::string_view name, std::string_view expected, const Json &found) const;
+
+ private:
+  const Json &object_;
+  const std::string where_;
+};
+
+// A number without a fraction, whether or not it is written with one (1.0); nullopt: something else.
+std::optional<int64_t> whole_number(const Json &value);
+
+// What an error shows of a value: numbers, short texts and such as they are, and of others the type.
+std::string shown(const Json &value);
+
+// Each element of an array, with its own place for errors: "messages[2]".
+template <class Function>
+void for_each(const Json &array, const std::string &where, Function function) {
+  for (size_t i = 0; i < array.size(); ++i) function(array[i], where + "[" + std::to_string(i) + "]");
+}
+
+}  // namespace bonsai::server

@@ -1,0 +1,334 @@
+// What is read from clients' JSON, and what is refused, in which words.
+#include "host/server/api_request.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "host/server/api_error.h"
+#include "host/server/origin.h"
+
+namespace bonsai::server {
+namespace {
+
+template <class Read>
+std::string said(Read read) {
+  try {
+    read();
+    return "nothing";
+  } catch (const ApiError &error) {
+    return error.status() == 400 ? error.what() : std::to_string(error.status()) + " " + error.what();
+  }
+}
+
+std::string chat_said(const std::string &fields) {
+  return said([&] {
+    read_chat_request(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]" + (fields.empty() ? "" : ", " + fields) + "}", {});
+  });
+}
+std::string messages_said(const std::string &messages) {
+  return said([&] { read_chat_request("{\"messages\": " + messages + "}", {}); });
+}
+std::string completion_said(const std::string &body) {
+  return said([&] { read_completion_request(body, {}); });
+}
+
+TEST(ApiRequest, FieldsThatAreNullOrUnknownChangeNothing) {
+  GenerateOptions defaults;
+  defaults.max_tokens = 77;
+  defaults.sampling.temperature = 0.3f;
+  defaults.stop = {"x"};
+  const ChatRequest request = read_chat_request(
+      R"({"messages": [{"role": "user", "content": "hi", "name": "n"}], "temperature": null, "max_tokens": null,
+          "stop": null, "seed": null, "stream": null, "tools": null, "user": "me", "metadata": {"a": 1},
+          "store": true, "service_tier": "auto", "functions": null})",
+      defaults);
+  EXPECT_EQ(request.options.max_tokens, 77u);
+  EXPECT_EQ(request.options.sampling.temperature, 0.3f);
+  EXPECT_EQ(request.options.stop, std::vector<std::string>{"x"});
+  EXPECT_FALSE(request.stream);
+  EXPECT_EQ(request.n, 1u);
+  EXPECT_FALSE(request.top_logprobs);
+  EXPECT_EQ(request.chat.tools, "");
+  EXPECT_FALSE(request.chat.enable_thinking);
+}
+
+TEST(ApiRequest, TheNewerNameOfMaxTokensCounts) {
+  const std::string begin = R"({"messages": [{"role": "user", "content": "hi"}], )";
+  EXPECT_EQ(read_chat_request(begin + R"("max_tokens": 5})", {}).options.max_tokens, 5u);
+  EXPECT_EQ(read_chat_request(begin + R"("max_tokens": 5, "max_completion_tokens": 6})", {}).options.max_tokens, 6u);
+}
+
+TEST(ApiRequest, SeedsAreWholeNumbersAndMinusOneIsAny) {
+  const auto seed = [](const std::string &value) {
+    GenerateOptions defaults;
+    defaults.sampling.seed = 3;
+    return read_completion_request("{\"prompt\": \"x\", \"seed\": " + value + "}", defaults).options.sampling.seed;
+  };
+  EXPECT_EQ(seed("9"), 9u);
+  EXPECT_EQ(seed("null"), 3u);
+  EXPECT_EQ(seed("-1"), std::nullopt);
+  EXPECT_EQ(seed("-2"), std::numeric_limits<uint64_t>::max() - 1);
+}
+
+TEST(ApiRequest, MessagesBecomeTheLibrarys) {
+  const ChatRequest request = read_chat_request(
+      R"({"messages": [{"role": "developer", "content": "be brief"},
+                       {"role": "assistant", "reasoning_content": "hm", "tool_calls": [
+                          {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": [1]}"}},
+                          {"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}]},
+                       {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "r"}]}],
+          "tools": [{"type": "function", "function": {"name": "f"}}],
+          "chat_template_kwargs": {"enable_thinking": false}})",
+      {});
+  ASSERT_EQ(request.messages.size(), 3u);
+  EXPECT_EQ(request.messages[0].role, "system");
+  EXPECT_EQ(request.messages[1].content, "");
+  EXPECT_EQ(request.messages[1].reasoning, "hm");
+  EXPECT_EQ(request.messages[1].tool_calls, R"([{"name":"f","arguments":{"a":[1]}},{"name":"g","arguments":{}}])");
+  EXPECT_EQ(request.messages[2].content, "r");
+  EXPECT_EQ(request.chat.tools, R"([{"type":"function","function":{"name":"f"}}])");
+  EXPECT_EQ(request.chat.enable_thinking, false);
+}
+
+TEST(ApiRequest, PromptsAreTextsOrTokensOrManyOfThem) {
+  const auto prompts = [](const std::string &value) {
+    return read_completion_request("{\"prompt\": " + value + "}", {}).prompts;
+  };
+  EXPECT_EQ(prompts("\"a\""), std::vector<Prompt>{"a"});
+  EXPECT_EQ(prompts("[1, 2]"), (std::vector<Prompt>{std::vector<int32_t>{1, 2}}));
+  EXPECT_EQ(prompts("[\"a\", [3]]"), (std::vector<Prompt>{"a", std::vector<int32_t>{3}}));
+  const EmbeddingRequest request = read_embedding_request(R"({"input": ["a", "b"], "encoding_format": "base64"})");
+  EXPECT_EQ(request.inputs.size(), 2u);
+  EXPECT_TRUE(request.is_base64);
+}
+
+TEST(ApiRequest, FormatsBecomeSchemas) {
+  const std::string begin = R"({"prompt": "x", "response_format": )";
+  EXPECT_EQ(read_completion_request(begin + R"({"type": "text"}})", {}).options.json_schema, "");
+  EXPECT_EQ(read_completion_request(begin + R"({"type": "json_object"}})", {}).options.json_schema,
+            R"({"type": "object"})");
+  EXPECT_EQ(
+      read_completion_request(begin + R"({"type": "json_schema", "json_schema": {"schema": {"b": 1, "a": 2}}}})", {})
+          .options.json_schema,
+      R"({"b":1,"a":2})");
+}
+
+TEST(ApiRequest, WhatMeansNothingIsNotRefused) {
+  EXPECT_EQ(chat_said(R"("functions": [], "function_call": "auto", "mirostat": 0, "typical_p": 1.0, "best_of": 1,
+      "modalities": ["text"], "stop_token_ids": [], "use_beam_search": false, "add_generation_prompt": true,
+      "top_logprobs": 0, "logprobs": false, "reasoning_effort": "low", "parallel_tool_calls": false, "tools": [])"),
+            "nothing");
+  const CompletionRequest request =
+      read_completion_request(R"({"prompt": "x", "stop": ["", "a", ""], "suffix": "", "logprobs": false})", {});
+  EXPECT_EQ(request.options.stop, std::vector<std::string>{"a"});
+  EXPECT_FALSE(request.top_logprobs);
+}
+
+TEST(ApiRequest, WholeNumbersMayHaveAPoint) {
+  const CompletionRequest request = read_completion_request(
+      R"({"prompt": [1.0, 2], "n": 2.0, "max_tokens": 20.0, "top_k": 40.0, "seed": 3.0, "repeat_last_n": -1.0})", {});
+  EXPECT_EQ(request.prompts, (std::vector<Prompt>{std::vector<int32_t>{1, 2}}));
+  EXPECT_EQ(request.n, 2u);
+  EXPECT_EQ(request.options.max_tokens, 20u);
+  EXPECT_EQ(request.options.sampling.top_k, 40u);
+  EXPECT_EQ(request.options.sampling.seed, 3u);
+  EXPECT_EQ(request.options.sampling.penalty_window, -1);
+}
+
+TEST(ApiRequest, MinusOneIsNoLimit) {
+  const auto most = [](const std::string &field) {
+    return read_completion_request("{\"prompt\": \"x\", \"" + field + "\": -1, \"top_k\": -1}", {}).options;
+  };
+  for (const char *field : {"max_tokens", "n_predict", "max_completion_tokens"}) {
+    EXPECT_EQ(most(field).max_tokens, std::numeric_limits<uint32_t>::max());
+    EXPECT_EQ(most(field).sampling.top_k, 0u);
+  }
+}
+
+TEST(ApiRequest, ThoseWhoAnswerNeedNotHaveSaidAnything) {
+  const ChatRequest request = read_chat_request(
+      R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": null, "refusal": "no"},
+                       {"role": "assistant", "content": null}, {"role": "tool", "content": null},
+                       {"role": "assistant", "content": [{"type": "refusal", "refusal": "never"}]}]})",
+      {});
+  EXPECT_EQ(request.messages[1].content, "no");
+  EXPECT_EQ(request.messages[2].content, "");
+  EXPECT_EQ(request.messages[3].content, "");
+  EXPECT_EQ(request.messages[4].content, "never");
+}
+
+TEST(ApiRequest, ArgumentsThatAreNoObjectStayAsTheModelWroteThem) {
+  const auto arguments = [](const std::string &value) {
+    const std::string call = R"({"function": {"name": "f", "arguments": )" + value + "}}";
+    return read_chat_request(R"({"messages": [{"role": "assistant", "tool_calls": [)" + call + "]}]}", {})
+        .messages[0]
+        .tool_calls;
+  };
+  EXPECT_EQ(arguments(R"({"a": 1})"), R"([{"name":"f","arguments":{"a":1}}])");
+  EXPECT_EQ(arguments("\"null\""), R"([{"name":"f","arguments":{}}])");
+  EXPECT_EQ(arguments("\"{\\\"a\\\": \""), R"([{"name":"f","arguments":"{\"a\": "}])");
+}
+
+TEST(ApiRequest, ResultsComeInTheOrderOfTheCalls) {
+  const std::string call = R"("type": "function", "function": {"name": "f", "arguments": "{}"}})";
+  const ChatRequest request =
+      read_chat_request(R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "a", )" + call +
+                            R"(, {"id": "b", )" + call + R"(, {"id": "c", )" + call + R"(]},
+          {"role": "tool", "tool_call_id": "c", "content": "C"}, {"role": "tool", "content": "?"},
+          {"role": "tool", "tool_call_id": "a", "content": "A"}, {"role": "tool", "tool_call_id": "b", "content": "B"},
+          {"role": "user", "content": "u"}, {"role": "tool", "tool_call_id": "a", "content": "late"}]})",
+                        {});
+  std::string order;
+  for (const ChatMessage &message : request.messages) order += message.content + " ";
+  EXPECT_EQ(order, " A B C ? u late ");
+}
+
+TEST(ApiRequest, AForcedCallIsASchema) {
+  const auto schema = [](const std::string &choice) {
+    return read_chat_request(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": )" + choice +
+                                 R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters":
+          {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}, "$defs": {"P": {"type": "integer"}}}}},
+          {"type": "function", "function": {"name": "g"}}]})",
+                             {})
+        .call_schema;
+  };
+  const std::string f = R"({"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",)"
+                        R"("properties":{"p":{"$ref":"#/$defs/P"}}}},"required":["name","arguments"],)"
+                        R"("additionalProperties":false})",
+                    g = R"({"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},)"
+                        R"("required":["name","arguments"],"additionalProperties":false})";
+  EXPECT_EQ(schema(R"({"type": "function", "function": {"name": "g"}})"), "{\"anyOf\":[" + g + "]}");
+  EXPECT_EQ(schema("\"required\""), R"({"$defs":{"P":{"type":"integer"}},"anyOf":[)" + f + "," + g + "]}");
+  EXPECT_EQ(schema("\"auto\""), "");
+}
+
+TEST(ApiRequestRefuses, WhatIsNoObject) {
+  const auto body = [](const std::string &text) { return completion_said(text); };
+  EXPECT_EQ(body(""), "empty body: expected a JSON object");
+  EXPECT_EQ(body(" \n"), "empty body: expected a JSON object");
+  EXPECT_EQ(body("[1]"), "the body is array, expected a JSON object");
+  EXPECT_EQ(body("{\"prompt\": }"), "the body is not JSON: wrong at byte 12");
+  EXPECT_EQ(body("{\"prompt\": \"\xff\"}"), "the body is not JSON: wrong at byte 13");
+  EXPECT_EQ(body("{\"prompt\": 1e999}"), "the body is not JSON: a number is out of range");
+  EXPECT_EQ(body("{\"x\": " + std::string(100'000, '[')), "the body is nested more than 100 deep");
+  std::string names = "{\"prompt\": [{\"a\": {}}, {";
+  for (int i = 0; i < 513; ++i) names += fmt::format("{}\"{}\": 0", i == 0 ? "" : ", ", i);
+  EXPECT_EQ(body(names + "}]}"), "an object in the body has more than 512 names");
+}
+
+TEST(ApiRequestRefuses, ValuesOutOfRange) {
+  EXPECT_EQ(chat_said(""), "nothing");
+  EXPECT_EQ(chat_said("\"temperature\": -1"), "temperature: expected a number >= 0, found -1");
+  EXPECT_EQ(chat_said("\"temperature\": \"hot\""), "temperature: expected a number >= 0, found \"hot\"");
+  EXPECT_EQ(chat_said("\"top_p\": 1.5"), "top_p: expected a number from 0 to 1, found 1.5");
+  EXPECT_EQ(chat_said("\"top_k\": -2"), "top_k: expected a whole number >= 0, found -2");
+  EXPECT_EQ(chat_said("\"repeat_last_n\": -2"), "repeat_last_n: expected a whole number >= -1, found -2");
+  EXPECT_EQ(chat_said("\"max_tokens\": -2"), "max_tokens: expected a whole number >= 1, found -2");
+  EXPECT_EQ(chat_said("\"max_tokens\": 1e99"), "max_tokens: expected a whole number >= 1, found 1e+99");
+  EXPECT_EQ(chat_said("\"repeat_penalty\": 0"), "repeat_penalty: expected a number > 0, found 0");
+  EXPECT_EQ(chat_said("\"max_tokens\": 0"), "max_tokens: expected a whole number >= 1, found 0");
+  EXPECT_EQ(chat_said("\"max_tokens\": 1.5"), "max_tokens: expected a whole number >= 1, found 1.5");
+  EXPECT_EQ(chat_said("\"n\": 65"), "n: expected a whole number from 1 to 64, found 65");
+  EXPECT_EQ(chat_said("\"stream\": 1"), "stream: expected true or false, found 1");
+  EXPECT_EQ(chat_said("\"seed\": \"x\""), "seed: expected a whole number, found \"x\"");
+  EXPECT_EQ(chat_said("\"stop\": {}"), "stop: expected a string, found object");
+  EXPECT_EQ(chat_said("\"stop\": [\"a\", 1]"), "stop[1]: expected a string, found 1");
+  EXPECT_EQ(chat_said("\"logit_bias\": {\"x\": 1}"), "logit_bias: expected token ids as names, found 'x'");
+  EXPECT_EQ(chat_said("\"logit_bias\": {\"1\": []}"), "logit_bias.1: expected a number, found array");
+  EXPECT_EQ(chat_said("\"top_logprobs\": 2"), "top_logprobs: expected with \"logprobs\": true only");
+  EXPECT_EQ(chat_said("\"logprobs\": true, \"top_logprobs\": 21"),
+            "top_logprobs: expected a whole number from 0 to 20, found 21");
+  EXPECT_EQ(chat_said("\"stream_options\": 3"), "stream_options: expected an object, found 3");
+}
+
+TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
+  EXPECT_EQ(chat_said("\"tool_choice\": \"some\""),
+            "tool_choice: expected \"auto\", \"none\", \"required\" or a function, found \"some\"");
+  EXPECT_EQ(chat_said("\"tool_choice\": \"required\""), "tool_choice: there are no tools to choose from");
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], )";
+  EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "function", "function": {"name": "g"}})"),
+            "tool_choice: none of the tools is called so");
+  EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "function"})"),
+            "tool_choice: expected an object with a function");
+  EXPECT_EQ(chat_said(tools + R"("tool_choice": "required", "grammar": "root ::= \"a\"")"),
+            "tool_choice and grammar both give the form: choose one");
+  EXPECT_EQ(chat_said(tools + R"("response_format": {"type": "json_object"})"),
+            "tools: not supported with a schema for the answer, unless tool_choice is \"none\"");
+  EXPECT_EQ(chat_said(tools + R"("tool_choice": "none", "response_format": {"type": "json_object"})"), "nothing");
+  EXPECT_EQ(chat_said(R"("tools": [{"name": "f"}])"), "tools[0]: expected an object with a function");
+  EXPECT_EQ(chat_said(R"("tools": [{"function": {}}])"), "tools[0].function.name is missing");
+  EXPECT_EQ(chat_said(R"("functions": [{"name": "f"}])"), "functions: not supported");
+  EXPECT_EQ(chat_said(R"("modalities": ["text", "audio"])"), "modalities: not supported");
+  EXPECT_EQ(chat_said(R"("guided_json": {"type": "object"})"), "guided_json: not supported");
+  EXPECT_EQ(chat_said(R"("min_tokens": 3)"), "min_tokens: not supported");
+  EXPECT_EQ(chat_said(R"("mirostat": 2)"), "mirostat: not supported");
+  EXPECT_EQ(chat_said(R"("typical_p": 0.9)"), "typical_p: not supported");
+  EXPECT_EQ(chat_said("\"chat_template_kwargs\": {\"x\": 1}"),
+            "chat_template_kwargs: expected enable_thinking, found 'x'");
+  EXPECT_EQ(chat_said("\"response_format\": {\"type\": \"xml\"}"),
+            "response_format.type: expected text, json_object or json_schema, found 'xml'");
+  EXPECT_EQ(chat_said("\"response_format\": {\"type\": \"json_schema\"}"),
+            "response_format.json_schema: expected an object with a schema");
+  EXPECT_EQ(chat_said("\"grammar\": \"root ::= \\\"a\\\"\", \"response_format\": {\"type\": \"json_object\"}"),
+            "grammar and a schema both give the form: choose one");
+  EXPECT_EQ(completion_said(R"({"prompt": "x", "suffix": "y"})"), "suffix: not supported");
+  EXPECT_EQ(completion_said(R"({"prompt": "x", "best_of": 3})"), "best_of: not supported unless it is n");
+  EXPECT_EQ(completion_said(R"({"prompt": "x", "echo": true, "logprobs": 1})"), "echo: not supported with logprobs");
+}
+
+TEST(ApiRequestRefuses, MessagesThatAreNone) {
+  EXPECT_EQ(said([] { read_chat_request("{}", {}); }), "messages is missing");
+  EXPECT_EQ(messages_said("[]"), "messages: expected at least one message, found none");
+  EXPECT_EQ(messages_said("[7]"), "messages[0]: expected an object, found 7");
+  EXPECT_EQ(messages_said("[{\"content\": \"x\"}]"), "messages[0].role is missing");
+  EXPECT_EQ(messages_said("[{\"role\": \"user\"}]"), "messages[0].content is missing");
+  EXPECT_EQ(messages_said("[{\"role\": \"user\", \"content\": 5}]"),
+            "messages[0].content: expected a string or an array of texts, found 5");
+  EXPECT_EQ(messages_said("[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]"),
+            "messages[0].content[0].type: expected text, found 'image_url'");
+  const auto call = [](const std::string &function) {
+    return messages_said("[{\"role\": \"assistant\", \"tool_calls\": [" + function + "]}]");
+  };
+  EXPECT_EQ(call("1"), "messages[0].tool_calls[0]: expected an object with a function");
+  EXPECT_EQ(call("{\"function\": {}}"), "messages[0].tool_calls[0].function.name is missing");
+  EXPECT_EQ(call("{\"function\": {\"name\": \"f\", \"arguments\": 5}}"),
+            "messages[0].tool_calls[0].function.arguments: expected a JSON object as text, found 5");
+}
+
+TEST(ApiRequestRefuses, PromptsThatAreNone) {
+  EXPECT_EQ(completion_said("{}"), "prompt is missing");
+  EXPECT_EQ(completion_said(R"({"prompt": []})"), "prompt: expected at least one text, found none");
+  EXPECT_EQ(completion_said(R"({"prompt": 7})"), "prompt: expected a text, token ids, or an array of these, found 7");
+  EXPECT_EQ(messages_said("7"), "messages: expected an array, found 7");
+  EXPECT_EQ(completion_said(R"({"prompt": ["a", 1]})"), "prompt[1]: expected a text or token ids, found 1");
+  EXPECT_EQ(completion_said(R"({"prompt": [-1]})"), "prompt: expected token ids, found -1");
+  EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 32})"),
+            "3 prompts with 32 answers each: expected at most 64 answers in all");
+  EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 3, "logprobs": 1})"),
+            "3 prompts with 3 answers each: expected at most 8 answers in all with logprobs");
+  EXPECT_EQ(chat_said(R"("n": 9, "logprobs": true)"), "n: expected at most 8 with logprobs, found 9");
+  std::string inputs = "{\"input\": [\"a\"";
+  for (int i = 0; i < 2048; ++i) inputs += ", \"a\"";
+  EXPECT_EQ(said([&] { read_embedding_request(inputs + "]}"); }), "input: expected at most 2048 texts, found 2049");
+  EXPECT_EQ(said([] { read_embedding_request(R"({"input": "x", "encoding_format": "hex"})"); }),
+            "encoding_format: expected float or base64, found 'hex'");
+}
+
+TEST(Origin, PagesOfThisServerAndThoseNamedMayAsk) {
+  EXPECT_EQ(judge_origin("", "h", {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin("http://h:8080", "h:8080", {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin("https://h", "h", {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin("http://h:8081", "h:8080", {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin("http://evil", "h", {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin("http://", "", {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin("null", "h", {"https://a"}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin("https://a", "h", {"https://a"}), OriginVerdict::kAllowed);
+  EXPECT_EQ(judge_origin("https://b", "h", {"https://a", "*"}), OriginVerdict::kAllowed);
+}
+
+}  // namespace
+}  // namespace bonsai::server

@@ -84,9 +84,9 @@ class ApiService::Impl {
       : engine_(engine),
         options_(options),
         format_(format_of(engine)),
+        writer_(1, options.batch.max_sequences + options.max_waiting),
         batch_(engine, options.batch),
         places_(options.batch.max_sequences + options.max_waiting),
-        writer_(1, options.batch.max_sequences + options.max_waiting),
         embedder_(1, options.max_waiting),
         readers_(kReaders, options.batch.max_sequences + options.max_waiting) {}
 
@@ -297,9 +297,10 @@ class ApiService::Impl {
   const int64_t started_ = std::time(nullptr);
   const std::optional<ChatFormat> format_;
   Metrics metrics_;
-  BatchEngine batch_;
+  WorkQueue writer_;
+  BatchEngine batch_;  // ends texts that are under way, which then want to be written
   Places places_;
-  WorkQueue writer_, embedder_, readers_;  // end first
+  WorkQueue embedder_, readers_;  // end first
 };
 
 ApiService::ApiService(const Engine &engine, const ApiOptions &options)

@@ -11,10 +11,10 @@
 namespace bonsai::server {
 
 struct HttpRequest {
-  std::string method;         // "GET"
-  std::string path;           // "/v1/models": what the target has ahead of '?'
-  std::string authorization;  // the header of that name; empty: there is none
-  std::string body;
+  std::string method;              // "GET"
+  std::string path;                // "/v1/models": what the target has ahead of '?'
+  std::string authorization = {};  // the header of that name; empty: there is none
+  std::string body = {};
 };
 
 struct HttpReply {

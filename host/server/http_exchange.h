@@ -52,7 +52,6 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
  private:
   template <class Change>
   void change(Change what);
-  void begin(int status, const HttpReply &reply, bool is_stream);
   void put(std::string_view data);
   void finish();
   void abandon() noexcept;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -563,6 +564,39 @@ TEST_F(Telling, ATextEndsWhenItsClientGoes) {
   EXPECT_TRUE(comes_true([&] { return service.post(kComplete, {{"prompt", "x"}, {"max_tokens", 1}}).status == 200; }));
   EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
   EXPECT_LT(service.metric("bonsai_generated_tokens_total"), 900u);
+}
+
+// Tells of nothing, but that it is no longer needed.
+class Silent final : public Responder {
+ public:
+  explicit Silent(std::shared_ptr<int> held) : held_(std::move(held)) {}
+  void reply(HttpReply) override {}
+  void begin_events() override {}
+  void event(std::string) override {}
+  void end() override {}
+  std::stop_token gone() const override { return {}; }
+
+ private:
+  std::shared_ptr<int> held_;
+};
+
+TEST_F(Telling, WhatIsUnderWayEndsWithTheService) {
+  const auto held = std::make_shared<int>();
+  {
+    ApiOptions options = greedy_options();
+    options.batch.max_sequences = 2;  // others wait
+    ApiService service(engine_, options);
+    const json body = {{"prompt", "The wolf"}, {"max_tokens", 900}, {"ignore_eos", true}};
+    for (int i = 0; i < 6; ++i) {
+      json request = body;
+      request["stream"] = i % 2 == 0;
+      service.handle({.method = "POST", .path = kComplete, .body = request.dump()}, std::make_shared<Silent>(held));
+    }
+    service.handle({.method = "POST", .path = kEmbed, .body = R"({"input": "The wolf"})"},
+                   std::make_shared<Silent>(held));
+    EXPECT_TRUE(comes_true([&] { return service.n_under_way() > 0; }));
+  }
+  EXPECT_EQ(held.use_count(), 1);
 }
 
 TEST_F(Telling, AsksForAKeyWhereItHasOne) {

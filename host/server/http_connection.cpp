@@ -23,6 +23,7 @@ namespace http = beast::http;
 constexpr uint32_t kMaxHeadBytes = 32 << 10;
 // The head of a request with what was read behind it; also the trailers and the extensions of chunks.
 constexpr size_t kMaxBufferBytes = 128 << 10;
+constexpr size_t kReadBytes = 4 << 10;
 constexpr size_t kMostAhead = 16 << 10;    // bytes of requests that are read while one is answered
 constexpr size_t kPieceBytes = 256 << 10;  // of an answer: the client has time for each
 constexpr std::chrono::seconds kLinger{2};
@@ -67,14 +68,29 @@ asio::awaitable<bool> Connection::read_and_answer() {
   co_return co_await exchange(*std::move(head), std::move(parser.get().body()));
 }
 
+// Until there is a byte of a request: empty lines ahead of one count as nothing, which old clients put behind bodies
+// (RFC 9112, 2.2).
+asio::awaitable<beast::error_code> Connection::wait_for_request() {
+  beast::error_code error;
+  while (!error) {
+    const std::string_view ahead(static_cast<const char *>(buffer_.data().data()), buffer_.size());
+    if (ahead.starts_with("\r\n")) {
+      buffer_.consume(2);
+    } else if (ahead.empty() || ahead == "\r") {
+      const size_t n = co_await stream_.async_read_some(buffer_.prepare(kReadBytes), into(error));
+      buffer_.commit(n);
+    } else {
+      break;
+    }
+  }
+  co_return error;
+}
+
 asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
-  // Old clients end bodies with a line of their own (RFC 9112, 2.2).
-  while (std::string_view(static_cast<const char *>(buffer_.data().data()), buffer_.size()).starts_with("\r\n"))
-    buffer_.consume(2);
   idle_since_ = Clock::now();
   stream_.expires_after(service_.options.idle);
-  beast::error_code error;
-  co_await http::async_read_header(stream_, buffer_, parser, into(error));
+  beast::error_code error = co_await wait_for_request();
+  if (!error) co_await http::async_read_header(stream_, buffer_, parser, into(error));
   idle_since_.reset();
   if (error) {
     co_await refuse(error);

@@ -50,6 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   boost::asio::awaitable<bool> read_and_answer();
+  boost::asio::awaitable<boost::beast::error_code> wait_for_request();
   boost::asio::awaitable<std::optional<HttpHead>> read_head_of(HttpParser &parser);
   boost::asio::awaitable<bool> read_body(HttpParser &parser, const HttpHead &head);
   boost::asio::awaitable<void> refuse(boost::beast::error_code why);

@@ -50,8 +50,8 @@ class BONSAI_API ChatFormat {
   // Puts `text` at the beginning of the answer: the model goes on behind it. Special tokens that are spelled out in it
   // count as such. Errors: invalid UTF-8.
   ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
-  // Where the template has begun the answer with reasoning, ends that: for answers that a grammar or a schema holds to a
-  // form, which what is thought does not have.
+  // Where the template has begun the answer with reasoning, ends that: for answers that a grammar or a schema holds to
+  // a form, which what is thought does not have.
   ChatPrompt end_reasoning(ChatPrompt prompt) const;
 
   // Whether the template has a variable of that name: "tools", "enable_thinking".

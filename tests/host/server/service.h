@@ -1,0 +1,117 @@
+// A server of OpenAI's API as its tests use it, over a real connection.
+#pragma once
+
+#include <bonsai/engine.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "host/server/api_service.h"
+#include "host/server/http_server.h"
+#include "tests/host/engine/seedling.h"
+#include "tests/host/server/client.h"
+
+namespace bonsai::server {
+
+using nlohmann::json;
+
+inline Engine load(const std::string &file) {
+  EngineOptions options;
+  options.model = file;
+  return Engine::load(options);
+}
+
+inline ApiOptions greedy_options() {
+  ApiOptions options;
+  options.model_name = "it";
+  options.defaults = greedy(24);
+  options.batch = {.max_sequences = 4, .batch_tokens = 32};
+  return options;
+}
+
+// A server of one model.
+class Service {
+ public:
+  explicit Service(const Engine &engine, const ApiOptions &options = greedy_options())
+      : server_({.port = 0}), service_(engine, options) {
+    server_.listen();
+    thread_ = std::jthread([this](const std::stop_token &stop) {
+      server_.run({.handler =
+                       [this](HttpRequest request, std::shared_ptr<Responder> responder) {
+                         service_.handle(std::move(request), std::move(responder));
+                       },
+                   .served = [this](const Served &served) { service_.served(served); }},
+                  stop);
+    });
+  }
+
+  uint16_t port() const { return server_.port(); }
+  Response get(const std::string &path, const std::string &headers = "") const {
+    return Client(port()).get(path, headers);
+  }
+  Response post(const std::string &path, const json &body, const std::string &headers = "") const {
+    return Client(port()).post(path, body.is_string() ? body.get<std::string>() : body.dump(), headers);
+  }
+  // The answer as JSON; a failure where it is an error.
+  json ask(const std::string &path, const json &body) const {
+    const Response response = post(path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    return json::parse(response.body);
+  }
+  // The events but for the last, which has to be [DONE].
+  std::vector<json> stream(const std::string &path, json body) const {
+    body["stream"] = true;
+    const Response response = post(path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_TRUE(response.is_complete);
+    std::vector<std::string> events = response.events();
+    if (events.empty() || events.back() != "[DONE]") {
+      ADD_FAILURE() << response.body;
+      return {};
+    }
+    events.pop_back();
+    std::vector<json> parsed;
+    for (const std::string &event : events) parsed.push_back(json::parse(event));
+    return parsed;
+  }
+  // "400 message".
+  std::string refused(const std::string &path, const json &body) const {
+    const Response response = post(path, body);
+    const json error = json::parse(response.body)["error"];
+    return std::to_string(response.status) + " " + error["message"].get<std::string>();
+  }
+  uint64_t metric(const std::string &name) const {
+    const std::string text = "\n" + get("/metrics").body;
+    const size_t at = text.find("\n" + name + " ");
+    EXPECT_NE(at, text.npos) << name;
+    return std::stoull(text.substr(at + name.size() + 2));
+  }
+
+ private:
+  HttpServer server_;
+  ApiService service_;
+  std::jthread thread_;  // stops first
+};
+
+inline bool comes_true(const std::function<bool()> &what) {
+  for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    if (what()) return true;
+  return false;
+}
+
+inline constexpr const char *kChat = "/v1/chat/completions", *kComplete = "/v1/completions", *kEmbed = "/v1/embeddings";
+
+inline json user(const std::string &text) { return {{{"role", "user"}, {"content", text}}}; }
+// Has the model say exactly this.
+inline std::string only(const std::string &text) { return "root ::= " + json(text).dump(); }
+
+inline json tools(const std::string &name) { return {{{"type", "function"}, {"function", {{"name", name}}}}}; }
+
+}  // namespace bonsai::server

@@ -83,11 +83,11 @@ class ApiService::Impl {
   Impl(const Engine &engine, const ApiOptions &options)
       : engine_(engine),
         options_(options),
-        format_(format_of(engine)),
+        format_(format_of(engine, no_format_)),
         writer_(1, options.batch.max_sequences + options.max_waiting),
         batch_(engine, options.batch),
         places_(options.batch.max_sequences + options.max_waiting),
-        embedder_(1, options.max_waiting),
+        embedder_(1, size_t{1} + options.max_waiting),  // one that is about to be taken has a place
         readers_(kReaders, options.batch.max_sequences + options.max_waiting) {}
 
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) {
@@ -133,11 +133,12 @@ class ApiService::Impl {
     return route == nullptr ? "other" : route->path;
   }
 
-  // A model without a template can continue texts.
-  static std::optional<ChatFormat> format_of(const Engine &engine) {
+  // A model without a usable template, for which `why` has the reason, can continue texts.
+  static std::optional<ChatFormat> format_of(const Engine &engine, std::string &why) {
     try {
       return ChatFormat(engine);
-    } catch (const EngineError &) {
+    } catch (const EngineError &error) {
+      why = error.what();
       return std::nullopt;
     }
   }
@@ -160,7 +161,7 @@ class ApiService::Impl {
     if (!fits) {
       HttpReply reply = error_reply(ApiError(
           fmt::format("{} takes {}, found {}", route->path, route->method, bonsai::printable(request.method)), 405));
-      reply.headers.emplace_back("Allow", route->method);
+      reply.headers.emplace_back("Allow", route->method == "GET" ? "GET, HEAD" : route->method);
       return responder->reply(std::move(reply));
     }
     (this->*route->function)(std::move(request), responder);
@@ -219,7 +220,7 @@ class ApiService::Impl {
   void chat(HttpRequest request, const Responding &responder) {
     push(readers_, responder, [this, responder, body = std::move(request.body)] {
       ChatRequest wanted = read_chat_request(body, options_.defaults);
-      if (!format_) throw ApiError("the model has no chat template: it can continue texts (/v1/completions), not chat");
+      if (!format_) throw ApiError(fmt::format("{} (/v1/completions continues texts)", no_format_));
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
@@ -295,6 +296,7 @@ class ApiService::Impl {
   const Engine &engine_;
   const ApiOptions options_;
   const int64_t started_ = std::time(nullptr);
+  std::string no_format_;  // why there is none
   const std::optional<ChatFormat> format_;
   Metrics metrics_;
   WorkQueue writer_;

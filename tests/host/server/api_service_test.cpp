@@ -207,6 +207,7 @@ TEST_F(Telling, ATextEndsWhenItsClientGoes) {
   client.request("POST", kComplete, endless.dump());
   EXPECT_TRUE(client.read_until("data: "));
   EXPECT_EQ(service.refused(kComplete, {{"prompt", "x"}}), "503 all 1 places are taken: try again later");
+  EXPECT_EQ(service.post(kEmbed, {{"input", "The wolf"}}).status, 200);
   client.close();
   EXPECT_TRUE(comes_true([&] { return service.post(kComplete, {{"prompt", "x"}, {"max_tokens", 1}}).status == 200; }));
   EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
@@ -278,13 +279,14 @@ TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   const Response wrong = Client(service.port()).get(kChat);
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.header("allow"), "POST");
+  EXPECT_EQ(service.post("/health", json::object()).header("allow"), "GET, HEAD");
   // Of several prompts one is wrong: none is answered, and the places are free again.
   const std::string long_text(20000, 'x');
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {"The wolf", long_text}}}).substr(0, 4), "400 ");
   EXPECT_TRUE(comes_true([&] { return service.metric("bonsai_texts_running") == 0; }));
 }
 
-TEST(ApiService, AModelWithoutATemplateStillContinuesTexts) {
+TEST(ApiService, AModelWithoutAUsableTemplateStillContinuesTexts) {
   test::TinyModel model;
   model.without = {"tokenizer.chat_template"};
   model.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.chat_template", "{{"); };
@@ -292,7 +294,8 @@ TEST(ApiService, AModelWithoutATemplateStillContinuesTexts) {
   const Engine engine = load(file.path());
   const Service service(engine);
   EXPECT_EQ(service.refused(kChat, {{"messages", user("hi")}}),
-            "400 the model has no chat template: it can continue texts (/v1/completions), not chat");
+            "400 tokenizer.chat_template: line 1: the tag is never closed: expected '}}' (/v1/completions continues "
+            "texts)");
   EXPECT_EQ(service.post(kComplete, {{"prompt", "the"}}).status, 200);
 }
 

@@ -118,6 +118,13 @@ template <int kAtOnce, int T, class Rows>
   }
 }
 
+// The place of results is the memory, where a tier wants that of several tokens: GCC would copy all of them to the
+// stack and back for each block.
+template <class Lookup, int T, class Rows>
+[[gnu::always_inline]] inline void keep_in_memory(const Rows &rows) {
+  if constexpr (T > 1 && Lookup::kResultsInMemory) asm volatile("" : : "r"(&rows) : "memory");
+}
+
 // A place in a strip, and where its group's tables are.
 struct GroupOfStrip {
   const uint8_t *words;
@@ -172,6 +179,7 @@ requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(
         const GroupOfStrip from = {words + i * kGroupStride + first * kPairBytes, group, group * Lookup::kElements};
         add_group<Lookup, kAtOnce>(work, rows, from, of_block);
       }
+      keep_in_memory<Lookup, T>(rows);
       end_block(rows, first, scales, of_block);
     }
     rows.next_block();

@@ -208,9 +208,7 @@ void tabulate_blocks(const float *x, uint64_t blocks, ActivationLayout layout, c
       Lookup::store_codes(codes + 16, to_i32(mul(load(of_group + 16), inverse)));
     }
   }
-  for (uint64_t group = 0; group < blocks * layout.groups(); ++group) {
-    Lookup::build_group(row.codes + kActivationGroup * group, tables + Lookup::kElements * group);
-  }
+  Lookup::build_groups(row.codes, blocks * layout.groups(), tables);
 }
 
 // To the tables of a kind, from the first of them on.

@@ -51,21 +51,62 @@ struct UnitWork {
   size_t group;  // of the row: the unit's first
 };
 
-// Adds what a word of a unit says to the sums of two rows in each lane: the first tile's rows in the even places.
+// The sums of a group so far, those of two rows in each lane: the first tile's rows in the even places.
+template <int kPairs, int T>
+using TritSums = I16x32[T][kPairs];
+
+// Adds what a field of each pair says, which `field_of(pair)` gives. All pairs take turns with a table, so that it is
+// loaded once. Everything is held where it is: GCC would load tables for each pair again, and keep what is looked up
+// for later sums.
+template <class Lookup, class Table, int kPairs, int T, class FieldOf>
+[[gnu::always_inline]] inline void add_field(const int16_t *const (&of_tokens)[T], size_t at, const FieldOf &field_of,
+                                             TritSums<kPairs, T> &sums) {
+  I16x32 fields[kPairs];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPairs; ++i) {
+    fields[i] = field_of(i);
+    Lookup::hold(fields[i]);
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) {
+    const Table table(of_tokens[t] + at);
+#pragma GCC unroll 4
+    for (int i = 0; i < kPairs; ++i) {
+      sums[t][i] = Lookup::add(sums[t][i], table.look_up(fields[i]));
+      Lookup::hold(sums[t][i]);
+    }
+  }
+}
+
+// Adds what a word of a unit says, a field after the other.
 template <class Lookup, int kWord, bool asks, int kPairs, int T>
-[[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables, I16x32 (&sums)[T][kPairs]) {
+requires(!asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables,
+                                                                 TritSums<kPairs, T> &sums) {
+  constexpr size_t kOfGroup = kWord % kTritGroupWords;
+  const uint8_t *words = unit.pair.words + kWord * kTritWordStride;
+  const auto word = [words](int i) { return Lookup::load(words + i * kPackedAlignment); };
+  const auto second = [word](int i) { return Lookup::template shift_right<5>(word(i)); };
+  const auto last = [word](int i) { return Lookup::template shift_right<10>(word(i)); };
+  const auto &of_tokens = unit.work.tables;
+  add_field<Lookup, typename Lookup::Table32>(of_tokens, tables + 64 * kOfGroup, word, sums);
+  add_field<Lookup, typename Lookup::Table32>(of_tokens, tables + 64 * kOfGroup + 32, second, sums);
+  add_field<Lookup, typename Lookup::Table64>(of_tokens, tables + kTopTables + 64 * kOfGroup, last, sums);
+}
+
+// The same where weights come from memory, which likes them in their order.
+template <class Lookup, int kWord, bool asks, int kPairs, int T>
+requires(asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables,
+                                                                TritSums<kPairs, T> &sums) {
   prefetch_lines<asks>(unit.share + kWord * kLinesOfWord * 64, unit.work.stream);
   const size_t fields = tables + 64 * (kWord % kTritGroupWords);
-  const size_t top = tables + kTopTables + 64 * (kWord % kTritGroupWords);
   for (int i = 0; i < kPairs; ++i) {
     const I16x32 bits = Lookup::load(unit.pair.words + kWord * kTritWordStride + i * kPackedAlignment);
     const I16x32 second = Lookup::template shift_right<5>(bits), last = Lookup::template shift_right<10>(bits);
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      const int16_t *of_token = unit.work.tables[t];
-      const I16x32 two =
-          Lookup::add(Lookup::lookup32(of_token + fields, bits), Lookup::lookup32(of_token + fields + 32, second));
-      sums[t][i] = Lookup::add(Lookup::add(sums[t][i], two), Lookup::lookup64(of_token + top, last));
+      const int16_t *of_token = unit.work.tables[t] + fields;
+      const I16x32 two = Lookup::add(Lookup::lookup32(of_token, bits), Lookup::lookup32(of_token + 32, second));
+      sums[t][i] = Lookup::add(Lookup::add(sums[t][i], two), Lookup::lookup64(of_token + kTopTables, last));
     }
   }
 }
@@ -75,13 +116,22 @@ template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
                                                         typename Rows::Sums (&of_block)[kPairs][T]) {
   if constexpr (kGroup < kTritGroups) {
     const size_t tables = (unit.group + kGroup) * Lookup::kElements;
-    I16x32 sums[T][kPairs];
-    for (int i = 0; i < kPairs; ++i) {
-      const I16x32 piece = piece_of_group<Lookup, kGroup>(
+    const size_t table_of_piece = tables + kTopTables + 64 * kTritGroupWords;
+    const auto piece = [&](int i) {
+      return piece_of_group<Lookup, kGroup>(
           {unit.pair.words + i * kPackedAlignment, unit.pair.rests + i * kPackedAlignment / 2});
-      for (int t = 0; t < T; ++t) {
-        sums[t][i] = Lookup::lookup64(unit.work.tables[t] + tables + kTopTables + 64 * kTritGroupWords, piece);
+    };
+    TritSums<kPairs, T> sums;
+    if constexpr (asks) {
+      for (int i = 0; i < kPairs; ++i) {
+        const I16x32 bits = piece(i);
+        for (int t = 0; t < T; ++t) sums[t][i] = Lookup::lookup64(unit.work.tables[t] + table_of_piece, bits);
       }
+    } else {
+      for (int t = 0; t < T; ++t) {
+        for (int i = 0; i < kPairs; ++i) sums[t][i] = Lookup::splat_lanes(0);
+      }
+      add_field<Lookup, typename Lookup::Table64>(unit.work.tables, table_of_piece, piece, sums);
     }
     add_trit_word<Lookup, 3 * kGroup, asks>(unit, tables, sums);
     add_trit_word<Lookup, 3 * kGroup + 1, asks>(unit, tables, sums);
@@ -111,6 +161,7 @@ requires(kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(c
           {work.words + begin, work.rests + begin}, work.scales + at + unit * kShare, work, group};
       multiply_trit_groups<Lookup, 0, asks>(of_unit, rows, of_block);
     }
+    if constexpr (!asks) keep_in_memory<Lookup, T>(rows);
     end_block(rows, 0, work.scales + at, of_block);
     rows.next_block();
   }

@@ -14,10 +14,11 @@ namespace {
 //   kPairsAtOnce[]                                         pairs of tiles that share loads of tables, for 1, 2, 4 ...
 //       kTokens tokens: powers of two
 //   kSumsInRegisters                                       for one token, a block of kPairsAtOnce pairs after the other
+//   kResultsInMemory                                       whether those of several tokens stay there between blocks
 //   void sum_group(const uint8_t *words, tables[T], size_t group, sums[kPairs][1][T])
 //       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
 //       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127
-//   void build_group(const int8_t *codes, int16_t *tables) the tables of 32 codes
+//   void build_groups(const int8_t *codes, size_t groups, int16_t *tables)   the tables of 32 codes each
 //   void sum_row(const uint32_t (&signs)[4], const int8_t *codes, int32_t (&sums)[4])
 //       of one row and four groups: the sums of codes, +code where its bit is 1 and -code where it is 0
 // and for bounds (kernels/bounds_matmul.inl.h)

@@ -11,7 +11,8 @@ namespace {
 //   I16x32 load(const void *), I16x32 load_wide(const void *)  32 of them, and of bytes
 //   I16x32 shift_right<kBits>(a)                               unsigned
 //   I16x32 nibble_and_top(a, b)                                bits 12 to 15 of a, and above them bits 6 and 7 of b
-//   I16x32 lookup32(table, index), I16x32 lookup64(table, index)   by the lowest 5 or 6 bits of each lane
+//   void hold(a)                                               for the compiler: a is to be in a register here
+//   Table32(const int16_t *), Table64(const int16_t *)         tables; their look_up(index) by the lowest 5 or 6 bits
 // A tier without it takes no matrix with Packing::kTrits.
 struct TritLookup {
   static constexpr bool kExists = false;

@@ -65,6 +65,7 @@ struct SignLookup : LookupLanes {
   static constexpr bool kExists = true, kSignBytes = true;
   static constexpr size_t kElements = 128;
   static constexpr bool kSumsInRegisters = true;
+  static constexpr bool kResultsInMemory = false;
   static constexpr int kTokens = 4;  // that share the unpacking of fields
   static constexpr int kPairsAtOnce[] = {2, 2, 1};
   static constexpr int kBoundPairs = 2, kByteParts = 2;
@@ -117,6 +118,10 @@ struct SignLookup : LookupLanes {
         _mm256_hadd_epi32(_mm256_hadd_epi32(parts[0], parts[1]), _mm256_hadd_epi32(parts[2], parts[3]));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(sums),
                      _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+  }
+
+  static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
+    for (size_t i = 0; i < groups; ++i) build_group(codes + kActivationGroup * i, tables + kElements * i);
   }
 
   static void build_group(const int8_t *codes, int16_t *tables) {

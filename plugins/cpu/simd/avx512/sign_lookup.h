@@ -7,41 +7,65 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// What the two activations of a pair are multiplied with in each of 32 entries of a table: +1 where the entry's number
-// has the bit, -1 where it has not. A negative bit stands for the same factor in all entries.
-struct alignas(64) PairFactors {
-  static constexpr int kAbsent = -1, kAdded = -2, kTakenAway = -3;
-  int8_t factors[64];
+// Keeps a value in a register from here on, and what it was computed from out of it.
+inline void hold_in_register([[maybe_unused]] __m512i &a) {
+#ifdef __AVX512F__  // and not emulated
+  asm("" : "+v"(a));
+#endif
+}
 
-  static constexpr int8_t factor(int entry, int bit) {
-    if (bit >= 0) return (entry >> bit & 1) != 0 ? 1 : -1;
-    return bit == kAbsent ? 0 : bit == kAdded ? 1 : -1;
-  }
-  constexpr PairFactors(int first_bit, int second_bit) : factors() {
-    for (int entry = 0; entry < 32; ++entry) {
-      factors[2 * entry] = factor(entry, first_bit);
-      factors[2 * entry + 1] = factor(entry, second_bit);
+// Lets bytes be loaded where they were stored. GCC would shuffle them out of registers, which takes the units that
+// build the tables.
+template <size_t kBytes>
+[[gnu::always_inline]] inline void read_back(uint8_t (&bytes)[kBytes]) {
+  asm("" : "+m"(bytes));
+}
+
+// What four codes are multiplied with in each of 32 entries of a table. vpdpbusd takes one side unsigned: codes go in
+// with 128 added, and sums begin with what that makes of them. It makes 16 sums of 32 bits, and those of two vectors
+// become 32 of 16 bits in the places that vpackssdw gives them.
+struct EntryFactors {
+  alignas(64) int8_t factors[2][64] = {};
+  alignas(64) int32_t of_bias[2][16] = {};
+
+  constexpr void set(int entry, const int (&of_entry)[4]) {
+    const int half = entry / 4 % 2, lane = entry / 8 * 4 + entry % 4;
+    for (int i = 0; i < 4; ++i) {
+      factors[half][4 * lane + i] = static_cast<int8_t>(of_entry[i]);
+      of_bias[half][lane] -= 128 * of_entry[i];
     }
   }
 };
 
-// Three pairs of activations, and what the 128 that are added to each of them make of a sum.
-struct FieldFactors {
-  PairFactors pairs[3];
-  alignas(64) int16_t of_bias[32];
+inline __m512i join_entries(__m512i first, __m512i second) { return _mm512_packs_epi32(first, second); }
 
-  constexpr FieldFactors(PairFactors first, PairFactors second, PairFactors third)
-      : pairs{first, second, third}, of_bias() {
-    for (int entry = 0; entry < 32; ++entry) {
-      int sum = 0;
-      for (const PairFactors &pair : pairs) sum += pair.factors[2 * entry] + pair.factors[2 * entry + 1];
-      of_bias[entry] = static_cast<int16_t>(-128 * sum);
+// These in registers.
+class HeldFactors {
+ public:
+  explicit HeldFactors(const EntryFactors &from) {
+    for (int i = 0; i < 2; ++i) {
+      factors_[i] = _mm512_load_si512(from.factors[i]);
+      of_bias_[i] = _mm512_load_si512(from.of_bias[i]);
+      hold_in_register(factors_[i]);
+      hold_in_register(of_bias_[i]);
     }
   }
+
+  // The table of four codes with 128 added.
+  [[gnu::always_inline]] __m512i entries(const uint8_t *biased) const {
+    const __m512i codes = splat_4_bytes(biased).v;
+    return join_entries(_mm512_dpbusd_epi32(of_bias_[0], codes, factors_[0]),
+                        _mm512_dpbusd_epi32(of_bias_[1], codes, factors_[1]));
+  }
+
+ private:
+  __m512i factors_[2], of_bias_[2];
 };
 
 // What tables of any kind have in common.
 struct LookupLanes {
+  static constexpr bool kResultsInMemory = true;
+
   // By multiplication: shifts go through the ports that lookups need.
   static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
   static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
@@ -93,6 +117,48 @@ struct LookupLanes {
   }
 };
 
+// First columns of a half's fields.
+inline constexpr int kSignFields[] = {0, 6, 11};
+
+// Of each half's three fields two words of four bytes, which tables are made of: the codes of bits 0, 1, 3 and 4, with
+// 128 added; those of bit 2 and of the field's sixth bit, or 0, with 128 added and without.
+struct SignPlaces {
+  static constexpr uint8_t kZero = 0x80;  // to vpshufb
+  alignas(64) uint8_t from[64] = {}, bias[64] = {};
+
+  constexpr SignPlaces() {
+    for (int half = 0; half < 2; ++half) {
+      for (int field = 0; field < 3; ++field) {
+        const int begin = kSignFields[field], sixth = field == 0 ? begin + 5 : kZero;
+        const int places[8] = {begin, begin + 1, begin + 3, begin + 4, begin + 2, sixth, begin + 2, sixth};
+        for (int i = 0; i < 8; ++i) {
+          from[32 * half + 8 * field + i] = static_cast<uint8_t>(places[i]);
+          bias[32 * half + 8 * field + i] = i < 6 ? 0x80 : 0;
+        }
+      }
+    }
+  }
+};
+
+// The first word's codes are added or taken away, as bits 0, 1, 3 and 4 of an entry's number say: that is what 16
+// entries differ in. The second word's are taken away.
+struct SignFactors {
+  alignas(64) int8_t factors[64] = {};
+  alignas(64) int32_t of_bias[16] = {};
+
+  constexpr SignFactors() {
+    for (int lane = 0; lane < 16; ++lane) {
+      int sum = -2;
+      for (int i = 0; i < 4; ++i) {
+        const int factor = (lane >> i & 1) != 0 ? 1 : -1;
+        factors[4 * lane + i] = static_cast<int8_t>(factor);
+        sum += factor;
+      }
+      of_bias[lane] = -128 * sum;
+    }
+  }
+};
+
 // A group of 32 columns: of each row's word the lower 16 bits and the upper ones, in fields of 6, 5 and 5 bits. Entry i
 // of a field's table is the sum of its activations a, +a where i has a 1 and -a where it has a 0: at most 6 * 127, and
 // 32 * 127 for the group, which 16 bits hold.
@@ -100,15 +166,27 @@ struct SignLookup : LookupLanes {
   static constexpr bool kExists = true, kSignBytes = false;
   static constexpr size_t kElements = 256;
   static constexpr bool kSumsInRegisters = false;
-  static constexpr int kTokens = 1, kBoundPairs = 1, kByteParts = 2;
-  static constexpr int kPairsAtOnce[] = {1};
+  static constexpr int kTokens = 2, kBoundPairs = 1, kByteParts = 2;
+  static constexpr int kPairsAtOnce[] = {1, 4};
   static constexpr uint32_t kTableElements[] = {64, 32, 32, 64, 32, 32};
 
-  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[kTokens],
-                                               size_t group, I16x32 (&sums)[1][1][kTokens]) {
+  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[1], size_t group,
+                                               I16x32 (&sums)[1][1][1]) {
     const int16_t *lower = tables[0] + group;
     sums[0][0][0].v = _mm512_add_epi16(sum_half(_mm512_loadu_si512(words), lower),
                                        sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
+  }
+
+  // Of several tokens and pairs a field after the other.
+  template <int N, int T>
+  requires(T > 1) [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T],
+                                                               size_t group, I16x32 (&sums)[N][1][T]) {
+    add_field<0, true, true>(words, tables, group, sums);
+    add_field<kSignFields[1], false, false>(words, tables, group + kSecondTable, sums);
+    add_field<kSignFields[2], false, false>(words, tables, group + kThirdTable, sums);
+    add_field<0, true, false>(words + 64, tables, group + kHalf, sums);
+    add_field<kSignFields[1], false, false>(words + 64, tables, group + kHalf + kSecondTable, sums);
+    add_field<kSignFields[2], false, false>(words + 64, tables, group + kHalf + kThirdTable, sums);
   }
 
   template <int T>
@@ -134,50 +212,95 @@ struct SignLookup : LookupLanes {
                      _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
   }
 
-  static void build_group(const int8_t *codes, int16_t *tables) {
-    build_half(codes, tables);
-    build_half(codes + 16, tables + kHalf);
+  static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
+    static constexpr SignPlaces kPlaces;
+    const Tabulator tabulator;
+    for (size_t i = 0; i < groups; ++i, tables += kElements) {
+      const __m512i halves = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3),
+                                                      _mm512_castsi256_si512(load_256(codes + kActivationGroup * i)));
+      const __m512i placed = _mm512_shuffle_epi8(halves, _mm512_load_si512(kPlaces.from));
+      alignas(64) uint8_t words[64];
+      _mm512_store_si512(words, _mm512_xor_si512(placed, _mm512_load_si512(kPlaces.bias)));
+      read_back(words);
+      for (int half = 0; half < 2; ++half) {
+        const uint8_t *of_half = words + 32 * half;
+        int16_t *to = tables + kHalf * half;
+        tabulator.store_entries<true>(of_half, to);
+        tabulator.store_entries<false>(of_half + 8, to + kSecondTable);
+        tabulator.store_entries<false>(of_half + 16, to + kThirdTable);
+      }
+    }
   }
 
  private:
-  static constexpr int kSecondShift = 6, kThirdShift = 11;
   static constexpr size_t kSecondTable = 64, kThirdTable = 96;  // where they begin
   static constexpr size_t kHalf = 128;                          // elements for 16 columns
 
   [[gnu::always_inline]] static __m512i sum_half(__m512i half, const int16_t *tables) {
     const __m512i first = _mm512_permutex2var_epi16(_mm512_loadu_si512(tables), half, _mm512_loadu_si512(tables + 32));
     const __m512i second =
-        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kSecondShift), _mm512_loadu_si512(tables + kSecondTable));
+        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kSignFields[1]), _mm512_loadu_si512(tables + kSecondTable));
     const __m512i third =
-        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kThirdShift), _mm512_loadu_si512(tables + kThirdTable));
+        _mm512_permutexvar_epi16(_mm512_srli_epi16(half, kSignFields[2]), _mm512_loadu_si512(tables + kThirdTable));
     return _mm512_add_epi16(_mm512_add_epi16(first, second), third);
   }
 
-  // vpmaddubsw takes one side unsigned: activations go in with 128 added. The fields of 6, 5 and 5 begin at 0, 6 and
-  // 11; pairs at even places, so that the last two fields share one.
-  static void build_half(const int8_t *codes, int16_t *tables) {
-    static constexpr PairFactors kBits01(0, 1), kBits23(2, 3);
-    static constexpr FieldFactors kLower(kBits01, kBits23, {4, PairFactors::kTakenAway});
-    static constexpr FieldFactors kUpper(kBits01, kBits23, {4, PairFactors::kAdded});
-    static constexpr FieldFactors kSecond(kBits01, kBits23, {4, PairFactors::kAbsent});
-    static constexpr FieldFactors kThird({PairFactors::kAbsent, 0}, {1, 2}, {3, 4});
-    const __m128i bytes = _mm_xor_si128(load_128(codes), _mm_set1_epi8(static_cast<char>(0x80)));
-    store_sums(tables, bytes, 0, kLower);
-    store_sums(tables + 32, bytes, 0, kUpper);
-    store_sums(tables + kSecondTable, bytes, 3, kSecond);
-    store_sums(tables + kThirdTable, bytes, 5, kThird);
+  template <int kShift, bool kSixth, bool kBegins, int N, int T>
+  [[gnu::always_inline]] static void add_field(const uint8_t *words, const int16_t *const (&tables)[T], size_t at,
+                                               I16x32 (&sums)[N][1][T]) {
+    __m512i lower[T], upper[T];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      lower[t] = _mm512_loadu_si512(tables[t] + at);
+      hold_in_register(lower[t]);
+      if constexpr (kSixth) {
+        upper[t] = _mm512_loadu_si512(tables[t] + at + 32);
+        hold_in_register(upper[t]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i) {
+      const __m512i field = _mm512_srli_epi16(_mm512_loadu_si512(words + 128 * i), kShift);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t) {
+        const __m512i found =
+            kSixth ? _mm512_permutex2var_epi16(lower[t], field, upper[t]) : _mm512_permutexvar_epi16(field, lower[t]);
+        __m512i &sum = sums[i][0][t].v;
+        sum = kBegins ? found : _mm512_add_epi16(sum, found);
+        hold_in_register(sum);
+      }
+    }
   }
 
-  [[gnu::always_inline]] static void store_sums(int16_t *to, __m128i codes, int first_pair,
-                                                const FieldFactors &factors) {
-    __m512i sums = _mm512_load_si512(factors.of_bias);
-    for (int i = 0; i < 3; ++i) {
-      const __m512i pair = _mm512_permutexvar_epi16(_mm512_set1_epi16(static_cast<int16_t>(first_pair + i)),
-                                                    _mm512_castsi128_si512(codes));
-      sums = _mm512_add_epi16(sums, _mm512_maddubs_epi16(pair, _mm512_load_si512(factors.pairs[i].factors)));
+  // Makes tables of a field's two words, with constants in registers.
+  class Tabulator {
+   public:
+    Tabulator() {
+      static constexpr SignFactors kFactors;
+      factors_ = _mm512_load_si512(kFactors.factors);
+      of_bias_ = _mm512_load_si512(kFactors.of_bias);
+      for (__m512i *held : {&factors_, &of_bias_, &taken_, &third_, &sixth_, &both_}) hold_in_register(*held);
     }
-    _mm512_storeu_si512(to, sums);
-  }
+
+    // 32 entries, or with a sixth bit 64.
+    template <bool kSixth>
+    [[gnu::always_inline]] void store_entries(const uint8_t *words, int16_t *to) const {
+      const __m512i four = _mm512_dpbusd_epi32(of_bias_, splat_4_bytes(words).v, factors_);
+      const __m512i second = splat_4_bytes(words + 4).v;
+      const __m512i none = _mm512_dpbusd_epi32(four, second, taken_);
+      _mm512_storeu_si512(to, join_entries(none, _mm512_dpbusd_epi32(none, third_, second)));
+      if constexpr (kSixth) {
+        const __m512i sixth = _mm512_dpbusd_epi32(none, sixth_, second);
+        _mm512_storeu_si512(to + 32, join_entries(sixth, _mm512_dpbusd_epi32(none, both_, second)));
+      }
+    }
+
+   private:
+    __m512i factors_, of_bias_;
+    __m512i taken_ = _mm512_set1_epi32(0xFFFF);                                        // the codes with 128 added
+    __m512i third_ = _mm512_set1_epi32(2 << 16), sixth_ = _mm512_set1_epi32(2 << 24);  // twice those without
+    __m512i both_ = _mm512_set1_epi32(2 << 16 | 2 << 24);
+  };
 };
 
 }  // namespace

@@ -5,27 +5,10 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// Tables of base 3: what the two pairs of bytes that a field's activations begin at are multiplied with in each of 32
-// entries. The sixth bit's column lies behind the field's or before.
-enum class TritTop { kNone, kBehind, kBefore };
-
-struct TritFactors {
-  alignas(64) int8_t first[64] = {}, second[64] = {};
-  alignas(64) int16_t of_bias[32] = {};
-
-  constexpr TritFactors(TritTop top, bool bit) {
-    for (int entry = 0; entry < 32; ++entry) {
-      const int codes[3] = {entry % 3 - 1, entry / 3 % 3 - 1, entry / 9 - 1};
-      const int before[4] = {bit ? 2 : 0, codes[0], codes[1], codes[2]};
-      const int behind[4] = {codes[0], codes[1], codes[2], top == TritTop::kNone ? 0 : bit ? 0 : -1};
-      int sum = 0;
-      for (int i = 0; i < 4; ++i) {
-        const int factor = top == TritTop::kBefore ? before[i] : behind[i];
-        (i < 2 ? first : second)[2 * entry + i % 2] = static_cast<int8_t>(factor);
-        sum += factor;
-      }
-      of_bias[entry] = static_cast<int16_t>(-128 * sum);
-    }
+// A field's entries, of the first three codes from it on.
+struct TritFactors : EntryFactors {
+  constexpr TritFactors() {
+    for (int entry = 0; entry < 32; ++entry) set(entry, {entry % 3 - 1, entry / 3 % 3 - 1, entry / 9 - 1, 0});
   }
 };
 
@@ -54,35 +37,47 @@ struct TritLookup : LookupLanes {
     return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
   }
 
-  static void build_group(const int8_t *codes, int16_t *tables) {
-    static constexpr TritFactors kField(TritTop::kNone, false);
-    static constexpr TritFactors kTops[2][2] = {{{TritTop::kBehind, false}, {TritTop::kBehind, true}},
-                                                {{TritTop::kBefore, false}, {TritTop::kBefore, true}}};
-    alignas(32) uint8_t bytes[32];
-    const __m256i biased = _mm256_xor_si256(load_256(codes), _mm256_set1_epi8(static_cast<char>(0x80)));
-    _mm256_store_si256(reinterpret_cast<__m256i *>(bytes), biased);
-    for (int i = 0; i < 6; ++i, tables += 32) store_sums(tables, bytes + 3 * i, kField);
-    constexpr int kBegins[] = {18, 21, 25, 28};
-    for (int i = 0; i < 4; ++i) {
-      for (const TritFactors &factors : kTops[i % 2]) {
-        store_sums(tables, bytes + kBegins[i], factors);
-        tables += 32;
-      }
+  // Keeps a value in a register from here on, and what it was computed from out of it.
+  static void hold(I16x32 &a) { hold_in_register(a.v); }
+
+  struct Table32 {
+    __m512i entries;
+
+    explicit Table32(const int16_t *from) : entries(_mm512_loadu_si512(from)) { hold_in_register(entries); }
+    I16x32 look_up(I16x32 index) const { return {_mm512_permutexvar_epi16(index.v, entries)}; }
+  };
+  struct Table64 {
+    __m512i lower, upper;
+
+    explicit Table64(const int16_t *from) : lower(_mm512_loadu_si512(from)), upper(_mm512_loadu_si512(from + 32)) {
+      hold_in_register(lower);
+      hold_in_register(upper);
     }
+    I16x32 look_up(I16x32 index) const { return {_mm512_permutex2var_epi16(lower, index.v, upper)}; }
+  };
+
+  static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
+    static constexpr TritFactors kFactors;
+    const HeldFactors field(kFactors);
+    for (size_t i = 0; i < groups; ++i) build_group(field, codes + kActivationGroup * i, tables + kElements * i);
   }
 
  private:
-  static __m512i splat_pair(const uint8_t *from) {
-    int16_t pair;
-    memcpy(&pair, from, sizeof pair);
-    return _mm512_set1_epi16(pair);
-  }
-
-  [[gnu::always_inline]] static void store_sums(int16_t *to, const uint8_t *codes, const TritFactors &factors) {
-    const __m512i first = _mm512_maddubs_epi16(splat_pair(codes), _mm512_load_si512(factors.first));
-    const __m512i second = _mm512_maddubs_epi16(splat_pair(codes + 2), _mm512_load_si512(factors.second));
-    const __m512i biased = _mm512_add_epi16(first, _mm512_load_si512(factors.of_bias));
-    _mm512_storeu_si512(to, _mm512_add_epi16(biased, second));
+  // The sixth bit of a top is the lower bit of a column's code, 0 or 1 times its activation, or the upper one, 0 or 2
+  // times that, and one of the two has the code's offset.
+  static void build_group(const HeldFactors &field, const int8_t *codes, int16_t *tables) {
+    alignas(64) uint8_t biased[kActivationGroup + 1] = {};
+    const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
+    _mm256_store_si256(reinterpret_cast<__m256i *>(biased), _mm256_xor_si256(load_256(codes), bias));
+    read_back(biased);
+    for (int i = 0; i < 6; ++i, tables += 32) _mm512_storeu_si512(tables, field.entries(biased + 3 * i));
+    for (int i = 0; i < 4; ++i, tables += 64) {
+      const __m512i three = field.entries(biased + kTritTops[i]);
+      const __m512i extra = _mm512_set1_epi16(codes[kTritExtras[i]]);
+      const bool is_upper = i % 2 != 0;
+      _mm512_storeu_si512(tables, is_upper ? three : _mm512_sub_epi16(three, extra));
+      _mm512_storeu_si512(tables + 32, is_upper ? _mm512_add_epi16(three, _mm512_add_epi16(extra, extra)) : three);
+    }
   }
 };
 

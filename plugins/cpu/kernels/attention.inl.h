@@ -38,18 +38,82 @@ template <class Row>
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 1);
 }
 
-// scores[query][position]. Asks for the next keys, and once more for these values, as requests get lost
-// (prefetch.inl.h).
+// Positions whose products with queries are summed up at once, so that they share the loads of the queries; 1: a tier
+// has too few registers.
+constexpr int kScorePositions = kMaxTokens >= 8 ? 4 : 1;
+
+// Asks for the next keys, and once more for these values, as requests get lost (prefetch.inl.h).
+template <class Row>
+[[gnu::always_inline]] inline void prefetch_while_scoring(const AttendArgs &args, uint32_t position) {
+  if (position >= args.next_n) return;
+  prefetch_row<Row>(args.next_keys[position], args.vectors);
+  prefetch_row<Row>(args.values[position], args.vectors);
+}
+
+// Products of queries with the keys of kPositions positions from `position` on, summed up by lanes: to sums (queries,
+// 16 positions, 16 lanes).
+template <class Row, int kQueries, int kPositions>
+[[gnu::always_inline]] inline void multiply_keys(const AttendArgs &args, const float *const (&queries)[kQueries],
+                                                 uint32_t position, float (*sums)[16][16]) {
+  const uint32_t vectors = args.vectors;
+  const std::byte *rows[kPositions];
+  F32x16 of_position[kQueries][kPositions];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPositions; ++i) {
+    prefetch_while_scoring<Row>(args, position + i);
+    rows[i] = args.keys[position + i];
+#pragma GCC unroll 4
+    for (int query = 0; query < kQueries; ++query) of_position[query][i] = splat(0.0f);
+  }
+#pragma GCC unroll 2
+  for (uint32_t v = 0; v < vectors; ++v) {
+    F32x16 keys[kPositions];
+#pragma GCC unroll 4
+    for (int i = 0; i < kPositions; ++i) keys[i] = Row::vector(rows[i], v, vectors);
+#pragma GCC unroll 4
+    for (int query = 0; query < kQueries; ++query) {
+      const F32x16 q = load(queries[query] + 16 * v);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPositions; ++i) of_position[query][i] = fma(q, keys[i], of_position[query][i]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int query = 0; query < kQueries; ++query) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kPositions; ++i) store(sums[query][position % 16 + i], of_position[query][i]);
+  }
+}
+
+// scores[query][position]: of 16 positions at a time, whose lanes are added up together.
 template <class Row, int kQueries>
-void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
+requires(kScorePositions > 1) void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
+  const float *queries[kQueries];
+  for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
+  alignas(64) float sums[kQueries][16][16];
+  for (uint32_t first = 0; first < args.n; first += 16) {
+    const uint32_t last = args.n - first < 16 ? args.n : first + 16;
+    uint32_t position = first;
+    for (; position + kScorePositions <= last; position += kScorePositions) {
+      multiply_keys<Row, kQueries, kScorePositions>(args, queries, position, sums);
+    }
+    for (; position < last; ++position) multiply_keys<Row, kQueries, 1>(args, queries, position, sums);
+    for (; position < first + 16; ++position) {
+      for (int query = 0; query < kQueries; ++query) store(sums[query][position % 16], splat(0.0f));
+    }
+    for (int query = 0; query < kQueries; ++query) {
+      store(scores[query] + first, mul(reduce_add_each(sums[query][0], 16), splat(args.softmax_scale)));
+    }
+  }
+}
+
+// The same, one position after the other.
+template <class Row, int kQueries>
+requires(kScorePositions == 1) void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
   const uint32_t vectors = args.vectors;
   const float *queries[kQueries];
   for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
   for (uint32_t position = 0; position < args.n; ++position) {
-    if (position < args.next_n) {
-      prefetch_row<Row>(args.next_keys[position], vectors);
-      prefetch_row<Row>(args.values[position], vectors);
-    }
+    prefetch_while_scoring<Row>(args, position);
     const std::byte *row = args.keys[position];
     F32x16 sums[kQueries];
 #pragma GCC unroll 4
@@ -121,12 +185,13 @@ void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk],
   }
 }
 
-// Sums that are in registers at a time: at least enough to hide an addition's latency.
-constexpr int kSums = kMaxTokens < 4 ? 4 : kMaxTokens;
+// Sums that are in registers at a time: at least enough to hide an addition's latency; and of one query at most.
+constexpr int kSums = kMaxTokens < 4 ? 4 : kMaxTokens < 8 ? kMaxTokens : 16;
+constexpr int kMostSumsOfQuery = 8;
 
 template <class Row, int kQueries>
 void attend_queries(const AttendArgs &args) {
-  constexpr int kVectors = kSums / kQueries;
+  constexpr int kVectors = kSums / kQueries < kMostSumsOfQuery ? kSums / kQueries : kMostSumsOfQuery;
   alignas(64) float scores[kQueries][kAttentionChunk] = {};
   score_keys<Row, kQueries>(args, scores);
   for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);

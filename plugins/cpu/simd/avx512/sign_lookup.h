@@ -66,6 +66,24 @@ class HeldFactors {
 struct LookupLanes {
   static constexpr bool kResultsInMemory = true;
 
+  static void hold(I16x32 &a) { hold_in_register(a.v); }
+
+  struct Table32 {
+    __m512i entries;
+
+    explicit Table32(const int16_t *from) : entries(_mm512_loadu_si512(from)) { hold_in_register(entries); }
+    I16x32 look_up(I16x32 index) const { return {_mm512_permutexvar_epi16(index.v, entries)}; }
+  };
+  struct Table64 {
+    __m512i lower, upper;
+
+    explicit Table64(const int16_t *from) : lower(_mm512_loadu_si512(from)), upper(_mm512_loadu_si512(from + 32)) {
+      hold_in_register(lower);
+      hold_in_register(upper);
+    }
+    I16x32 look_up(I16x32 index) const { return {_mm512_permutex2var_epi16(lower, index.v, upper)}; }
+  };
+
   // By multiplication: shifts go through the ports that lookups need.
   static I32x16 even_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1))}; }
   static I32x16 odd_lanes(I16x32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi32(1 << 16))}; }
@@ -177,16 +195,16 @@ struct SignLookup : LookupLanes {
                                        sum_half(_mm512_loadu_si512(words + 64), lower + kHalf));
   }
 
-  // Of several tokens and pairs a field after the other.
-  template <int N, int T>
-  requires(T > 1) [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[T],
-                                                               size_t group, I16x32 (&sums)[N][1][T]) {
-    add_field<0, true, true>(words, tables, group, sums);
-    add_field<kSignFields[1], false, false>(words, tables, group + kSecondTable, sums);
-    add_field<kSignFields[2], false, false>(words, tables, group + kThirdTable, sums);
-    add_field<0, true, false>(words + 64, tables, group + kHalf, sums);
-    add_field<kSignFields[1], false, false>(words + 64, tables, group + kHalf + kSecondTable, sums);
-    add_field<kSignFields[2], false, false>(words + 64, tables, group + kHalf + kThirdTable, sums);
+  // Of two tokens and several pairs a field after the other.
+  template <int N>
+  [[gnu::always_inline]] static void sum_group(const uint8_t *words, const int16_t *const (&tables)[2], size_t group,
+                                               I16x32 (&sums)[N][1][2]) {
+    add_field<Table64, 0, true>(words, tables, group, sums);
+    add_field<Table32, kSignFields[1], false>(words, tables, group + kSecondTable, sums);
+    add_field<Table32, kSignFields[2], false>(words, tables, group + kThirdTable, sums);
+    add_field<Table64, 0, false>(words + 64, tables, group + kHalf, sums);
+    add_field<Table32, kSignFields[1], false>(words + 64, tables, group + kHalf + kSecondTable, sums);
+    add_field<Table32, kSignFields[2], false>(words + 64, tables, group + kHalf + kThirdTable, sums);
   }
 
   template <int T>
@@ -245,29 +263,17 @@ struct SignLookup : LookupLanes {
     return _mm512_add_epi16(_mm512_add_epi16(first, second), third);
   }
 
-  template <int kShift, bool kSixth, bool kBegins, int N, int T>
-  [[gnu::always_inline]] static void add_field(const uint8_t *words, const int16_t *const (&tables)[T], size_t at,
-                                               I16x32 (&sums)[N][1][T]) {
-    __m512i lower[T], upper[T];
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      lower[t] = _mm512_loadu_si512(tables[t] + at);
-      hold_in_register(lower[t]);
-      if constexpr (kSixth) {
-        upper[t] = _mm512_loadu_si512(tables[t] + at + 32);
-        hold_in_register(upper[t]);
-      }
-    }
+  template <class Table, int kShift, bool kBegins, int N>
+  [[gnu::always_inline]] static void add_field(const uint8_t *words, const int16_t *const (&tables)[2], size_t at,
+                                               I16x32 (&sums)[N][1][2]) {
+    const Table of_token[2] = {Table(tables[0] + at), Table(tables[1] + at)};
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i) {
-      const __m512i field = _mm512_srli_epi16(_mm512_loadu_si512(words + 128 * i), kShift);
-#pragma GCC unroll 4
-      for (int t = 0; t < T; ++t) {
-        const __m512i found =
-            kSixth ? _mm512_permutex2var_epi16(lower[t], field, upper[t]) : _mm512_permutexvar_epi16(field, lower[t]);
-        __m512i &sum = sums[i][0][t].v;
-        sum = kBegins ? found : _mm512_add_epi16(sum, found);
-        hold_in_register(sum);
+      const I16x32 field = {_mm512_srli_epi16(_mm512_loadu_si512(words + 128 * i), kShift)};
+      for (int t = 0; t < 2; ++t) {
+        const I16x32 found = of_token[t].look_up(field);
+        sums[i][0][t] = kBegins ? found : add(sums[i][0][t], found);
+        hold(sums[i][0][t]);
       }
     }
   }

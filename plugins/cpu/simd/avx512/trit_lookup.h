@@ -37,25 +37,6 @@ struct TritLookup : LookupLanes {
     return {_mm512_permutex2var_epi16(_mm512_loadu_si512(table), index.v, _mm512_loadu_si512(table + 32))};
   }
 
-  // Keeps a value in a register from here on, and what it was computed from out of it.
-  static void hold(I16x32 &a) { hold_in_register(a.v); }
-
-  struct Table32 {
-    __m512i entries;
-
-    explicit Table32(const int16_t *from) : entries(_mm512_loadu_si512(from)) { hold_in_register(entries); }
-    I16x32 look_up(I16x32 index) const { return {_mm512_permutexvar_epi16(index.v, entries)}; }
-  };
-  struct Table64 {
-    __m512i lower, upper;
-
-    explicit Table64(const int16_t *from) : lower(_mm512_loadu_si512(from)), upper(_mm512_loadu_si512(from + 32)) {
-      hold_in_register(lower);
-      hold_in_register(upper);
-    }
-    I16x32 look_up(I16x32 index) const { return {_mm512_permutex2var_epi16(lower, index.v, upper)}; }
-  };
-
   static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
     static constexpr TritFactors kFactors;
     const HeldFactors field(kFactors);

@@ -50,20 +50,18 @@ template <class Row>
   prefetch_row<Row>(args.values[position], args.vectors);
 }
 
-// Products of queries with the keys of kPositions positions from `position` on, summed up by lanes: to sums (queries,
-// 16 positions, 16 lanes).
+// Products of queries with the keys of kPositions positions from `position` on, summed up by lanes.
 template <class Row, int kQueries, int kPositions>
 [[gnu::always_inline]] inline void multiply_keys(const AttendArgs &args, const float *const (&queries)[kQueries],
-                                                 uint32_t position, float (*sums)[16][16]) {
+                                                 uint32_t position, F32x16 (&sums)[kQueries][kPositions]) {
   const uint32_t vectors = args.vectors;
   const std::byte *rows[kPositions];
-  F32x16 of_position[kQueries][kPositions];
 #pragma GCC unroll 4
   for (int i = 0; i < kPositions; ++i) {
     prefetch_while_scoring<Row>(args, position + i);
     rows[i] = args.keys[position + i];
 #pragma GCC unroll 4
-    for (int query = 0; query < kQueries; ++query) of_position[query][i] = splat(0.0f);
+    for (int query = 0; query < kQueries; ++query) sums[query][i] = splat(0.0f);
   }
 #pragma GCC unroll 2
   for (uint32_t v = 0; v < vectors; ++v) {
@@ -74,13 +72,21 @@ template <class Row, int kQueries, int kPositions>
     for (int query = 0; query < kQueries; ++query) {
       const F32x16 q = load(queries[query] + 16 * v);
 #pragma GCC unroll 4
-      for (int i = 0; i < kPositions; ++i) of_position[query][i] = fma(q, keys[i], of_position[query][i]);
+      for (int i = 0; i < kPositions; ++i) sums[query][i] = fma(q, keys[i], sums[query][i]);
     }
   }
+}
+
+// The same to lanes (queries, 16 positions, 16 lanes).
+template <class Row, int kQueries, int kPositions>
+[[gnu::always_inline]] inline void store_products(const AttendArgs &args, const float *const (&queries)[kQueries],
+                                                  uint32_t position, float (*lanes)[16][16]) {
+  F32x16 sums[kQueries][kPositions];
+  multiply_keys<Row>(args, queries, position, sums);
 #pragma GCC unroll 4
   for (int query = 0; query < kQueries; ++query) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kPositions; ++i) store(sums[query][position % 16 + i], of_position[query][i]);
+    for (int i = 0; i < kPositions; ++i) store(lanes[query][position % 16 + i], sums[query][i]);
   }
 }
 
@@ -89,19 +95,19 @@ template <class Row, int kQueries>
 requires(kScorePositions > 1) void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
   const float *queries[kQueries];
   for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
-  alignas(64) float sums[kQueries][16][16];
+  alignas(64) float lanes[kQueries][16][16];
   for (uint32_t first = 0; first < args.n; first += 16) {
     const uint32_t last = args.n - first < 16 ? args.n : first + 16;
     uint32_t position = first;
     for (; position + kScorePositions <= last; position += kScorePositions) {
-      multiply_keys<Row, kQueries, kScorePositions>(args, queries, position, sums);
+      store_products<Row, kQueries, kScorePositions>(args, queries, position, lanes);
     }
-    for (; position < last; ++position) multiply_keys<Row, kQueries, 1>(args, queries, position, sums);
+    for (; position < last; ++position) store_products<Row, kQueries, 1>(args, queries, position, lanes);
     for (; position < first + 16; ++position) {
-      for (int query = 0; query < kQueries; ++query) store(sums[query][position % 16], splat(0.0f));
+      for (int query = 0; query < kQueries; ++query) store(lanes[query][position % 16], splat(0.0f));
     }
     for (int query = 0; query < kQueries; ++query) {
-      store(scores[query] + first, mul(reduce_add_each(sums[query][0], 16), splat(args.softmax_scale)));
+      store(scores[query] + first, mul(reduce_add_each(lanes[query][0], 16), splat(args.softmax_scale)));
     }
   }
 }
@@ -109,26 +115,14 @@ requires(kScorePositions > 1) void score_keys(const AttendArgs &args, float (*sc
 // The same, one position after the other.
 template <class Row, int kQueries>
 requires(kScorePositions == 1) void score_keys(const AttendArgs &args, float (*scores)[kAttentionChunk]) {
-  const uint32_t vectors = args.vectors;
   const float *queries[kQueries];
   for (int query = 0; query < kQueries; ++query) queries[query] = args.queries[query];
   for (uint32_t position = 0; position < args.n; ++position) {
-    prefetch_while_scoring<Row>(args, position);
-    const std::byte *row = args.keys[position];
-    F32x16 sums[kQueries];
-#pragma GCC unroll 4
-    for (int query = 0; query < kQueries; ++query) sums[query] = splat(0.0f);
-#pragma GCC unroll 2
-    for (uint32_t v = 0; v < vectors; ++v) {
-      const F32x16 key = Row::vector(row, v, vectors);
-#pragma GCC unroll 4
-      for (int query = 0; query < kQueries; ++query) {
-        sums[query] = fma(load(queries[query] + 16 * v), key, sums[query]);
-      }
-    }
+    F32x16 sums[kQueries][1];
+    multiply_keys<Row>(args, queries, position, sums);
 #pragma GCC unroll 4
     for (int query = 0; query < kQueries; ++query) {
-      scores[query][position] = reduce_add(sums[query]) * args.softmax_scale;
+      scores[query][position] = reduce_add(sums[query][0]) * args.softmax_scale;
     }
   }
 }

@@ -124,19 +124,6 @@ struct SignLookup : LookupLanes {
     for (size_t i = 0; i < groups; ++i) build_group(codes + kActivationGroup * i, tables + kElements * i);
   }
 
-  static void build_group(const int8_t *codes, int16_t *tables) {
-    for (int field = 0; field < kFields; ++field) {
-      const __m256i sums = sums_of(codes + 4 * field);
-      __m256i lower = _mm256_and_si256(sums, _mm256_set1_epi16(31)), upper = _mm256_srai_epi16(sums, 5);
-      if (field == 0) {
-        lower = _mm256_sub_epi16(lower, _mm256_set1_epi16(128));
-        upper = _mm256_add_epi16(upper, _mm256_set1_epi16(4));
-      }
-      _mm256_storeu_si256(reinterpret_cast<__m256i *>(tables + field * (kElements / kFields)),
-                          _mm256_permute4x64_epi64(_mm256_packs_epi16(lower, upper), kInOrder));
-    }
-  }
-
   static TableRange range_of_table(const int16_t *table, size_t) {
     const __m256i sums = sums_in(table);
     return {reduce_min(sums), -1 - reduce_min(_mm256_xor_si256(sums, _mm256_set1_epi16(-1)))};
@@ -150,6 +137,19 @@ struct SignLookup : LookupLanes {
 
  private:
   static constexpr int kFields = 8, kGroupBytes = 4, kRows = 32;
+
+  static void build_group(const int8_t *codes, int16_t *tables) {
+    for (int field = 0; field < kFields; ++field) {
+      const __m256i sums = sums_of(codes + 4 * field);
+      __m256i lower = _mm256_and_si256(sums, _mm256_set1_epi16(31)), upper = _mm256_srai_epi16(sums, 5);
+      if (field == 0) {
+        lower = _mm256_sub_epi16(lower, _mm256_set1_epi16(128));
+        upper = _mm256_add_epi16(upper, _mm256_set1_epi16(4));
+      }
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(tables + field * (kElements / kFields)),
+                          _mm256_permute4x64_epi64(_mm256_packs_epi16(lower, upper), kInOrder));
+    }
+  }
 
   // Sums of 32 rows' parts.
   struct Parts {

@@ -77,7 +77,7 @@ Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
 }
 
 void Device::reserve_gemv(uint64_t columns) {
-  const uint64_t wanted = activation_bytes(kGemvVectors, columns, threads_.count());
+  const uint64_t wanted = activation_room(kGemvVectors, columns, threads_.count()).bytes;
   if (gemv_activations_.size() < wanted) gemv_activations_ = Buffer<std::byte>(wanted, "activations");
 }
 
@@ -88,6 +88,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
   const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
   check_gemv(args, weight.shape());
   const uint64_t columns = weight.shape().columns;
+  const ActivationRoom room = activation_room(kGemvVectors, columns, threads_.count());
   const Profile::Span span(profile_, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
@@ -99,7 +100,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
               .x = args.x + i * columns,
               .y = args.y + i * args.rows,
               .y_stride = args.rows,
-              .activations = gemv_activations_.data()});
+              .activations = {gemv_activations_.data(), room.of_worker}});
     if (profile_.is_on()) profile_.add_bytes(Phase::kGemv, bytes_of_rows(gemv_rows_));
   }
 }

@@ -49,9 +49,32 @@ const std::byte *find_tile(std::span<const MatrixRows> all, ActivationLayout lay
   return nullptr;
 }
 
-// What a worker reads first of `next`.
-const std::byte *first_of(const Threads &threads, std::span<const MatrixRows> next, int worker) {
+// -------- Sectors
+
+bool has_one_layout(std::span<const MatrixRows> rows) {
+  const ActivationLayout layout = activation_layout(*rows[0].matrix);
+  return std::all_of(rows.begin(), rows.end(),
+                     [&](const MatrixRows &other) { return activation_layout(*other.matrix) == layout; });
+}
+
+// Sectors [first, last) of a slice.
+MatrixRows part_of(const MatrixRows &slice, const Sectors &sectors, uint64_t first, uint64_t last) {
+  const uint64_t rows = (slice.last_row - slice.first_row) / sectors.n;
+  return {.matrix = slice.matrix,
+          .first_row = slice.first_row + first * rows,
+          .last_row = slice.first_row + last * rows,
+          .output = slice.output + first * rows};
+}
+
+// What a worker reads first of the next product.
+const std::byte *first_of_next(const Threads &threads, const Product &product, int worker) {
+  const std::span<const MatrixRows> next = product.next;
   if (next.empty()) return nullptr;
+  const Sectors &sectors = product.next_sectors;
+  if (has_sectors_for(next, sectors, threads.count())) {
+    const uint64_t sector = threads.first_of(sectors.n, 1, worker);
+    return tile_begin(*next[0].matrix, part_of(next[0], sectors, sector, sector).first_row / kTileRows);
+  }
   const ActivationLayout layout = activation_layout(*next[0].matrix);
   return find_tile(next, layout, threads.first_of(count_tiles(next, layout), kTileGrain, worker));
 }
@@ -115,9 +138,11 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 
 // -------- Dividing the work
 
-// What threads share of a product: `n` tiles or pieces, whole grains of them.
+// What threads share of a product: `n` tiles, pieces or sectors, whole grains of them, and what a worker does with its
+// own in the end.
 struct Units {
   uint64_t n, grain;
+  const SectorStep *then = nullptr;
 };
 
 // A range of units and a part of the vectors.
@@ -136,9 +161,10 @@ void divide(Threads &threads, const Product &product, uint32_t at_once, Units un
             const Body &body) {
   threads.each_range(units.n, units.grain, [&](uint64_t begin, uint64_t end, int worker) {
     each_part(product, at_once, [&](const Product &part, bool is_last) {
-      const std::byte *then = is_last ? first_of(threads, product.next, worker) : nullptr;
+      const std::byte *then = is_last ? first_of_next(threads, product, worker) : nullptr;
       body(Share{part, vectors_of(part, worker), begin, end, worker, then});
     });
+    if (units.then) (*units.then)(begin, end, worker);
   });
 }
 
@@ -157,6 +183,19 @@ void multiply_tiles(const KernelTable &kernels, ActivationLayout layout, const S
                       {product.y + output_of(rows, part), product.y_stride});
     }
     passed += tiles.last - tiles.first;
+  }
+}
+
+// Of every matrix, the rows of a share of the sectors.
+void multiply_sectors(const KernelTable &kernels, const Share &share) {
+  const Product &product = share.part;
+  const auto part = [&](size_t slice) { return part_of(product.rows[slice], product.sectors, share.begin, share.end); };
+  const auto begin_of = [&](const MatrixRows &rows) { return tile_begin(*rows.matrix, rows.first_row / kTileRows); };
+  for (size_t i = 0; i < product.rows.size(); ++i) {
+    const MatrixRows rows = part(i);
+    const std::byte *then = i + 1 < product.rows.size() ? begin_of(part(i + 1)) : share.then;
+    multiply_matrix(kernels, product, share.vectors, {rows, tiles_of(rows), then},
+                    {product.y + rows.output, product.y_stride});
   }
 }
 
@@ -411,6 +450,10 @@ void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &
       float *y = product.y + static_cast<uint64_t>(share.worker) * piece_elements(product.n);
       multiply_pieces(kernels, plan.layout, share, y);
     });
+  } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
+    const Units units = {product.sectors.n, 1, product.then};
+    divide(threads, product, plan.at_once, units, vectors_of,
+           [&](const Share &share) { multiply_sectors(kernels, share); });
   } else {
     const Units units = {count_tiles(product.rows, plan.layout), kTileGrain};
     divide(threads, product, plan.at_once, units, vectors_of,
@@ -429,7 +472,8 @@ void multiply_alone(Threads &threads, const KernelTable &kernels, const Product 
 
 void multiply_together(Threads &threads, const KernelTable &kernels, const Product &product,
                        const QuantizationPlan &plan) {
-  each_part(product, plan.at_once, [&](const Product &part, bool) {
+  each_part(product, plan.at_once, [&](Product part, bool is_last) {
+    if (!is_last) part.then = nullptr;
     const QuantizedVectors vectors(kernels, part, plan);
     quantize(threads, kernels, part, vectors);
     multiply_rows(threads, kernels, part, plan, [&](const Product &, int) { return vectors; });
@@ -453,6 +497,16 @@ uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
         (part.last_row - part.first_row) * quant::row_bytes(quant::traits(part.matrix->format), part.matrix->columns);
   }
   return bytes;
+}
+
+bool has_sectors_for(std::span<const MatrixRows> rows, const Sectors &sectors, int threads) {
+  constexpr uint64_t kEnough = 16;  // for each thread: one more or less makes no difference
+  const auto workers = static_cast<uint64_t>(threads);
+  if (sectors.n == 0 || rows.size() != sectors.slices || !has_one_layout(rows)) return false;
+  if (sectors.n % workers != 0 && sectors.n < kEnough * workers) return false;
+  return std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &slice) {
+    return slice.first_row % kTileRows == 0 && (slice.last_row - slice.first_row) % (sectors.n * kTileRows) == 0;
+  });
 }
 
 void multiply(Threads &threads, const KernelTable &kernels, const Product &product) {

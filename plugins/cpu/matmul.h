@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "core/base/function_ref.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/threads.h"
 
@@ -57,17 +58,38 @@ class ProductSink {
   ~ProductSink() = default;
 };
 
+// A product's rows are slices, one below the other, which consist of equal parts that belong together: head i of q, of
+// k and of v. A worker that computes a sector of one slice computes that of all of them, and has the results in its
+// cache for what comes next.
+struct Sectors {
+  uint64_t n = 0;  // of every slice; 0: there are none
+  size_t slices = 0;
+};
+
+// What comes next: a step on sectors [first, last) of all vectors' results. It must leave the product's x alone.
+using SectorStep = FunctionRef<void(uint64_t first, uint64_t last, int worker)>;
+
+// Scratch for quantised vectors, aligned to a cache line. Every worker's part of it is at its place in all products
+// that share it: what another core has written takes long to be written anew.
+struct ActivationScratch {
+  std::byte *data;
+  uint64_t of_worker;  // bytes from one's to the next one's
+};
+
 struct Product {
   std::span<const MatrixRows> rows;  // all of `columns` columns
   uint64_t columns;
-  uint32_t n;                             // vectors
-  const float *x;                         // (n, columns)
-  float *y;                               // (n, y_stride); with a sink, (threads, piece_elements(n)): scratch
-  uint64_t y_stride;                      // elements from row to row of y
-  std::byte *activations;                 // activation_bytes(n, columns, threads), aligned to a cache line: scratch
+  uint32_t n;                     // vectors
+  const float *x;                 // (n, columns)
+  float *y;                       // (n, y_stride); with a sink, (threads, piece_elements(n)): scratch
+  uint64_t y_stride;              // elements from row to row of y
+  ActivationScratch activations;  // activation_room(n, columns, threads), or of more vectors or columns
+  Sectors sectors = {};
+  const SectorStep *then = nullptr;       // on all sectors; only where has_sectors_for() the threads
   std::span<const MatrixRows> next = {};  // of the product that comes after this one: asked for in time
-  ProductSink *sink = nullptr;            // takes the results instead of y
-  uint32_t first_vector = 0;              // what the sink counts these vectors from
+  Sectors next_sectors = {};
+  ProductSink *sink = nullptr;  // takes the results instead of y
+  uint32_t first_vector = 0;    // what the sink counts these vectors from
 };
 
 // The pieces of a product, however many threads there are.
@@ -77,10 +99,17 @@ uint64_t count_pieces(std::span<const MatrixRows> rows);
 uint64_t piece_elements(uint32_t n);
 
 // What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included.
-uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads);
+struct ActivationRoom {
+  uint64_t bytes, of_worker;
+};
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads);
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);
+
+// Whether so many threads can have whole sectors of a product: a slice is one matrix, all take the same activations,
+// sectors are whole tiles, and no thread gets much more than another.
+bool has_sectors_for(std::span<const MatrixRows> rows, const Sectors &sectors, int threads);
 
 // y[i][rows.output + r] = W[r] x[i], to y or to the sink. Matrices that take the same activations share their
 // quantisation.

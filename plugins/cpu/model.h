@@ -58,6 +58,10 @@ class Model {
   std::span<const MatrixRows> after(uint32_t i) const {
     return i + 1 < shape_.layers ? layers_[i + 1].qkv : head_.empty() ? layers_[0].qkv : head_;
   }
+  // Of qkv: kv heads, with their queries. Of gate_up: runs of kFfnSector columns.
+  static constexpr uint64_t kFfnSector = 32;
+  Sectors qkv_sectors() const { return {shape_.kv_heads, 3}; }
+  Sectors ffn_sectors() const { return {(uint64_t{shape_.ffn} + kFfnSector - 1) / kFfnSector, 2}; }
   float rms_eps() const { return rms_eps_; }
   float softmax_scale() const { return softmax_scale_; }
   // Cosines and sines of a position, (rope_dim / 2) each.

@@ -202,6 +202,7 @@ void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const 
               .y_stride = 0,
               .activations = inputs.activations,
               .next = model.layer(0).qkv,
+              .next_sectors = model.qkv_sectors(),
               .sink = &sink});
   }
   const Profile::Span span(*inputs.profile, Phase::kSelection);

@@ -50,9 +50,9 @@ class OutputStage {
 
   struct Inputs {
     const Model *model;
-    const float *x;          // (n_rows, hidden), before the output norm
-    std::byte *activations;  // activation_bytes(kRows, hidden, threads): scratch
-    int32_t *selected;       // (n) written: the token that an output selects, -1 where its kind does not; may be NULL
+    const float *x;                 // (n_rows, hidden), before the output norm
+    ActivationScratch activations;  // for kRows vectors of `hidden` columns
+    int32_t *selected;  // (n) written: the token that an output selects, -1 where its kind does not; may be NULL
     Profile *profile;
   };
   void run(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs) const;

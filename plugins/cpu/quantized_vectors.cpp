@@ -66,6 +66,9 @@ void tabulate_bounds(const KernelTable &kernels, const Product &product, const Q
                            .bounds = vectors.bounds});
 }
 
+// Workers' scratch begins on pages of their own: hardware prefetchers end there.
+constexpr uint64_t kPage = 4096;
+
 // Columns of one vector that are worth handing to another thread.
 constexpr uint64_t kQuantizeGrain = 1024;
 
@@ -85,10 +88,10 @@ QuantizationPlan::QuantizationPlan(const KernelTable &kernels, const Product &pr
 }
 
 QuantizedVectors::QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
-                                   uint64_t copy)
+                                   uint64_t worker)
     : layout(plan.layout),
       row_bytes(layout.block != 0 ? quantized_row_bytes(layout, product.columns) : 0),
-      rows(product.activations),
+      rows(product.activations.data + worker * product.activations.of_worker),
       table_elements(elements_of_tables(kernels, layout, product.columns)),
       tables(nullptr),
       bounds_of_vector(plan.bounded ? product.columns / kBoundColumns : 0),
@@ -98,8 +101,6 @@ QuantizedVectors::QuantizedVectors(const KernelTable &kernels, const Product &pr
   const uint64_t of_tables = plan.at_once * table_elements * sizeof(int16_t);
   const uint64_t pairs = plan.bounded ? (plan.at_once + 1) / 2 : 0;
   const uint64_t of_bound_tables = pairs * table_elements * sizeof(int16_t);
-  const uint64_t of_bounds = round_up(2 * pairs * bounds_of_vector * sizeof(UnitBound), kPackedAlignment);
-  rows += copy * (of_rows + of_tables + of_bound_tables + of_bounds);
   if (table_elements > 0) tables = reinterpret_cast<int16_t *>(rows + of_rows);
   if (pairs > 0) {
     bound_tables = reinterpret_cast<int16_t *>(rows + of_rows + of_tables);
@@ -156,7 +157,7 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   });
 }
 
-uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads) {
   const uint64_t groups = columns / kActivationGroup + 1;
   const uint64_t row =
       round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
@@ -165,9 +166,9 @@ uint64_t activation_bytes(uint64_t n, uint64_t columns, int threads) {
   const uint64_t tables = std::max(kBoundedTableBytes, std::min(n, kFewestLookupVectors) * table);
   const uint64_t bounds = (rows + 1) * (columns / kBoundColumns + 1) * sizeof(UnitBound) + kPackedAlignment;
   const uint64_t at_once = rows * row + tables + tables / 2 + bounds;
-  const uint64_t alone = threads <= kMostAloneWithTables ? static_cast<uint64_t>(threads) : 1;
-  const uint64_t with_one = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) : 1;
-  return std::max({n * row, alone * at_once, with_one * (row + table)});
+  const uint64_t of_worker = round_up(threads <= kMostAloneWithTables ? at_once : row + table, kPage);
+  const uint64_t alone = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) * of_worker : 0;
+  return {.bytes = std::max({n * row, at_once, alone}), .of_worker = of_worker};
 }
 
 }  // namespace bonsai::cpu

@@ -34,8 +34,9 @@ struct QuantizedVectors {
   int16_t *bound_tables;  // as BoundTables has them, or nullptr
   UnitBound *bounds;
 
-  // Room for as many as the plan has at once. `copy`: of several that lie behind each other.
-  QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan, uint64_t copy = 0);
+  // Room for as many as the plan has at once, in a worker's part of the scratch; the first one's if there is but one.
+  QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
+                   uint64_t worker = 0);
 
   // The same from a vector on; with bounds, an even one.
   QuantizedVectors from(uint32_t vector) const {

@@ -161,37 +161,60 @@ void SelfAttention::run(Threads &threads, const KernelTable &kernels, const Inpu
   const Walk walk(*this, kernels, inputs);
   if (n_chunks_ > 0) {
     run_chunks(threads, walk);
+  } else if (has_heads_for(threads.count())) {
+    threads.each_range(shape_.kv_heads, 1, [&](uint64_t first, uint64_t last, int worker) {
+      run_heads(kernels, inputs, first, last, worker);
+    });
   } else {
     run_tiles(threads, walk);
   }
 }
 
-// Later tiles attend to more positions: dealt out in turn, every thread gets short ones and long ones. The rows of the
-// next tile are asked for during the last chunk of the one before: many short texts are little else than first chunks.
+void SelfAttention::run_heads(const KernelTable &kernels, const Inputs &inputs, uint64_t first, uint64_t last,
+                              int worker) const {
+  const Walk walk(*this, kernels, inputs);
+  walk_tiles(walk, worker, (last - first) * n_tiles_, [&](uint64_t i) {
+    return TileOfHead{tiles_[i % n_tiles_], static_cast<uint32_t>(first + i / n_tiles_)};
+  });
+}
+
+// Later tiles attend to more positions: dealt out in turn, every thread gets short ones and long ones.
 void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
   const uint64_t n = uint64_t{n_tiles_} * shape_.kv_heads;
-  const auto tile_of = [&](uint64_t i) -> const Tile & { return tiles_[i / shape_.kv_heads]; };
-  const auto kv_head_of = [&](uint64_t i) { return static_cast<uint32_t>(i % shape_.kv_heads); };
-  const auto work = [&](uint64_t first, uint64_t step) {
-    if (first >= n) return;
-    float *states = states_.data() + first * states_of_thread(shape_) * floats_of_partial(shape_);
-    Walk::Rows rows[2];
-    uint32_t turn = 0;
-    walk.find_rows(tile_of(first), kv_head_of(first), 0, rows[turn]);
-    for (uint64_t i = first; i < n; i += step) {
-      const auto chunks = static_cast<uint32_t>(chunk_count(tile_of(i).longest));
-      for (uint32_t chunk = 0; chunk < chunks; ++chunk, turn = 1 - turn) {
-        const bool is_last = chunk + 1 == chunks;
-        const uint64_t next_i = is_last ? i + step : i;
-        Walk::Rows *next = next_i < n ? &rows[1 - turn] : nullptr;
-        if (next) walk.find_rows(tile_of(next_i), kv_head_of(next_i), is_last ? 0 : chunk + 1, *next);
-        walk.walk_tile_chunk(tile_of(i), kv_head_of(i), chunk, rows[turn], next, states);
-      }
-      walk.finish_tile(tile_of(i), kv_head_of(i), states);
-    }
+  const auto work = [&](uint64_t first, uint64_t step, int worker) {
+    walk_tiles(walk, worker, first < n ? (n - first - 1) / step + 1 : 0, [&](uint64_t i) {
+      const uint64_t piece = first + i * step;
+      return TileOfHead{tiles_[piece / shape_.kv_heads], static_cast<uint32_t>(piece % shape_.kv_heads)};
+    });
   };
-  if (n == 1) return work(0, 1);
-  threads.each_worker([&](int worker) { work(static_cast<uint64_t>(worker), static_cast<uint64_t>(threads.count())); });
+  if (n == 1) return work(0, 1, 0);
+  threads.each_worker(
+      [&](int worker) { work(static_cast<uint64_t>(worker), static_cast<uint64_t>(threads.count()), worker); });
+}
+
+// Pieces of work, n of them. The rows of the next tile are asked for during the last chunk of the one before: many
+// short texts are little else than first chunks.
+template <class PieceAt>
+void SelfAttention::walk_tiles(const Walk &walk, int worker, uint64_t n, const PieceAt &piece_at) const {
+  if (n == 0) return;
+  float *states = states_.data() + static_cast<uint64_t>(worker) * states_of_thread(shape_) * floats_of_partial(shape_);
+  Walk::Rows rows[2];
+  uint32_t turn = 0;
+  walk.find_rows(piece_at(0).tile, piece_at(0).kv_head, 0, rows[turn]);
+  for (uint64_t i = 0; i < n; ++i) {
+    const TileOfHead piece = piece_at(i);
+    const auto chunks = static_cast<uint32_t>(chunk_count(piece.tile.longest));
+    for (uint32_t chunk = 0; chunk < chunks; ++chunk, turn = 1 - turn) {
+      const bool is_last = chunk + 1 == chunks;
+      Walk::Rows *next = !is_last || i + 1 < n ? &rows[1 - turn] : nullptr;
+      if (next) {
+        const TileOfHead to = is_last ? piece_at(i + 1) : piece;
+        walk.find_rows(to.tile, to.kv_head, is_last ? 0 : chunk + 1, *next);
+      }
+      walk.walk_tile_chunk(piece.tile, piece.kv_head, chunk, rows[turn], next, states);
+    }
+    walk.finish_tile(piece.tile, piece.kv_head, states);
+  }
 }
 
 // Queries that see the same number of the chunk's positions go to the kernel together.

@@ -42,11 +42,22 @@ class SelfAttention {
   };
   void run(Threads &threads, const KernelTable &kernels, const Inputs &inputs) const;
 
+  // Whether every thread has as many kv heads to itself as any other, and nothing to wait for but these.
+  bool has_heads_for(int threads) const {
+    return n_chunks_ == 0 && shape_.kv_heads % static_cast<uint32_t>(threads) == 0;
+  }
+  // Then what run() does for kv heads [first, last), on the calling thread.
+  void run_heads(const KernelTable &kernels, const Inputs &inputs, uint64_t first, uint64_t last, int worker) const;
+
  private:
   // Tokens [first, last) of the batch, all of one sequence.
   struct Tile {
     uint32_t first, last;
     uint32_t longest;  // positions that the longest of them attends to
+  };
+  struct TileOfHead {
+    const Tile &tile;
+    uint32_t kv_head;
   };
   // One chunk of positions of one token.
   struct Chunk {
@@ -55,6 +66,8 @@ class SelfAttention {
   class Walk;
 
   void run_tiles(Threads &threads, const Walk &walk) const;
+  template <class PieceAt>
+  void walk_tiles(const Walk &walk, int worker, uint64_t n, const PieceAt &piece_at) const;
   void run_chunks(Threads &threads, const Walk &walk) const;
   bool fits_chunks(uint64_t n_chunks, int threads) const;
 

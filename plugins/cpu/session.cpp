@@ -38,8 +38,8 @@ uint64_t SessionShape::widest() const {
   return std::max({uint64_t{model.hidden}, uint64_t{model.ffn}, model.q_rows()});
 }
 
-uint64_t SessionShape::activation_bytes() const {
-  return cpu::activation_bytes(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads);
+ActivationRoom SessionShape::activation_room() const {
+  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads);
 }
 
 uint64_t SessionShape::bytes() const {
@@ -56,14 +56,15 @@ Activations::Activations(const SessionShape &shape)
       attended(shape.batch.max_tokens * shape.model.q_rows(), "activations"),
       gate_up(2 * uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
       ffn(uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
-      quantized(shape.activation_bytes(), "activations") {}
+      quantized(shape.activation_room().bytes, "activations"),
+      quantized_of_worker(shape.activation_room().of_worker) {}
 
 uint64_t Activations::bytes(const SessionShape &shape) {
   const uint64_t tokens = shape.batch.max_tokens;
   return 2 * Buffer<float>::bytes(tokens * shape.model.hidden) + Buffer<float>::bytes(tokens * shape.model.qkv_rows()) +
          Buffer<float>::bytes(tokens * shape.query_floats()) + Buffer<float>::bytes(tokens * shape.model.q_rows()) +
          Buffer<float>::bytes(2 * tokens * shape.model.ffn) + Buffer<float>::bytes(tokens * shape.model.ffn) +
-         Buffer<std::byte>::bytes(shape.activation_bytes());
+         Buffer<std::byte>::bytes(shape.activation_room().bytes);
 }
 
 uint64_t Activations::bytes() const {
@@ -115,12 +116,9 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 // Output norm, head and selection over rows of x; `selected` as OutputStage::Inputs has it.
 void Session::run_head(const OutputStage::Request &request, const float *x, int32_t *selected) {
   Profile &profile = device_.profile();
-  output_stage_.run(device_.threads(), device_.kernels(), request,
-                    {.model = &model_,
-                     .x = x,
-                     .activations = activations_.quantized.data(),
-                     .selected = selected,
-                     .profile = &profile});
+  output_stage_.run(
+      device_.threads(), device_.kernels(), request,
+      {.model = &model_, .x = x, .activations = activations_.scratch(), .selected = selected, .profile = &profile});
   if (profile.is_on()) profile.add_bytes(Phase::kHead, OutputStage::passes(request) * bytes_of_rows(model_.head()));
 }
 

@@ -33,9 +33,9 @@ struct SessionShape {
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
   static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads);
   uint64_t query_floats() const;
-  uint64_t widest() const;            // elements of the longest activation vector
-  uint64_t activation_bytes() const;  // of quantised activations for a batch, or for the head
-  uint64_t bytes() const;             // everything that a session allocates
+  uint64_t widest() const;                 // elements of the longest activation vector
+  ActivationRoom activation_room() const;  // of quantised activations for a batch, or for the head
+  uint64_t bytes() const;                  // everything that a session allocates
 };
 
 // The states of a batch's tokens between the steps of a layer.
@@ -52,6 +52,8 @@ struct Activations {
   Buffer<float> gate_up;        // (max_tokens, 2 * ffn)
   Buffer<float> ffn;            // (max_tokens, ffn)
   Buffer<std::byte> quantized;  // scratch of matrix products
+  uint64_t quantized_of_worker;
+  ActivationScratch scratch() const { return {quantized.data(), quantized_of_worker}; }
 };
 
 class Session {
@@ -80,8 +82,23 @@ class Session {
   void attention_half(const Layer &layer, uint32_t index, const bonsai_batch &batch);
   void ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens);
   void project(Phase phase, const Product &product);
+  // What comes after a product: a step on the results of some tokens for some of the sectors.
+  struct Section {
+    uint32_t first_token, last_token;
+    uint64_t first, last;
+  };
+  struct Step {
+    Phase phase;
+    uint64_t sector_width;  // elements of a token's sector
+    FunctionRef<void(const Section &section, int worker)> run;
+  };
+  bool has_sectors(const Product &product) const {
+    return has_sectors_for(product.rows, product.sectors, device_.threads().count());
+  }
+  void project(Phase phase, Product product, const Step &step);
+  void run_step(const Product &product, const Step &step);
   void norm_rows(const float *weight, uint32_t n_tokens);
-  void prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch);
+  void prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, const Section &heads);
   struct KvHead {
     uint32_t token, index;
   };
@@ -89,9 +106,10 @@ class Session {
   void prepare_query(const Layer &layer, const bonsai_batch &batch, uint32_t token, uint32_t head);
   void prepare_key_and_value(const Layer &layer, uint32_t index, const bonsai_batch &batch, KvHead head);
   void normalize_and_rotate(float *head, const float *norm, uint32_t position) const;
+  SelfAttention::Inputs attention_inputs(uint32_t layer) const;
   void attend(uint32_t index, const bonsai_batch &batch);
   uint64_t attended_bytes(const bonsai_batch &batch) const;
-  void swiglu_rows(uint32_t n_tokens);
+  void swiglu(const Section &columns);
   void add_to_residual(const float *bias, uint32_t n_tokens);
   void run_head(const OutputStage::Request &request, const float *x, int32_t *selected);
   void load_inputs(const bonsai_batch &batch);

@@ -16,24 +16,33 @@ void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_ba
   const ModelShape &model = shape_.model;
   Activations &a = activations_;
   norm_rows(layer.attn_norm, batch.n_tokens);
-  project(Phase::kQkv, {.rows = layer.qkv,
-                        .columns = model.hidden,
-                        .n = batch.n_tokens,
-                        .x = a.h.data(),
-                        .y = a.qkv.data(),
-                        .y_stride = model.qkv_rows(),
-                        .activations = a.quantized.data(),
-                        .next = layer.o});
-  prepare_tokens(layer, index, batch);
-  attend(index, batch);
+  const Product qkv = {.rows = layer.qkv,
+                       .columns = model.hidden,
+                       .n = batch.n_tokens,
+                       .x = a.h.data(),
+                       .y = a.qkv.data(),
+                       .y_stride = model.qkv_rows(),
+                       .activations = a.scratch(),
+                       .sectors = model_.qkv_sectors(),
+                       .next = layer.o};
+  // A profile has attention by itself.
+  const bool attends =
+      has_sectors(qkv) && attention_.has_heads_for(device_.threads().count()) && !device_.profile().is_on();
+  const auto prepare = [&](const Section &heads, int worker) {
+    prepare_heads(layer, index, batch, heads);
+    if (attends) attention_.run_heads(device_.kernels(), attention_inputs(index), heads.first, heads.last, worker);
+  };
+  project(Phase::kQkv, qkv, {Phase::kRope, (model.group() + 2) * model.head_dim, prepare});
+  if (!attends) attend(index, batch);
   project(Phase::kO, {.rows = layer.o,
                       .columns = model.q_rows(),
                       .n = batch.n_tokens,
                       .x = a.attended.data(),
                       .y = a.h.data(),
                       .y_stride = model.hidden,
-                      .activations = a.quantized.data(),
-                      .next = layer.gate_up});
+                      .activations = a.scratch(),
+                      .next = layer.gate_up,
+                      .next_sectors = model_.ffn_sectors()});
   add_to_residual(layer.o_bias, batch.n_tokens);
 }
 
@@ -42,23 +51,27 @@ void Session::ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens) {
   const uint64_t hidden = shape_.model.hidden, ffn = shape_.model.ffn;
   Activations &a = activations_;
   norm_rows(layer.ffn_norm, n_tokens);
-  project(Phase::kGateUp, {.rows = layer.gate_up,
-                           .columns = hidden,
-                           .n = n_tokens,
-                           .x = a.h.data(),
-                           .y = a.gate_up.data(),
-                           .y_stride = 2 * ffn,
-                           .activations = a.quantized.data(),
-                           .next = layer.down});
-  swiglu_rows(n_tokens);
+  const auto step = [&](const Section &columns, int) { swiglu(columns); };
+  project(Phase::kGateUp,
+          {.rows = layer.gate_up,
+           .columns = hidden,
+           .n = n_tokens,
+           .x = a.h.data(),
+           .y = a.gate_up.data(),
+           .y_stride = 2 * ffn,
+           .activations = a.scratch(),
+           .sectors = model_.ffn_sectors(),
+           .next = layer.down},
+          {Phase::kSwiglu, Model::kFfnSector, step});
   project(Phase::kDown, {.rows = layer.down,
                          .columns = ffn,
                          .n = n_tokens,
                          .x = a.ffn.data(),
                          .y = a.h.data(),
                          .y_stride = hidden,
-                         .activations = a.quantized.data(),
-                         .next = model_.after(index)});
+                         .activations = a.scratch(),
+                         .next = model_.after(index),
+                         .next_sectors = model_.qkv_sectors()});
   add_to_residual(nullptr, n_tokens);
 }
 
@@ -69,16 +82,45 @@ void Session::project(Phase phase, const Product &product) {
   if (profile.is_on()) profile.add_bytes(phase, bytes_of_rows(product.rows));
 }
 
+// With a step on the results: by the worker that has them, or afterwards. A profile has the two apart.
+void Session::project(Phase phase, Product product, const Step &step) {
+  if (device_.profile().is_on() || !has_sectors(product)) {
+    project(phase, product);
+    return run_step(product, step);
+  }
+  const auto run = [&](uint64_t first, uint64_t last, int worker) { step.run({0, product.n, first, last}, worker); };
+  const SectorStep then = run;
+  product.then = &then;
+  project(phase, product);
+}
+
+// A step on all tokens and sectors, which count as one row after the other.
+void Session::run_step(const Product &product, const Step &step) {
+  const Profile::Span span(device_.profile(), step.phase);
+  const uint64_t sectors = product.sectors.n;
+  const size_t grain = rows_worth_a_thread(step.sector_width);
+  device_.threads().each_range(product.n * sectors, grain, [&](size_t begin, size_t end, int worker) {
+    for (size_t row_end; begin < end; begin = row_end) {
+      const auto token = static_cast<uint32_t>(begin / sectors);
+      row_end = std::min(end, (token + 1) * sectors);
+      step.run({token, token + 1, begin - token * sectors, row_end - token * sectors}, worker);
+    }
+  });
+}
+
 void Session::attend(uint32_t index, const bonsai_batch &batch) {
   Profile &profile = device_.profile();
   const Profile::Span span(profile, Phase::kAttention);
-  attention_.run(device_.threads(), device_.kernels(),
-                 {.cache = &cache_,
-                  .layer = index,
-                  .softmax_scale = model_.softmax_scale(),
-                  .queries = activations_.queries.data(),
-                  .y = activations_.attended.data()});
+  attention_.run(device_.threads(), device_.kernels(), attention_inputs(index));
   if (profile.is_on()) profile.add_bytes(Phase::kAttention, attended_bytes(batch));
+}
+
+SelfAttention::Inputs Session::attention_inputs(uint32_t layer) const {
+  return {.cache = &cache_,
+          .layer = layer,
+          .softmax_scale = model_.softmax_scale(),
+          .queries = activations_.queries.data(),
+          .y = activations_.attended.data()};
 }
 
 // Keys and values of one layer that the batch's sequences attend to, each position once for a run of tokens.
@@ -111,38 +153,26 @@ void Session::norm_rows(const float *weight, uint32_t n_tokens) {
 }
 
 // ffn = silu(gate) * up
-void Session::swiglu_rows(uint32_t n_tokens) {
-  constexpr uint64_t kChunk = 1024;
-  const Profile::Span span(device_.profile(), Phase::kSwiglu);
-  const uint64_t ffn = shape_.model.ffn, chunks = (ffn + kChunk - 1) / kChunk;
-  device_.threads().each_range(n_tokens * chunks, rows_worth_a_thread(kChunk), [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) {
-      const uint64_t token = i / chunks, first = i % chunks * kChunk;
-      const float *gate = activations_.gate_up.data() + token * 2 * ffn + first;
-      device_.kernels().swiglu({.gate = gate,
-                                .up = gate + ffn,
-                                .n = std::min(kChunk, ffn - first),
-                                .y = activations_.ffn.data() + token * ffn + first});
-    }
-  });
+void Session::swiglu(const Section &columns) {
+  const uint64_t ffn = shape_.model.ffn, begin = columns.first * Model::kFfnSector;
+  const uint64_t end = std::min(ffn, columns.last * Model::kFfnSector);
+  for (uint64_t token = columns.first_token; token < columns.last_token; ++token) {
+    const float *gate = activations_.gate_up.data() + token * 2 * ffn + begin;
+    device_.kernels().swiglu(
+        {.gate = gate, .up = gate + ffn, .n = end - begin, .y = activations_.ffn.data() + token * ffn + begin});
+  }
 }
 
-// Biases, norms and RoPE of every head; K and V go to the cache, queries to where attention reads them.
-void Session::prepare_tokens(const Layer &layer, uint32_t index, const bonsai_batch &batch) {
-  const Profile::Span span(device_.profile(), Phase::kRope);
-  const ModelShape &model = shape_.model;
-  const uint64_t heads = uint64_t{model.heads} + model.kv_heads;
-  const size_t grain = rows_worth_a_thread(model.head_dim);
-  device_.threads().each_range(batch.n_tokens * heads, grain, [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) {
-      const auto token = static_cast<uint32_t>(i / heads), head = static_cast<uint32_t>(i % heads);
-      if (head < model.heads) {
-        prepare_query(layer, batch, token, head);
-      } else {
-        prepare_key_and_value(layer, index, batch, {token, head - model.heads});
-      }
+// Biases, norms and RoPE of some kv heads and their queries; K and V go to the cache, queries to where attention reads
+// them.
+void Session::prepare_heads(const Layer &layer, uint32_t index, const bonsai_batch &batch, const Section &heads) {
+  const uint32_t group = shape_.model.group();
+  for (uint32_t token = heads.first_token; token < heads.last_token; ++token) {
+    for (auto head = static_cast<uint32_t>(heads.first); head < heads.last; ++head) {
+      for (uint32_t i = 0; i < group; ++i) prepare_query(layer, batch, token, head * group + i);
+      prepare_key_and_value(layer, index, batch, {token, head});
     }
-  });
+  }
 }
 
 void Session::add_qkv_bias(const Layer &layer, float *head, uint64_t first_row) const {

@@ -66,14 +66,15 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
     std::vector<uint64_t> indices;
     for (const int count : {1, 2, 3, 9}) {  // of nine, none makes tables of its own
       Threads threads(count);
-      const auto scratch = aligned_bytes(activation_bytes(n, kColumns, count));
+      const ActivationRoom room = activation_room(n, kColumns, count);
+      const auto scratch = aligned_bytes(room.bytes);
       Product product = {.rows = rows,
                          .columns = kColumns,
                          .n = n,
                          .x = x.data(),
                          .y = expected.data(),
                          .y_stride = kOutputs,
-                         .activations = scratch.get()};
+                         .activations = {scratch.get(), room.of_worker}};
       multiply(threads, kernels, product);
       Collector collector(n, kOutputs, count_pieces(rows));
       std::vector<float> y(static_cast<uint64_t>(count) * piece_elements(n));
@@ -89,6 +90,81 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
       EXPECT_EQ(collector.index_of, indices) << "pieces depend on the number of threads";
     }
   }
+}
+
+// Slices of different heights, in sectors of 16 and 32 rows; `others` cannot be divided in this way.
+TEST(Multiply, GivesSectorsToOneWorkerEach) {
+  constexpr uint64_t kSectors = 24, kTall = 32 * kSectors, kLow = 16 * kSectors;
+  constexpr uint64_t kOutputs = kTall + 2 * kLow;
+  std::mt19937 random(13);
+  const KernelTable &kernels = *runnable_kernels().front();
+  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ8_0, Format::kF16}) {
+    Matrix tall(packed_for(kernels, format), kTall, kColumns), low(packed_for(kernels, format), 3 * kLow, kColumns);
+    fill_random(tall, random);
+    fill_random(low, random);
+    const PackedMatrix first = tall.pack(), rest = low.pack();
+    const std::vector<MatrixRows> rows = {
+        {&first, 0, kTall, 0}, {&rest, kLow, 2 * kLow, kTall}, {&rest, 2 * kLow, 3 * kLow, kTall + kLow}};
+    const Sectors sectors = {kSectors, 3};
+    for (const uint32_t n : {1u, 3u, 40u}) {
+      const std::vector<float> x = random_vectors(n * kColumns, random);
+      std::vector<float> expected(n * kOutputs);
+      for (const int count : {1, 2, 3, 8, 9}) {  // of nine, each would get two sectors or three
+        SCOPED_TRACE(testing::Message() << quant::traits(format).name << ", " << n << " vectors, " << count
+                                        << " threads");
+        Threads threads(count);
+        const ActivationRoom room = activation_room(n, kColumns, count);
+        const auto scratch = aligned_bytes(room.bytes);
+        Product product = {.rows = rows,
+                           .columns = kColumns,
+                           .n = n,
+                           .x = x.data(),
+                           .y = expected.data(),
+                           .y_stride = kOutputs,
+                           .activations = {scratch.get(), room.of_worker}};
+        if (count == 1) multiply(threads, kernels, product);
+        std::vector<float> y(n * kOutputs), seen(n * kOutputs);
+        std::vector<std::atomic<int>> times(kSectors);
+        const auto copy = [&](uint64_t begin, uint64_t end, int worker) {
+          EXPECT_LT(worker, count);
+          for (uint64_t sector = begin; sector < end; ++sector) ++times[sector];
+          for (uint32_t i = 0; i < n; ++i) {
+            for (const MatrixRows &slice : rows) {
+              const uint64_t height = (slice.last_row - slice.first_row) / kSectors;
+              const uint64_t from = i * kOutputs + slice.output + begin * height;
+              std::copy_n(y.data() + from, (end - begin) * height, seen.data() + from);
+            }
+          }
+        };
+        const SectorStep then = copy;
+        product.y = y.data();
+        product.sectors = sectors;
+        product.next = rows;
+        product.next_sectors = sectors;
+        EXPECT_EQ(has_sectors_for(rows, sectors, count), count != 9);
+        if (count != 9) product.then = &then;
+        multiply(threads, kernels, product);
+        EXPECT_TRUE(same_bytes(y, expected));
+        if (count == 9) continue;
+        EXPECT_TRUE(same_bytes(seen, expected)) << "a step began too early";
+        EXPECT_TRUE(std::ranges::all_of(times, [](int times) { return times == 1; }));
+      }
+    }
+  }
+}
+
+TEST(Multiply, HasSectorsOnlyWhereSlicesAreWholeTilesOfOneMatrix) {
+  Matrix signs(Format::kQ8_0, 256, kColumns), floats(Format::kF16, 256, kColumns);
+  const PackedMatrix a = signs.pack(), b = floats.pack();
+  const auto has = [](std::vector<MatrixRows> rows, Sectors sectors) { return has_sectors_for(rows, sectors, 2); };
+  EXPECT_TRUE(has({{&a, 0, 128, 0}, {&a, 128, 256, 128}}, {8, 2}));
+  EXPECT_TRUE(has({{&a, 0, 256, 0}, {&a, 0, 128, 256}}, {8, 2}));
+  EXPECT_FALSE(has({{&a, 0, 128, 0}, {&a, 128, 256, 128}}, {0, 2})) << "none";
+  EXPECT_FALSE(has({{&a, 0, 128, 0}, {&a, 128, 256, 128}}, {8, 1})) << "a slice in two matrices";
+  EXPECT_FALSE(has({{&a, 0, 128, 0}, {&b, 0, 128, 128}}, {8, 2})) << "other activations";
+  EXPECT_FALSE(has({{&a, 0, 128, 0}, {&a, 136, 256, 128}}, {8, 2})) << "a slice that begins within a tile";
+  EXPECT_FALSE(has({{&a, 0, 128, 0}, {&a, 128, 256, 128}}, {16, 2})) << "sectors of half a tile";
+  EXPECT_FALSE(has({{&a, 0, 144, 0}, {&a, 0, 144, 144}}, {9, 2})) << "five sectors and four";
 }
 
 // Wants results above a number, of two vectors in three, and all of the third.
@@ -150,14 +226,15 @@ TEST(Multiply, GivesWhatASinkSelectsByBounds) {
       std::vector<float> expected(n * kOutputs);
       for (const int count : {1, 3, 9}) {
         Threads threads(count);
-        const auto scratch = aligned_bytes(activation_bytes(n, kColumns, count));
+        const ActivationRoom room = activation_room(n, kColumns, count);
+        const auto scratch = aligned_bytes(room.bytes);
         Product product = {.rows = rows,
                            .columns = kColumns,
                            .n = n,
                            .x = x.data(),
                            .y = expected.data(),
                            .y_stride = kOutputs,
-                           .activations = scratch.get()};
+                           .activations = {scratch.get(), room.of_worker}};
         if (count == 1) multiply(threads, *kernels, product);
         Selector selector(n, kOutputs, kLeast);
         std::vector<float> y(static_cast<uint64_t>(count) * piece_elements(n));

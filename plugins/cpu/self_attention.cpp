@@ -128,6 +128,7 @@ uint64_t SelfAttention::bytes(const ModelShape &shape, const AttentionLimits &li
 
 // Whether to spread chunks: tiles would leave threads idle, and the partial results have room.
 bool SelfAttention::fits_chunks(uint64_t n_chunks, int threads) const {
+  if (shape_.kv_heads % static_cast<uint32_t>(threads) == 0) return false;
   const uint64_t pieces = uint64_t{n_tiles_} * shape_.kv_heads;
   return pieces < kPiecesPerThread * static_cast<uint64_t>(threads) && n_chunks > n_tiles_ &&
          n_chunks <= chunks_.size();
@@ -270,16 +271,23 @@ void SelfAttention::run_chunks(Threads &threads, const Walk &walk) const {
       walk.walk_chunk(chunk_of(i), kv_head_of(i), rows[i % 2], next, partials_.data() + i / shape_.kv_heads * of_chunk);
     }
   });
-  float *state = nullptr;
-  for (uint32_t chunk = 0; chunk < n_chunks_; ++chunk) {
-    float *partials = partials_.data() + chunk * of_chunk;
+  threads.each_range(shape_.heads, rows_worth_a_thread(n_chunks_ * stride), [&](uint64_t begin, uint64_t end, int) {
+    for (auto head = static_cast<uint32_t>(begin); head < end; ++head) fold_chunks(walk, head);
+  });
+}
+
+// The results of one head, from the partial ones of all chunks.
+void SelfAttention::fold_chunks(const Walk &walk, uint32_t head) const {
+  const uint64_t stride = floats_of_partial(shape_), of_chunk = shape_.heads * stride;
+  float *partial = partials_.data() + head * stride, *state = nullptr;
+  for (uint32_t chunk = 0; chunk < n_chunks_; ++chunk, partial += of_chunk) {
     const auto [token, index] = chunks_[chunk];
-    if (index == 0) state = partials;
-    const bool last = chunk + 1 == n_chunks_ || chunks_[chunk + 1].token != token;
-    for (uint32_t head = 0; head < shape_.heads; ++head) {
-      if (index > 0) walk.fold(state + head * stride, partials + head * stride);
-      if (last) walk.finish(state + head * stride, token, head);
+    if (index == 0) {
+      state = partial;
+    } else {
+      walk.fold(state, partial);
     }
+    if (chunk + 1 == n_chunks_ || chunks_[chunk + 1].token != token) walk.finish(state, token, head);
   }
 }
 

@@ -68,6 +68,7 @@ class SelfAttention {
   void run_tiles(Threads &threads, const Walk &walk) const;
   template <class PieceAt>
   void walk_tiles(const Walk &walk, int worker, uint64_t n, const PieceAt &piece_at) const;
+  void fold_chunks(const Walk &walk, uint32_t head) const;
   void run_chunks(Threads &threads, const Walk &walk) const;
   bool fits_chunks(uint64_t n_chunks, int threads) const;
 

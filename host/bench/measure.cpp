@@ -112,7 +112,7 @@ Rates measure(Runner &runner, const Plan &plan, const Observers &observers) {
   };
   const auto prefill = [&] { return runner.prefill(plan.prompt_tokens); };
   const auto decode = [&] { return runner.decode(plan.depth, plan.decode_tokens); };
-  const auto stream = [&] { return observers.stream ? observers.stream() : 0.0; };
+  const auto ask = [](const std::function<double()> &observer) { return observer ? observer() : 0.0; };
 
   Rates rates;
   std::vector<double> seconds;
@@ -123,10 +123,13 @@ Rates measure(Runner &runner, const Plan &plan, const Observers &observers) {
   seconds.clear();
   seconds_of(decode);
   for (uint32_t i = 0; i < plan.repetitions; ++i) {
-    const double before = stream();
+    const double stream_before = ask(observers.stream), handover_before = ask(observers.handover);
     seconds.push_back(seconds_of(decode));
+    const double handover_after = ask(observers.handover);
+    const auto [least, most] = std::minmax(handover_before, handover_after);
     rates.decode_repetitions.push_back({.tokens_per_second = plan.decode_tokens / seconds.back(),
-                                        .stream_bytes_per_second = std::max(before, stream())});
+                                        .stream_bytes_per_second = std::max(stream_before, ask(observers.stream)),
+                                        .handover_seconds = {.least = least, .most = most}});
   }
   rates.decode = rate_of(plan.decode_tokens, seconds);
   return rates;

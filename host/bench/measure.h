@@ -60,12 +60,17 @@ class Runner {
   std::vector<int32_t> text_;  // (context) what prompts are cut from
 };
 
+struct Range {
+  double least = 0, most = 0;
+};
+
 struct Rates {
   Rate prefill, decode;
   struct Repetition {
     double tokens_per_second = 0;
-    double stream_bytes_per_second =
-        0;  // what the memory gave right before or after it, whichever was more; 0: unknown
+    // What was measured right before and after it: the more that the memory gave, and both handovers. 0: unknown.
+    double stream_bytes_per_second = 0;
+    Range handover_seconds = {};
   };
   std::vector<Repetition> decode_repetitions;
 };
@@ -73,10 +78,11 @@ struct Rates {
 struct Observers {
   std::function<void(uint64_t, uint64_t)> progress;  // gets the passes done and in all
   std::function<double()> stream = nullptr;          // measures bytes per second; may be empty
+  std::function<double()> handover = nullptr;        // measures seconds from thread to thread; may be empty
 };
 
 // Every repetition, after an untimed one. The memory is measured around each one that decodes: its speed may change
-// from second to second where others share it.
+// from second to second where others share it. So may the cores that the system lends.
 Rates measure(Runner &runner, const Plan &plan, const Observers &observers);
 
 }  // namespace bonsai::bench

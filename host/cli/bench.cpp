@@ -12,6 +12,7 @@
 
 #include "core/base/atomic_file.h"
 #include "core/base/utf8.h"
+#include "host/bench/handover.h"
 #include "host/cli/bench_findings.h"
 #include "host/cli/command.h"
 #include "host/cli/generate_options.h"
@@ -33,6 +34,8 @@ Options bench_options() {
       "of the embedding; and the keys and values of the positions before it, on average), what that makes\n"
       "per second, and the share of streaming: the fastest pass over 1 GiB, or over 4 times the last-level\n"
       "cache if that is more, right before and after each repetition; of the shares the median.\n"
+      "Handover: the time that a cache line takes from one of two threads to the other, measured likewise:\n"
+      "some 30 ns where cores share a cache, more than 100 where they are on different dies or sockets.\n"
       "Prompts against the arithmetic units: the operations of matrix products per second (a multiplication\n"
       "and an addition for each weight of the layers and token, and for the head's once), and the share of\n"
       "the peak: int8 dot products, or fused multiply-adds for F32, F16, BF16 and FP8, from registers.\n"
@@ -40,8 +43,10 @@ Options bench_options() {
       "JSON: {\"prefill\": {\"tokens_per_second\", \"stddev\", \"operations_per_second\", \"peak_share\", \"peak\":\n"
       "{\"operations_per_second\", \"threads\", \"int8\", \"fma\": each {\"operations_per_second\", \"one_thread\",\n"
       "\"instructions\"}}}, \"decode\": {\"tokens_per_second\", \"stddev\", \"bytes_per_token\", \"bandwidth\",\n"
-      "\"bandwidth_share\", \"repetitions\": [{\"tokens_per_second\", \"stream_bandwidth\"}]},\n"
-      "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second.\n"
+      "\"bandwidth_share\", \"repetitions\": [{\"tokens_per_second\", \"stream_bandwidth\",\n"
+      "\"handover\": [least, most]}]},\n"
+      "\"stream_bandwidth\", \"backend\", \"kernel\", \"threads\"}; bandwidths in bytes per second, handover in\n"
+      "seconds, null with one thread.\n"
       "--concurrency adds \"concurrency\": [{\"sequences\", \"tokens_per_second\", \"stddev\",\n"
       "\"prefill_share\"}]: all sequences together, and held against prompts in between. --profile adds\n"
       "\"profile\": {\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\",\n"
@@ -168,14 +173,14 @@ std::optional<Peaks> measure_peaks(uint32_t threads) {
   return Peaks{.int8 = *int8, .fma = *fma};
 }
 
-// Where the processor computes, its memory is measured meanwhile, over `stream_bytes`.
+// Where the processor computes, its memory is measured meanwhile, over `stream_bytes`, and how far apart cores are.
 void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findings &findings) {
   constexpr int kPasses = 2;
   const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine, plan.sampling);
   std::optional<bench::StreamMemory> memory;
-  if (const uint32_t threads = engine.backend().threads; threads > 0)
-    memory.emplace(or_fail(bench::StreamMemory::create(static_cast<int>(threads), stream_bytes)));
+  const uint32_t threads = engine.backend().threads;
+  if (threads > 0) memory.emplace(or_fail(bench::StreamMemory::create(static_cast<int>(threads), stream_bytes)));
   ProgressBar bar("measuring");
   const uint64_t n_later = plan.concurrency.size() * bench::n_passes_of_concurrency(plan);
   uint64_t n_done = 0, n_all = 0;
@@ -185,6 +190,7 @@ void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findin
     bar.update(n_done, n_all);
   }};
   if (memory) observers.stream = [&] { return or_fail(memory->read(kPasses)).bytes_per_second; };
+  if (threads > 1) observers.handover = bench::measure_handover;
   findings.rates = bench::measure(runner, plan, observers);
   for (const uint32_t n_sequences : plan.concurrency)
     findings.concurrency.push_back(

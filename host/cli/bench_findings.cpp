@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -52,6 +53,14 @@ Json prefill_to_json(const Findings &findings) {
   return prefill;
 }
 
+// Nothing is handed over in no time.
+bool has_handover(const bench::Rates::Repetition &repetition) { return repetition.handover_seconds.most > 0; }
+
+Json handover_to_json(const bench::Rates::Repetition &repetition) {
+  if (!has_handover(repetition)) return nullptr;
+  return {repetition.handover_seconds.least, repetition.handover_seconds.most};
+}
+
 Json decode_to_json(const Findings &findings) {
   Json decode = to_json(findings.rates.decode);
   decode["bytes_per_token"] = findings.bytes_per_token();
@@ -61,7 +70,8 @@ Json decode_to_json(const Findings &findings) {
   for (const bench::Rates::Repetition &repetition : findings.rates.decode_repetitions)
     decode["repetitions"].push_back(
         {{"tokens_per_second", repetition.tokens_per_second},
-         {"stream_bandwidth", findings.streams ? Json(repetition.stream_bytes_per_second) : Json(nullptr)}});
+         {"stream_bandwidth", findings.streams ? Json(repetition.stream_bytes_per_second) : Json(nullptr)},
+         {"handover", handover_to_json(repetition)}});
   return decode;
 }
 
@@ -124,6 +134,16 @@ std::string prefill_to_text(const Findings &findings) {
   return text;
 }
 
+// "handover   26 to 174 ns from thread to thread around the repetitions".
+std::string handover_to_text(std::span<const bench::Rates::Repetition> repetitions) {
+  if (!std::ranges::all_of(repetitions, has_handover)) return "";
+  const auto least_of = [](const auto &repetition) { return repetition.handover_seconds.least; };
+  const auto most_of = [](const auto &repetition) { return repetition.handover_seconds.most; };
+  return fmt::format("handover   {:.0f} to {:.0f} ns from thread to thread, around the repetitions\n",
+                     1e9 * std::ranges::min(repetitions, {}, least_of).handover_seconds.least,
+                     1e9 * std::ranges::max(repetitions, {}, most_of).handover_seconds.most);
+}
+
 std::string decode_to_text(const Findings &findings) {
   const bench::Plan &plan = findings.plan;
   std::string text = fmt::format("decode     {}, {} tokens behind {}\n", to_text(findings.rates.decode),
@@ -141,7 +161,7 @@ std::string decode_to_text(const Findings &findings) {
                       least.stream_bytes_per_second / 1e9, most.stream_bytes_per_second / 1e9);
   if (streams.own.threads != streams.all_cores.threads)
     text += fmt::format("           {}\n", to_text(streams.all_cores));
-  return text;
+  return text + handover_to_text(findings.rates.decode_repetitions);
 }
 
 Json concurrency_to_json(const Findings &findings) {

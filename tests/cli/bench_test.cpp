@@ -44,6 +44,12 @@ TEST(Bench, JsonHasExactlyTheKeysOfTheContract) {
     EXPECT_EQ(keys(prefill["peak"][arithmetic]), (Keys{"operations_per_second", "one_thread", "instructions"}));
   EXPECT_EQ(keys(result["decode"]),
             (Keys{"tokens_per_second", "stddev", "bytes_per_token", "bandwidth", "bandwidth_share", "repetitions"}));
+  for (const ordered_json &repetition : result["decode"]["repetitions"]) {
+    EXPECT_EQ(keys(repetition), (Keys{"tokens_per_second", "stream_bandwidth", "handover"}));
+    ASSERT_EQ(repetition["handover"].size(), 2u);
+    EXPECT_GT(repetition["handover"][0], 0.0);
+    EXPECT_GE(repetition["handover"][1], repetition["handover"][0]);
+  }
   EXPECT_EQ(result["backend"], "cpu");
   EXPECT_EQ(result["threads"], 2);
   EXPECT_FALSE(result["kernel"].get<std::string>().empty());
@@ -153,6 +159,14 @@ TEST(Bench, PeopleGetATableOnStdout) {
                            " GB/s with 1 thread over 64.0 KiB, ",
                            " around the repetitions\n"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
+}
+
+TEST(Bench, SaysHowFarApartSeveralThreadsAre) {
+  const Outcome alone = run_bench({"-t", "1"}), two = run_bench({"-t", "2"});
+  EXPECT_EQ(alone.out.find("\nhandover "), std::string::npos) << alone.out;
+  EXPECT_NE(two.out.find("\nhandover   "), std::string::npos) << two.out;
+  EXPECT_NE(two.out.find(" ns from thread to thread, around the repetitions\n"), std::string::npos) << two.out;
+  EXPECT_EQ(ordered_json::parse(run_bench({"-t", "1", "--json"}).out)["decode"]["repetitions"][0]["handover"], nullptr);
 }
 
 // Promise: what a file calls itself does not reach the terminal as it is.

@@ -55,15 +55,22 @@ TEST(Measure, RepeatsEachOnceMoreThanItCounts) {
   for (const Rates::Repetition &repetition : rates.decode_repetitions) {
     EXPECT_GT(repetition.tokens_per_second, 0);
     EXPECT_EQ(repetition.stream_bytes_per_second, 0) << "nobody measured it";
+    EXPECT_EQ(repetition.handover_seconds.most, 0) << "nor this";
   }
 }
 
-TEST(Measure, TakesTheMemoryBeforeAndAfterEachRepetitionThatDecodes) {
+TEST(Measure, TakesMemoryAndHandoverBeforeAndAfterEachRepetitionThatDecodes) {
   Runner runner(load_seedling(16));
-  double speed = 0;
+  double speed = 0, seconds = 5;
   const Rates rates = measure(runner, {.prompt_tokens = 8, .decode_tokens = 2, .repetitions = 2},
-                              {.progress = [](uint64_t, uint64_t) {}, .stream = [&] { return speed += 10; }});
+                              {.progress = [](uint64_t, uint64_t) {},
+                               .stream = [&] { return speed += 10; },
+                               .handover = [&] { return seconds -= 1; }});
   EXPECT_EQ(speed, 40);
+  EXPECT_EQ(rates.decode_repetitions[0].handover_seconds.least, 3);
+  EXPECT_EQ(rates.decode_repetitions[0].handover_seconds.most, 4);
+  EXPECT_EQ(rates.decode_repetitions[1].handover_seconds.least, 1);
+  EXPECT_EQ(rates.decode_repetitions[1].handover_seconds.most, 2);
   EXPECT_EQ(rates.decode_repetitions[0].stream_bytes_per_second, 20);
   EXPECT_EQ(rates.decode_repetitions[1].stream_bytes_per_second, 40);
 }

@@ -22,11 +22,13 @@ namespace {
 // gemv takes its vectors in groups of this many, so that its scratch has a size.
 constexpr uint32_t kGemvVectors = 64;
 
-const KernelTable &kernels_for(const std::string &isa) {
+KernelTable kernels_for(const Options &options) {
   std::string why_not;
-  const KernelTable *kernels = select_kernels(isa, &why_not);
-  if (!kernels) reject("cpu.isa is '{}': {}", isa, why_not);
-  return *kernels;
+  const KernelTable *kernels = select_kernels(options.isa, &why_not);
+  if (!kernels) reject("cpu.isa is '{}': {}", options.isa, why_not);
+  KernelTable chosen = *kernels;
+  chosen.prefetch = options.prefetch.value_or(best_prefetch());
+  return chosen;
 }
 
 // oneTBB ends the process when the system refuses it a thread. So what was asked for is refused here, and what nobody
@@ -70,10 +72,10 @@ MachineMemory machine_memory() {
 }  // namespace
 
 Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
-    : kernels_(&kernels_for(options.isa)), threads_(threads_for(options.threads)) {
+    : kernels_(kernels_for(options)), threads_(threads_for(options.threads)) {
   if (!log) return;
   log(log_context, BONSAI_LOG_DEBUG,
-      fmt::format("cpu: {} kernels on {} of {} cores", kernels_->name, threads_.count(), available_cores()).c_str());
+      fmt::format("cpu: {} kernels on {} of {} cores", kernels_.name, threads_.count(), available_cores()).c_str());
 }
 
 void Device::reserve_gemv(uint64_t columns) {
@@ -93,7 +95,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
   for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
-    multiply(threads_, *kernels_,
+    multiply(threads_, kernels_,
              {.rows = gemv_rows_,
               .columns = columns,
               .n = std::min(kGemvVectors, args.n - i),
@@ -125,7 +127,7 @@ void describe_device(bonsai_device_info &info) {
 void Device::describe(bonsai_device_status &status) const {
   const MachineMemory memory = machine_memory();
   status.threads = static_cast<uint32_t>(threads_.count());
-  status.kernel = kernels_->name;
+  status.kernel = kernels_.name;
   status.weight_bytes = weight_bytes;
   status.borrowed_bytes = borrowed_bytes;
   status.session_bytes = session_bytes;

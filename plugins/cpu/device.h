@@ -25,7 +25,7 @@ class Device {
   Device(const Options &options, bonsai_log_fn log, void *log_context);
 
   Threads &threads() { return threads_; }
-  const KernelTable &kernels() const { return *kernels_; }
+  const KernelTable &kernels() const { return kernels_; }
   Profile &profile() { return profile_; }
   Slabs &slabs() { return slabs_; }
 
@@ -45,7 +45,7 @@ class Device {
   uint64_t session_bytes = 0;   // of live sessions
 
  private:
-  const KernelTable *kernels_;
+  KernelTable kernels_;
   Threads threads_;
   Profile profile_;
   Slabs slabs_;

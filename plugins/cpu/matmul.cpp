@@ -123,7 +123,8 @@ void multiply_matrix(const KernelTable &kernels, const Product &product, const Q
                     .tables = vectors.tables,
                     .y = results.y + i * results.stride,
                     .y_stride = results.stride,
-                    .then = share.then});
+                    .then = share.then,
+                    .prefetch = kernels.prefetch});
   }
 }
 
@@ -396,7 +397,8 @@ void multiply_piece_bounded(const KernelTable &kernels, const Share &share, cons
                    .tables = nullptr,
                    .y = piece.y + 2 * first * kPieceStride,
                    .y_stride = kPieceStride,
-                   .then = piece.then},
+                   .then = piece.then,
+                   .prefetch = kernels.prefetch},
                   {vectors.bound_tables, vectors.bounds});
   });
   each_run(

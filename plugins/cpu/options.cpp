@@ -19,7 +19,10 @@ constexpr bonsai_option_info kThreadsInfo = {
 constexpr bonsai_option_info kIsaInfo = {sizeof(bonsai_option_info), "cpu.isa",
                                          "instruction set: auto, portable, avx2, avx2-vnni, avx512 or neon (default: "
                                          "auto, the best that the processor has)"};
-constexpr std::array<const bonsai_option_info *, 2> kInfos = {&kThreadsInfo, &kIsaInfo};
+constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.prefetch",
+                                              "cache that weights are fetched into ahead of their use: auto, l1 or l2 "
+                                              "(default: auto, what is known to be faster on the processor)"};
+constexpr std::array<const bonsai_option_info *, 3> kInfos = {&kThreadsInfo, &kIsaInfo, &kPrefetchInfo};
 
 int parse_threads(std::string_view value) {
   int threads = 0;
@@ -28,6 +31,13 @@ int parse_threads(std::string_view value) {
     reject("cpu.threads is '{}', expected a number from 1 to {}", value, kMaxThreads);
   }
   return threads;
+}
+
+std::optional<Prefetch> parse_prefetch(std::string_view value) {
+  if (value == "auto") return std::nullopt;
+  if (value == "l1") return Prefetch::kFirstLevel;
+  if (value == "l2") return Prefetch::kSecondLevel;
+  reject("cpu.prefetch is '{}', expected auto, l1 or l2", value);
 }
 
 }  // namespace
@@ -41,8 +51,10 @@ Options parse_options(const bonsai_device_config &config) {
       options.threads = parse_threads(value);
     } else if (key == kIsaInfo.key) {
       options.isa = value;
+    } else if (key == kPrefetchInfo.key) {
+      options.prefetch = parse_prefetch(value);
     } else {
-      refuse("unknown option {}, expected cpu.threads or cpu.isa", key);
+      refuse("unknown option {}, expected cpu.threads, cpu.isa or cpu.prefetch", key);
     }
   });
   return options;

@@ -3,14 +3,18 @@
 
 #include <bonsai/backend.h>
 
+#include <optional>
 #include <span>
 #include <string>
+
+#include "plugins/cpu/kernels/prefetch.h"
 
 namespace bonsai::cpu {
 
 struct Options {
-  int threads = 0;           // computing threads; 0: as many as there are cores
-  std::string isa = "auto";  // the name of an instruction-set tier, or "auto"
+  int threads = 0;                        // computing threads; 0: as many as there are cores
+  std::string isa = "auto";               // the name of an instruction-set tier, or "auto"
+  std::optional<Prefetch> prefetch = {};  // none: the processor's best
 };
 
 // Most threads that cpu.threads may ask for.

@@ -136,7 +136,8 @@ class Vectors {
             .quantized_rows = quantized_ ? quantized_->data() : nullptr,
             .tables = tables_ ? tables_->as<int16_t>() : nullptr,
             .y = y_.as<float>(),
-            .y_stride = a_case_.shape.rows};
+            .y_stride = a_case_.shape.rows,
+            .prefetch = cpu::best_prefetch()};
   }
 
  private:

@@ -251,7 +251,7 @@ template <class Format, int T>
   size_t column = block * Format::kLayout.columns(), group = block * Format::kGroups;
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair, group += kGroupsOfPair) {
-    prefetch_super_block(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
+    prefetch_super_block<Format>(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
     I16x32 scales = pair_scales<Format>(view.bytes, pair);
     if constexpr (kGroupsOfPair == 1 && T == 1) scales = mul_pairs(scales, tokens.multipliers[0][group]);
     I32x16 of_pair[T];

@@ -61,12 +61,12 @@ template <class Format, int T>
   }
 }
 
-template <int T>
+template <class Format, int T>
 [[gnu::always_inline]] inline void prefetch_for(const uint8_t *from, size_t bytes, const WeightStream &stream) {
   if constexpr (T <= 2) {
-    prefetch_twice(from, bytes, stream);
+    prefetch_twice<Format>(from, bytes, stream);
   } else {
-    prefetch_far(from, bytes, stream);
+    prefetch_far<Format>(from, bytes, stream);
   }
 }
 
@@ -85,7 +85,7 @@ template <class Format, int T>
     for (int i = 0; i < Format::kGroups; ++i) {
       GroupView group = first;
       group.bytes += i * Format::kGroupStride;
-      if constexpr (Format::kStrips) prefetch_for<T>(group.bytes, 128, tile.stream);
+      if constexpr (Format::kStrips) prefetch_for<Format, T>(group.bytes, 128, tile.stream);
       dot_one_group<Format>(group, tokens, index * Format::kGroups + i, dots);
     }
     for (int t = 0; t < T; ++t) dots[t] = shift_right<kShift>(dots[t]);
@@ -122,7 +122,7 @@ void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
     const uint8_t *share = tile.scales + block * Format::kShareBytes;
     constexpr bool kAsksForBlock = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
-    if constexpr (kAsksForBlock) prefetch_for<T>(share, Format::kShareBytes, tile.stream);
+    if constexpr (kAsksForBlock) prefetch_for<Format, T>(share, Format::kShareBytes, tile.stream);
     multiply_block<Format>(tile, block, {.bytes = bytes, .odd = tile.odd, .share = share}, tokens,
                            tile.first_block + block, y);
   }
@@ -162,6 +162,15 @@ struct CodesWork {
   }
 };
 
+// With few tokens memory is what takes time.
+template <class Format, int T>
+void multiply_tile_as_asked(const CodesWork &work, const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
+  if constexpr (T <= 2 && !Format::kInCache) {
+    if (work.args.prefetch == Prefetch::kFirstLevel) return multiply_tile<IntoFirstLevel<Format>>(tile, tokens, y);
+  }
+  multiply_tile<Format>(tile, tokens, y);
+}
+
 // A tile from some block on, times some tokens.
 struct TileTask {
   uint64_t index;
@@ -181,7 +190,7 @@ void multiply_tokens(const CodesWork &work, const TileTask &task, uint32_t token
   for (; token + T <= task.last_token; token += T) {
     F32x16 y[T];
     for (int t = 0; t < T; ++t) y[t] = task.begins() ? splat(0.0f) : load(task.sums_of(token + t));
-    multiply_tile<Format>(task.view, work.tokens<T>(token), y);
+    multiply_tile_as_asked<Format>(work, task.view, work.tokens<T>(token), y);
     for (int t = 0; t < T; ++t) {
       if (task.ends(work.blocks)) {
         store_tile(work.args, token + t, task.index, canonical_nan(y[t]));
@@ -231,7 +240,7 @@ struct TileCopy {
       uint8_t *to = words + block * Format::kBlockStride;
 #pragma GCC unroll 4
       for (int i = 0; i < Strips::kGroups; ++i, from += Strips::kGroupStride, to += Format::kGroupStride) {
-        prefetch_twice(from, 128, view.stream);
+        prefetch_twice<Strips>(from, 128, view.stream);
         store_bytes(to, load_words<Strips>({.bytes = from, .odd = view.odd, .share = nullptr}, 0));
       }
     }

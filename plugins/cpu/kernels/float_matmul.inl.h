@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -126,12 +127,11 @@ template <class Weights, int R>
   for (int r = 0; r < R; ++r) span.get(r, to[r]);
 }
 
-// A span of R rows is asked for in the second-level cache when the span `distance` bytes before is worked on. Always
-// inline: GCC drops calls of functions that do nothing else.
-template <int R>
+// A span of R rows is asked for when the span `distance` bytes before is worked on.
+template <class Weights, int R>
 [[gnu::always_inline]] inline void prefetch_rows(const uint8_t *from, size_t row_bytes, size_t distance) {
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) __builtin_prefetch(from + distance + r * row_bytes, 0, 1);
+  for (int r = 0; r < R; ++r) prefetch_at<Weights>(reinterpret_cast<uintptr_t>(from) + distance + r * row_bytes, 1);
 }
 
 inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F32x16 y, size_t n) {
@@ -178,12 +178,12 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   for (; left >= Weights::kSpan; left -= Weights::kSpan) {
     if constexpr (kLaneParts > 1 && Weights::kNumbersOnly) {
       add_row_by_row<Weights, R>(from, row_bytes, numbers, x, sums);
-      prefetch_rows<R>(from, row_bytes, R * row_bytes);
+      prefetch_rows<Weights, R>(from, row_bytes, R * row_bytes);
     } else {
       F32x16 weights[R][kVectors];
       get_rows<Weights, R>(from, row_bytes, numbers, weights);
-      prefetch_rows<R>(from, row_bytes, R * row_bytes);
-      if constexpr (Weights::kSpan == 16) prefetch_rows<R>(from, row_bytes, kNearInRow);
+      prefetch_rows<Weights, R>(from, row_bytes, R * row_bytes);
+      if constexpr (Weights::kSpan == 16) prefetch_rows<Weights, R>(from, row_bytes, kNearInRow);
 #pragma GCC unroll 2
       for (int i = 0; i < kVectors; ++i) {
         const F32x16 value = load(x + 16 * i);
@@ -207,9 +207,18 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
 
 // Four rows at a time, then one by one.
 template <class Weights>
-void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
+void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
   for (; row + 4 <= last_row; row += 4) multiply_vector_by_rows<Weights, 4>(args, row, token);
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
+}
+
+template <class Weights>
+void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
+  if (args.prefetch == Prefetch::kFirstLevel) {
+    multiply_vector_by_all_rows<IntoFirstLevel<Weights>>(args, row, last_row, token);
+  } else {
+    multiply_vector_by_all_rows<Weights>(args, row, last_row, token);
+  }
 }
 
 // -------- Several vectors: the arithmetic is
@@ -271,7 +280,7 @@ struct RowsOfPiece {
 
 // What the first of several passes over a piece's rows asks for in the first-level cache, beyond the piece's end too.
 template <int R>
-[[gnu::always_inline]] inline void prefetch_near(const uint8_t *from, size_t row_bytes) {
+[[gnu::always_inline]] inline void prefetch_piece(const uint8_t *from, size_t row_bytes) {
   constexpr size_t kAhead = 128;
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) __builtin_prefetch(from + kAhead + r * row_bytes, 0, 3);
@@ -296,8 +305,8 @@ template <class Weights, int kPart, int R, int T>
   for (; left >= Weights::kSpan; left -= Weights::kSpan) {
     Lanes weights[R][kVectors];
     rows.template get<kPart>(numbers, weights);
-    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_near<R>(rows.from, rows.row_bytes);
-    if constexpr (kPart == kLaneParts - 1) prefetch_rows<R>(rows.from, rows.row_bytes, piece.distance);
+    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_piece<R>(rows.from, rows.row_bytes);
+    if constexpr (kPart == kLaneParts - 1) prefetch_rows<Weights, R>(rows.from, rows.row_bytes, piece.distance);
 #pragma GCC unroll 2
     for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16

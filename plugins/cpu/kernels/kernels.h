@@ -11,6 +11,7 @@
 #include "plugins/cpu/kernels/attention.h"
 #include "plugins/cpu/kernels/bounds.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
+#include "plugins/cpu/kernels/prefetch.h"
 #include "plugins/cpu/kernels/row_kernels.h"
 
 namespace bonsai::cpu {
@@ -67,6 +68,7 @@ struct MatmulArgs {
   float *y;                         // (n, last_row - first_row)
   size_t y_stride;                  // elements from row to row of y
   const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
+  Prefetch prefetch = Prefetch::kSecondLevel;
 };
 
 // y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
@@ -85,6 +87,7 @@ struct KernelTable {
   // 0: it does not. Matrices that are not packed as usual are multiplied with tables only.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
+  Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
   // Of matrices of signs, where they take tables: bounds that no result of matmul is larger than, and that are not NaN.

@@ -174,7 +174,7 @@ requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(
       }
 #pragma GCC unroll 1
       for (uint32_t i = 0; i < kGroups; ++i, share += kPrefetched) {
-        if constexpr (asks) prefetch_twice(share, kPrefetched, work.stream);
+        if constexpr (asks) prefetch_twice<Lookup>(share, kPrefetched, work.stream);
         const size_t group = first_group + i;
         const GroupOfStrip from = {words + i * kGroupStride + first * kPairBytes, group, group * Lookup::kElements};
         add_group<Lookup, kAtOnce>(work, rows, from, of_block);
@@ -224,10 +224,12 @@ void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs,
 template <CodeLayout kLayout, class Lookup, int kPairs, int T>
 void multiply_part_of_strip(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
   for (; token + T <= args.n; token += T) {
-    if (token == 0) {
-      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, true, T>(args, pairs, tile, token);
-    } else {
+    if (token > 0) {
       multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, pairs, tile, token);
+    } else if (args.prefetch == Prefetch::kFirstLevel) {
+      multiply_tokens_of_pairs<kLayout, IntoFirstLevel<Lookup>, kPairs, true, T>(args, pairs, tile, token);
+    } else {
+      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, true, T>(args, pairs, tile, token);
     }
   }
   if constexpr (T > 1) {

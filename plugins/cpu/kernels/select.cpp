@@ -28,6 +28,14 @@ constexpr Tier kTiers[] = {
 
 }  // namespace
 
+// Zen 3 and 4 are slower with the first level, Zen 5 with the second. Nothing else was measured.
+Prefetch best_prefetch() {
+#if defined(__x86_64__)
+  if (cpu_is_zen5_or_later()) return Prefetch::kFirstLevel;
+#endif
+  return Prefetch::kSecondLevel;
+}
+
 const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
   std::string names = "auto";
   for (const Tier &tier : kTiers) {

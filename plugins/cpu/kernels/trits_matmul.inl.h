@@ -34,11 +34,11 @@ template <class Lookup, int kGroup>
 // Weights that are asked for in time, a part of a unit's with each of 12 words. The compiler would move it all to the
 // beginning.
 constexpr int kLinesOfWord = 5;
-template <bool asks>
+template <class Lookup, bool asks>
 [[gnu::always_inline]] inline void prefetch_lines(const uint8_t *from, const WeightStream &stream) {
   if constexpr (asks) {
     asm volatile("" ::: "memory");
-    prefetch_twice(from, size_t{kLinesOfWord} * 64, stream);
+    prefetch_twice<Lookup>(from, size_t{kLinesOfWord} * 64, stream);
   }
 }
 
@@ -97,7 +97,7 @@ requires(!asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<
 template <class Lookup, int kWord, bool asks, int kPairs, int T>
 requires(asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables,
                                                                 TritSums<kPairs, T> &sums) {
-  prefetch_lines<asks>(unit.share + kWord * kLinesOfWord * 64, unit.work.stream);
+  prefetch_lines<Lookup, asks>(unit.share + kWord * kLinesOfWord * 64, unit.work.stream);
   const size_t fields = tables + 64 * (kWord % kTritGroupWords);
   for (int i = 0; i < kPairs; ++i) {
     const I16x32 bits = Lookup::load(unit.pair.words + kWord * kTritWordStride + i * kPackedAlignment);

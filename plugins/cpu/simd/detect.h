@@ -4,6 +4,8 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace bonsai::cpu {
@@ -22,6 +24,15 @@ inline bool cpu_has_avx512() {
   return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
+}
+
+// AMD's Zen 5 or what came after it: family 1Ah (AMD64 Architecture Programmer's Manual, CPUID Fn0000_0001_EAX).
+inline bool cpu_is_zen5_or_later() {
+  constexpr unsigned kZen5 = 0x1A;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  const unsigned base = eax >> 8 & 0xF, extended = eax >> 20 & 0xFF;
+  return base == 0xF && base + extended >= kZen5;
 }
 #elif defined(__aarch64__)
 // Dot products of bytes (FEAT_DotProd): all that the neon tier uses beside what every AArch64 has.

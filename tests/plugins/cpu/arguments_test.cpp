@@ -28,7 +28,7 @@ bonsai_status open_with(const char *key, const char *value, bonsai_error *error)
 
 TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   BONSAI_EXPECT_FAILS(open_with("cpu.speed", "9", &error), BONSAI_UNSUPPORTED,
-                      "unknown option cpu.speed, expected cpu.threads or cpu.isa");
+                      "unknown option cpu.speed, expected cpu.threads, cpu.isa or cpu.prefetch");
   for (const char *value : {"0", "-1", "1025", "two", "2x", "", "99999999999"}) {
     const std::string expected = std::string("cpu.threads is '") + value + "', expected a number from 1 to 1024";
     BONSAI_EXPECT_FAILS(open_with("cpu.threads", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
@@ -36,6 +36,10 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   BONSAI_EXPECT_FAILS(open_with("cpu.threads", nullptr, &error), BONSAI_INVALID_ARGUMENT,
                       "the value of option cpu.threads is NULL");
   BONSAI_EXPECT_FAILS(open_with(nullptr, "1", &error), BONSAI_INVALID_ARGUMENT, "option->key is NULL");
+  for (const char *value : {"", "l3", "L1", "l1,l2"}) {
+    const std::string expected = std::string("cpu.prefetch is '") + value + "', expected auto, l1 or l2";
+    BONSAI_EXPECT_FAILS(open_with("cpu.prefetch", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
+  }
   bonsai_error error = empty_error();
   EXPECT_EQ(open_with("cpu.isa", "sse9", &error), BONSAI_INVALID_ARGUMENT);
   EXPECT_EQ(std::string(error.message).find("cpu.isa is 'sse9': expected one of auto, "), 0u) << error.message;
@@ -96,6 +100,7 @@ TEST(DeviceArguments, InfoSaysWhatTheBackendOffers) {
   EXPECT_EQ(info.kv_dtypes[0], bonsai_kv_dtype{BONSAI_KV_F16});
   EXPECT_STREQ(info.options[0]->key, "cpu.threads");
   EXPECT_STREQ(info.options[1]->key, "cpu.isa");
+  EXPECT_STREQ(info.options[2]->key, "cpu.prefetch");
 }
 
 TEST(DeviceArguments, AnErrorIsFilledAsFarAsItsSizeReaches) {

@@ -14,4 +14,7 @@ const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
   return nullptr;
 }
 
+// Whatever this machine is faster with: some backend under test has this.
+Prefetch best_prefetch() { return Prefetch::kFirstLevel; }
+
 }  // namespace bonsai::cpu

@@ -1,5 +1,8 @@
 // Choosing a tier.
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "tests/plugins/cpu/kernels_support.h"
 
@@ -22,6 +25,20 @@ TEST(SelectKernels, FindsEveryRunnableTierByItsName) {
 TEST(SelectKernels, AlwaysHasThePortableTier) {
   std::string why_not;
   EXPECT_EQ(select_kernels("portable", &why_not), &portable_kernels());
+}
+
+// By what the system says of the processor.
+TEST(SelectKernels, PrefersTheFirstLevelCacheFromZen5On) {
+  constexpr int kZen5 = 26;
+  std::ifstream file("/proc/cpuinfo");
+  bool is_amd = false;
+  int family = 0;
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const std::string value = line.substr(std::min(line.size(), line.find(':') + 1));
+    if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD";
+    if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
+  }
+  EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
 }
 
 TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {

@@ -15,5 +15,11 @@ Lanes part(F32x16 v) {
 inline Lanes load_lanes(const float *from) { return load(from); }
 inline void store_lanes(float *to, Lanes v) { store(to, v); }
 
+inline void hold_lanes([[maybe_unused]] Lanes &v) {
+#ifdef __AVX512F__  // and not emulated
+  asm("" : "+v"(v.v));
+#endif
+}
+
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

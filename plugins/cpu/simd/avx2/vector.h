@@ -72,6 +72,7 @@ Lanes part(F32x16 v) {
 
 inline Lanes load_lanes(const float *from) { return {_mm256_loadu_ps(from)}; }
 inline void store_lanes(float *to, Lanes v) { _mm256_storeu_ps(to, v.v); }
+inline void hold_lanes(Lanes &) {}
 inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 
 inline __m256i load_256(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }

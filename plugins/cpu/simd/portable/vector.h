@@ -367,6 +367,7 @@ inline F32x16 canonical_nan(F32x16 v) {
 //   Lanes part<kPart>(F32x16)
 //   Lanes load_lanes(const float *), void store_lanes(float *, Lanes)   as many as a part has
 //   Lanes fma(a, b, c)
+//   void hold_lanes(Lanes &)    where GCC 12 would load it again for each use and a tier is slower with that
 
 // -------- Across lanes, by one tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
 

@@ -142,7 +142,7 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // Where a row is asked for once more, as requests get lost (prefetch.inl.h). FP8 has no time for it.
 template <class Weights>
-constexpr size_t kNearInRow = kPrefetchOf<Weights> == Prefetch::kFirstLevel ? 1536 : 768;
+constexpr size_t kNearInRow = kPrefetchOf<Weights> == Prefetch::kFirstLevel ? 2048 : 768;
 
 // From a span of R rows to the one that is asked for meanwhile: R rows on, or where the first-level cache has room for
 // so much, less far along the same rows. Behind `left` bytes of them come the next R.
@@ -219,10 +219,12 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   }
 }
 
-// Four rows at a time, then one by one.
+// Some rows at a time, then one by one. Two hide the time that a fma takes; where requests go into the second-level
+// cache, four are read faster.
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  for (; row + 4 <= last_row; row += 4) multiply_vector_by_rows<Weights, 4>(args, row, token);
+  constexpr int kRows = kPrefetchOf<Weights> == Prefetch::kFirstLevel ? 2 : 4;
+  for (; row + kRows <= last_row; row += kRows) multiply_vector_by_rows<Weights, kRows>(args, row, token);
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
 }
 

@@ -82,7 +82,8 @@ class SelfAttention::Walk {
                      .partials = partials,
                      .next_n = next ? next->n : 0,
                      .next_keys = next ? next->keys.data() : nullptr,
-                     .next_values = next ? next->values.data() : nullptr});
+                     .next_values = next ? next->values.data() : nullptr,
+                     .prefetch = kernels_.prefetch});
   }
   void fold(float *state, const float *partial) const {
     kernels_.fold({.state = state, .partial = partial, .vectors = shape_.vectors()});

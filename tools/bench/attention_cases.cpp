@@ -90,7 +90,8 @@ class Queries {
             .partials = partial_rows_.data(),
             .next_n = kChunk,
             .next_keys = next.keys.data(),
-            .next_values = next.values.data()};
+            .next_values = next.values.data(),
+            .prefetch = cpu::best_prefetch()};
   }
 
  private:

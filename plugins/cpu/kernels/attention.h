@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plugins/cpu/kernels/prefetch.h"
+
 namespace bonsai::cpu {
 
 // Chunks begin at positions 0, 64, 128, ... whatever the KV blocks, the batch and the threads: a partial result depends
@@ -37,6 +39,7 @@ struct AttendArgs {
   uint32_t next_n;                      // 0 to kAttentionChunk
   const std::byte *const *next_keys;    // (next_n)
   const std::byte *const *next_values;  // (next_n)
+  Prefetch prefetch = Prefetch::kSecondLevel;
 };
 
 // state = state and then partial: both rescaled to the larger maximum and added.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugins/cpu/kernels/attention.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/row_kernels.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -30,12 +31,9 @@ struct Q8Row {  // codes, then a float scale for every 32 of them
   }
 };
 
-// Asks for a row, in the second-level cache, whose misses may wait in greater number. Always inline: GCC drops calls of
-// functions that do nothing else.
 template <class Row>
 [[gnu::always_inline]] inline void prefetch_row(const std::byte *row, uint32_t vectors) {
-  const size_t bytes = Row::bytes(vectors);
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 1);
+  prefetch_at<Row>(reinterpret_cast<uintptr_t>(row), Row::bytes(vectors));
 }
 
 // Positions whose products with queries are summed up at once, so that they share the loads of the queries; 1: a tier
@@ -209,14 +207,20 @@ void attend_rows(const AttendArgs &args) {
   }
 }
 
+template <class Row>
+void attend_as_asked(const AttendArgs &args) {
+  if (args.prefetch == Prefetch::kFirstLevel) return attend_rows<IntoFirstLevel<Row>>(args);
+  attend_rows<Row>(args);
+}
+
 void attend(const AttendArgs &args) {
   switch (args.dtype) {
     case BONSAI_KV_F32:
-      return attend_rows<F32Row>(args);
+      return attend_as_asked<F32Row>(args);
     case BONSAI_KV_F16:
-      return attend_rows<F16Row>(args);
+      return attend_as_asked<F16Row>(args);
     default:
-      return attend_rows<Q8Row>(args);
+      return attend_as_asked<Q8Row>(args);
   }
 }
 

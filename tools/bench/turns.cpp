@@ -11,6 +11,7 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <stdexcept>
@@ -143,7 +144,8 @@ std::vector<Round> run_process(const Plan &plan) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (status != 0) throw std::runtime_error("a process of measurements failed");
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) std::exit(tools::kFailure);  // it has said why
+  if (status != 0) throw std::runtime_error("a process of measurements was ended by a signal");
   return rounds;
 }
 
@@ -198,6 +200,7 @@ int run(const tools::Program &program, const po::variables_map &given) {
                      number("rounds"),
                      number("processes")};
   if (plan.plugins.size() < 2) return tools::report(program, Error{"--plugin: expected two or more"}, tools::kUsage);
+  for (const std::string &plugin : plan.plugins) engine_options(plan, plugin);  // throws where it makes no sense
   std::vector<Round> rounds;
   for (uint32_t i = 0; i < plan.processes; ++i) {
     const std::vector<Round> more = run_process(plan);

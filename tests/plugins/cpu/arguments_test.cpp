@@ -45,6 +45,13 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   EXPECT_EQ(std::string(error.message).find("cpu.isa is 'sse9': expected one of auto, "), 0u) << error.message;
 }
 
+TEST(DeviceArguments, EveryCacheThatIsListedIsTaken) {
+  for (const char *value : {"auto", "l1", "l2"}) {
+    const OpenDevice device(kPlugin, {{"cpu.prefetch", value}});
+    EXPECT_NE(device.handle, nullptr) << value;
+  }
+}
+
 TEST(DeviceArguments, IndexAndStructsAreChecked) {
   const bonsai_backend_api &api = load_backend(kPlugin);
   uint32_t count = 0;

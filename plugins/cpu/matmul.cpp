@@ -15,7 +15,6 @@ namespace {
 
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
 // are copied into the first-level one (float_matmul.inl.h): they need not.
-constexpr uint64_t kQuantizedBlockBytes = 256 * 1024;
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
 struct TileRange {
@@ -109,7 +108,7 @@ void multiply_matrix(const KernelTable &kernels, const Product &product, const Q
                      const MatrixShare &share, Results results) {
   const bool quantized = vectors.layout.block != 0;
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
-  const uint64_t block_bytes = quantized ? kQuantizedBlockBytes : kFloatBlockBytes;
+  const uint64_t block_bytes = quantized ? kernels.vector_bytes : kFloatBlockBytes;
   const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
   const RowRange rows = rows_of(share.rows, share.tiles);
   for (uint64_t i = 0; i < product.n; i += block) {
@@ -466,7 +465,7 @@ void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &
 void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product,
                     const QuantizationPlan &plan) {
   multiply_rows(threads, kernels, product, plan, [&](const Product &part, int worker) {
-    const QuantizedVectors vectors(kernels, part, plan, static_cast<uint64_t>(worker));
+    const QuantizedVectors vectors(part, plan, static_cast<uint64_t>(worker));
     quantize(kernels, part, vectors);
     return vectors;
   });
@@ -476,7 +475,7 @@ void multiply_together(Threads &threads, const KernelTable &kernels, const Produ
                        const QuantizationPlan &plan) {
   each_part(product, plan.at_once, [&](Product part, bool is_last) {
     if (!is_last) part.then = nullptr;
-    const QuantizedVectors vectors(kernels, part, plan);
+    const QuantizedVectors vectors(part, plan);
     quantize(threads, kernels, part, vectors);
     multiply_rows(threads, kernels, part, plan, [&](const Product &, int) { return vectors; });
   });

@@ -28,9 +28,10 @@ constexpr uint64_t kFewestBoundedRows = 16 * kPieceRows;
 constexpr int kMostAloneWithOne = 32;
 constexpr int kMostAloneWithTables = 6;
 
-// Elements of a vector's tables.
-uint64_t elements_of_tables(const KernelTable &kernels, ActivationLayout layout, uint64_t columns) {
-  return columns / kActivationGroup * kernels.table_elements(layout.tables);
+// Elements of each vector's tables; 0 if the kernels are to multiply without.
+uint64_t elements_of_tables(const KernelTable &kernels, const Product &product, ActivationLayout layout, bool bounded) {
+  if (product.n > kernels.most_looked_up && !bounded) return 0;
+  return product.columns / kActivationGroup * kernels.table_elements(layout.tables);
 }
 
 // Whether results of these matrices are bounded before they are computed.
@@ -49,10 +50,10 @@ bool is_bounded(const KernelTable &kernels, const Product &product, ActivationLa
 }
 
 // Whether every thread quantises for itself all that it multiplies with.
-bool quantizes_alone(const KernelTable &kernels, int threads, const Product &product, ActivationLayout layout) {
+bool quantizes_alone(int threads, const Product &product, ActivationLayout layout, uint64_t table_elements) {
   if (layout.block == 0) return false;
   if (product.n == 1) return threads <= kMostAloneWithOne;
-  return elements_of_tables(kernels, layout, product.columns) > 0 && threads <= kMostAloneWithTables;
+  return table_elements > 0 && threads <= kMostAloneWithTables;
 }
 
 // Once the vectors are quantised.
@@ -78,21 +79,21 @@ QuantizationPlan::QuantizationPlan(const KernelTable &kernels, const Product &pr
                                    int threads)
     : layout(layout),
       bounded(is_bounded(kernels, product, layout)),
-      alone(quantizes_alone(kernels, threads, product, layout)),
+      table_elements(elements_of_tables(kernels, product, layout, bounded)),
+      alone(quantizes_alone(threads, product, layout, table_elements)),
       at_once(product.n) {
-  const uint64_t bytes = elements_of_tables(kernels, layout, product.columns) * sizeof(int16_t);
+  const uint64_t bytes = table_elements * sizeof(int16_t);
   if (bytes == 0) return;
   const uint64_t in_cache = bounded ? kBoundedTableBytes : kTableBytes;
   const uint64_t most = std::clamp(in_cache / bytes / 4 * 4, kFewestLookupVectors, uint64_t{kMostLookupVectors});
   at_once = static_cast<uint32_t>(std::min<uint64_t>(product.n, most));
 }
 
-QuantizedVectors::QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
-                                   uint64_t worker)
+QuantizedVectors::QuantizedVectors(const Product &product, const QuantizationPlan &plan, uint64_t worker)
     : layout(plan.layout),
       row_bytes(layout.block != 0 ? quantized_row_bytes(layout, product.columns) : 0),
       rows(product.activations.data + worker * product.activations.of_worker),
-      table_elements(elements_of_tables(kernels, layout, product.columns)),
+      table_elements(plan.table_elements),
       tables(nullptr),
       bounds_of_vector(plan.bounded ? product.columns / kBoundColumns : 0),
       bound_tables(nullptr),

@@ -17,6 +17,7 @@ constexpr uint32_t kMostLookupVectors = 32;
 struct QuantizationPlan {
   ActivationLayout layout;  // block 0: they stay float
   bool bounded;             // results are bounded before they are computed (kernels/bounds.h)
+  uint64_t table_elements;  // of a vector; 0: sums are not looked up
   bool alone;               // every thread quantises for itself all that it multiplies with
   uint32_t at_once;         // vectors that are quantised and multiplied together
 
@@ -35,8 +36,7 @@ struct QuantizedVectors {
   UnitBound *bounds;
 
   // Room for as many as the plan has at once, in a worker's part of the scratch; the first one's if there is but one.
-  QuantizedVectors(const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
-                   uint64_t worker = 0);
+  QuantizedVectors(const Product &product, const QuantizationPlan &plan, uint64_t worker = 0);
 
   // The same from a vector on; with bounds, an even one.
   QuantizedVectors from(uint32_t vector) const {

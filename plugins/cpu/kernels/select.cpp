@@ -17,6 +17,7 @@ bool always() { return true; }
 // The best first.
 constexpr Tier kTiers[] = {
 #if defined(__x86_64__)
+    {avx512_amx_kernels, cpu_has_avx512_amx, "AVX-512 F, BW, DQ, VL and VNNI, and AMX-INT8"},
     {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
     {avx2_vnni_kernels, cpu_has_avx2_vnni, "AVX-VNNI, AVX2, FMA and F16C"},
     {avx2_kernels, cpu_has_avx2, "AVX2, FMA and F16C"},

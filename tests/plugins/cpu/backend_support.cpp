@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "plugins/cpu/simd/detect.h"
+
 namespace bonsai::test {
 
 const bonsai_backend_api &load_backend(const std::string &path) {
@@ -210,16 +212,15 @@ std::vector<float> OpenSession::logits(const std::vector<int32_t> &tokens, uint3
 std::vector<Tier> testable_tiers() {
   std::vector<Tier> tiers = {{kPlugin, "portable", "portable"}};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+  if (cpu::cpu_has_avx2()) {
     tiers.push_back({kPlugin, "avx2", "avx2"});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-amx", "avx512-amx (emulated)", true});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx2-vnni", "avx2-vnni (emulated)", true});
-    if (__builtin_cpu_supports("avxvnni")) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
   }
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vnni")) {
-    tiers.push_back({kPlugin, "avx512", "avx512"});
-  }
+  if (cpu::cpu_has_avx2_vnni()) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
+  if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512", "avx512"});
+  if (cpu::cpu_has_avx512_amx()) tiers.push_back({kPlugin, "avx512-amx", "avx512-amx"});
 #endif
   return tiers;
 }

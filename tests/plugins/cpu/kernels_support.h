@@ -21,6 +21,7 @@
 #include "plugins/cpu/simd/detect.h"
 #if defined(__x86_64__)
 #include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
+#include "tests/plugins/cpu/kernels_avx512_amx_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_emulated.h"
 #endif
 
@@ -28,11 +29,12 @@ namespace bonsai::cpu {
 
 using quant::Format;
 
-// The tiers that the CPU runs, and avx512 and avx2-vnni over SIMDe, which AVX2 is enough for.
+// The tiers that the CPU runs, and those with AVX-512 and AVX-VNNI over SIMDe, which AVX2 is enough for.
 inline std::vector<const KernelTable *> testable_kernels() {
   std::vector<const KernelTable *> tables = runnable_kernels();
 #if defined(__x86_64__)
   if (cpu_has_avx2()) {
+    tables.push_back(&avx512_amx_emulated_kernels());
     tables.push_back(&avx512_emulated_kernels());
     tables.push_back(&avx2_vnni_emulated_kernels());
   }
@@ -386,7 +388,7 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
-  const bool multiplies = matrix.packing == Packing::kUsual;
+  const bool multiplies = matrix.packing == Packing::kUsual || n > kernels.most_looked_up;
   const std::vector<float> multiplied = multiplies ? results_of(kernels, args) : std::vector<float>();
   const bool looks_up =
       kernels.table_elements(layout.tables) > 0 && matrix.packing == kernels.packing_of(matrix.format);

@@ -1,0 +1,290 @@
+// Matrices of integer codes times int8 activations in tile registers: y = W x for pairs of tiles of 16 rows and up to
+// 16 vectors at a time. The registers multiply and sum up a group of 32 columns; what groups and blocks are scaled with
+// is done to the sums of one step while the next one's are multiplied. The integers are those that codes_matmul.inl.h
+// gets, and so are the bytes. Part of a tier: see simd/portable/vector.h.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
+#include "plugins/cpu/kernels/quantized_row.inl.h"
+#include "plugins/cpu/kernels/tile_weights.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+constexpr uint32_t kTileTokens = 16;   // rows of a register
+constexpr uint32_t kMostTokens = 128;  // whose results so far lie in the cache
+constexpr uint32_t kPairRows = kPairTiles * kTileRows;
+
+// Groups whose weights are unpacked at a time, into half of a usual first-level cache.
+constexpr uint32_t kChunkGroups = 16;
+
+// Vectors in tiles of equal size, as many as a register has rows at most. The last tile may begin among those before.
+class TokenTiles {
+ public:
+  explicit TokenTiles(uint32_t n)
+      : n_(n), count_((n + kTileTokens - 1) / kTileTokens), size_((n + count_ - 1) / count_) {}
+  uint32_t count() const { return count_; }
+  uint32_t size() const { return size_; }
+  uint32_t first(uint32_t tile) const { return std::min(tile * size_, n_ - size_); }
+
+ private:
+  uint32_t n_, count_, size_;
+};
+
+template <CodeLayout kLayout>
+class TileProduct {
+ public:
+  // Of n vectors from `first` on.
+  TileProduct(const MatmulArgs &args, uint32_t first, uint32_t n)
+      : args_(args),
+        first_(first),
+        tokens_(n),
+        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
+        blocks_(args.matrix->columns / kLayout.columns()),
+        stream_(args, kLayout) {}
+
+  void multiply() {
+    const TileRegisters registers(tokens_.size());
+    constexpr uint64_t kFrom = kLayout.strip_tiles > 1 ? kPairTiles : 1;
+    const uint64_t first_tile = args_.first_row / kTileRows / kFrom * kFrom;
+    for (uint64_t tile = first_tile; tile * kTileRows < args_.last_row; tile += kPairTiles) multiply_pair(tile);
+  }
+
+ private:
+  static constexpr uint32_t kBlockGroups = kLayout.activations.groups();
+  static constexpr uint32_t kStepGroups = std::max(4u, kBlockGroups);
+  static constexpr uint32_t kStepBlocks = kStepGroups / kBlockGroups;
+  static constexpr uint32_t kChunkBlocks = kChunkGroups / kBlockGroups;
+  static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
+
+  // Weights that are multiplied with all vectors before the next.
+  struct Chunk {
+    alignas(64) GroupCodes codes[kChunkGroups];
+    alignas(64) float scales[kChunkBlocks][kLayout.scales()][kPairTiles][kTileRows];
+  };
+
+  // Some blocks times a tile of vectors, of which the pointers are the first one's.
+  struct Step {
+    const GroupCodes *weights;
+    const float (*weight_scales)[kLayout.scales()][kPairTiles][kTileRows];
+    const int8_t *codes;
+    const std::byte *scales, *multipliers, *sums;  // row_bytes_ apart
+    float *y;                                      // (vectors, kPairRows)
+    const int32_t *products;                       // of the first group and tile
+  };
+
+  // What the registers gave for each group, tile and vector.
+  using Products = int32_t[kStepGroups][kPairTiles][kTileTokens][kTileRows];
+
+  // Adds a step's blocks to one vector's results after the other.
+  template <uint32_t kGroups>
+  class Finishing {
+   public:
+    [[gnu::always_inline]] Finishing(const Step &step, size_t row_bytes)
+        : row_bytes_(row_bytes),
+          scales_(step.scales),
+          multipliers_(step.multipliers),
+          sums_(step.sums),
+          y_(step.y),
+          products_(step.products) {
+      for (uint32_t block = 0; block < kBlocks && y_; ++block) {
+        for (uint32_t i = 0; i < kLayout.scales(); ++i) {
+          for (int half = 0; half < kPairTiles; ++half) {
+            weight_scales_[block][i][half] = load(step.weight_scales[block][i][half]);
+          }
+        }
+      }
+    }
+
+    [[gnu::always_inline]] void finish_next() {
+      F32x16 y[kPairTiles] = {load(y_), load(y_ + kTileRows)};
+#pragma GCC unroll 8
+      for (uint32_t block = 0; block < kBlocks; ++block) {
+        const F32x16 scale = splat(reinterpret_cast<const float *>(scales_)[block]);
+#pragma GCC unroll 2
+        for (int half = 0; half < kPairTiles; ++half) {
+          const F32x16 dot = to_f32(sum_block(block, half));
+          y[half] = fma(dot, mul(weight_scales_[block][0][half], scale), y[half]);
+          if constexpr (kMinima) {
+            const auto sum = splat_i32(reinterpret_cast<const int16_t *>(sums_)[block]);
+            y[half] = fma(to_f32(sum), mul(weight_scales_[block][1][half], scale), y[half]);
+          }
+        }
+      }
+      store(y_, y[0]);
+      store(y_ + kTileRows, y[1]);
+      scales_ += row_bytes_;
+      if constexpr (kBlockGroups > 1) multipliers_ += row_bytes_;
+      if constexpr (kMinima) sums_ += row_bytes_;
+      y_ += kPairRows;
+      products_ += kTileRows;
+    }
+
+   private:
+    static constexpr uint32_t kBlocks = kGroups / kBlockGroups;
+
+    [[gnu::always_inline]] const int32_t *products_of(uint32_t group, int half) const {
+      return products_ + (group * kPairTiles + half) * kTileTokens * kTileRows;
+    }
+
+    // Sums of groups, which 16 bits hold if there are several, times their integers.
+    [[gnu::always_inline]] I32x16 sum_block(uint32_t block, int half) const {
+      if constexpr (kBlockGroups == 1) {
+        return load_i32(products_of(block, half));
+      } else {
+        const auto *multipliers = reinterpret_cast<const GroupMultiplier *>(multipliers_) + block * kBlockGroups;
+        I32x16 sum = splat_i32(0);
+#pragma GCC unroll 8
+        for (uint32_t i = 0; i < kBlockGroups; ++i) {
+          sum = dot2(sum, load_i16(products_of(block * kBlockGroups + i, half)), splat_pair(multipliers[i].even()));
+        }
+        return sum;
+      }
+    }
+
+    size_t row_bytes_;
+    const std::byte *scales_, *multipliers_, *sums_;
+    float *y_;
+    const int32_t *products_;
+    F32x16 weight_scales_[kBlocks][kLayout.scales()][kPairTiles];
+  };
+
+  void multiply_pair(uint64_t tile) {
+    const WeightPair<kLayout> pair(*args_.matrix, tile);
+    memset(y_, 0, size_t{tokens_.count()} * tokens_.size() * kPairRows * sizeof(float));
+    for (uint64_t block = 0; block < blocks_; block += kChunkBlocks) {
+      const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kChunkBlocks, blocks_ - block));
+      for (uint32_t i = 0; i < blocks; ++i) {
+        prefetch_share(tile, block + i);
+        pair.unpack_scales(block + i, chunk_.scales[i]);
+        pair.unpack_block(block + i, chunk_.codes + i * kBlockGroups);
+      }
+      const uint32_t whole = blocks / kStepBlocks * kStepBlocks;
+      multiply_blocks<kStepGroups>(block, 0, whole);
+      if constexpr (kStepBlocks > 1) multiply_blocks<kBlockGroups>(block, whole, blocks);
+    }
+    store_results(tile);
+  }
+
+  // Asks for a block's share of the pair's bytes, or of what the strip's pairs have of it, one strip ahead.
+  void prefetch_share(uint64_t tile, uint64_t block) const {
+    constexpr uint64_t kTiles = kLayout.strip_tiles > 1 ? kLayout.strip_tiles : kPairTiles;
+    const size_t all = kTiles * TilePlace::bytes(kLayout, blocks_), share = all / (kTiles / kPairTiles * blocks_);
+    const uint64_t first = tile / kTiles * kTiles;
+    const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*args_.matrix, first));
+    const uint8_t *from = begin + ((tile - first) / kPairTiles * blocks_ + block) * share;
+    prefetch_at<TileProduct>(stream_.ahead(from, all), share);
+  }
+
+  // Blocks [first, last) of the chunk, which begins with the row's block `at`, with steps of kGroups groups.
+  template <uint32_t kGroups>
+  void multiply_blocks(uint64_t at, uint32_t first, uint32_t last) {
+    Step previous = {};
+    uint32_t unfinished = 0, parity = 0;
+    for (uint32_t tile = 0; tile < tokens_.count(); ++tile) {
+      for (uint32_t block = first; block < last; block += kGroups / kBlockGroups, parity ^= 1) {
+        const Step step = find_step(tile, at, block, products_[parity]);
+        multiply_step<kGroups>(step, products_[parity], previous, products_[parity ^ 1], unfinished);
+        previous = step;
+        unfinished = tokens_.size();
+      }
+    }
+    if (unfinished == 0) return;
+    store_products<kGroups - 1>(products_[parity ^ 1]);
+    finish<kGroups>(previous, unfinished);
+  }
+
+  Step find_step(uint32_t tile, uint64_t at, uint32_t block, const Products &products) {
+    const std::byte *bytes = args_.quantized_rows + (first_ + tokens_.first(tile)) * row_bytes_;
+    const ConstQuantizedRow row =
+        ConstQuantizedRow(bytes, args_.matrix->columns, kLayout.activations).from(at + block, kLayout.activations);
+    return {.weights = chunk_.codes + block * kBlockGroups,
+            .weight_scales = chunk_.scales + block,
+            .codes = row.codes,
+            .scales = reinterpret_cast<const std::byte *>(row.scales),
+            .multipliers = reinterpret_cast<const std::byte *>(row.multipliers),
+            .sums = reinterpret_cast<const std::byte *>(row.sums),
+            .y = y_ + size_t{tile} * tokens_.size() * kPairRows,
+            .products = products[0][0][0]};
+  }
+
+  // The products of a step, and between those of its groups, shares of what the one before has left: `unfinished`
+  // vectors, and its last group's products, which are in the registers if there are any.
+  template <uint32_t kGroups>
+  [[gnu::noinline]] void multiply_step(const Step &step, Products &products, const Step &previous,
+                                       Products &products_before, uint32_t unfinished) const {
+    if (unfinished > 0) store_products<kGroups - 1>(products_before);
+    Finishing<kGroups> rest(previous, row_bytes_);
+    multiply_groups<kGroups, 0>(step.codes, row_bytes_, step.weights, products, rest, unfinished);
+  }
+
+  template <uint32_t kGroups, uint32_t kGroup>
+  [[gnu::always_inline]] static void multiply_groups(const int8_t *codes, size_t row_bytes, const GroupCodes *weights,
+                                                     Products &products, Finishing<kGroups> &rest,
+                                                     uint32_t unfinished) {
+    if constexpr (kGroup < kGroups) {
+      constexpr uint32_t kSums = kGroup % 2 * kPairTiles;
+      TileRegisters::load_left<kGroup % 2>(codes + kGroup * kActivationGroup, row_bytes);
+      if constexpr (kGroup > 0) store_products<kGroup - 1>(products);
+      TileRegisters::load_right<0>(weights[kGroup][0]);
+      TileRegisters::multiply<kSums, kGroup % 2, 0>();
+      TileRegisters::load_right<1>(weights[kGroup][1]);
+      TileRegisters::multiply<kSums + 1, kGroup % 2, 1>();
+      const uint32_t n = unfinished / (kGroups - kGroup);
+      for (uint32_t i = 0; i < n; ++i) rest.finish_next();
+      multiply_groups<kGroups, kGroup + 1>(codes, row_bytes, weights, products, rest, unfinished - n);
+    }
+  }
+
+  // They stay in the registers until the next group's are on their way.
+  template <uint32_t kGroup>
+  [[gnu::always_inline]] static void store_products(Products &products) {
+    constexpr uint32_t kSums = kGroup % 2 * kPairTiles;
+    TileRegisters::store<kSums>(products[kGroup][0][0]);
+    TileRegisters::store<kSums + 1>(products[kGroup][1][0]);
+  }
+
+  template <uint32_t kGroups>
+  void finish(const Step &step, uint32_t n) const {
+    Finishing<kGroups> all(step, row_bytes_);
+    for (uint32_t i = 0; i < n; ++i) all.finish_next();
+  }
+
+  void store_results(uint64_t tile) const {
+    for (uint32_t i = 0; i < tokens_.count(); ++i) {
+      for (uint32_t t = 0; t < tokens_.size(); ++t) {
+        const float *y = y_ + (size_t{i} * tokens_.size() + t) * kPairRows;
+        for (int half = 0; half < kPairTiles; ++half) {
+          const uint64_t first_row = (tile + half) * kTileRows;
+          if (first_row + kTileRows <= args_.first_row || first_row >= args_.last_row) continue;
+          const F32x16 results = canonical_nan(load(y + half * kTileRows));
+          store_tile(args_, first_ + tokens_.first(i) + t, tile + half, results);
+        }
+      }
+    }
+  }
+
+  const MatmulArgs &args_;
+  uint32_t first_;
+  TokenTiles tokens_;
+  size_t row_bytes_;
+  uint64_t blocks_;
+  WeightStream stream_;
+  Chunk chunk_;
+  alignas(64) Products products_[2];  // of this step, and of the one before
+  alignas(64) float y_[(kMostTokens + kTileTokens) * kPairRows];
+};
+
+template <CodeLayout kLayout>
+void multiply_by_tiles(const MatmulArgs &args) {
+  for (uint32_t first = 0; first < args.n; first += kMostTokens) {
+    TileProduct<kLayout>(args, first, std::min(kMostTokens, args.n - first)).multiply();
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -1,0 +1,21 @@
+#include "tests/plugins/cpu/kernels_avx512_amx_emulated.h"
+
+#include "tests/plugins/cpu/kernels_avx512_emulated.h"
+#include "tests/plugins/cpu/kernels_avx512_on_simde.h"
+//
+#define BONSAI_TIER avx512_amx_emulated
+#include "plugins/cpu/simd/avx512/vector.h"
+//
+#include "plugins/cpu/simd/amx/bytes.h"
+#include "tests/plugins/cpu/tiles_emulated.h"
+//
+#include "plugins/cpu/kernels/tile_table.inl.h"
+
+namespace bonsai::cpu {
+
+const KernelTable &avx512_amx_emulated_kernels() {
+  static const KernelTable kTable = avx512_amx_emulated::with_tiles<avx512_emulated_kernels>("avx512-amx (emulated)");
+  return kTable;
+}
+
+}  // namespace bonsai::cpu

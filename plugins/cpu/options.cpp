@@ -20,8 +20,9 @@ constexpr bonsai_option_info kIsaInfo = {sizeof(bonsai_option_info), "cpu.isa",
                                          "instruction set: auto, portable, avx2, avx2-vnni, avx512, avx512-amx or neon "
                                          "(default: auto, the best that the processor has)"};
 constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.prefetch",
-                                              "cache that weights are fetched into ahead of their use: auto, l1 or l2 "
-                                              "(default: auto, what is known to be faster on the processor)"};
+                                              "cache that weights are fetched into ahead of their use: auto, l1, l2 or "
+                                              "l2-late, less far ahead (default: auto, what is known to be faster on "
+                                              "the processor)"};
 constexpr std::array<const bonsai_option_info *, 3> kInfos = {&kThreadsInfo, &kIsaInfo, &kPrefetchInfo};
 
 int parse_threads(std::string_view value) {
@@ -37,7 +38,8 @@ std::optional<Prefetch> parse_prefetch(std::string_view value) {
   if (value == "auto") return std::nullopt;
   if (value == "l1") return Prefetch::kFirstLevel;
   if (value == "l2") return Prefetch::kSecondLevel;
-  reject("cpu.prefetch is '{}', expected auto, l1 or l2", value);
+  if (value == "l2-late") return Prefetch::kSecondLevelLate;
+  reject("cpu.prefetch is '{}', expected auto, l1, l2 or l2-late", value);
 }
 
 }  // namespace

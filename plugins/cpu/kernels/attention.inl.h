@@ -209,8 +209,7 @@ void attend_rows(const AttendArgs &args) {
 
 template <class Row>
 void attend_as_asked(const AttendArgs &args) {
-  if (args.prefetch == Prefetch::kFirstLevel) return attend_rows<IntoFirstLevel<Row>>(args);
-  attend_rows<Row>(args);
+  with_requests_into_cache<Row>(args.prefetch, [&](auto asking) { attend_rows<decltype(asking)>(args); });
 }
 
 void attend(const AttendArgs &args) {

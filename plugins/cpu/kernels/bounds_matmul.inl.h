@@ -198,10 +198,10 @@ void bound_part_of_strip(const MatmulArgs &args, const BoundTables &tables, cons
   for (; first + 2 * T - 1 <= args.n; first += 2 * T) {
     if (first > 0) {
       bound_vectors_of_pairs<kLayout, Lookup, kPairs, false, T>(args, tables, pairs, tile, first);
-    } else if (args.prefetch == Prefetch::kFirstLevel) {
-      bound_vectors_of_pairs<kLayout, IntoFirstLevel<Lookup>, kPairs, true, T>(args, tables, pairs, tile, first);
     } else {
-      bound_vectors_of_pairs<kLayout, Lookup, kPairs, true, T>(args, tables, pairs, tile, first);
+      with_requests<Lookup>(args.prefetch, [&](auto asking) {
+        bound_vectors_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, tables, pairs, tile, first);
+      });
     }
   }
   if constexpr (T > 1) {

@@ -166,9 +166,10 @@ struct CodesWork {
 template <class Format, int T>
 void multiply_tile_as_asked(const CodesWork &work, const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
   if constexpr (T <= 2 && !Format::kInCache) {
-    if (work.args.prefetch == Prefetch::kFirstLevel) return multiply_tile<IntoFirstLevel<Format>>(tile, tokens, y);
+    with_requests<Format>(work.args.prefetch, [&](auto asking) { multiply_tile<decltype(asking)>(tile, tokens, y); });
+  } else {
+    multiply_tile<Format>(tile, tokens, y);
   }
-  multiply_tile<Format>(tile, tokens, y);
 }
 
 // A tile from some block on, times some tokens.

@@ -142,13 +142,13 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // Where a row is asked for once more, as requests get lost (prefetch.inl.h). FP8 has no time for it.
 template <class Weights>
-constexpr size_t kNearInRow = kPrefetchOf<Weights> == Prefetch::kFirstLevel ? 2048 : 768;
+constexpr size_t kNearInRow = kIntoFirstLevel<Weights> ? 2048 : 768;
 
 // From a span of R rows to the one that is asked for meanwhile: R rows on, or where the first-level cache has room for
 // so much, less far along the same rows. Behind `left` bytes of them come the next R.
 template <class Weights, int R>
 [[gnu::always_inline]] inline size_t far_in_rows(size_t row_bytes, size_t left) {
-  if constexpr (kPrefetchOf<Weights> == Prefetch::kFirstLevel) {
+  if constexpr (kIntoFirstLevel<Weights>) {
     const size_t ahead = std::min<size_t>(2 * kNearInRow<Weights>, row_bytes);
     return left > ahead ? ahead : ahead + (R - 1) * row_bytes;
   } else {
@@ -223,7 +223,7 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
 // cache, four are read faster.
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  constexpr int kRows = kPrefetchOf<Weights> == Prefetch::kFirstLevel ? 2 : 4;
+  constexpr int kRows = kIntoFirstLevel<Weights> ? 2 : 4;
   for (; row + kRows <= last_row; row += kRows) multiply_vector_by_rows<Weights, kRows>(args, row, token);
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
 }
@@ -232,10 +232,11 @@ void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t 
 template <class Weights>
 void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
   if constexpr (Weights::kSpan == 16) {
-    if (args.prefetch == Prefetch::kFirstLevel)
-      return multiply_vector_by_all_rows<IntoFirstLevel<Weights>>(args, row, last_row, token);
+    with_requests_into_cache<Weights>(
+        args.prefetch, [&](auto asking) { multiply_vector_by_all_rows<decltype(asking)>(args, row, last_row, token); });
+  } else {
+    multiply_vector_by_all_rows<Weights>(args, row, last_row, token);
   }
-  multiply_vector_by_all_rows<Weights>(args, row, last_row, token);
 }
 
 // -------- Several vectors: the arithmetic is

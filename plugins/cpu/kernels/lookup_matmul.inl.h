@@ -226,10 +226,10 @@ void multiply_part_of_strip(const MatmulArgs &args, const PairsOfStrip &pairs, u
   for (; token + T <= args.n; token += T) {
     if (token > 0) {
       multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, pairs, tile, token);
-    } else if (args.prefetch == Prefetch::kFirstLevel) {
-      multiply_tokens_of_pairs<kLayout, IntoFirstLevel<Lookup>, kPairs, true, T>(args, pairs, tile, token);
     } else {
-      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, true, T>(args, pairs, tile, token);
+      with_requests<Lookup>(args.prefetch, [&](auto asking) {
+        multiply_tokens_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, pairs, tile, token);
+      });
     }
   }
   if constexpr (T > 1) {

@@ -5,8 +5,9 @@
 
 namespace bonsai::cpu {
 
-// Into which cache: what a processor is faster with (docs/cpu-kernels.md, "Asking for weights in time").
-enum class Prefetch : uint8_t { kSecondLevel, kFirstLevel };
+// Into which cache, and of weights with integer codes how early: what a processor is faster with (docs/cpu-kernels.md,
+// "Asking for weights in time").
+enum class Prefetch : uint8_t { kSecondLevel, kFirstLevel, kSecondLevelLate };
 
 // That of this machine.
 Prefetch best_prefetch();

@@ -11,20 +11,41 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 // Kernels that ask for weights are templates of a Work of some kind, a format's codes or tables of sums. This is the
-// same work with weights asked for in the first-level cache. The choice is made outside the loops: a branch within them
-// would bring all requests of a step together, and more of them get lost (docs/cpu-kernels.md).
-template <class Work>
-struct IntoFirstLevel : Work {};
+// same work with weights asked for otherwise. The choice is made outside the loops: a branch within them would bring
+// all requests of a step together, and more of them get lost (docs/cpu-kernels.md).
+template <class Work, Prefetch kHow>
+struct Asking : Work {};
 
 template <class Work>
 constexpr Prefetch kPrefetchOf = Prefetch::kSecondLevel;
+template <class Work, Prefetch kHow>
+constexpr Prefetch kPrefetchOf<Asking<Work, kHow>> = kHow;
+
 template <class Work>
-constexpr Prefetch kPrefetchOf<IntoFirstLevel<Work>> = Prefetch::kFirstLevel;
+constexpr bool kIntoFirstLevel = kPrefetchOf<Work> == Prefetch::kFirstLevel;
+
+// Calls body(a Work that asks so), of which only the type matters.
+template <class Work, class Body>
+[[gnu::always_inline]] inline void with_requests(Prefetch how, const Body &body) {
+  if (how == Prefetch::kFirstLevel) return body(Asking<Work, Prefetch::kFirstLevel>());
+  if (how == Prefetch::kSecondLevelLate) return body(Asking<Work, Prefetch::kSecondLevelLate>());
+  body(Work());
+}
+
+// The same where it only matters into which cache.
+template <class Work, class Body>
+[[gnu::always_inline]] inline void with_requests_into_cache(Prefetch how, const Body &body) {
+  if (how == Prefetch::kFirstLevel) return body(Asking<Work, Prefetch::kFirstLevel>());
+  body(Work());
+}
 
 // How far ahead weights are asked for. A core drops requests while too many of its misses are open: where memory is
 // what takes time, everything is asked for once more while it still helps.
+constexpr size_t far_ahead(Prefetch how) {
+  return how == Prefetch::kFirstLevel ? 10240 : how == Prefetch::kSecondLevelLate ? 3072 : 8192;
+}
 template <class Work>
-constexpr size_t kFarAhead = kPrefetchOf<Work> == Prefetch::kFirstLevel ? 10240 : 8192;
+constexpr size_t kFarAhead = far_ahead(kPrefetchOf<Work>);
 template <class Work>
 constexpr size_t kNearAhead = kFarAhead<Work> / 2;
 
@@ -32,7 +53,7 @@ constexpr size_t kNearAhead = kFarAhead<Work> / 2;
 // that do nothing else.
 template <class Work>
 [[gnu::always_inline]] inline void prefetch_at(uintptr_t at, size_t bytes) {
-  constexpr int kLocality = kPrefetchOf<Work> == Prefetch::kFirstLevel ? 3 : 1;
+  constexpr int kLocality = kIntoFirstLevel<Work> ? 3 : 1;
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void *>(at + i), 0, kLocality);
 }
 
@@ -70,7 +91,7 @@ template <class Work>
 // of them, who mixes requests with each other and with the arithmetic. Into the second level it is the other way.
 template <class Work>
 [[gnu::always_inline]] inline void prefetch_twice(const uint8_t *from, size_t bytes, const WeightStream &stream) {
-  if constexpr (kPrefetchOf<Work> == Prefetch::kFirstLevel) {
+  if constexpr (kIntoFirstLevel<Work>) {
     asm volatile("" ::: "memory");
     prefetch_near<Work>(from, bytes, stream);
     asm volatile("" ::: "memory");

@@ -29,9 +29,11 @@ constexpr Tier kTiers[] = {
 
 }  // namespace
 
-// Zen 3 and 4 are slower with the first level, Zen 5 with the second. Nothing else was measured.
+// Zen 3 and 4 are slower with the first level, Zen 5 with the second; Granite Rapids with early requests. Nothing else
+// was measured: Intel's others with tile registers are taken for the same.
 Prefetch best_prefetch() {
 #if defined(__x86_64__)
+  if (cpu_has_tiles()) return Prefetch::kSecondLevelLate;
   if (cpu_is_zen5_or_later()) return Prefetch::kFirstLevel;
 #endif
   return Prefetch::kSecondLevel;

@@ -28,14 +28,18 @@ inline bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 
-// AMX-TILE and AMX-INT8 (CPUID leaf 7) beside all that the avx512 tier uses. Asks Linux to let this process use tile
-// registers (Documentation/arch/x86/xstate.rst), which is no till then; threads that come later may, too.
-inline bool cpu_has_avx512_amx() {
+// Whether the processor has AMX-TILE and AMX-INT8 (Intel's Software Developer's Manual, CPUID leaf 7).
+inline bool cpu_has_tiles() {
   constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!cpu_has_avx512() || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  return (edx & kTile) != 0 && (edx & kInt8) != 0 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTile) != 0 && (edx & kInt8) != 0;
+}
+
+// These beside all that the avx512 tier uses. Asks Linux to let this process use the registers
+// (Documentation/arch/x86/xstate.rst), which it may not before; threads that come later may, too.
+inline bool cpu_has_avx512_amx() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return cpu_has_avx512() && cpu_has_tiles() && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 // AMD's Zen 5 or what came after it: family 1Ah (AMD64 Architecture Programmer's Manual, CPUID Fn0000_0001_EAX).

@@ -37,7 +37,7 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
                       "the value of option cpu.threads is NULL");
   BONSAI_EXPECT_FAILS(open_with(nullptr, "1", &error), BONSAI_INVALID_ARGUMENT, "option->key is NULL");
   for (const char *value : {"", "l3", "L1", "l1,l2"}) {
-    const std::string expected = std::string("cpu.prefetch is '") + value + "', expected auto, l1 or l2";
+    const std::string expected = std::string("cpu.prefetch is '") + value + "', expected auto, l1, l2 or l2-late";
     BONSAI_EXPECT_FAILS(open_with("cpu.prefetch", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
   }
   bonsai_error error = empty_error();
@@ -46,7 +46,7 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
 }
 
 TEST(DeviceArguments, EveryCacheThatIsListedIsTaken) {
-  for (const char *value : {"auto", "l1", "l2"}) {
+  for (const char *value : {"auto", "l1", "l2", "l2-late"}) {
     const OpenDevice device(kPlugin, {{"cpu.prefetch", value}});
     EXPECT_NE(device.handle, nullptr) << value;
   }

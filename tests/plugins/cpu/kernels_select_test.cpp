@@ -28,17 +28,19 @@ TEST(SelectKernels, AlwaysHasThePortableTier) {
 }
 
 // By what the system says of the processor.
-TEST(SelectKernels, PrefersTheFirstLevelCacheFromZen5On) {
+TEST(SelectKernels, AsksForWeightsAsTheProcessorLikes) {
   constexpr int kZen5 = 26;
   std::ifstream file("/proc/cpuinfo");
-  bool is_amd = false;
+  bool is_amd = false, has_tiles = false;
   int family = 0;
   for (std::string line; std::getline(file, line) && !line.empty();) {
     const std::string value = line.substr(std::min(line.size(), line.find(':') + 1));
     if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD";
     if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
+    if (line.starts_with("flags")) has_tiles = value.find(" amx_int8") != std::string::npos;
   }
   EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
+  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelLate, has_tiles);
 }
 
 TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {

@@ -81,16 +81,15 @@ struct FewRowsArgs {
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "neon"
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-amx", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for up to most_looked_up vectors, and
-  // takes them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with Packing::kTrits;
-  // 0: it does not. Matrices that are not packed as usual are multiplied with tables only.
+  // takes them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with
+  // Packing::kTrits; 0: it does not. Matrices that are not packed as usual are multiplied with tables only.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
-  // Vectors that are multiplied with tables, at most: more are multiplied without, which takes any packing then.
+  // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.
   uint32_t most_looked_up = UINT32_MAX;
-  // Quantised vectors that are multiplied in one go: part of a core's second-level cache.
-  uint64_t vector_bytes = 256 * 1024;
+  uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
@@ -125,10 +124,10 @@ struct KernelTable {
 
 const KernelTable &portable_kernels();
 #if defined(__x86_64__)
-const KernelTable &avx2_kernels();       // runs only where cpu_has_avx2()
-const KernelTable &avx2_vnni_kernels();  // runs only where cpu_has_avx2_vnni()
-const KernelTable &avx512_kernels();     // runs only where cpu_has_avx512()
-const KernelTable &avx512_amx_kernels();  // runs only where cpu_has_avx512_amx() has said so
+const KernelTable &avx2_kernels();        // runs only where cpu_has_avx2()
+const KernelTable &avx2_vnni_kernels();   // runs only where cpu_has_avx2_vnni()
+const KernelTable &avx512_kernels();      // runs only where cpu_has_avx512()
+const KernelTable &avx512_amx_kernels();  // runs only once cpu_has_avx512_amx() has said so
 #elif defined(__aarch64__)
 const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif

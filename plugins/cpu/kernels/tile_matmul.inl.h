@@ -10,30 +10,16 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
+#include "plugins/cpu/kernels/tile_tokens.inl.h"
 #include "plugins/cpu/kernels/tile_weights.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-constexpr uint32_t kTileTokens = 16;   // rows of a register
-constexpr uint32_t kMostTokens = 128;  // whose results so far lie in the cache
 constexpr uint32_t kPairRows = kPairTiles * kTileRows;
 
 // Groups whose weights are unpacked at a time, into half of a usual first-level cache.
 constexpr uint32_t kChunkGroups = 16;
-
-// Vectors in tiles of equal size, as many as a register has rows at most. The last tile may begin among those before.
-class TokenTiles {
- public:
-  explicit TokenTiles(uint32_t n)
-      : n_(n), count_((n + kTileTokens - 1) / kTileTokens), size_((n + count_ - 1) / count_) {}
-  uint32_t count() const { return count_; }
-  uint32_t size() const { return size_; }
-  uint32_t first(uint32_t tile) const { return std::min(tile * size_, n_ - size_); }
-
- private:
-  uint32_t n_, count_, size_;
-};
 
 template <CodeLayout kLayout>
 class TileProduct {
@@ -48,7 +34,7 @@ class TileProduct {
         stream_(args, kLayout) {}
 
   void multiply() {
-    const TileRegisters registers(tokens_.size());
+    const TileRegisters registers(tokens_.size(), kActivationGroup);
     constexpr uint64_t kFrom = kLayout.strip_tiles > 1 ? kPairTiles : 1;
     const uint64_t first_tile = args_.first_row / kTileRows / kFrom * kFrom;
     for (uint64_t tile = first_tile; tile * kTileRows < args_.last_row; tile += kPairTiles) multiply_pair(tile);
@@ -91,7 +77,8 @@ class TileProduct {
           sums_(step.sums),
           y_(step.y),
           products_(step.products) {
-      for (uint32_t block = 0; block < kBlocks && y_; ++block) {
+      if (!y_) return;  // there is no step before the first
+      for (uint32_t block = 0; block < kBlocks; ++block) {
         for (uint32_t i = 0; i < kLayout.scales(); ++i) {
           for (int half = 0; half < kPairTiles; ++half) {
             weight_scales_[block][i][half] = load(step.weight_scales[block][i][half]);
@@ -105,14 +92,13 @@ class TileProduct {
 #pragma GCC unroll 8
       for (uint32_t block = 0; block < kBlocks; ++block) {
         const F32x16 scale = splat(reinterpret_cast<const float *>(scales_)[block]);
+        F32x16 sum = splat(0.0f);
+        if constexpr (kMinima) sum = splat(static_cast<float>(reinterpret_cast<const int16_t *>(sums_)[block]));
 #pragma GCC unroll 2
         for (int half = 0; half < kPairTiles; ++half) {
           const F32x16 dot = to_f32(sum_block(block, half));
           y[half] = fma(dot, mul(weight_scales_[block][0][half], scale), y[half]);
-          if constexpr (kMinima) {
-            const auto sum = splat_i32(reinterpret_cast<const int16_t *>(sums_)[block]);
-            y[half] = fma(to_f32(sum), mul(weight_scales_[block][1][half], scale), y[half]);
-          }
+          if constexpr (kMinima) y[half] = fma(sum, mul(weight_scales_[block][1][half], scale), y[half]);
         }
       }
       store(y_, y[0]);
@@ -167,7 +153,7 @@ class TileProduct {
       multiply_blocks<kStepGroups>(block, 0, whole);
       if constexpr (kStepBlocks > 1) multiply_blocks<kBlockGroups>(block, whole, blocks);
     }
-    store_results(tile);
+    store_results<kPairTiles>(args_, first_, tokens_, y_, tile);
   }
 
   // Asks for a block's share of the pair's bytes, or of what the strip's pairs have of it, one strip ahead.
@@ -231,13 +217,19 @@ class TileProduct {
       TileRegisters::load_left<kGroup % 2>(codes + kGroup * kActivationGroup, row_bytes);
       if constexpr (kGroup > 0) store_products<kGroup - 1>(products);
       TileRegisters::load_right<0>(weights[kGroup][0]);
-      TileRegisters::multiply<kSums, kGroup % 2, 0>();
+      multiply<kSums, kGroup % 2, 0>();
       TileRegisters::load_right<1>(weights[kGroup][1]);
-      TileRegisters::multiply<kSums + 1, kGroup % 2, 1>();
+      multiply<kSums + 1, kGroup % 2, 1>();
       const uint32_t n = unfinished / (kGroups - kGroup);
       for (uint32_t i = 0; i < n; ++i) rest.finish_next();
       multiply_groups<kGroups, kGroup + 1>(codes, row_bytes, weights, products, rest, unfinished - n);
     }
+  }
+
+  template <int kSums, int kLeft, int kRight>
+  [[gnu::always_inline]] static void multiply() {
+    TileRegisters::clear<kSums>();
+    TileRegisters::add_product<kSums, kLeft, kRight>();
   }
 
   // They stay in the registers until the next group's are on their way.
@@ -254,20 +246,6 @@ class TileProduct {
     for (uint32_t i = 0; i < n; ++i) all.finish_next();
   }
 
-  void store_results(uint64_t tile) const {
-    for (uint32_t i = 0; i < tokens_.count(); ++i) {
-      for (uint32_t t = 0; t < tokens_.size(); ++t) {
-        const float *y = y_ + (size_t{i} * tokens_.size() + t) * kPairRows;
-        for (int half = 0; half < kPairTiles; ++half) {
-          const uint64_t first_row = (tile + half) * kTileRows;
-          if (first_row + kTileRows <= args_.first_row || first_row >= args_.last_row) continue;
-          const F32x16 results = canonical_nan(load(y + half * kTileRows));
-          store_tile(args_, first_ + tokens_.first(i) + t, tile + half, results);
-        }
-      }
-    }
-  }
-
   const MatmulArgs &args_;
   uint32_t first_;
   TokenTiles tokens_;
@@ -278,13 +256,6 @@ class TileProduct {
   alignas(64) Products products_[2];  // of this step, and of the one before
   alignas(64) float y_[(kMostTokens + kTileTokens) * kPairRows];
 };
-
-template <CodeLayout kLayout>
-void multiply_by_tiles(const MatmulArgs &args) {
-  for (uint32_t first = 0; first < args.n; first += kMostTokens) {
-    TileProduct<kLayout>(args, first, std::min(kMostTokens, args.n - first)).multiply();
-  }
-}
 
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

@@ -19,31 +19,41 @@ using GroupCodes = int8_t[kPairTiles][kGroupCodes];
 
 // -------- Codes of some bits
 
-// The tile's group at `view`, less the format's offset.
-template <class Format>
-[[gnu::always_inline]] inline void unpack_codes(GroupView view, int8_t *to) {
+// Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h), less the format's offset.
+template <class Format, class Body>
+[[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64 high, const Body &body) {
   constexpr int kUp = Format::kLayout.multiplier_shift;  // what the second step's codes have without a shift
   static_assert(kUp == 0 || kUp == Format::kBits);
   const Bytes64 mask = splat_byte(((1 << Format::kBits) - 1) << kUp);
   const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
   const Bytes64 offset = splat_byte(Format::kLayout.offset);
+#pragma GCC unroll 8
+  for (int v = 0; v < Format::kRunVectors; ++v) {
+    Bytes64 bytes = load_words<Format>(view, v);
+#pragma GCC unroll 8
+    for (int step = 0; step < Format::kSteps; ++step) {
+      Bytes64 codes = bit_and(step == 0 ? shift_left_bytes<kUp>(bytes) : bytes, mask);
+      if (step > 0 || kUp == 0) bytes = shift_right_bytes<Format::kBits>(bytes);
+      if constexpr (Format::kHighBits > 0) {
+        codes = bit_or(codes, bit_and(high, high_mask));
+        high = shift_right_bytes<Format::kHighBits>(high);
+      }
+      body(Format::kLayout.offset == 0 ? codes : sub_bytes(codes, offset));
+    }
+  }
+}
+
+// The tile's group at `view`.
+template <class Format>
+[[gnu::always_inline]] inline void unpack_codes(GroupView view, int8_t *to) {
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
-    Bytes64 high = high_bits_of_run<Format>(view.bytes + 64 * (Format::kVectors + run / 2), run % 2 != 0);
-#pragma GCC unroll 8
-    for (int v = 0; v < Format::kRunVectors; ++v) {
-      Bytes64 bytes = load_words<Format>(view, run * Format::kRunVectors + v);
-#pragma GCC unroll 8
-      for (int step = 0; step < Format::kSteps; ++step, to += 64) {
-        Bytes64 codes = bit_and(step == 0 ? shift_left_bytes<kUp>(bytes) : bytes, mask);
-        if (step > 0 || kUp == 0) bytes = shift_right_bytes<Format::kBits>(bytes);
-        if constexpr (Format::kHighBits > 0) {
-          codes = bit_or(codes, bit_and(high, high_mask));
-          high = shift_right_bytes<Format::kHighBits>(high);
-        }
-        store_bytes(to, Format::kLayout.offset == 0 ? codes : sub_bytes(codes, offset));
-      }
-    }
+    const Bytes64 high = high_bits_of_run<Format>(view.bytes + 64 * (Format::kVectors + run / 2), run % 2 != 0);
+    const GroupView codes = {view.bytes + 64 * run * Format::kRunVectors, view.odd, nullptr};
+    each_code_of_run<Format>(codes, high, [&to](Bytes64 bytes) {
+      store_bytes(to, bytes);
+      to += 64;
+    });
   }
 }
 

@@ -11,13 +11,16 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 constexpr int kSumTiles = 4, kLeftTiles = 2, kRightTiles = 2;
-constexpr int kDotColumns = 32;
+
+enum class LeftBytes { kSigned, kUnsigned };
 
 class TileRegisters {
  public:
-  explicit TileRegisters(uint32_t rows) {
+  TileRegisters(uint32_t rows, uint32_t columns) {
     if (rows < 1 || rows > 16) throw std::invalid_argument("a tile register has 1 to 16 rows");
+    if (columns < 4 || columns > 64 || columns % 4 != 0) throw std::invalid_argument("4 to 64 columns, in fours");
     rows_ = rows;
+    columns_ = columns;
     registers_ = {};
   }
   ~TileRegisters() { rows_ = 0; }
@@ -25,25 +28,31 @@ class TileRegisters {
   TileRegisters &operator=(const TileRegisters &) = delete;
 
   template <int kTile>
-  static void load_left(const int8_t *from, size_t stride) {
+  static void load_left(const void *from, size_t stride) {
     for (uint32_t row = 0; row < rows_; ++row) {
-      std::memcpy(registers_.left[kTile][row], from + row * stride, kDotColumns);
+      std::memcpy(registers_.left[kTile][row], static_cast<const std::byte *>(from) + row * stride, columns_);
     }
   }
   template <int kTile>
-  static void load_right(const int8_t *from) {
-    std::memcpy(registers_.right[kTile], from, sizeof registers_.right[kTile]);
+  static void load_right(const void *from) {
+    std::memcpy(registers_.right[kTile], from, columns_ * 16);
   }
 
-  template <int kSums, int kLeft, int kRight>
-  static void multiply() {
+  template <int kSums>
+  static void clear() {
+    std::memset(registers_.sums[kSums], 0, sizeof registers_.sums[kSums]);
+  }
+
+  template <int kSums, int kLeft, int kRight, LeftBytes kBytes = LeftBytes::kSigned>
+  static void add_product() {
     for (uint32_t row = 0; row < rows_; ++row) {
       for (int lane = 0; lane < 16; ++lane) {
-        int32_t sum = 0;
-        for (int column = 0; column < kDotColumns; ++column) {
-          sum += registers_.left[kLeft][row][column] * registers_.right[kRight][column / 4][lane][column % 4];
+        int32_t &sum = registers_.sums[kSums][row][lane];
+        for (uint32_t column = 0; column < columns_; ++column) {
+          const int8_t byte = registers_.left[kLeft][row][column];
+          const int left = kBytes == LeftBytes::kSigned ? byte : static_cast<uint8_t>(byte);
+          sum += left * registers_.right[kRight][column / 4][lane][column % 4];
         }
-        registers_.sums[kSums][row][lane] = sum;
       }
     }
   }
@@ -56,10 +65,10 @@ class TileRegisters {
  private:
   struct Registers {
     int32_t sums[kSumTiles][16][16];
-    int8_t left[kLeftTiles][16][kDotColumns];
-    int8_t right[kRightTiles][kDotColumns / 4][16][4];
+    int8_t left[kLeftTiles][16][64];
+    int8_t right[kRightTiles][16][16][4];
   };
-  static thread_local inline uint32_t rows_ = 0;  // of the configuration; 0: there is none
+  static thread_local inline uint32_t rows_ = 0, columns_ = 0;  // of the configuration; 0: there is none
   static thread_local inline Registers registers_ = {};
 };
 

@@ -9,10 +9,12 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// What the registers hold, while this is alive, on this thread. The left factor: (rows, kDotColumns) bytes. The right
-// one: (kDotColumns / 4, 16) words, each of four consecutive columns. The sums: (rows, 16) of 32 bits.
+// What the registers hold, while this is alive, on this thread. The left factor: (rows, columns) bytes. The right one:
+// (columns / 4, 16) words, each of four consecutive columns, signed. The sums: (rows, 16) of 32 bits.
 constexpr int kSumTiles = 4, kLeftTiles = 2, kRightTiles = 2;
-constexpr int kDotColumns = 32;
+
+// Of the left factor's bytes.
+enum class LeftBytes { kSigned, kUnsigned };
 
 // LDTILECFG's operand. Of nothing but zeros, it releases the registers.
 struct alignas(64) TileConfiguration {
@@ -26,12 +28,13 @@ struct alignas(64) TileConfiguration {
 // Another library on this thread may have configured the registers once for all: it finds its configuration again.
 class TileRegisters {
  public:
-  explicit TileRegisters(uint32_t rows) {
+  // 16 rows and 64 columns at most.
+  TileRegisters(uint32_t rows, uint32_t columns) {
     asm volatile("sttilecfg %0" : "=m"(before_));
     TileConfiguration configuration;
     for (int i = 0; i < kSumTiles; ++i) set(configuration, i, rows, 64);
-    for (int i = 0; i < kLeftTiles; ++i) set(configuration, kSumTiles + i, rows, kDotColumns);
-    for (int i = 0; i < kRightTiles; ++i) set(configuration, kSumTiles + kLeftTiles + i, kDotColumns / 4, 64);
+    for (int i = 0; i < kLeftTiles; ++i) set(configuration, kSumTiles + i, rows, columns);
+    for (int i = 0; i < kRightTiles; ++i) set(configuration, kSumTiles + kLeftTiles + i, columns / 4, 64);
     asm volatile("ldtilecfg %0" : : "m"(configuration));
   }
   ~TileRegisters() { asm volatile("ldtilecfg %0" : : "m"(before_)); }
@@ -40,21 +43,28 @@ class TileRegisters {
 
   // Rows lie `stride` bytes apart.
   template <int kTile>
-  [[gnu::always_inline]] static void load_left(const int8_t *from, size_t stride) {
+  [[gnu::always_inline]] static void load_left(const void *from, size_t stride) {
     load<kSumTiles + kTile>(from, stride);
   }
   template <int kTile>
-  [[gnu::always_inline]] static void load_right(const int8_t *from) {
+  [[gnu::always_inline]] static void load_right(const void *from) {
     load<kSumTiles + kLeftTiles + kTile>(from, 64);
   }
 
-  // sums = left x right.
-  template <int kSums, int kLeft, int kRight>
-  [[gnu::always_inline]] static void multiply() {
+  template <int kSums>
+  [[gnu::always_inline]] static void clear() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kSums));
-    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
-                 :
-                 : "i"(kSums), "i"(kSumTiles + kLeft), "i"(kSumTiles + kLeftTiles + kRight));
+  }
+
+  // sums += left x right.
+  template <int kSums, int kLeft, int kRight, LeftBytes kBytes = LeftBytes::kSigned>
+  [[gnu::always_inline]] static void add_product() {
+    constexpr int kLeftTile = kSumTiles + kLeft, kRightTile = kSumTiles + kLeftTiles + kRight;
+    if constexpr (kBytes == LeftBytes::kSigned) {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeftTile), "i"(kRightTile));
+    } else {
+      asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeftTile), "i"(kRightTile));
+    }
   }
 
   template <int kSums>
@@ -65,13 +75,13 @@ class TileRegisters {
  private:
   TileConfiguration before_;
 
-  static void set(TileConfiguration &configuration, int tile, uint32_t rows, uint16_t row_bytes) {
+  static void set(TileConfiguration &configuration, int tile, uint32_t rows, uint32_t row_bytes) {
     configuration.rows[tile] = static_cast<uint8_t>(rows);
-    configuration.row_bytes[tile] = row_bytes;
+    configuration.row_bytes[tile] = static_cast<uint16_t>(row_bytes);
   }
 
   template <int kTile>
-  [[gnu::always_inline]] static void load(const int8_t *from, size_t stride) {
+  [[gnu::always_inline]] static void load(const void *from, size_t stride) {
     asm volatile("tileloadd (%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(stride) : "memory");
   }
 };

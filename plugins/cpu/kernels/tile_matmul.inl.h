@@ -24,20 +24,15 @@ constexpr uint32_t kChunkGroups = 16;
 template <CodeLayout kLayout>
 class TileProduct {
  public:
-  // Of n vectors from `first` on.
-  TileProduct(const MatmulArgs &args, uint32_t first, uint32_t n)
-      : args_(args),
-        first_(first),
-        tokens_(n),
-        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
-        blocks_(args.matrix->columns / kLayout.columns()),
-        stream_(args, kLayout) {}
+  static constexpr CodeLayout kCodes = kLayout;
+
+  explicit TileProduct(const TileWork &work) : work_(work) {}
 
   void multiply() {
-    const TileRegisters registers(tokens_.size(), kActivationGroup);
+    const TileRegisters registers(work_.tokens.size(), kActivationGroup);
     constexpr uint64_t kFrom = kLayout.strip_tiles > 1 ? kPairTiles : 1;
-    const uint64_t first_tile = args_.first_row / kTileRows / kFrom * kFrom;
-    for (uint64_t tile = first_tile; tile * kTileRows < args_.last_row; tile += kPairTiles) multiply_pair(tile);
+    const uint64_t first_tile = work_.args.first_row / kTileRows / kFrom * kFrom;
+    for (uint64_t tile = first_tile; tile * kTileRows < work_.args.last_row; tile += kPairTiles) multiply_pair(tile);
   }
 
  private:
@@ -58,7 +53,7 @@ class TileProduct {
     const GroupCodes *weights;
     const float (*weight_scales)[kLayout.scales()][kPairTiles][kTileRows];
     const int8_t *codes;
-    const std::byte *scales, *multipliers, *sums;  // row_bytes_ apart
+    const std::byte *scales, *multipliers, *sums;  // TileWork::row_bytes apart
     float *y;                                      // (vectors, kPairRows)
     const int32_t *products;                       // of the first group and tile
   };
@@ -140,10 +135,10 @@ class TileProduct {
   };
 
   void multiply_pair(uint64_t tile) {
-    const WeightPair<kLayout> pair(*args_.matrix, tile);
-    memset(y_, 0, size_t{tokens_.count()} * tokens_.size() * kPairRows * sizeof(float));
-    for (uint64_t block = 0; block < blocks_; block += kChunkBlocks) {
-      const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kChunkBlocks, blocks_ - block));
+    const WeightPair<kLayout> pair(*work_.args.matrix, tile);
+    memset(y_, 0, size_t{work_.tokens.count()} * work_.tokens.size() * kPairRows * sizeof(float));
+    for (uint64_t block = 0; block < work_.blocks; block += kChunkBlocks) {
+      const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kChunkBlocks, work_.blocks - block));
       for (uint32_t i = 0; i < blocks; ++i) {
         prefetch_share(tile, block + i);
         pair.unpack_scales(block + i, chunk_.scales[i]);
@@ -153,17 +148,18 @@ class TileProduct {
       multiply_blocks<kStepGroups>(block, 0, whole);
       if constexpr (kStepBlocks > 1) multiply_blocks<kBlockGroups>(block, whole, blocks);
     }
-    store_results<kPairTiles>(args_, first_, tokens_, y_, tile);
+    store_results<kPairTiles>(work_, y_, tile);
   }
 
   // Asks for a block's share of the pair's bytes, or of what the strip's pairs have of it, one strip ahead.
   void prefetch_share(uint64_t tile, uint64_t block) const {
     constexpr uint64_t kTiles = kLayout.strip_tiles > 1 ? kLayout.strip_tiles : kPairTiles;
-    const size_t all = kTiles * TilePlace::bytes(kLayout, blocks_), share = all / (kTiles / kPairTiles * blocks_);
+    const size_t all = kTiles * TilePlace::bytes(kLayout, work_.blocks),
+                 share = all / (kTiles / kPairTiles * work_.blocks);
     const uint64_t first = tile / kTiles * kTiles;
-    const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*args_.matrix, first));
-    const uint8_t *from = begin + ((tile - first) / kPairTiles * blocks_ + block) * share;
-    prefetch_at<TileProduct>(stream_.ahead(from, all), share);
+    const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*work_.args.matrix, first));
+    const uint8_t *from = begin + ((tile - first) / kPairTiles * work_.blocks + block) * share;
+    prefetch_at<TileProduct>(work_.stream.ahead(from, all), share);
   }
 
   // Blocks [first, last) of the chunk, which begins with the row's block `at`, with steps of kGroups groups.
@@ -171,12 +167,12 @@ class TileProduct {
   void multiply_blocks(uint64_t at, uint32_t first, uint32_t last) {
     Step previous = {};
     uint32_t unfinished = 0, parity = 0;
-    for (uint32_t tile = 0; tile < tokens_.count(); ++tile) {
+    for (uint32_t tile = 0; tile < work_.tokens.count(); ++tile) {
       for (uint32_t block = first; block < last; block += kGroups / kBlockGroups, parity ^= 1) {
         const Step step = find_step(tile, at, block, products_[parity]);
         multiply_step<kGroups>(step, products_[parity], previous, products_[parity ^ 1], unfinished);
         previous = step;
-        unfinished = tokens_.size();
+        unfinished = work_.tokens.size();
       }
     }
     if (unfinished == 0) return;
@@ -185,16 +181,14 @@ class TileProduct {
   }
 
   Step find_step(uint32_t tile, uint64_t at, uint32_t block, const Products &products) {
-    const std::byte *bytes = args_.quantized_rows + (first_ + tokens_.first(tile)) * row_bytes_;
-    const ConstQuantizedRow row =
-        ConstQuantizedRow(bytes, args_.matrix->columns, kLayout.activations).from(at + block, kLayout.activations);
+    const ConstQuantizedRow row = work_.row(kLayout.activations, tile, 0, at + block);
     return {.weights = chunk_.codes + block * kBlockGroups,
             .weight_scales = chunk_.scales + block,
             .codes = row.codes,
             .scales = reinterpret_cast<const std::byte *>(row.scales),
             .multipliers = reinterpret_cast<const std::byte *>(row.multipliers),
             .sums = reinterpret_cast<const std::byte *>(row.sums),
-            .y = y_ + size_t{tile} * tokens_.size() * kPairRows,
+            .y = y_ + size_t{tile} * work_.tokens.size() * kPairRows,
             .products = products[0][0][0]};
   }
 
@@ -204,8 +198,8 @@ class TileProduct {
   [[gnu::noinline]] void multiply_step(const Step &step, Products &products, const Step &previous,
                                        Products &products_before, uint32_t unfinished) const {
     if (unfinished > 0) store_products<kGroups - 1>(products_before);
-    Finishing<kGroups> rest(previous, row_bytes_);
-    multiply_groups<kGroups, 0>(step.codes, row_bytes_, step.weights, products, rest, unfinished);
+    Finishing<kGroups> rest(previous, work_.row_bytes);
+    multiply_groups<kGroups, 0>(step.codes, work_.row_bytes, step.weights, products, rest, unfinished);
   }
 
   template <uint32_t kGroups, uint32_t kGroup>
@@ -242,16 +236,11 @@ class TileProduct {
 
   template <uint32_t kGroups>
   void finish(const Step &step, uint32_t n) const {
-    Finishing<kGroups> all(step, row_bytes_);
+    Finishing<kGroups> all(step, work_.row_bytes);
     for (uint32_t i = 0; i < n; ++i) all.finish_next();
   }
 
-  const MatmulArgs &args_;
-  uint32_t first_;
-  TokenTiles tokens_;
-  size_t row_bytes_;
-  uint64_t blocks_;
-  WeightStream stream_;
+  const TileWork &work_;
   Chunk chunk_;
   alignas(64) Products products_[2];  // of this step, and of the one before
   alignas(64) float y_[(kMostTokens + kTileTokens) * kPairRows];

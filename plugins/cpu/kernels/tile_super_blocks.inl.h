@@ -115,21 +115,17 @@ struct WeightDigits {
 template <CodeLayout kLayout>
 class SuperBlockProduct {
  public:
-  // Of n vectors from `first` on.
-  SuperBlockProduct(const MatmulArgs &args, uint32_t first, uint32_t n)
-      : args_(args),
-        first_(first),
-        tokens_(n),
-        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
-        blocks_(args.matrix->columns / kSuperBlock),
-        stream_(args, kLayout) {}
+  static constexpr CodeLayout kCodes = kLayout;
+
+  explicit SuperBlockProduct(const TileWork &work) : work_(work) {}
 
   void multiply() {
-    const TileRegisters registers(tokens_.size(), kRegisterColumns);
-    for (uint64_t tile = args_.first_row / kTileRows; tile * kTileRows < args_.last_row; tile += kTilesTogether) {
-      memset(y_, 0, size_t{tokens_.count()} * tokens_.size() * kRows * sizeof(float));
-      for (uint64_t block = 0; block < blocks_; ++block) multiply_block(tile, block);
-      store_results<kTilesTogether>(args_, first_, tokens_, y_, tile);
+    const TileRegisters registers(work_.tokens.size(), kRegisterColumns);
+    for (uint64_t tile = work_.args.first_row / kTileRows; tile * kTileRows < work_.args.last_row;
+         tile += kTilesTogether) {
+      memset(y_, 0, size_t{work_.tokens.count()} * work_.tokens.size() * kRows * sizeof(float));
+      for (uint64_t block = 0; block < work_.blocks; ++block) multiply_block(tile, block);
+      store_results<kTilesTogether>(work_, y_, tile);
     }
   }
 
@@ -143,18 +139,18 @@ class SuperBlockProduct {
   // A tile's super-block times a tile of vectors, of which the pointers are the first one's.
   struct Step {
     const Weights *weights;
-    const std::byte *scales, *sums;  // row_bytes_ apart
+    const std::byte *scales, *sums;  // TileWork::row_bytes apart
     float *y;                        // kRows apart
     Products *products;
   };
 
   void multiply_block(uint64_t tile, uint64_t block) {
-    const uint64_t last = tile_count(args_.matrix->rows) - 1;
+    const uint64_t last = tile_count(work_.args.matrix->rows) - 1;
     prefetch_share(tile, block);
-    for (int i = 0; i < kTilesTogether; ++i) weights_[i].unpack(*args_.matrix, std::min(tile + i, last), block);
+    for (int i = 0; i < kTilesTogether; ++i) weights_[i].unpack(*work_.args.matrix, std::min(tile + i, last), block);
     Step previous = {};
     uint32_t unfinished = 0, parity = 0;
-    for (uint32_t i = 0; i < tokens_.count(); ++i) {
+    for (uint32_t i = 0; i < work_.tokens.count(); ++i) {
       Step step = find_vectors(i, block);
       for (const Weights &weights : weights_) {
         step.weights = &weights;
@@ -162,7 +158,7 @@ class SuperBlockProduct {
         multiply_step(step, previous, unfinished);
         previous = step;
         step.y += kTileRows;
-        unfinished = tokens_.size();
+        unfinished = work_.tokens.size();
         parity ^= 1;
       }
     }
@@ -172,25 +168,22 @@ class SuperBlockProduct {
 
   // Asks for a block's share of the tiles after these.
   void prefetch_share(uint64_t tile, uint64_t block) const {
-    const size_t all = kTilesTogether * TilePlace::bytes(kLayout, blocks_), share = all / blocks_;
-    const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*args_.matrix, tile));
-    prefetch_at<SuperBlockProduct>(stream_.ahead(begin + block * share, all), share);
+    const size_t all = kTilesTogether * TilePlace::bytes(kLayout, work_.blocks), share = all / work_.blocks;
+    const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*work_.args.matrix, tile));
+    prefetch_at<SuperBlockProduct>(work_.stream.ahead(begin + block * share, all), share);
   }
 
   // Makes the digits of a tile of vectors.
   Step find_vectors(uint32_t tile, uint64_t block) {
-    const uint32_t first = first_ + tokens_.first(tile);
     Step step = {};
-    for (uint32_t t = 0; t < tokens_.size(); ++t) {
-      const std::byte *bytes = args_.quantized_rows + (first + t) * row_bytes_;
-      const auto row =
-          ConstQuantizedRow(bytes, args_.matrix->columns, kLayout.activations).from(block, kLayout.activations);
+    for (uint32_t t = 0; t < work_.tokens.size(); ++t) {
+      const ConstQuantizedRow row = work_.row(kLayout.activations, tile, t, block);
       vectors_.fill(t, row.codes, row.multipliers);
       if (t > 0) continue;
       step.scales = reinterpret_cast<const std::byte *>(row.scales);
       step.sums = reinterpret_cast<const std::byte *>(row.sums);
     }
-    step.y = y_ + size_t{tile} * tokens_.size() * kRows;
+    step.y = y_ + size_t{tile} * work_.tokens.size() * kRows;
     return step;
   }
 
@@ -243,7 +236,8 @@ class SuperBlockProduct {
   [[gnu::always_inline]] void finish(const Step &step, uint32_t first, uint32_t last) const {
     if (first == last) return;  // there may be no step
     const int32_t *products = (*step.products)[0][first];
-    const std::byte *scales = step.scales + first * row_bytes_, *sums = step.sums + first * row_bytes_;
+    const size_t row_bytes = work_.row_bytes;
+    const std::byte *scales = step.scales + first * row_bytes, *sums = step.sums + first * row_bytes;
     float *to = step.y + first * kRows;
     I16x32 minima[Weights::kMinima ? Weights::kSums / 2 : 1];
     if constexpr (Weights::kMinima) {
@@ -262,8 +256,8 @@ class SuperBlockProduct {
       }
       store(to, y);
       products += kTileRows;
-      scales += row_bytes_;
-      sums += row_bytes_;
+      scales += row_bytes;
+      sums += row_bytes;
       to += kRows;
     }
   }
@@ -277,12 +271,7 @@ class SuperBlockProduct {
     return add(totals[0], totals[1]);
   }
 
-  const MatmulArgs &args_;
-  uint32_t first_;
-  TokenTiles tokens_;
-  size_t row_bytes_;
-  uint64_t blocks_;
-  WeightStream stream_;
+  const TileWork &work_;
   Weights weights_[kTilesTogether];
   ActivationDigits vectors_;
   alignas(64) Products products_[2];  // of this step, and of the one before

@@ -39,7 +39,8 @@ constexpr uint64_t kVectorBytes = 1024 * 1024;
 template <class Product>
 void multiply_in_parts(const MatmulArgs &args) {
   for (uint32_t first = 0; first < args.n; first += kMostTokens) {
-    Product(args, first, std::min(kMostTokens, args.n - first)).multiply();
+    const TileWork work(args, Product::kCodes, first, std::min(kMostTokens, args.n - first));
+    Product(work).multiply();
   }
 }
 

@@ -5,14 +5,13 @@
 #include "plugins/cpu/simd/amx/bytes.h"
 #include "plugins/cpu/simd/amx/tiles.h"
 //
-#include "plugins/cpu/kernels/tile_matmul.inl.h"
 #include "plugins/cpu/kernels/tile_table.inl.h"
 
 namespace bonsai::cpu {
 
-const KernelTable &avx512_amx_kernels() {
-  static const KernelTable kTable = avx512_amx::with_tiles<avx512_kernels>("avx512-amx");
-  return kTable;
+const TileKernels &avx512_amx_tiles() {
+  static constexpr TileKernels kTiles = avx512_amx::make_tiles<avx512_kernels>("avx512-amx");
+  return kTiles;
 }
 
 }  // namespace bonsai::cpu

@@ -65,12 +65,13 @@ constexpr size_t kTritRestsAt = kTritUnitWords * kTritWordStride;
 constexpr size_t kTritUnitStride = kTritRestsAt + 2 * kPackedAlignment;
 
 // Where the parts of a tile's first block lie in a packed matrix, in bytes, and how far it is to the next block's.
+// Always inline: the linker keeps one copy of a function, and it must not be one that a tier was compiled with.
 struct TilePlace {
   size_t scales, scales_stride;
   size_t codes, codes_stride;  // with the integers before them
   size_t rests = 0;            // of codes in base 3: the bytes behind the words
 
-  static constexpr TilePlace find(CodeLayout layout, uint64_t blocks, uint64_t tile) {
+  [[gnu::always_inline]] static constexpr TilePlace find(CodeLayout layout, uint64_t blocks, uint64_t tile) {
     const size_t scales = kTileRows * layout.scales() * layout.scale_bytes();
     const size_t codes = kTileRows * (layout.integers() + size_t{layout.code_bytes()});
     if (layout.strip_tiles == 1) {
@@ -89,7 +90,7 @@ struct TilePlace {
   }
 
   // Of a tile, or of its share of a strip.
-  static constexpr size_t bytes(CodeLayout layout, uint64_t blocks) {
+  [[gnu::always_inline]] static constexpr size_t bytes(CodeLayout layout, uint64_t blocks) {
     const size_t scales = blocks * kTileRows * layout.scales() * layout.scale_bytes();
     const size_t codes = blocks * kTileRows * (layout.integers() + size_t{layout.code_bytes()});
     return (layout.strip_tiles == 1 ? round_up_to_vectors(scales) : scales) + codes;

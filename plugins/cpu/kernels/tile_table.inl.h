@@ -1,11 +1,11 @@
-// The table of a tier that is another one but for products of many vectors, which go through tile registers. The last
-// include of such a tier's translation unit.
+// What a tier with tile registers has of its own (tile_tier.h). The last include of its translation unit.
 #pragma once
 
 #include <algorithm>
 
 #include "plugins/cpu/kernels/tile_matmul.inl.h"
 #include "plugins/cpu/kernels/tile_super_blocks.inl.h"
+#include "plugins/cpu/kernels/tile_tier.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -100,17 +100,18 @@ inline bool multiply_in_tiles(const MatmulArgs &args) {
 }
 
 // With fewer vectors of a format than fewest() says, the other tier multiplies those that are packed as usual.
+template <const KernelTable &kOther(), uint32_t fewest(quant::Format)>
+void multiply_many_in_tiles(const MatmulArgs &args) {
+  const bool is_few = args.matrix->packing == Packing::kUsual && args.n < fewest(args.matrix->format);
+  if (is_few || !multiply_in_tiles(args)) kOther().matmul(args);
+}
+
 template <const KernelTable &kOther(), uint32_t fewest(quant::Format) = fewest_vectors>
-KernelTable with_tiles(const char *name) {
-  KernelTable table = kOther();
-  table.name = name;
-  table.most_looked_up = fewest(quant::Format::kQ1_0_G128) - 1;
-  table.vector_bytes = kVectorBytes;
-  table.matmul = [](const MatmulArgs &args) {
-    const bool is_few = args.matrix->packing == Packing::kUsual && args.n < fewest(args.matrix->format);
-    if (is_few || !multiply_in_tiles(args)) kOther().matmul(args);
-  };
-  return table;
+constexpr TileKernels make_tiles(const char *name) {
+  return {.name = name,
+          .most_looked_up = fewest(quant::Format::kQ1_0_G128) - 1,
+          .vector_bytes = kVectorBytes,
+          .matmul = multiply_many_in_tiles<kOther, fewest>};
 }
 
 }  // namespace

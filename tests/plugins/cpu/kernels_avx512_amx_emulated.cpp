@@ -17,8 +17,9 @@ namespace bonsai::cpu {
 static constexpr uint32_t fewest(quant::Format) { return 1; }
 
 const KernelTable &avx512_amx_emulated_kernels() {
-  static const KernelTable kTable =
-      avx512_amx_emulated::with_tiles<avx512_emulated_kernels, fewest>("avx512-amx (emulated)");
+  static constexpr TileKernels kTiles =
+      avx512_amx_emulated::make_tiles<avx512_emulated_kernels, fewest>("avx512-amx (emulated)");
+  static const KernelTable kTable = with_tiles(avx512_emulated_kernels(), kTiles);
   return kTable;
 }
 

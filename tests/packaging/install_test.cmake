@@ -39,7 +39,11 @@ foreach(page README.md docs/grammars.md abi/README.md)  # which installed header
   endif()
 endforeach()
 file(GLOB template ${PREFIX}/share/doc/bonsai/examples/backend/template.c)
-run_or_fail(${CMAKE_COMMAND} -S ${CONSUMER} -B ${PREFIX}/consumer -DCMAKE_PREFIX_PATH=${PREFIX} -DTEMPLATE=${template})
+set(flags)
+if(SANITIZE)  # a sanitized library can only be used by a program that is, too
+  set(flags -DCMAKE_C_FLAGS=-fsanitize=${SANITIZE} -DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
+endif()
+run_or_fail(${CMAKE_COMMAND} -S ${CONSUMER} -B ${PREFIX}/consumer -DCMAKE_PREFIX_PATH=${PREFIX} -DTEMPLATE=${template} ${flags})
 run_or_fail(${CMAKE_COMMAND} --build ${PREFIX}/consumer)
 run_or_fail(${PREFIX}/bin/bonsai-plugin-check ${PREFIX}/consumer/libbonsai_template.so)
 file(GLOB model ${PREFIX}/share/bonsai/*.gguf)

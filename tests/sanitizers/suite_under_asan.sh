@@ -5,4 +5,4 @@ cd "$1"
 export LSAN_OPTIONS=suppressions=$PWD/tests/sanitizers/leaks.supp:print_suppressions=0
 cmake --preset asan
 cmake --build --preset asan -j "$(nproc)"
-ctest --test-dir build-asan --output-on-failure -j "$(nproc)" -LE '^(slow|gpu|packaging)$'
+ctest --test-dir build-asan --output-on-failure -j "$(nproc)" -LE '^(slow|gpu)$'

@@ -190,8 +190,14 @@ po::options_description describe_options() {
   return options;
 }
 
-int run(const tools::Program &program, const po::variables_map &given) {
-  const auto number = [&](const char *name) { return given[name].as<uint32_t>(); };
+int run(const tools::Program &, const po::variables_map &given) {
+  const auto number = [&](const char *name) {
+    constexpr uint32_t kMost = 1'000'000;  // "-1" is read as 4294967295
+    const auto value = given[name].as<uint32_t>();
+    if (value == 0 || value > kMost)
+      throw po::error(fmt::format("--{}: expected a whole number from 1 to {}, found {}", name, kMost, value));
+    return value;
+  };
   const Plan plan = {given["model"].as<std::string>(),
                      given["plugin"].as<std::vector<std::string>>(),
                      number("threads"),
@@ -199,7 +205,7 @@ int run(const tools::Program &program, const po::variables_map &given) {
                      number("decode"),
                      number("rounds"),
                      number("processes")};
-  if (plan.plugins.size() < 2) return tools::report(program, Error{"--plugin: expected two or more"}, tools::kUsage);
+  if (plan.plugins.size() < 2) throw po::error("--plugin: expected two or more");
   for (const std::string &plugin : plan.plugins) engine_options(plan, plugin);  // throws where it makes no sense
   std::vector<Round> rounds;
   for (uint32_t i = 0; i < plan.processes; ++i) {

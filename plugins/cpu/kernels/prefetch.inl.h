@@ -39,13 +39,19 @@ template <class Work, class Body>
   body(Work());
 }
 
+// Whether a Work looks sums up in tables, as 1-bit and ternary weights have them.
+template <class Work>
+constexpr bool kLooksUp = requires { Work::kElements; };
+
 // How far ahead weights are asked for. A core drops requests while too many of its misses are open: where memory is
 // what takes time, everything is asked for once more while it still helps.
-constexpr size_t far_ahead(Prefetch how) {
-  return how == Prefetch::kFirstLevel ? 10240 : how == Prefetch::kSecondLevelLate ? 3072 : 8192;
+constexpr size_t far_ahead(Prefetch how, bool looks_up) {
+  if (how == Prefetch::kFirstLevel) return 10240;
+  if (how == Prefetch::kSecondLevelLate) return 3072;
+  return looks_up ? 24576 : 8192;
 }
 template <class Work>
-constexpr size_t kFarAhead = far_ahead(kPrefetchOf<Work>);
+constexpr size_t kFarAhead = far_ahead(kPrefetchOf<Work>, kLooksUp<Work>);
 template <class Work>
 constexpr size_t kNearAhead = kFarAhead<Work> / 2;
 

@@ -1,4 +1,4 @@
-// The formats with integer codes as the kernels hold them: what packing, quantisation and the matrix kernels have to
+// The formats with codes as the kernels hold them: what packing, quantisation and the matrix kernels have to
 // agree on. Formats with equal layouts share a kernel; formats with equal activations share quantised vectors.
 #pragma once
 
@@ -79,7 +79,7 @@ inline constexpr uint32_t kTritTops[] = {18, 22, 25, 29};    // first columns of
 inline constexpr uint32_t kTritExtras[] = {21, 21, 28, 28};  // and the columns that have the sixth
 
 // A block's weights are d * factor * ((code << multiplier_shift) - offset), plus what `minimum` says; the factor is 1,
-// or an integer of the sub-block. Codes of 8 bits are signed, others unsigned.
+// or an integer of the sub-block. Codes of 8 bits are signed, others unsigned; with float_columns they are FP8.
 struct CodeLayout {
   ActivationLayout activations;
   uint32_t bits = 0;       // of a code, or of its lower part
@@ -92,6 +92,7 @@ struct CodeLayout {
   uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
   bool base_three = false;   // codes of 0 to 2, three in five bits
   bool sign_bytes = false;   // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
+  uint32_t float_columns = 0;  // of a block, where activations stay float
   bool operator==(const CodeLayout &) const = default;
 
   // Parts of one row's block, in this order: scales (d, then m or dmin), integers of sub-blocks (scales, then minima),
@@ -99,7 +100,7 @@ struct CodeLayout {
   constexpr uint32_t scale_bytes() const { return float_scale ? 4 : 2; }
   constexpr uint32_t scales() const { return minimum == Minimum::kNone ? 1 : 2; }
   constexpr uint32_t integers() const { return minimum == Minimum::kOfSubBlocks ? 2 * sub_blocks : sub_blocks; }
-  constexpr uint32_t columns() const { return activations.block; }
+  constexpr uint32_t columns() const { return activations.block > 0 ? activations.block : float_columns; }
   constexpr uint32_t low_words() const { return columns() * bits / 32; }
   constexpr uint32_t high_words() const { return columns() * high_bits / 32; }
   constexpr uint32_t words() const { return low_words() + high_words(); }
@@ -186,6 +187,15 @@ inline constexpr CodeLayout kQ8_KLayout = {
     .activations = {.block = 256, .sum_columns = 256, .most_multiplier = kMostByteMultiplier},
     .bits = 8,
     .float_scale = true};
+
+// A block that holds a code which is no number, an infinite one included, has the scale NaN.
+inline constexpr CodeLayout kF8Layout = {.activations = {}, .bits = 8, .float_columns = 32};
+
+// The bits of a float that a code in FP8 fills: its sign, and its other seven from the mantissa's upper ones on.
+template <int kMantissaBits>
+constexpr int32_t f8_bits() {
+  return INT32_MIN | 0x7F << (23 - kMantissaBits);
+}
 
 // How a matrix's blocks are packed.
 enum class Packing : uint32_t {

@@ -1,10 +1,9 @@
-// Matrices of floats (F32, F16, BF16, FP8) times float activations. A dot product is 16 lanes over the columns and the
+// Matrices of floats (F32, F16, BF16) times float activations. A dot product is 16 lanes over the columns and the
 // tree of reduce_add; a few rows and vectors are worked on together so that each load is used more than once, which
 // changes no sum. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
@@ -12,83 +11,43 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// How a row's weights become floats: a span of kSpan columns, which is what can share a scale, as vectors, and what is
-// left at the end of a row. Weights lie in the file's mapping, where nothing is aligned. Prompts multiply kTokens
-// vectors at a time with a few rows: where decoding costs much, more vectors with fewer rows. They take pieces of
-// kPiece values of the vectors: a small one where loads are what takes time.
+constexpr uint64_t kSpan = 16;
+
+// How a row's weights become floats: a span of 16 columns, and what is left at the end of a row. Weights lie in the
+// file's mapping, where nothing is aligned. Prompts multiply kTokens vectors at a time with a few rows. They take pieces
+// of kPiece values of the vectors: a small one where loads are what takes time.
 struct F32Weights {
-  struct Numbers {};
-  static constexpr bool kNumbersOnly = false;
-  static constexpr uint64_t kSpan = 16;
   static constexpr int kSums = 12;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
   static constexpr int kTokens = kLaneParts > 1 ? 4 : kRows > 1 ? kRows : kMaxTokens;
   static constexpr uint64_t kPiece = kMaxTokens >= 8 ? 2048 : 4096;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 4; }
-  static void get(const uint8_t *from, F32x16 (&to)[1]) { to[0] = load(reinterpret_cast<const float *>(from)); }
+  static F32x16 get(const uint8_t *from) { return load(reinterpret_cast<const float *>(from)); }
   static F32x16 get_partial(const uint8_t *from, size_t n) {
     return load_partial(reinterpret_cast<const float *>(from), n);
   }
 };
 
 struct F16Weights {
-  struct Numbers {};
-  static constexpr bool kNumbersOnly = false;
-  static constexpr uint64_t kSpan = 16;
   static constexpr int kSums = F32Weights::kSums;
   static constexpr int kRows = F32Weights::kRows;
   static constexpr int kTokens = F32Weights::kTokens;
   static constexpr uint64_t kPiece = F32Weights::kPiece;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 2; }
-  static void get(const uint8_t *from, F32x16 (&to)[1]) { to[0] = load_f16(reinterpret_cast<const uint16_t *>(from)); }
+  static F32x16 get(const uint8_t *from) { return load_f16(reinterpret_cast<const uint16_t *>(from)); }
   static F32x16 get_partial(const uint8_t *from, size_t n) {
     return load_f16_partial(reinterpret_cast<const uint16_t *>(from), n);
   }
 };
 
 struct BF16Weights : F16Weights {
-  static void get(const uint8_t *from, F32x16 (&to)[1]) { to[0] = load_bf16(reinterpret_cast<const uint16_t *>(from)); }
+  static F32x16 get(const uint8_t *from) { return load_bf16(reinterpret_cast<const uint16_t *>(from)); }
   static F32x16 get_partial(const uint8_t *from, size_t n) {
     return load_bf16_partial(reinterpret_cast<const uint16_t *>(from), n);
   }
 };
-
-// A block of 32 codes and a binary16 scale. A code's 4 or fewer significant bits times a scale's 11 are exact in a
-// float. Rows have no end that is not a whole block.
-struct E5M2Blocks {
-  struct Numbers {};
-  static constexpr bool kNumbersOnly = false;
-  static constexpr uint64_t kSpan = 32;
-  static constexpr int kSums = 8;
-  static constexpr int kRows = kMaxTokens >= 8 ? 2 : 1;
-  static constexpr int kTokens = kLaneParts > 1 ? 8 : kMaxTokens;
-  static constexpr uint64_t kPiece = 4096;
-  static constexpr uint64_t kBlockBytes = 34;
-
-  static constexpr size_t row_bytes(uint64_t columns) { return columns / kSpan * kBlockBytes; }
-  static void get(const uint8_t *from, F32x16 (&to)[2]) { load_e5m2_block(from, to); }
-  static F32x16 get_partial(const uint8_t *, size_t) { return splat(0.0f); }
-};
-
-struct E4M3Blocks : E5M2Blocks {
-  static void get(const uint8_t *from, F32x16 (&to)[2]) { load_e4m3_block(from, to); }
-};
-
-// Where the tier loads numbers faster than the rest. What was multiplied is looked at afterwards, and if there was
-// anything else, multiplied again as Blocks.
-template <class Blocks, class FastNumbers>
-struct FastBlocks : Blocks {
-  using Numbers = FastNumbers;
-  using Any = Blocks;
-  static constexpr bool kNumbersOnly = true;
-};
-
-template <class Blocks, class Numbers>
-using F8Weights = std::conditional_t<Numbers::kFaster, FastBlocks<Blocks, Numbers>, Blocks>;
-using E4M3Weights = F8Weights<E4M3Blocks, E4M3Numbers>;
-using E5M2Weights = F8Weights<E5M2Blocks, E5M2Numbers>;
 
 // Rows that are multiplied with T vectors at a time. Where lanes come in parts, kSums sums of a part: eight hide the
 // time that a fma takes, and twelve are what 16 registers hold beside weights.
@@ -97,34 +56,10 @@ constexpr int rows_at_once() {
   return kLaneParts == 1 ? Weights::kRows : std::min(Weights::kSums / T, 4);
 }
 
-// A span of R rows, to be taken one after the other.
 template <class Weights, int R>
-struct SpanOfRows {
-  const uint8_t *from;
-  size_t row_bytes;
-  typename Weights::Numbers &numbers;
-  alignas(16) float scales[4];
-
-  [[gnu::always_inline]] SpanOfRows(const uint8_t *of_first, size_t bytes, typename Weights::Numbers &checked)
-      : from(of_first), row_bytes(bytes), numbers(checked) {
-    if constexpr (Weights::kNumbersOnly) numbers.template load_scales<R>(from, row_bytes, scales);
-  }
-
-  [[gnu::always_inline]] void get(int r, F32x16 (&to)[Weights::kSpan / 16]) {
-    if constexpr (Weights::kNumbersOnly) {
-      numbers.load_row(from + r * row_bytes, scales[r], to);
-    } else {
-      Weights::get(from + r * row_bytes, to);
-    }
-  }
-};
-
-template <class Weights, int R>
-[[gnu::always_inline]] inline void get_rows(const uint8_t *from, size_t row_bytes, typename Weights::Numbers &numbers,
-                                            F32x16 (&to)[R][Weights::kSpan / 16]) {
-  SpanOfRows<Weights, R> span(from, row_bytes, numbers);
+[[gnu::always_inline]] inline void get_rows(const uint8_t *from, size_t row_bytes, F32x16 (&to)[R]) {
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) span.get(r, to[r]);
+  for (int r = 0; r < R; ++r) to[r] = Weights::get(from + r * row_bytes);
 }
 
 // A span of R rows is asked for when the span `distance` bytes before is worked on.
@@ -140,7 +75,7 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // -------- One vector: memory is what takes time
 
-// Where a row is asked for once more, as requests get lost (prefetch.inl.h). FP8 has no time for it.
+// Where a row is asked for once more, as requests get lost (prefetch.inl.h).
 template <class Weights>
 constexpr size_t kNearInRow = kIntoFirstLevel<Weights> ? 2048 : 768;
 
@@ -156,60 +91,27 @@ template <class Weights, int R>
   }
 }
 
-// Adds the products of a span of R rows with x, a row's weights and sums at a time: there are no registers for those of
-// all, nor for x.
-template <class Weights, int R>
-[[gnu::always_inline]] inline void add_row_by_row(const uint8_t *from, size_t row_bytes,
-                                                  typename Weights::Numbers &numbers, const float *x,
-                                                  F32x16 (&sums)[R]) {
-  SpanOfRows<Weights, R> span(from, row_bytes, numbers);
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-    F32x16 weights[Weights::kSpan / 16];
-    span.get(r, weights);
-    const float *of_row = x;
-    asm volatile("" : "+r"(of_row));  // else x would be kept from the first row on
-#pragma GCC unroll 2
-    for (int i = 0; i < static_cast<int>(Weights::kSpan / 16); ++i) {
-      sums[r] = fma(weights[i], load(of_row + 16 * i), sums[r]);
-    }
-  }
-}
-
 // y for rows [row, row + R).
 template <class Weights, int R>
 void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t token) {
-  constexpr int kVectors = Weights::kSpan / 16;
   const uint64_t columns = args.matrix->columns;
   const size_t row_bytes = Weights::row_bytes(columns);
   const auto *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + row * row_bytes;
   const float *x = args.x + token * args.x_stride;
-  typename Weights::Numbers numbers;
   F32x16 sums[R];
   for (F32x16 &sum : sums) sum = splat(0.0f);
   uint64_t left = columns;
-  for (; left >= Weights::kSpan; left -= Weights::kSpan) {
+  for (; left >= kSpan; left -= kSpan) {
     const size_t far = far_in_rows<Weights, R>(row_bytes, Weights::row_bytes(left));
-    if constexpr (kLaneParts > 1 && Weights::kNumbersOnly) {
-      add_row_by_row<Weights, R>(from, row_bytes, numbers, x, sums);
-      prefetch_rows<Weights, R>(from, row_bytes, far);
-    } else {
-      F32x16 weights[R][kVectors];
-      get_rows<Weights, R>(from, row_bytes, numbers, weights);
-      prefetch_rows<Weights, R>(from, row_bytes, far);
-      if constexpr (Weights::kSpan == 16) prefetch_rows<Weights, R>(from, row_bytes, kNearInRow<Weights>);
-#pragma GCC unroll 2
-      for (int i = 0; i < kVectors; ++i) {
-        const F32x16 value = load(x + 16 * i);
+    F32x16 weights[R];
+    get_rows<Weights, R>(from, row_bytes, weights);
+    prefetch_rows<Weights, R>(from, row_bytes, far);
+    prefetch_rows<Weights, R>(from, row_bytes, kNearInRow<Weights>);
+    const F32x16 value = load(x);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) sums[r] = fma(weights[r][i], value, sums[r]);
-      }
-    }
-    from += Weights::row_bytes(Weights::kSpan);
-    x += Weights::kSpan;
-  }
-  if constexpr (Weights::kNumbersOnly) {
-    if (!numbers.all()) return multiply_vector_by_rows<typename Weights::Any, R>(args, row, token);
+    for (int r = 0; r < R; ++r) sums[r] = fma(weights[r], value, sums[r]);
+    from += Weights::row_bytes(kSpan);
+    x += kSpan;
   }
   for (int r = 0; r < R; ++r) {
     if (left > 0) {
@@ -228,15 +130,10 @@ void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t 
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
 }
 
-// FP8 takes longer to convert than to fetch: on Zen 5 it decodes 0.97 times as fast out of the first-level cache.
 template <class Weights>
 void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  if constexpr (Weights::kSpan == 16) {
-    with_requests_into_cache<Weights>(
-        args.prefetch, [&](auto asking) { multiply_vector_by_all_rows<decltype(asking)>(args, row, last_row, token); });
-  } else {
-    multiply_vector_by_all_rows<Weights>(args, row, last_row, token);
-  }
+  with_requests_into_cache<Weights>(
+      args.prefetch, [&](auto asking) { multiply_vector_by_all_rows<decltype(asking)>(args, row, last_row, token); });
 }
 
 // -------- Several vectors: the arithmetic is
@@ -249,7 +146,6 @@ struct FloatPiece {
   static constexpr uint64_t kColumns = kValues / T;
   static constexpr uint64_t kRows = kValues / 8 / T;
 
-  typename Weights::Numbers numbers;
   uint64_t first_column, columns;
   size_t distance;                                       // to the row that is asked for meanwhile
   alignas(kPackedAlignment) float x[kColumns * T];       // (vectors, T, 16), filled up with zeros
@@ -276,16 +172,11 @@ struct RowsOfPiece {
   size_t row_bytes;
 
   template <int kPart>
-  [[gnu::always_inline]] void get(typename Weights::Numbers &numbers, Lanes (&to)[R][Weights::kSpan / 16]) const {
-    F32x16 weights[R][Weights::kSpan / 16];
-    if constexpr (kLaneParts > 1) get_rows<Weights, R>(from, row_bytes, numbers, weights);
+  [[gnu::always_inline]] void get(Lanes (&to)[R]) const {
+    F32x16 weights[R];
+    get_rows<Weights, R>(from, row_bytes, weights);
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      // AVX-512's conversions leave more of the pipes that multiply alone.
-      if constexpr (kLaneParts == 1) Weights::get(from + r * row_bytes, weights[r]);
-#pragma GCC unroll 2
-      for (int i = 0; i < static_cast<int>(Weights::kSpan / 16); ++i) to[r][i] = part<kPart>(weights[r][i]);
-    }
+    for (int r = 0; r < R; ++r) to[r] = part<kPart>(weights[r]);
   }
 
   // Of what is left at the end, fewer than 16 columns.
@@ -308,7 +199,6 @@ template <int R>
 template <class Weights, int kPart, int R, int T>
 [[gnu::always_inline]] inline void multiply_part(RowsOfPiece<Weights, R> rows, FloatPiece<Weights, T> &piece,
                                                  float *sums) {
-  constexpr int kVectors = Weights::kSpan / 16;
   constexpr int kFirst = kPart * 16 / kLaneParts;  // lane
   Lanes y[R][T];
 #pragma GCC unroll 4
@@ -317,25 +207,21 @@ template <class Weights, int kPart, int R, int T>
     for (int t = 0; t < T; ++t) y[r][t] = load_lanes(sums + (r * T + t) * 16 + kFirst);
   }
   const float *x = piece.x + kFirst;
-  typename Weights::Numbers numbers = piece.numbers;
   uint64_t left = piece.columns;
 #pragma GCC unroll 1
-  for (; left >= Weights::kSpan; left -= Weights::kSpan) {
-    Lanes weights[R][kVectors];
-    rows.template get<kPart>(numbers, weights);
+  for (; left >= kSpan; left -= kSpan) {
+    Lanes weights[R];
+    rows.template get<kPart>(weights);
     if constexpr (kPart == 0 && kLaneParts > 1) prefetch_piece<R>(rows.from, rows.row_bytes);
     if constexpr (kPart == kLaneParts - 1) prefetch_rows<Weights, R>(rows.from, rows.row_bytes, piece.distance);
-#pragma GCC unroll 2
-    for (int i = 0; i < kVectors; ++i) {
 #pragma GCC unroll 16
-      for (int t = 0; t < T; ++t, x += 16) {
-        Lanes value = load_lanes(x);
-        hold_lanes(value);
+    for (int t = 0; t < T; ++t, x += 16) {
+      Lanes value = load_lanes(x);
+      hold_lanes(value);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r][i], value, y[r][t]);
-      }
+      for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r], value, y[r][t]);
     }
-    rows.from += Weights::row_bytes(Weights::kSpan);
+    rows.from += Weights::row_bytes(kSpan);
   }
   if (left > 0) {
     Lanes weights[R];
@@ -346,7 +232,6 @@ template <class Weights, int kPart, int R, int T>
       for (int r = 0; r < R; ++r) y[r][t] = fma(weights[r], load_lanes(x + 16 * t), y[r][t]);
     }
   }
-  piece.numbers = numbers;
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 16
@@ -380,10 +265,6 @@ void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_ro
     uint64_t i = 0;
     for (; i + kRows <= rows; i += kRows) multiply_float_piece<Weights, kRows, T>(args, row, i, piece);
     for (; i < rows; ++i) multiply_float_piece<Weights, 1, T>(args, row, i, piece);
-  }
-  if constexpr (Weights::kNumbersOnly) {
-    using Any = typename Weights::Any;
-    if (!piece.numbers.all()) return multiply_float_block<Any, T>(args, row, last_row, token, distance);
   }
   for (uint64_t i = 0; i < rows; i += 16) {
     for (int t = 0; t < T; ++t) {

@@ -53,7 +53,11 @@ constexpr size_t kMostLookupElements = 448;
 // each product and fma rounded once.
 //
 // Float formats: lane l of 16 sums w * x over columns l, l + 16, ... by fma in order; then the tree of reduce_add.
-// FP8's w is code times scale, which a float holds exactly.
+//
+// FP8, with B = 120 (E4M3) or 112 (E5M2): x' = x 2^k with k such that the vector's largest magnitude, or 2^-126 if it
+// is smaller, comes to 2^100 or more, less than 2^101; for each block in order
+//   s = fma(code 2^-B, x', s) over its 32 columns in order, from 0;  y = fma(s, d, y)
+// and in the end y 2^(B-k). Powers of two are multiplied by as two, 2^(e >> 1) and then the rest.
 //
 // Ranges that start and end on a multiple of kTileRows waste nothing.
 struct MatmulArgs {

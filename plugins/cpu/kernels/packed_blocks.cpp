@@ -1,5 +1,6 @@
 #include "plugins/cpu/kernels/packed_blocks.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <type_traits>
 
 #include "core/quant/codec.h"
+#include "core/quant/fp8_blocks.h"
 #include "core/quant/k_packing.h"
 #include "core/quant/ternary_blocks.h"
 #include "plugins/cpu/kernels/code_layout.h"
@@ -331,6 +333,26 @@ constexpr BlockForm super_block() {
 // Q8_K's block is packed but for the sums at its end, which no value depends on.
 void pack_eight_bits(const std::byte *file, std::byte *packed) { std::memcpy(packed, file, kQ8_KLayout.block_bytes()); }
 
+// FP8's scale goes to the front: NaN if a code is NaN or infinite, which the kernels do not look for.
+template <class Kind>
+void pack_f8(const std::byte *file, std::byte *packed) {
+  constexpr size_t kColumns = kF8Layout.columns();
+  const auto is_number = [](std::byte code) { return (code & std::byte{0x7F}) <= std::byte{Kind::kLargest}; };
+  const bool numbers = std::all_of(file, file + kColumns, is_number);
+  std::memcpy(packed + kHalfBytes, file, kColumns);
+  std::memcpy(packed, file + kColumns, kHalfBytes);
+  if (!numbers) store(packed, uint16_t{0x7E00});
+}
+
+template <Format kFormat>
+void decode_f8(const std::byte *packed, float *weights) {
+  constexpr size_t kColumns = kF8Layout.columns();
+  std::byte file[kF8Layout.block_bytes()];
+  std::memcpy(file, packed + kHalfBytes, kColumns);
+  std::memcpy(file + kColumns, packed, kHalfBytes);
+  decode_as_file<kFormat>(file, weights);
+}
+
 BlockForm trits_form(Format format) {
   switch (format) {
     case Format::kTQ1_0_G128:
@@ -386,6 +408,10 @@ BlockForm block_form(Format format, Packing packing) {
       return super_block<Format::kQ6_K, 6, kQ6_KLayout>();
     case Format::kQ8_K:
       return {.from_file = pack_eight_bits, .decode = decode_as_file<Format::kQ8_K>};
+    case Format::kF8_E4M3:
+      return {.from_file = pack_f8<quant::E4M3>, .decode = decode_f8<Format::kF8_E4M3>};
+    case Format::kF8_E5M2:
+      return {.from_file = pack_f8<quant::E5M2>, .decode = decode_f8<Format::kF8_E5M2>};
     default:
       assert(false && "the format is not repacked");
       return {};

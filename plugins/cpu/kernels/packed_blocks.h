@@ -14,7 +14,7 @@ constexpr size_t kMaxBlockBytes = 292;
 struct BlockForm {
   // From the file's block to the kernels'. nullptr: the two are the same.
   void (*from_file)(const std::byte *file, std::byte *packed);
-  // The weights of a packed block, the bytes that quant::FormatTraits::decode gives.
+  // The weights of a packed block, the bytes that quant::FormatTraits::decode gives; NaN where FP8's scale became NaN.
   void (*decode)(const std::byte *packed, float *weights);
 };
 

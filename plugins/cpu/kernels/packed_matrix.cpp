@@ -62,6 +62,9 @@ auto with_layout(Format format, Packing packing, Visit visit) {
       return visit(Layout<kQ6_KLayout>());
     case Format::kQ8_K:
       return visit(Layout<kQ8_KLayout>());
+    case Format::kF8_E4M3:
+    case Format::kF8_E5M2:
+      return visit(Layout<kF8Layout>());
     default:
       return visit(Layout<CodeLayout{}>());
   }
@@ -204,8 +207,6 @@ bool has_kernels(Format format) {
     case Format::kF32:
     case Format::kF16:
     case Format::kBF16:
-    case Format::kF8_E4M3:
-    case Format::kF8_E5M2:
       return true;
     default:
       return is_repacked(format);
@@ -217,7 +218,7 @@ bool may_be_ternary(Format format) {
          format == Format::kTQ2_0;
 }
 
-bool is_repacked(Format format) { return activation_layout(format).block != 0; }
+bool is_repacked(Format format) { return code_layout(format).columns() != 0; }
 
 uint64_t tile_count(uint64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 

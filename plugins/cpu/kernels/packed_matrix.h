@@ -1,6 +1,6 @@
 // Weights in the order in which the matrix kernels read them, and the shape of the activations that go with them.
 //
-// Formats with integer codes are repacked: lane = row. A tile is 16 rows; its blocks follow each other,
+// Formats with codes, FP8 among them, are repacked: lane = row. A tile is 16 rows; its blocks follow each other,
 // first all scales, then for each block its integers and codes. code_layout.h says what a row's block holds:
 //   scales    (blocks, scales, 16) binary16, Q8_K: float; the whole padded to 64 bytes
 //   integers  (integers / 2, 16, 2) bytes: of each row, those of two sub-blocks next to each other
@@ -25,7 +25,7 @@
 // and bytes in the file; in bytes a block, with Packing::kUsual:
 //   TQ1_0_G128 28 -> 34   TQ1_0 54 -> 66   Q3_K 110 -> 114   Q4_K 144 -> 148   Q5_K 176 -> 180   Q8_K 292 -> 260
 //
-// Float formats stay row-major as they come, and may be read where the caller has them.
+// Other float formats stay row-major as they come, and may be read where the caller has them.
 #pragma once
 
 #include <cstddef>
@@ -102,7 +102,7 @@ struct PackedMatrix {
   quant::Format format = quant::Format::kF32;
   uint64_t rows = 0;
   uint64_t columns = 0;             // a multiple of the format's block
-  const std::byte *data = nullptr;  // packed tiles, aligned to kPackedAlignment; float formats: rows, any alignment
+  const std::byte *data = nullptr;  // packed tiles, aligned to kPackedAlignment; not repacked: rows, any alignment
   Packing packing = Packing::kUsual;
 };
 

@@ -4,6 +4,7 @@
 #include "plugins/cpu/kernels/attention.inl.h"
 #include "plugins/cpu/kernels/bounds_matmul.inl.h"
 #include "plugins/cpu/kernels/codes_matmul.inl.h"
+#include "plugins/cpu/kernels/f8_matmul.inl.h"
 #include "plugins/cpu/kernels/few_rows.inl.h"
 #include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/kernels.h"
@@ -33,9 +34,9 @@ void matmul(const MatmulArgs &args) {
     case Format::kBF16:
       return multiply_floats<BF16Weights>(args);
     case Format::kF8_E4M3:
-      return multiply_floats<E4M3Weights>(args);
+      return multiply_f8<3>(args);
     case Format::kF8_E5M2:
-      return multiply_floats<E5M2Weights>(args);
+      return multiply_f8<2>(args);
     case Format::kQ8_0:
       return multiply_codes<kQ8_0Layout>(args);
     case Format::kQ4_0:

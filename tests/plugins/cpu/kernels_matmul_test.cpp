@@ -72,7 +72,7 @@ TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
 }
 
 TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
-  Matrix matrix(which_, kTwoStrips, is_repacked(format_) ? 3 * block_ : columns_up_to(83));
+  Matrix matrix(which_, kTwoStrips, has_integer_codes(format_) ? 3 * block_ : columns_up_to(83));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(33 * matrix.columns(), random_);
@@ -87,14 +87,14 @@ TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
 
 // Kernels work through pieces of columns and blocks of rows: a result must not show where they meet.
 TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
-  const bool repacked = is_repacked(format_);
+  const bool repacked = has_integer_codes(format_);
   Matrix matrix(which_, repacked ? 21 : 70, columns_up_to(repacked ? 6500 : 1061));
   fill_random(matrix, random_);
   expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
 }
 
 TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
-  Matrix matrix(which_, 50, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 50, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(5 * matrix.columns(), random_);
@@ -111,7 +111,7 @@ TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
 
 // Asked for only: it need not be there.
 TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
-  Matrix matrix(which_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(matrix.columns(), random_);
@@ -123,7 +123,7 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
 
 // Of strips, whose tiles lie side by side, a tile's own first bytes.
 TEST_P(Matmul, BeginsATileWithinItsMatrix) {
-  Matrix matrix(which_, 300, is_repacked(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
   const PackedMatrix packed = matrix.pack();
   EXPECT_EQ(tile_begin(packed, 0), packed.data);
   const std::byte *end = packed.data + packed_bytes(format_, 300, matrix.columns(), which_.packing);
@@ -199,7 +199,7 @@ TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
 }
 
 TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
-  Matrix matrix(which_, 17, is_repacked(format_) ? 3 * block_ : columns_up_to(40));
+  Matrix matrix(which_, 17, has_integer_codes(format_) ? 3 * block_ : columns_up_to(40));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -220,7 +220,7 @@ TEST_P(Matmul, TurnsUnusableActivationsIntoNaN) {
 }
 
 TEST_P(Matmul, MatchesFloat64) {
-  Matrix matrix(which_, 40, is_repacked(format_) ? 4 * block_ : columns_up_to(531));
+  Matrix matrix(which_, 40, has_integer_codes(format_) ? 4 * block_ : columns_up_to(531));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(3 * matrix.columns(), random_);
@@ -234,7 +234,7 @@ TEST_P(Matmul, MatchesFloat64) {
     error += (y[i] - truth) * (y[i] - truth);
     norm += truth * truth;
   }
-  EXPECT_LE(std::sqrt(error / norm), is_repacked(format_) ? 2e-2 : 1e-4);
+  EXPECT_LE(std::sqrt(error / norm), has_integer_codes(format_) ? 2e-2 : 1e-4);
 }
 
 TEST_P(FloatMatmul, HandlesTailsOfColumns) {
@@ -289,7 +289,7 @@ std::vector<Format> all_formats() {
   return formats_that([](const auto &) { return true; });
 }
 std::vector<Format> code_formats() {
-  return formats_that([](const auto &traits) { return is_repacked(traits.format); });
+  return formats_that([](const auto &traits) { return has_integer_codes(traits.format); });
 }
 std::vector<Format> float_formats() {
   return formats_that([](const auto &traits) { return traits.block_weights == 1; });

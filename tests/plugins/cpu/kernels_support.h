@@ -186,6 +186,9 @@ inline float get_d(Format format, const std::byte *block) {
   return quant::half_to_float(half);
 }
 
+// Whether activations are quantised for it.
+inline bool has_integer_codes(Format format) { return activation_layout(format).block > 0; }
+
 // Random codes of every value, random scales; floats from a normal distribution.
 inline void fill_random(Matrix &matrix, std::mt19937 &random) {
   std::normal_distribution<float> normal(0.0f, 0.05f);
@@ -193,7 +196,7 @@ inline void fill_random(Matrix &matrix, std::mt19937 &random) {
   for (uint64_t row = 0; row < matrix.rows(); ++row) {
     for (uint64_t i = 0; i < matrix.blocks(); ++i) {
       std::byte *block = matrix.block(row, i);
-      if (is_repacked(traits.format)) {
+      if (has_integer_codes(traits.format)) {
         for (uint32_t byte = 0; byte < traits.block_bytes; ++byte) block[byte] = static_cast<std::byte>(random());
         set_d(traits.format, block, quant::float_to_half(normal(random)));
         set_minimum(traits.format, block, quant::float_to_half(normal(random)));
@@ -311,8 +314,39 @@ inline float expected_float_dot(const quant::FormatTraits &traits, const std::by
   return lanes[0];
 }
 
+inline float half_at(const std::byte *at) {
+  uint16_t half;
+  std::memcpy(&half, at, sizeof half);
+  return quant::half_to_float(half);
+}
+
+// The same for FP8: a block's codes in order, then its scale.
+inline float expected_f8_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
+  const int too_small = traits.format == Format::kF8_E4M3 ? 120 : 112;
+  uint32_t most = 0;
+  for (const float value : x) most = std::max(most, std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu);
+  const int k = 227 - std::max(1, static_cast<int>(most >> 23));
+  const auto times_power = [](float value, int e) { return std::ldexp(std::ldexp(value, e >> 1), e - (e >> 1)); };
+  float y = 0;
+  for (size_t first = 0; first < x.size(); first += 32, row += traits.block_bytes) {
+    std::byte codes[34];
+    std::memcpy(codes, row, sizeof codes);
+    const uint16_t one = 0x3C00;
+    std::memcpy(codes + 32, &one, sizeof one);
+    float weights[32], scale = half_at(row + 32), sum = 0;
+    traits.decode(codes, weights, 32);
+    for (size_t i = 0; i < 32; ++i) {
+      if (!std::isfinite(weights[i])) scale = std::numeric_limits<float>::quiet_NaN();
+      sum = std::fma(std::ldexp(weights[i], -too_small), times_power(x[first + i], k), sum);
+    }
+    y = std::fma(sum, scale, y);
+  }
+  return times_power(y, too_small - k);
+}
+
 inline float expected_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
-  return is_repacked(traits.format) ? expected_codes_dot(traits, row, x) : expected_float_dot(traits, row, x);
+  if (traits.format == Format::kF8_E4M3 || traits.format == Format::kF8_E5M2) return expected_f8_dot(traits, row, x);
+  return has_integer_codes(traits.format) ? expected_codes_dot(traits, row, x) : expected_float_dot(traits, row, x);
 }
 
 // Bits, with every NaN alike: what the kernels promise.

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "plugins/cpu/kernels/code_layout.h"
-#include "plugins/cpu/simd/avx2/f8_checks.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -74,6 +73,23 @@ inline Lanes load_lanes(const float *from) { return {_mm256_loadu_ps(from)}; }
 inline void store_lanes(float *to, Lanes v) { _mm256_storeu_ps(to, v.v); }
 inline void hold_lanes(Lanes &) {}
 inline Lanes fma(Lanes a, Lanes b, Lanes c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline Lanes splat_lanes(float value) { return {_mm256_set1_ps(value)}; }
+inline Lanes load_lanes_f16(const uint16_t *from) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)))};
+}
+
+// Two codes of a word lie at the top of its halves, the other two are shifted there.
+template <int kMantissaBits>
+void load_f8(const uint8_t *words, Lanes (&to)[4]) {
+  const __m256i bits = _mm256_set1_epi32(f8_bits<kMantissaBits>());
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(words));
+  const __m256i odd = _mm256_srai_epi16(v, kMantissaBits + 1);
+  const __m256i even = _mm256_srai_epi16(_mm256_slli_epi32(v, 8), kMantissaBits + 1);
+  to[0].v = _mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(even, 16), bits));
+  to[1].v = _mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(odd, 16), bits));
+  to[2].v = _mm256_castsi256_ps(_mm256_and_si256(even, bits));
+  to[3].v = _mm256_castsi256_ps(_mm256_and_si256(odd, bits));
+}
 
 inline __m256i load_256(const void *from) { return _mm256_loadu_si256(static_cast<const __m256i *>(from)); }
 
@@ -194,75 +210,6 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
   memcpy(values, from, n * sizeof *from);
   return load_bf16(values);
 }
-
-inline F32x16 splat_f16(const void *from) {
-  int16_t half;
-  memcpy(&half, from, sizeof half);
-  const __m256 v = _mm256_cvtph_ps(_mm_set1_epi16(half));
-  return {v, v};
-}
-
-// The bits of binary16 that 16 codes in FP8 stand for: E4M3's over 256.
-inline __m256i e4m3_halves(const uint8_t *from) {
-  const __m256i magnitude_bits = _mm256_set1_epi16(0x3F80);
-  const __m256i sign_twice = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(from)), 7);
-  const __m256i halves = _mm256_and_si256(sign_twice, _mm256_set1_epi16(static_cast<int16_t>(0xBF80)));
-  const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(halves, magnitude_bits), magnitude_bits);
-  return _mm256_or_si256(halves, is_nan);
-}
-
-inline __m256i e5m2_halves(const uint8_t *from) { return _mm256_slli_epi16(_mm256_cvtepu8_epi16(load_128(from)), 8); }
-
-inline F32x16 from_halves(__m256i halves) {
-  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
-}
-
-inline F32x16 load_e4m3(const uint8_t *from) { return from_halves(e4m3_halves(from)); }
-inline F32x16 load_e5m2(const uint8_t *from) { return from_halves(e5m2_halves(from)); }
-
-inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
-}
-
-inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = splat_f16(block + 32);
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
-}
-
-// F8Checks says what this is good for. A code is widened with its sign, and shifted to where the bits of a float's
-// exponent end; the mask leaves one of its signs.
-template <class Checks, int kExponentBits>
-class F8Numbers : public Checks {
- public:
-  static constexpr bool kFaster = true;
-
-  // Of R <= 4 rows' blocks, `row_bytes` apart, what load_row takes.
-  template <int R>
-  [[gnu::always_inline]] void load_scales(const uint8_t *block, size_t row_bytes, float (&scales)[4]) {
-    this->template take_scales<R>(block + 32, row_bytes, kScaleUp, scales);
-  }
-
-  // What load_e4m3_block or load_e5m2_block gives.
-  [[gnu::always_inline]] void load_row(const uint8_t *block, float its_scale, F32x16 (&to)[2]) {
-    this->take_codes(load_256(block));
-    const __m256 scale = _mm256_set1_ps(its_scale);
-    for (int i = 0; i < 2; ++i) to[i] = {eight(block + 16 * i, scale), eight(block + 16 * i + 8, scale)};
-  }
-
- private:
-  static constexpr float kScaleUp = kExponentBits == 4 ? 0x1p120f : 0x1p112f;  // 127 less the bias, 7 or 15
-  static constexpr int kShift = 16 + kExponentBits;
-
-  static __m256 eight(const uint8_t *codes, __m256 scale) {
-    const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(codes)));
-    const __m256i mask = _mm256_set1_epi32(INT32_MIN | 0x7F << kShift);
-    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_and_si256(_mm256_slli_epi32(wide, kShift), mask)), scale);
-  }
-};
-
-using E4M3Numbers = F8Numbers<E4M3Checks, 4>;
-using E5M2Numbers = F8Numbers<E5M2Checks, 5>;
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "plugins/cpu/kernels/code_layout.h"
-#include "plugins/cpu/simd/avx2/f8_checks.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -85,6 +84,11 @@ I32x16 shift_right(I32x16 a) {
   return {_mm512_srai_epi32(a.v, kBits)};
 }
 
+template <int kBits>
+I32x16 shift_right_halves(I32x16 a) {
+  return {_mm512_srai_epi16(a.v, kBits)};
+}
+
 inline Mask16 less(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask16 less_equal(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
 inline Mask16 equal(F32x16 a, F32x16 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
@@ -127,78 +131,7 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
   return load_bf16(values);
 }
 
-inline F32x16 splat_f16(const void *from) {
-  uint16_t half;
-  memcpy(&half, from, sizeof half);
-  return {_mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(half)))};
-}
-
 inline __m128i load_128(const void *from) { return _mm_loadu_si128(static_cast<const __m128i *>(from)); }
-
-// The bits of binary16 that 16 codes in FP8 stand for: E4M3's over 256.
-inline __m256i e4m3_halves(const uint8_t *from) {
-  const __m256i magnitude_bits = _mm256_set1_epi16(0x3F80);
-  const __m256i sign_twice = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(from)), 7);
-  const __m256i halves = _mm256_and_si256(sign_twice, _mm256_set1_epi16(static_cast<int16_t>(0xBF80)));
-  const __m256i is_nan = _mm256_cmpeq_epi16(_mm256_and_si256(halves, magnitude_bits), magnitude_bits);
-  return _mm256_or_si256(halves, is_nan);
-}
-
-inline F32x16 load_e4m3(const uint8_t *from) { return {_mm512_cvtph_ps(e4m3_halves(from))}; }
-
-inline void halves_to_f32(__m512i halves, F32x16 (&to)[2]) {
-  to[0] = {_mm512_cvtph_ps(_mm512_castsi512_si256(halves))};
-  to[1] = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
-}
-
-inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
-}
-
-inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const __m512 scale = splat_f16(block + 32).v;
-  halves_to_f32(_mm512_slli_epi16(_mm512_cvtepi8_epi16(load_256(block)), 8), to);
-  for (F32x16 &weights : to) weights.v = _mm512_mul_ps(weights.v, scale);
-}
-
-// F8Checks says what this is good for.
-template <class Checks, int kBits, uint16_t kSignAndMagnitude>
-class F8Numbers : public Checks {
- public:
-  static constexpr bool kFaster = true;
-
-  // Of R <= 4 rows' blocks, `row_bytes` apart, what load_row takes.
-  template <int R>
-  [[gnu::always_inline]] void load_scales(const uint8_t *block, size_t row_bytes, float (&scales)[4]) {
-    this->template take_scales<R>(block + 32, row_bytes, kScaleUp, scales);
-  }
-
-  // What load_e4m3_block or load_e5m2_block gives.
-  [[gnu::always_inline]] void load_row(const uint8_t *block, float its_scale, F32x16 (&to)[2]) {
-    const __m256i codes = load_256(block);
-    this->take_codes(codes);
-    const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), kBits),
-                                            _mm512_set1_epi16(static_cast<int16_t>(kSignAndMagnitude)));
-    const __m512 scale = _mm512_set1_ps(its_scale);
-    to[0] = {_mm512_mul_ps(upper_halves<0>(halves), scale)};
-    to[1] = {_mm512_mul_ps(upper_halves<16>(halves), scale)};
-  }
-
- private:
-  static constexpr float kScaleUp = kBits == 4 ? 0x1p120f : 0x1p112f;
-
-  // Sixteen of them, from the first one on, as the upper halves of floats.
-  template <int kFirst>
-  static __m512 upper_halves(__m512i halves) {
-    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i from = _mm512_slli_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(kFirst)), 16);
-    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAA, from, halves));
-  }
-};
-
-using E4M3Numbers = F8Numbers<E4M3Checks, 4, 0x87F0>;
-using E5M2Numbers = F8Numbers<E5M2Checks, 5, 0x8FE0>;
 
 inline F32x16 canonical_nan(F32x16 a) { return select(equal(a, a), a, from_bits(splat_i32(0x7FC00000))); }
 

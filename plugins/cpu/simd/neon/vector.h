@@ -187,6 +187,12 @@ I32x16 shift_right(I32x16 v) {
   }
 }
 
+template <int kBits>
+I32x16 shift_right_halves(I32x16 v) {
+  return each<I32x16>(
+      [](auto q) { return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(q), kBits)); }, v);
+}
+
 inline Mask16 less(F32x16 a, F32x16 b) {
   return each<Mask16>([](auto x, auto y) { return vcltq_f32(x, y); }, a, b);
 }
@@ -270,45 +276,6 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
   memcpy(values, from, n * sizeof *from);
   return load_bf16(values);
 }
-
-inline F32x16 splat_f16(const void *from) {
-  uint16_t half;
-  memcpy(&half, from, sizeof half);
-  const float32x4_t q = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half)));
-  return {q, q, q, q};
-}
-
-// The bits of binary16 that 8 codes in E4M3, widened with their sign and doubled 7 times, stand for: theirs over 256.
-inline uint16x8_t e4m3_halves(int16x8_t sign_twice) {
-  const uint16x8_t magnitude_bits = vdupq_n_u16(0x3F80);
-  const uint16x8_t halves = vandq_u16(vreinterpretq_u16_s16(sign_twice), vdupq_n_u16(0xBF80));
-  return vorrq_u16(halves, vceqq_u16(vandq_u16(halves, magnitude_bits), magnitude_bits));
-}
-
-inline F32x16 load_e4m3(const uint8_t *from) {
-  const int8x16_t codes = vreinterpretq_s8_u8(load_128(from));
-  return to_f32(Halves16{e4m3_halves(vshll_n_s8(vget_low_s8(codes), 7)), e4m3_halves(vshll_high_n_s8(codes, 7))});
-}
-
-inline F32x16 load_e5m2(const uint8_t *from) {
-  const uint8x16_t codes = load_128(from), zero = vdupq_n_u8(0);
-  return to_f32(Halves16{vreinterpretq_u16_u8(vzip1q_u8(zero, codes)), vreinterpretq_u16_u8(vzip2q_u8(zero, codes))});
-}
-
-inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
-}
-
-inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = splat_f16(block + 32);
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
-}
-
-struct E4M3Numbers {
-  static constexpr bool kFaster = false;
-};
-using E5M2Numbers = E4M3Numbers;
 
 inline F32x16 canonical_nan(F32x16 v) { return select(equal(v, v), v, from_bits(splat_i32(0x7FC00000))); }
 

@@ -196,6 +196,17 @@ I32x16 shift_right(I32x16 v) {
   return v;
 }
 
+// Of each 16-bit half of a lane by itself; repeats its sign.
+template <int kBits>
+I32x16 shift_right_halves(I32x16 v) {
+  for (int32_t &lane : v.lane) {
+    const uint32_t bits = static_cast<uint32_t>(lane);
+    const int32_t upper = (lane >> 16) >> kBits, lower = static_cast<int16_t>(bits & 0xFFFFu) >> kBits;
+    lane = static_cast<int32_t>(static_cast<uint32_t>(upper) << 16 | (static_cast<uint32_t>(lower) & 0xFFFFu));
+  }
+  return v;
+}
+
 // -------- Comparison. False where either is NaN.
 
 inline Mask16 less(F32x16 a, F32x16 b) {
@@ -313,47 +324,6 @@ inline F32x16 load_bf16_partial(const uint16_t *from, size_t n) {
 
 inline F32x16 load_bf16(const uint16_t *from) { return load_bf16_partial(from, 16); }
 
-inline F32x16 splat_f16(const void *from) {
-  uint16_t half;
-  memcpy(&half, from, sizeof half);
-  return splat(load_f16_partial(&half, 1).lane[0]);
-}
-
-// FP8 (bias 7, no infinity, NaN 0x7F and 0xFF) over 256: the bits of a binary16, whose bias is 8 more.
-inline F32x16 load_e4m3(const uint8_t *from) {
-  uint16_t halves[16];
-  for (int i = 0; i < 16; ++i) {
-    const bool nan = (from[i] & 0x7F) == 0x7F;
-    halves[i] = static_cast<uint16_t>(nan ? 0xFFFF : (from[i] & 0x80) << 8 | (from[i] & 0x7F) << 7);
-  }
-  return load_f16(halves);
-}
-
-// FP8 with the bias of binary16: its upper half.
-inline F32x16 load_e5m2(const uint8_t *from) {
-  uint16_t halves[16];
-  for (int i = 0; i < 16; ++i) halves[i] = static_cast<uint16_t>(from[i] << 8);
-  return load_f16(halves);
-}
-
-// A block of FP8, 32 codes and a binary16 scale: codes times scale. A code's 4 or fewer significant bits times a
-// scale's 11 are exact in a float.
-inline void load_e4m3_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = mul(splat_f16(block + 32), splat(256.0f));
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e4m3(block + 16 * i), scale);
-}
-
-inline void load_e5m2_block(const uint8_t *block, F32x16 (&to)[2]) {
-  const F32x16 scale = splat_f16(block + 32);
-  for (int i = 0; i < 2; ++i) to[i] = mul(load_e5m2(block + 16 * i), scale);
-}
-
-// A faster way to load blocks that hold nothing but numbers: avx2/f8_checks.h.
-struct E4M3Numbers {
-  static constexpr bool kFaster = false;
-};
-using E5M2Numbers = E4M3Numbers;
-
 // Every NaN becomes the one with bits 0x7FC00000; the rest is unchanged.
 inline F32x16 canonical_nan(F32x16 v) {
   const int32_t bits = 0x7FC00000;
@@ -362,11 +332,14 @@ inline F32x16 canonical_nan(F32x16 v) {
   return select(equal(v, v), v, splat(nan));
 }
 
-// -------- Lanes: the float products of prompts take the 16 lanes in kLaneParts passes, with as many in each, in order;
+// -------- Lanes: float products, of prompts and of FP8, take the 16 lanes in kLaneParts passes, with as many in each, in order;
 // in more than one where a vector takes several of few registers.
 //   Lanes part<kPart>(F32x16)
 //   Lanes load_lanes(const float *), void store_lanes(float *, Lanes)   as many as a part has
+//   Lanes load_lanes_f16(const uint16_t *), Lanes splat_lanes(float)
 //   Lanes fma(a, b, c)
+//   void load_f8<kMantissaBits>(const uint8_t *words, Lanes (&to)[4])   of each lane's four bytes, codes in FP8, the
+//               floats whose bits these are, sign and all: too small by 2^120 (E4M3) and 2^112 (E5M2)
 //   void hold_lanes(Lanes &)    where GCC 12 would load it again for each use and a tier is slower with that
 
 // -------- Across lanes, by one tree: lanes i and i + 8, then i + 4, i + 2, i + 1.

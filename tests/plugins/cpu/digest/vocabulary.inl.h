@@ -91,18 +91,24 @@ void run_integers(Round &round) {
   round.exactly(reduce_max_each(a, b, add(a, splat_i32(1)), splat_i32(-1)));
 }
 
+template <int kMantissaBits>
+void run_f8(Round &round) {
+  alignas(64) float floats[4][16];
+  constexpr int kLanes = 16 / kLaneParts;
+  for (int first = 0; first < 16; first += kLanes) {
+    Lanes some[4];
+    load_f8<kMantissaBits>(round.bytes(0) + 4 * first, some);
+    for (int i = 0; i < 4; ++i) store_lanes(floats[i] + first, some[i]);
+  }
+  for (const float(&one)[16] : floats) round.exactly(load(one));
+}
+
 void run_conversions(Round &round) {
   round.exactly(load_i8(reinterpret_cast<const int8_t *>(round.bytes(0) + 3)));
   round.floating(load_f16(round.halves(0)));
   round.exactly(load_bf16(round.halves(0)));
-  round.floating(splat_f16(round.bytes(0) + 1));
-  F32x16 fp8[2];
-  for (int i = 0; i < 3; ++i) {
-    load_e4m3_block(round.bytes(i), fp8);
-    for (const F32x16 &half : fp8) round.floating(half);
-    load_e5m2_block(round.bytes(i), fp8);
-    for (const F32x16 &half : fp8) round.floating(half);
-  }
+  run_f8<3>(round);
+  run_f8<2>(round);
   uint16_t halves[32];
   const F32x16 a = round.floats(0), numbers = select(equal(a, a), a, splat(1.0f));
   store_f16(halves, numbers);

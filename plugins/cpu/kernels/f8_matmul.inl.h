@@ -1,0 +1,188 @@
+// Matrices of FP8 times float activations, as kernels.h defines it. Lane = row: the bits of a code become those of a float
+// that is too small by a power of two, and a block's sum is scaled once for all its columns, so that little more than one
+// fma is left for 16 weights. Part of a tier: see simd/portable/vector.h.
+#pragma once
+
+#include <algorithm>
+
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// A format: the mantissa bits of a code.
+template <int kBits>
+struct F8Codes {
+  static constexpr int kMantissaBits = kBits;
+  static constexpr int kTooSmall = 127 - ((1 << (6 - kBits)) - 1);  // by how many powers of two: the biases' difference
+  static constexpr size_t kWords = kF8Layout.words();
+  static constexpr size_t kScalesBytes = kTileRows * kF8Layout.scale_bytes();
+  static constexpr size_t kCodesBytes = kTileRows * kF8Layout.code_bytes();
+};
+
+constexpr uint64_t kF8Columns = kF8Layout.columns();
+
+// 2^e, e from -126 to 127.
+[[gnu::always_inline]] inline F32x16 power_of_two(int e) { return from_bits(splat_i32((127 + e) * (1 << 23))); }
+
+// v 2^e, as kernels.h says.
+[[gnu::always_inline]] inline F32x16 times_power_of_two(F32x16 v, int e) {
+  return mul(mul(v, power_of_two(e >> 1)), power_of_two(e - (e >> 1)));
+}
+
+// k of a vector.
+inline int exponent_to_normalize(const float *x, uint64_t columns) {
+  constexpr int kWanted = 227;  // 2^100's exponent field
+  I32x16 most = splat_i32(0);
+  const I32x16 magnitude = splat_i32(0x7FFFFFFF);
+  for (uint64_t i = 0; i < columns; i += 16) most = max(most, bit_and(bits_of(load(x + i)), magnitude));
+  const int field = reduce_max(most) >> 23;
+  return kWanted - (field > 0 ? field : 1);
+}
+
+// What is multiplied at once: T vectors, of which a piece stays in the first-level cache, and tiles, so many that copying
+// the vectors takes little beside.
+template <int T>
+struct F8Piece {
+  static constexpr uint64_t kColumns = 4096 / T;
+  static constexpr uint64_t kStride = kColumns + 16;  // no multiple of 4 KiB: the vectors do not share a cache's sets
+  static constexpr uint64_t kTiles = T == 1 ? 128 : 32;
+
+  int exponents[T];
+  uint64_t first_column, columns;
+  alignas(kPackedAlignment) float x[T * kStride];
+  alignas(kPackedAlignment) float sums[kTiles * T * kTileRows];  // (kTiles, T, 16)
+
+  void begin(const MatmulArgs &args, uint32_t token, uint64_t tiles) {
+    for (int t = 0; t < T; ++t) {
+      exponents[t] = exponent_to_normalize(args.x + (token + t) * args.x_stride, args.matrix->columns);
+    }
+    memset(sums, 0, tiles * T * kTileRows * sizeof *sums);
+  }
+
+  void take(const MatmulArgs &args, uint32_t token, uint64_t column) {
+    first_column = column;
+    columns = std::min(kColumns, args.matrix->columns - column);
+    for (int t = 0; t < T; ++t) {
+      const float *from = args.x + (token + t) * args.x_stride + column;
+      for (uint64_t i = 0; i < columns; i += 16) {
+        store(x + t * kStride + i, times_power_of_two(load(from + i), exponents[t]));
+      }
+    }
+  }
+};
+
+// A tile from some block on.
+struct F8Tile {
+  const uint8_t *scales, *codes, *share;  // share: what is read in order, if it were one
+  WeightStream stream;
+};
+
+// Adds the products of a block's rows in some of the lanes to `sums`, (T, 16). x: the block's columns.
+template <class Work, int kPart, int T>
+[[gnu::always_inline]] inline void multiply_f8_rows(const F8Tile &tile, const float *x, float *sums) {
+  constexpr int kFirst = kPart * 16 / kLaneParts;  // lane
+  constexpr size_t kWordStride = kTileRows * 4;
+  Lanes of_block[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) of_block[t] = splat_lanes(0.0f);
+#pragma GCC unroll 8
+  for (int word = 0; word < static_cast<int>(Work::kWords); ++word) {
+    Lanes codes[4];
+    load_f8<Work::kMantissaBits>(tile.codes + word * kWordStride + kFirst * 4, codes);
+    if constexpr (T <= 2 && kPart == 0) {
+      constexpr size_t kLast = Work::kScalesBytes + Work::kCodesBytes - (Work::kWords - 1) * 64;
+      prefetch_twice<Work>(tile.share + word * 64, word + 1 < static_cast<int>(Work::kWords) ? 64 : kLast, tile.stream);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        of_block[t] = fma(codes[i], splat_lanes(x[t * F8Piece<T>::kStride + 4 * word + i]), of_block[t]);
+      }
+    }
+  }
+  const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tile.scales) + kFirst);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    float *sum = sums + t * kTileRows + kFirst;
+    store_lanes(sum, fma(of_block[t], scale, load_lanes(sum)));
+  }
+}
+
+template <class Work, int T>
+void multiply_f8_tile(F8Tile tile, const F8Piece<T> &piece, float *sums) {
+#pragma GCC unroll 1
+  for (uint64_t column = 0; column < piece.columns; column += kF8Columns) {
+    multiply_f8_rows<Work, 0, T>(tile, piece.x + column, sums);
+    if constexpr (kLaneParts > 1) multiply_f8_rows<Work, 1, T>(tile, piece.x + column, sums);
+    tile.scales += Work::kScalesBytes;
+    tile.codes += Work::kCodesBytes;
+    tile.share += Work::kScalesBytes + Work::kCodesBytes;
+  }
+}
+
+// Tiles [first, last), as many as a piece has at most, times T vectors.
+template <class Work, int T>
+void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
+  const uint64_t columns = args.matrix->columns;
+  const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
+  const WeightStream stream(args, kF8Layout);
+  F8Piece<T> piece;
+  piece.begin(args, token, last - first);
+  for (uint64_t column = 0; column < columns; column += piece.kColumns) {
+    piece.take(args, token, column);
+    const uint64_t block = column / kF8Columns;
+    for (uint64_t tile = first; tile < last; ++tile) {
+      const TilePlace place = TilePlace::find(kF8Layout, columns / kF8Columns, tile);
+      const F8Tile view = {.scales = data + place.scales + block * Work::kScalesBytes,
+                           .codes = data + place.codes + block * Work::kCodesBytes,
+                           .share = data + place.scales + block * (Work::kScalesBytes + Work::kCodesBytes),
+                           .stream = stream};
+      multiply_f8_tile<Work, T>(view, piece, piece.sums + (tile - first) * T * kTileRows);
+    }
+  }
+  for (uint64_t tile = first; tile < last; ++tile) {
+    for (int t = 0; t < T; ++t) {
+      const F32x16 sum = load(piece.sums + ((tile - first) * T + t) * kTileRows);
+      const F32x16 y = times_power_of_two(sum, Work::kTooSmall - piece.exponents[t]);
+      store_tile(args, token + t, tile, canonical_nan(y));
+    }
+  }
+}
+
+// With few vectors memory is what takes time.
+template <class Work, int T>
+void multiply_f8_block_as_asked(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
+  if constexpr (T <= 2) {
+    with_requests<Work>(args.prefetch,
+                        [&](auto asking) { multiply_f8_block<decltype(asking), T>(args, first, last, token); });
+  } else {
+    multiply_f8_block<Work, T>(args, first, last, token);
+  }
+}
+
+// Vectors from `token` on: T at a time, then half as many, and so on.
+template <class Work, int T>
+void multiply_f8_tokens(const MatmulArgs &args, uint32_t token) {
+  const uint64_t last_tile = tile_count(args.last_row);
+  const uint32_t n = (args.n - token) / T * T;
+  for (uint64_t tile = args.first_row / kTileRows; n > 0 && tile < last_tile; tile += F8Piece<T>::kTiles) {
+    for (uint32_t i = token; i < token + n; i += T) {
+      multiply_f8_block_as_asked<Work, T>(args, tile, std::min(tile + F8Piece<T>::kTiles, last_tile), i);
+    }
+  }
+  if constexpr (T > 1) {
+    if (token + n < args.n) multiply_f8_tokens<Work, T / 2>(args, token + n);
+  }
+}
+
+template <int kMantissaBits>
+void multiply_f8(const MatmulArgs &args) {
+  multiply_f8_tokens<F8Codes<kMantissaBits>, kMaxTokens >= 4 ? 8 : 1>(args, 0);
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

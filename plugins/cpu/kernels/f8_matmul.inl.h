@@ -80,35 +80,44 @@ struct F8Tile {
   WeightStream stream;
 };
 
-// Adds the products of a block's rows in some of the lanes to `sums`, (T, 16). x: the block's columns.
-template <class Work, int kPart, int T>
+// Adds the products of a block's rows in P parts of the lanes to `sums`, (T, 16). x: the block's columns.
+template <class Work, int kPart, int P, int T>
 [[gnu::always_inline]] inline void multiply_f8_rows(const F8Tile &tile, const float *x, float *sums) {
-  constexpr int kFirst = kPart * 16 / kLaneParts;  // lane
+  constexpr int kLanes = 16 / kLaneParts, kFirst = kPart * kLanes;
+  constexpr int kWords = Work::kWords;
   constexpr size_t kWordStride = kTileRows * 4;
-  Lanes of_block[T];
+  Lanes of_block[P][T];
+  for (auto &part : of_block) {
+    for (Lanes &lanes : part) lanes = splat_lanes(0.0f);
+  }
 #pragma GCC unroll 8
-  for (int t = 0; t < T; ++t) of_block[t] = splat_lanes(0.0f);
-#pragma GCC unroll 8
-  for (int word = 0; word < static_cast<int>(Work::kWords); ++word) {
-    Lanes codes[4];
-    load_f8<Work::kMantissaBits>(tile.codes + word * kWordStride + kFirst * 4, codes);
-    if constexpr (T <= 2 && kPart == 0) {
-      constexpr size_t kLast = Work::kScalesBytes + Work::kCodesBytes - (Work::kWords - 1) * 64;
-      prefetch_twice<Work>(tile.share + word * 64, word + 1 < static_cast<int>(Work::kWords) ? 64 : kLast, tile.stream);
+  for (int word = 0; word < kWords; ++word) {
+    if constexpr (T <= 2) {
+      constexpr size_t kLast = Work::kScalesBytes + Work::kCodesBytes - (kWords - 1) * kWordStride;
+      prefetch_twice<Work>(tile.share + word * kWordStride, word + 1 < kWords ? kWordStride : kLast, tile.stream);
     }
+#pragma GCC unroll 2
+    for (int p = 0; p < P; ++p) {
+      Lanes codes[4];
+      load_f8<Work::kMantissaBits>(tile.codes + word * kWordStride + (kFirst + p * kLanes) * 4, codes);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-        of_block[t] = fma(codes[i], splat_lanes(x[t * F8Piece<T>::kStride + 4 * word + i]), of_block[t]);
+        for (int t = 0; t < T; ++t) {
+          of_block[p][t] = fma(codes[i], splat_lanes(x[t * F8Piece<T>::kStride + 4 * word + i]), of_block[p][t]);
+        }
       }
     }
   }
-  const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tile.scales) + kFirst);
+#pragma GCC unroll 2
+  for (int p = 0; p < P; ++p) {
+    const int first = kFirst + p * kLanes;
+    const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tile.scales) + first);
 #pragma GCC unroll 8
-  for (int t = 0; t < T; ++t) {
-    float *sum = sums + t * kTileRows + kFirst;
-    store_lanes(sum, fma(of_block[t], scale, load_lanes(sum)));
+    for (int t = 0; t < T; ++t) {
+      float *sum = sums + t * kTileRows + first;
+      store_lanes(sum, fma(of_block[p][t], scale, load_lanes(sum)));
+    }
   }
 }
 
@@ -116,8 +125,12 @@ template <class Work, int T>
 void multiply_f8_tile(F8Tile tile, const F8Piece<T> &piece, float *sums) {
 #pragma GCC unroll 1
   for (uint64_t column = 0; column < piece.columns; column += kF8Columns) {
-    multiply_f8_rows<Work, 0, T>(tile, piece.x + column, sums);
-    if constexpr (kLaneParts > 1) multiply_f8_rows<Work, 1, T>(tile, piece.x + column, sums);
+    if constexpr (T <= 2 || kLaneParts == 1) {  // few sums: all parts at once, which hides the time that a fma takes
+      multiply_f8_rows<Work, 0, kLaneParts, T>(tile, piece.x + column, sums);
+    } else {
+      multiply_f8_rows<Work, 0, 1, T>(tile, piece.x + column, sums);
+      multiply_f8_rows<Work, 1, 1, T>(tile, piece.x + column, sums);
+    }
     tile.scales += Work::kScalesBytes;
     tile.codes += Work::kCodesBytes;
     tile.share += Work::kScalesBytes + Work::kCodesBytes;

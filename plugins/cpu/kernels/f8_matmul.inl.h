@@ -1,9 +1,10 @@
-// Matrices of FP8 times float activations, as kernels.h defines it. Lane = row: the bits of a code become those of a float
-// that is too small by a power of two, and a block's sum is scaled once for all its columns, so that little more than one
-// fma is left for 16 weights. Part of a tier: see simd/portable/vector.h.
+// Matrices of FP8 times float activations, as kernels.h defines it. Lane = row: the bits of a code become those of a
+// float that is too small by a power of two, and a block's sum is scaled once for all its columns, so that little more
+// than one fma is left for 16 weights. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
@@ -42,8 +43,8 @@ inline int exponent_to_normalize(const float *x, uint64_t columns) {
   return kWanted - (field > 0 ? field : 1);
 }
 
-// What is multiplied at once: T vectors, of which a piece stays in the first-level cache, and tiles, so many that copying
-// the vectors takes little beside.
+// What is multiplied at once: T vectors, of which a piece stays in the first-level cache, and tiles, so many that
+// copying the vectors takes little beside.
 template <int T>
 struct F8Piece {
   static constexpr uint64_t kColumns = 4096 / T;
@@ -74,66 +75,98 @@ struct F8Piece {
   }
 };
 
-// A tile from some block on.
-struct F8Tile {
-  const uint8_t *scales, *codes, *share;  // share: what is read in order, if it were one
+// Tiles that are multiplied side by side: a single vector's products with a row follow each other, and those with other
+// rows fill the time that a fma takes. 16 rows are one register (AVX-512), two or four.
+template <int T>
+constexpr int kF8Tiles = T > 1             ? 1
+                         : kMaxTokens >= 8 ? 4
+                                           : kLaneParts;
+
+// N tiles, one behind the other, each from the same block on.
+struct F8Tiles {
+  const uint8_t *begin, *scales, *codes;  // of the first one: where it begins, and its block
+  size_t stride;                          // bytes from tile to tile
+  size_t read;                            // bytes before the block, if all that a block has lay together
   WeightStream stream;
 };
 
-// Adds the products of a block's rows in P parts of the lanes to `sums`, (T, 16). x: the block's columns.
-template <class Work, int kPart, int P, int T>
-[[gnu::always_inline]] inline void multiply_f8_rows(const F8Tile &tile, const float *x, float *sums) {
+// Asks for what is read some time after the bytes [read, read + bytes) of every tile: behind their ends that is the
+// next N tiles.
+template <class Work, int N>
+[[gnu::always_inline]] inline void prefetch_f8(const F8Tiles &tiles, size_t read, size_t bytes) {
+  const auto skip = [&](size_t ahead) { return N > 1 && read + ahead >= tiles.stride ? (N - 1) * tiles.stride : 0; };
+  const uint8_t *far = tiles.begin + read + skip(kFarAhead<Work>);
+  const uint8_t *near = tiles.begin + read + skip(kNearAhead<Work>);
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) {
+    prefetch_both<Work>(far + i * tiles.stride, near + i * tiles.stride, bytes, tiles.stream);
+  }
+}
+
+// Adds the products of a block's rows in P parts of the lanes to `sums`, (N, T, 16). x: the block's columns.
+template <class Work, int kPart, int P, int T, int N>
+[[gnu::always_inline]] inline void multiply_f8_rows(const F8Tiles &tiles, const float *x, float *sums) {
   constexpr int kLanes = 16 / kLaneParts, kFirst = kPart * kLanes;
   constexpr int kWords = Work::kWords;
   constexpr size_t kWordStride = kTileRows * 4;
-  Lanes of_block[P][T];
-  for (auto &part : of_block) {
-    for (Lanes &lanes : part) lanes = splat_lanes(0.0f);
+  Lanes of_block[N][P][T];
+  for (auto &tile : of_block) {
+    for (auto &part : tile) {
+      for (Lanes &lanes : part) lanes = splat_lanes(0.0f);
+    }
   }
 #pragma GCC unroll 8
   for (int word = 0; word < kWords; ++word) {
     if constexpr (T <= 2) {
       constexpr size_t kLast = Work::kScalesBytes + Work::kCodesBytes - (kWords - 1) * kWordStride;
-      prefetch_twice<Work>(tile.share + word * kWordStride, word + 1 < kWords ? kWordStride : kLast, tile.stream);
+      prefetch_f8<Work, N>(tiles, tiles.read + word * kWordStride, word + 1 < kWords ? kWordStride : kLast);
     }
-#pragma GCC unroll 2
-    for (int p = 0; p < P; ++p) {
-      Lanes codes[4];
-      load_f8<Work::kMantissaBits>(tile.codes + word * kWordStride + (kFirst + p * kLanes) * 4, codes);
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+    for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 2
+      for (int p = 0; p < P; ++p) {
+        Lanes codes[4];
+        load_f8<Work::kMantissaBits>(tiles.codes + n * tiles.stride + word * kWordStride + (kFirst + p * kLanes) * 4,
+                                     codes);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 8
-        for (int t = 0; t < T; ++t) {
-          of_block[p][t] = fma(codes[i], splat_lanes(x[t * F8Piece<T>::kStride + 4 * word + i]), of_block[p][t]);
+          for (int t = 0; t < T; ++t) {
+            of_block[n][p][t] =
+                fma(codes[i], splat_lanes(x[t * F8Piece<T>::kStride + 4 * word + i]), of_block[n][p][t]);
+          }
         }
       }
     }
   }
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) {
 #pragma GCC unroll 2
-  for (int p = 0; p < P; ++p) {
-    const int first = kFirst + p * kLanes;
-    const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tile.scales) + first);
+    for (int p = 0; p < P; ++p) {
+      const int first = kFirst + p * kLanes;
+      const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tiles.scales + n * tiles.stride) + first);
 #pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) {
-      float *sum = sums + t * kTileRows + first;
-      store_lanes(sum, fma(of_block[p][t], scale, load_lanes(sum)));
+      for (int t = 0; t < T; ++t) {
+        float *sum = sums + (n * T + t) * kTileRows + first;
+        store_lanes(sum, fma(of_block[n][p][t], scale, load_lanes(sum)));
+      }
     }
   }
 }
 
-template <class Work, int T>
-void multiply_f8_tile(F8Tile tile, const F8Piece<T> &piece, float *sums) {
+template <class Work, int T, int N>
+void multiply_f8_tiles(F8Tiles tiles, const F8Piece<T> &piece, float *sums) {
 #pragma GCC unroll 1
   for (uint64_t column = 0; column < piece.columns; column += kF8Columns) {
     if constexpr (T <= 2 || kLaneParts == 1) {  // few sums: all parts at once, which hides the time that a fma takes
-      multiply_f8_rows<Work, 0, kLaneParts, T>(tile, piece.x + column, sums);
+      multiply_f8_rows<Work, 0, kLaneParts, T, N>(tiles, piece.x + column, sums);
     } else {
-      multiply_f8_rows<Work, 0, 1, T>(tile, piece.x + column, sums);
-      multiply_f8_rows<Work, 1, 1, T>(tile, piece.x + column, sums);
+      multiply_f8_rows<Work, 0, 1, T, N>(tiles, piece.x + column, sums);
+      multiply_f8_rows<Work, 1, 1, T, N>(tiles, piece.x + column, sums);
     }
-    tile.scales += Work::kScalesBytes;
-    tile.codes += Work::kCodesBytes;
-    tile.share += Work::kScalesBytes + Work::kCodesBytes;
+    tiles.scales += Work::kScalesBytes;
+    tiles.codes += Work::kCodesBytes;
+    tiles.read += Work::kScalesBytes + Work::kCodesBytes;
   }
 }
 
@@ -147,15 +180,20 @@ void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, ui
   piece.begin(args, token, last - first);
   for (uint64_t column = 0; column < columns; column += piece.kColumns) {
     piece.take(args, token, column);
-    const uint64_t block = column / kF8Columns;
-    for (uint64_t tile = first; tile < last; ++tile) {
+    const auto multiply = [&](uint64_t tile, auto tiles) {
+      const uint64_t block = column / kF8Columns;
       const TilePlace place = TilePlace::find(kF8Layout, columns / kF8Columns, tile);
-      const F8Tile view = {.scales = data + place.scales + block * Work::kScalesBytes,
-                           .codes = data + place.codes + block * Work::kCodesBytes,
-                           .share = data + place.scales + block * (Work::kScalesBytes + Work::kCodesBytes),
-                           .stream = stream};
-      multiply_f8_tile<Work, T>(view, piece, piece.sums + (tile - first) * T * kTileRows);
-    }
+      const F8Tiles view = {.begin = data + place.scales,
+                            .scales = data + place.scales + block * Work::kScalesBytes,
+                            .codes = data + place.codes + block * Work::kCodesBytes,
+                            .stride = TilePlace::bytes(kF8Layout, columns / kF8Columns),
+                            .read = block * (Work::kScalesBytes + Work::kCodesBytes),
+                            .stream = stream};
+      multiply_f8_tiles<Work, T, tiles()>(view, piece, piece.sums + (tile - first) * T * kTileRows);
+    };
+    uint64_t tile = first;
+    for (; tile + kF8Tiles<T> <= last; tile += kF8Tiles<T>) multiply(tile, std::integral_constant<int, kF8Tiles<T>>());
+    for (; tile < last; ++tile) multiply(tile, std::integral_constant<int, 1>());
   }
   for (uint64_t tile = first; tile < last; ++tile) {
     for (int t = 0; t < T; ++t) {

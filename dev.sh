@@ -6,6 +6,7 @@
 #   ./dev.sh test            set-up, build and the default tests
 #   ./dev.sh test --all      every test that this machine can run: also those labelled slow (among them the whole suite
 #                            under ASan and UBSan, in a build of its own) and gpu
+#   ./dev.sh packages        the names of Debian's packages that the product needs, one a line
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -90,9 +91,10 @@ case $command in
     build build all
     run_tests "$@"
     ;;
-  help | -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
+  packages) printf '%s\n' "${packages[@]}" ;;
+  help | -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" ;;
   *)
-    say "unknown command '$command': expected run, build or test"
+    say "unknown command '$command': expected run, build, test or packages"
     exit 2
     ;;
 esac

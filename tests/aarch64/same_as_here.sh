@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # same_as_here.sh BONSAI BUILD_DIRECTORY
 #
-# Builds the program, the CPU backend and bonsai-plugin-check for AArch64, and runs them under QEMU, with dot products and
-# without: logits, texts, conversations and a session on disk must be, byte for byte, those of BONSAI, this machine's
-# program; and the CPU backend must pass the conformance suite there.
+# Builds the program, the CPU backend and bonsai-plugin-check for AArch64, and runs them under QEMU, with dot products
+# and without: logits, texts, a conversation, embeddings and a session on disk must be, byte for byte, those of BONSAI,
+# this machine's program; and the CPU backend must pass the conformance suite there.
 set -euo pipefail
 native=$1
 build=$2
@@ -55,6 +55,7 @@ expect_kernel() {
 }
 
 input="Tell me of the King"
+tokens=12,7,1000,3,3,41,902,5,77,6,1500,2
 prompt="Once upon a time there lived a King who had one son and three daughters, and the youngest of them"
 for processor in max:neon cortex-a53:portable; do
   kernel=${processor#*:}
@@ -62,16 +63,17 @@ for processor in max:neon cortex-a53:portable; do
   expect_kernel "$processor" "$kernel"
   for model in "$root"/models/seedling-*.gguf; do
     for kv in f16 q8_0 f32; do
-      expect_same "$processor" logits --json -m "$model" --kv "$kv" --tokens 12,7,1000,3,3,41,902,5,77,6,1500,2
+      expect_same "$processor" logits --backend cpu --json -m "$model" --kv "$kv" --tokens "$tokens"
     done
-    expect_same "$processor" run -m "$model" -t 3 -p "$prompt" --seed 12 -n 24
-    expect_same "$processor" run -m "$model" -p "$prompt" --temp 0 -n 24 --lookup --json-schema '{"type": "string"}'
+    expect_same "$processor" run --backend cpu -m "$model" -t 3 -p "$prompt" --seed 12 -n 24
+    expect_same "$processor" run --backend cpu -m "$model" -p "$prompt" --temp 0 -n 24 --lookup \
+      --json-schema '{"type": "string"}'
   done
-  expect_same "$processor" chat --temp 0 -n 16
-  expect_same "$processor" embed --json -p "A tale of two cities"
+  expect_same "$processor" chat --backend cpu --temp 0 -n 16
+  expect_same "$processor" embed --backend cpu --json -p "A tale of two cities"
   expect_same "$processor" tokenize --ids -p "Füchse & 狐, 🦊"
-  "$native" run -p "$prompt" --temp 0 -n 8 --save-session "$scratch/session" >/dev/null 2>&1
-  expect_same "$processor" run --load-session "$scratch/session" --temp 0 -n 12
+  "$native" run --backend cpu -p "$prompt" --temp 0 -n 8 --save-session "$scratch/session" >/dev/null 2>&1
+  expect_same "$processor" run --backend cpu --load-session "$scratch/session" --temp 0 -n 12
 done
 
 # All checks but the one that looks at the process's memory, in which QEMU keeps what it knows of former threads.

@@ -1,6 +1,6 @@
 # Cross-compiling for AArch64 with Debian's g++-aarch64-linux-gnu: a program that needs no libraries but the compiler's,
 #   cmake -S tests/plugins/cpu/digest -B BUILD --toolchain cmake/aarch64-linux-gnu.cmake
-# or all of the project, with the libraries that tests/aarch64/fetch_libraries.sh puts into a directory:
+# or all of the project, with the libraries that tests/aarch64/fetch_libraries.sh puts into a directory (absolute):
 #   cmake -B BUILD --toolchain cmake/aarch64-linux-gnu.cmake -DBONSAI_SYSROOT=DIRECTORY
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -9,7 +9,8 @@ directory=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
 libraries=$("$root/dev.sh" packages | grep -E '^lib|-dev$')
-packages="libc6-dev libstdc++-12-dev $(tr '\n' ' ' <<<"$libraries")"
+compiler=$(aarch64-linux-gnu-g++ -dumpversion)
+packages="libc6-dev libstdc++-${compiler%%.*}-dev $(tr '\n' ' ' <<<"$libraries")"
 complete=$directory/complete
 [ "$(cat "$complete" 2>/dev/null)" = "$packages" ] && exit
 rm -rf "$directory"

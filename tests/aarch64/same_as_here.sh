@@ -72,7 +72,8 @@ for processor in max:neon cortex-a53:portable; do
   expect_same "$processor" chat --backend cpu --temp 0 -n 16
   expect_same "$processor" embed --backend cpu --json -p "A tale of two cities"
   expect_same "$processor" tokenize --ids -p "Füchse & 狐, 🦊"
-  "$native" run --backend cpu -p "$prompt" --temp 0 -n 8 --save-session "$scratch/session" >/dev/null 2>&1
+  "$native" run --backend cpu -p "$prompt" --temp 0 -n 8 --save-session "$scratch/session" \
+    >/dev/null 2>"$scratch/errors" || fail "here: --save-session: exit status $?"
   expect_same "$processor" run --backend cpu --load-session "$scratch/session" --temp 0 -n 12
 done
 

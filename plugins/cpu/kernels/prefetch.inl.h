@@ -41,7 +41,9 @@ template <class Work, class Body>
 
 // Whether a Work looks sums up in tables, as 1-bit and ternary weights have them.
 template <class Work>
-constexpr bool kLooksUp = requires { Work::kElements; };
+constexpr bool kLooksUp = requires {
+  Work::kElements;
+};
 
 // How far ahead weights are asked for. A core drops requests while too many of its misses are open: where memory is
 // what takes time, everything is asked for once more while it still helps.

@@ -42,7 +42,7 @@ class Device {
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
   void launch(const std::string &unit, const std::string &kernel, LaunchShape shape, const Arguments &arguments) {
-    const Function &function = library_.function(unit, kernel);
+    Function &function = library_.function(unit, kernel);
     if (shape.shared_bytes + function.shared_bytes() > kPlainSharedBytes) {
       function.allow_shared_bytes(shape.shared_bytes);
     }

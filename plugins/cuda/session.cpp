@@ -38,6 +38,7 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       output_checker_(output_bounds(shape_)),
       kv_(device.context(), kv_pool_bytes(pool_, shape_.model.layers), "the KV cache"),
       scratch_(device.context(), layout_.bytes, "activations and outputs"),
+      device_bytes_(session_memory(shape_).device_bytes),
       graphs_(device.stream(), device.uses_graphs(), device.log()) {
   pool_.data = kv_.as<uint8_t>();
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
@@ -47,11 +48,11 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   prepare_kernels();
   device_.uploader().release();
   device_.stream().synchronize();
-  device_.session_bytes += session_memory(shape_).device_bytes;
+  device_.session_bytes += device_bytes_;
 }
 
 Session::~Session() {
-  device_.session_bytes -= session_memory(shape_).device_bytes;
+  device_.session_bytes -= device_bytes_;
   device_.context().release([&](const Driver &driver) { driver.cuStreamSynchronize(device_.stream().handle()); });
 }
 

@@ -139,6 +139,7 @@ class Session {
   BatchChecker checker_;
   OutputChecker output_checker_;
   DeviceBuffer kv_, scratch_;
+  uint64_t device_bytes_;                                // of all of it
   std::array<std::unique_ptr<Slot>, kSlots + 1> slots_;  // of tickets, by number; the last: own_slot()
   GraphCache graphs_;
   std::vector<bool> selects_;  // of the previous submit's outputs: whether it selects a token

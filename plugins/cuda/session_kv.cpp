@@ -45,6 +45,7 @@ void Session::copy_blocks(const std::vector<uint32_t> &from, const std::vector<u
   device_.launch("kv", "copy_blocks",
                  {.grid = {static_cast<unsigned>(from.size()), shape_.model.layers, 1}, .threads = kKvThreads},
                  arguments);
+  if (bytes > kReadOnReturn) device_.stream().synchronize();  // the lists are the caller's, who changes them next
 }
 
 // Moves rows of the canonical layout through scratch, as many at a time as it holds. `before` and `after` the kernel of

@@ -10,6 +10,9 @@ namespace {
 // Rows of logits that are computed together; the scratch does not grow with the outputs beyond them.
 constexpr uint32_t kGroupRows = 32;
 
+// Beyond the first, dimensions of a grid go so far.
+constexpr uint32_t kMaxGridRows = 65535;
+
 // Every part begins at a multiple of 256 bytes, as allocations do.
 class Places {
  public:
@@ -42,6 +45,7 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
   if (model.head_dim > cuda::kMaxHeadDim) {
     refuse("model->head_dim is {}, expected at most {}", model.head_dim, cuda::kMaxHeadDim);
   }
+  if (model.heads > kMaxGridRows) refuse("model->n_heads is {}, expected at most {}", model.heads, kMaxGridRows);
   const KvPool pool = {.data = nullptr,
                        .dtype = config.kv_dtype,
                        .head_dim = model.head_dim,

@@ -15,18 +15,30 @@ namespace {
 // No entry comes near: what is longer is no entry.
 constexpr uint64_t kMaxEntryBytes = uint64_t{64} << 20;
 
+constexpr std::string_view kVersionFollows = ".nvrtc-";
+
 // All versions of one unit have this in front.
-std::string name_prefix(const Digest &digest) { return hex(digest) + ".nvrtc-"; }
+std::string name_prefix(const Digest &digest) { return hex(digest) + std::string(kVersionFollows); }
 
 std::string file_name(const CacheKey &key) { return fmt::format("{}{}", name_prefix(key.digest), key.nvrtc_version); }
 
-// The version at the end of a file's name; 0 if there is none.
-int version_in(std::string_view name, const std::string &prefix) {
-  if (!name.starts_with(prefix)) return 0;
-  name.remove_prefix(prefix.size());
+// The version that is all of a text; 0 if it is none.
+int parse_version(std::string_view text) {
   int version = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
-  return error == std::errc{} && end == name.data() + name.size() ? version : 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  return error == std::errc{} && end == text.data() + text.size() ? version : 0;
+}
+
+// The version at the end of a file's name; 0 if there is none.
+int version_in(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) ? parse_version(name.substr(prefix.size())) : 0;
+}
+
+// Whether a file's name is one that an entry has. The directory may be one where the user keeps other things.
+bool is_entry(std::string_view name) {
+  constexpr size_t kHexDigits = 2 * std::tuple_size_v<Digest>;
+  if (name.substr(0, kHexDigits).find_first_not_of("0123456789abcdef") != name.npos) return false;
+  return name.size() > kHexDigits && version_in(name.substr(kHexDigits), kVersionFollows) > 0;
 }
 
 std::optional<Binary> read_entry(const PrivateDirectory &directory, const CacheKey &key, const Log &log) {
@@ -95,7 +107,8 @@ void KernelCache::store(const CacheKey &key, const Binary &binary) {
 
 void KernelCache::trim(const PrivateDirectory &opened) const {
   opened.remove_abandoned();
-  const std::vector<PrivateDirectory::File> files = opened.list();
+  std::vector<PrivateDirectory::File> files = opened.list();
+  std::erase_if(files, [](const PrivateDirectory::File &file) { return !is_entry(file.name); });
   uint64_t bytes = 0;
   for (const auto &file : files) bytes += file.bytes;
   for (const auto &file : files) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 namespace bonsai::cuda {
@@ -13,7 +14,8 @@ Architecture choose(const LibraryConfig &config) {
   return choose_architecture(config.capability, config.nvrtc.nvrtc->architectures);
 }
 
-// Runs body(0) to body(n - 1) on as many threads as there are cores. The first exception ends it and is thrown.
+// Runs body(0) to body(n - 1) on as many threads as there are cores, or fewer where the system starts no more. The
+// first exception ends it and is thrown.
 template <class Body>
 void in_parallel(size_t n, const Body &body) {
   std::atomic<size_t> next = 0;
@@ -31,7 +33,10 @@ void in_parallel(size_t n, const Body &body) {
   {
     std::vector<std::jthread> helpers;
     const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
-    for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    try {
+      for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+    } catch (const std::system_error &) {
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);
@@ -46,8 +51,8 @@ std::string why_no_kernels(const LibraryConfig &config) {
   for (const Unit &unit : config.units) {
     if (cache.load_any(digest_of({.unit = unit, .architecture = architecture, .files = config.files}))) return {};
   }
-  return fmt::format("no kernels for {} are kept, and none can be compiled: {}", architecture.name,
-                     config.nvrtc.reason);
+  return fmt::format("no kernels for {} are kept{}{}, and none can be compiled: {}", architecture.name,
+                     config.cache_directory.empty() ? "" : " in ", config.cache_directory, config.nvrtc.reason);
 }
 
 KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
@@ -121,7 +126,7 @@ void KernelLibrary::prepare(std::span<const std::string> names) {
   }
 }
 
-const Function &KernelLibrary::function(const std::string &unit, const std::string &kernel) {
+Function &KernelLibrary::function(const std::string &unit, const std::string &kernel) {
   prepare({&unit, 1});
   LoadedUnit &loaded = loaded_.at(unit);
   const auto found = loaded.functions.find(kernel);

@@ -41,7 +41,7 @@ class KernelLibrary {
 
   // Lives as long as the library. Prepares the unit if need be. Throws as prepare does, and INTERNAL for an unknown
   // kernel.
-  const Function &function(const std::string &unit, const std::string &kernel);
+  Function &function(const std::string &unit, const std::string &kernel);
 
  private:
   struct LoadedUnit {

@@ -43,11 +43,13 @@ Function::Function(const Context &context, CUfunction handle, std::string name)
   max_threads_ = attribute(driver, handle, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
-void Function::allow_shared_bytes(unsigned bytes) const {
+void Function::allow_shared_bytes(unsigned bytes) {
+  if (bytes <= allowed_shared_bytes_) return;
   const Driver &driver = context_->driver();
   driver.check(
       driver.cuFuncSetAttribute(handle_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
       fmt::format("cuFuncSetAttribute of {}", name_).c_str());
+  allowed_shared_bytes_ = bytes;
 }
 
 int Function::blocks_per_multiprocessor(unsigned threads, unsigned shared_bytes) const {

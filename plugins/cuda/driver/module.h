@@ -34,8 +34,8 @@ class Function {
   unsigned shared_bytes() const { return static_cast<unsigned>(shared_bytes_); }  // of a block, static
   int max_threads() const { return max_threads_; }                                // of a block
 
-  // Lets launches ask for this much dynamic shared memory.
-  void allow_shared_bytes(unsigned bytes) const;
+  // Lets launches ask for this much dynamic shared memory, or as much as they were let before: graphs may hold those.
+  void allow_shared_bytes(unsigned bytes);
   // Blocks that one multiprocessor runs at once.
   int blocks_per_multiprocessor(unsigned threads, unsigned shared_bytes) const;
 
@@ -47,6 +47,7 @@ class Function {
   CUfunction handle_;
   std::string name_;
   int registers_, local_bytes_, shared_bytes_, max_threads_;
+  unsigned allowed_shared_bytes_ = 0;  // dynamic
 };
 
 // Submits a kernel. `arguments` is the kernel's one parameter; both sides include its declaration from kernels/.

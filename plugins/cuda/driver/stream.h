@@ -10,6 +10,9 @@ namespace bonsai::cuda {
 
 class Event;
 
+// Of so much pageable memory, an upload has read all on return.
+inline constexpr size_t kReadOnReturn = 64 << 10;
+
 class Stream {
  public:
   // Does not wait for, nor hold up, the process's default stream.
@@ -19,8 +22,8 @@ class Stream {
   CUstream handle() const { return stream_.get(); }
 
   // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned. Pageable
-  // memory has been written on return (download); of up to 64 KiB it has been read on return (upload), of more it may
-  // be read until the stream has run empty. No bytes: nothing happens.
+  // memory has been written on return (download); of up to kReadOnReturn it has been read on return (upload), of more
+  // it may be read until the stream has run empty. No bytes: nothing happens.
   void upload(void *device, const void *host, size_t bytes) const;
   void download(void *host, const void *device, size_t bytes) const;
   void copy(void *to, const void *from, size_t bytes) const;

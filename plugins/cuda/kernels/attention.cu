@@ -6,7 +6,8 @@
 // The arithmetic of a row (a query head of a token) is the same in every kernel and batch: of a chunk of 64 positions
 // all scores, their maximum, weights and sums; chunks folded into their section of 256 in order, and sections in order.
 // Positions that a row does not see have weight 0, and chunks without any it sees change nothing. So a token's result
-// does not depend on the tokens beside it, nor on who folds the sections.
+// does not depend on the tokens beside it, nor on who folds the sections: unless a value in its tile is not finite, as
+// beyond 65,504 in F16, and reaches the tokens of its own sequence that share the tile.
 //
 // attend_narrow reads keys and values once for 16 rows, from global memory into fragments: decoding moves, for each kv
 // head, 4 * head_dim bytes a position with F16, 2.125 * head_dim with Q8_0. attend_wide shares a chunk in shared memory

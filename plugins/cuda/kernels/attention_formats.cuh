@@ -30,7 +30,7 @@ struct Fragment {
 template <bool kStreaming>
 inline Quad load_quad(const uint8_t *from) {
   if constexpr (kStreaming) {
-    return load_streaming(from);
+    return load_streaming_mutable(from);
   } else {
     return *reinterpret_cast<const Quad *>(from);
   }

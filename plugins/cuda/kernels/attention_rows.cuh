@@ -48,12 +48,14 @@ inline void softmax_chunk(float (&scores)[kTiles][4], const float (&scales)[2], 
     }
     largest = fmaxf(largest, shuffle_xor(largest, 1));
     largest = fmaxf(largest, shuffle_xor(largest, 2));
-    const float base = largest == minus_infinity() ? 0 : largest - Stored::kWeightExponent;
+    const float base = largest == minus_infinity() ? 0 : largest;
     float sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < 2 * kTiles; ++i) {
       float &weight = scores[i / 2][2 * row + i % 2];
-      weight = exp2_fast(weight - base);
+      weight = weight - base;  // exactly 0 for the largest, however large it is
+      if constexpr (Stored::kWeightExponent != 0) weight = weight + Stored::kWeightExponent;
+      weight = exp2_fast(weight);
       sum = sum + weight;
     }
     sum = sum + shuffle_xor(sum, 1);

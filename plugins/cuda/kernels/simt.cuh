@@ -87,12 +87,24 @@ __device__ inline unsigned ballot(bool predicate) { return __ballot_sync(0xFFFFF
 // Adds to a counter in shared or global memory and returns what it was.
 __device__ inline unsigned atomic_add(unsigned *counter, unsigned value) { return atomicAdd(counter, value); }
 
-// 16 bytes that are read once (weights): they should not drive what is read again out of the first-level cache.
+// 16 bytes that are read once, of memory that never changes (weights): they should not drive what is read again out of
+// the first-level cache.
 __device__ inline Quad load_streaming(const void *from) {
   Quad quad;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
                : "l"(from));
+  return quad;
+}
+
+// The same of memory that the kernel ahead may have written (keys and values): its wait orders no loads on the path for
+// what never changes.
+__device__ inline Quad load_streaming_mutable(const void *from) {
+  Quad quad;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+               : "l"(from)
+               : "memory");
   return quad;
 }
 

@@ -92,7 +92,7 @@ void Sequences::store(const Token &token, const std::vector<float> &key, const s
 
 float *Sequences::query(const Token &token, float *to) const {
   const uint64_t seed = (uint64_t{1} << 60) + (uint64_t{token.sequence} << 32) + token.position;
-  const std::vector<float> numbers = random_numbers(shape_.heads() * shape_.head_dim, seed, 1.5f);
+  const std::vector<float> numbers = random_numbers(shape_.heads() * shape_.head_dim, seed, query_size_);
   return std::copy(numbers.begin(), numbers.end(), to);
 }
 

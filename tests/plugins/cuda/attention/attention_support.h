@@ -47,6 +47,9 @@ class Sequences {
   // Replaces the keys and the values of all heads of a position.
   void store(const Token &token, const std::vector<float> &key, const std::vector<float> &value);
 
+  // Queries have numbers of about this size.
+  void set_query_size(float size) { query_size_ = size; }
+
   const AttentionShape &shape() const { return shape_; }
   float *query(const Token &token, float *to) const;
 
@@ -55,6 +58,7 @@ class Sequences {
   void fill(uint32_t sequence);
 
   AttentionShape shape_;
+  float query_size_ = 1.5f;
   std::vector<uint32_t> lengths_;
   uint32_t columns_;  // of the block table
   Pool pool_;

@@ -127,6 +127,19 @@ TEST(Attention, IsFiniteForTheLargestNumbers) {
   }
 }
 
+// Scores whose steps, in float, are as large as the power of two that weights are multiplied with.
+TEST(Attention, IsFiniteForScoresOfManyMillions) {
+  for (const float size : {100.0f, 1000.0f, 10'000.0f}) {
+    Sequences sequences({kKvF16, 64, 1, 2, 16}, {80});
+    sequences.set_query_size(size);
+    for (uint32_t position = 0; position < 80; ++position) {
+      sequences.store({0, position}, std::vector<float>(64, 40'000 + 250 * static_cast<float>(position)),
+                      std::vector<float>(64, 1));
+    }
+    for (const float value : sequences.attend(run(0, 0, 80))) EXPECT_NEAR(value, 1, 1e-3) << size;
+  }
+}
+
 // Groups of very small values: their scales are among the smallest halves.
 TEST(Attention, KeepsSmallValues) {
   for (uint32_t dtype : {kKvF16, kKvQ8_0, kKvF32}) {

@@ -178,6 +178,23 @@ TEST_F(KernelCaches, LoseWhatWasUsedLongestAgo) {
   EXPECT_TRUE(cache.load(key_of(4)));
 }
 
+TEST_F(KernelCaches, LeaveOtherFilesAlone) {
+  KernelCache cache(path_, log(), 4000);
+  cache.store(key_of(1), binary_of(1));
+  const std::string entry = fs::path(file_of(key_of(1))).filename().string();
+  const std::vector<std::string> others = {"model.gguf",       "notes",      ".writing-0123", "x" + entry.substr(1),
+                                           entry + ".old",     entry + "0x", entry.substr(1), entry.substr(0, 64),
+                                           entry.substr(0, 71)};
+  for (const std::string &name : others) {
+    std::ofstream(path_ + "/" + name) << std::string(10000, 'x');
+    set_age(path_ + "/" + name, 1000);
+  }
+  cache.store(key_of(2), binary_of(2));
+  for (const std::string &name : others) EXPECT_TRUE(fs::exists(path_ + "/" + name)) << name;
+  EXPECT_TRUE(cache.load(key_of(1)));
+  EXPECT_TRUE(cache.load(key_of(2)));
+}
+
 TEST_F(KernelCaches, LoseWhatWasNeverFinished) {
   KernelCache cache(path_, log());
   cache.store(key_of(1), binary_of(1));

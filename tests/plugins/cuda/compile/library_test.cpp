@@ -248,12 +248,15 @@ TEST_F(KernelLibraries, NeedNvrtcForWhatIsNotKept) {
 
 // Before a device is opened: another backend may serve.
 TEST_F(KernelLibraries, TellAtOnceThatNoKernelsCanBeHad) {
-  const std::string expected =
-      "no kernels for sm_90a are kept, and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";
+  const std::string why = ", and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";
+  const std::string expected = "no kernels for sm_90a are kept in " + path_ + why;
   EXPECT_EQ(why_no_kernels(without_nvrtc()), expected);
   const Failure failure = failure_of({}, without_nvrtc());
   EXPECT_EQ(failure.status(), BONSAI_UNSUPPORTED);
   EXPECT_EQ(failure.what(), expected);
+  LibraryConfig none = without_nvrtc();
+  none.cache_directory = "";
+  EXPECT_EQ(why_no_kernels(none), "no kernels for sm_90a are kept" + why);
   EXPECT_EQ(why_no_kernels(config()), "");
   start({"c"});
   EXPECT_EQ(why_no_kernels(without_nvrtc()), "");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/plugins/cuda/driver/fake_functions.h"
@@ -100,9 +101,19 @@ TEST_F(DriverModules, LaunchThatFailsNamesTheKernel) {
   EXPECT_EQ(message_of_launch(function), "cuLaunchKernelEx of matmul_decode: CUDA_ERROR_INVALID_VALUE: some text");
 }
 
+TEST_F(DriverModules, SharedMemoryIsNeverTakenBack) {
+  const auto module = Module::load(context_, "cubin", &why_);
+  Function function = module->function("matmul_decode");
+  const auto calls = [&] { return std::count(fake_.calls.begin(), fake_.calls.end(), "cuFuncSetAttribute"); };
+  for (const unsigned bytes : {60000u, 50000u, 60000u}) function.allow_shared_bytes(bytes);
+  EXPECT_EQ(calls(), 1);
+  function.allow_shared_bytes(70000);
+  EXPECT_EQ(calls(), 2);
+}
+
 TEST_F(DriverModules, SharedMemoryThatIsRefusedNamesTheKernel) {
   const auto module = Module::load(context_, "cubin", &why_);
-  const Function function = module->function("matmul_decode");
+  Function function = module->function("matmul_decode");
   fake_.result = CUDA_ERROR_INVALID_VALUE;
   try {
     function.allow_shared_bytes(1 << 20);

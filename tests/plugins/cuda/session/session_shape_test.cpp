@@ -64,6 +64,14 @@ TEST(CudaSessionShape, HeadsBeyond256AreRefused) {
   EXPECT_EQ(spec.failure(), "model->head_dim is 512, expected at most 256");
 }
 
+TEST(CudaSessionShape, MoreHeadsThanAGridHasRowsAreRefused) {
+  Spec spec;
+  spec.model.n_heads = 65536;
+  spec.model.n_kv_heads = 2;
+  spec.model.head_dim = spec.model.rope_dim = 16;
+  EXPECT_EQ(spec.failure(), "model->n_heads is 65536, expected at most 65535");
+}
+
 TEST(CudaSessionShape, APoolThatNoMachineHasIsRefusedBeforeSizesOverflow) {
   Spec spec;
   spec.model.n_layers = 4096;

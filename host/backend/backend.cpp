@@ -1,6 +1,7 @@
 // Loading a shared object and checking the table that it returns.
 #define BOOST_DLL_USE_STD_FS
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@ namespace bonsai::host {
 namespace {
 
 constexpr size_t kMaxTextBytes = 256;
+constexpr size_t kMaxLoaderBytes = 4096;  // paths are among its words
 
 // Boost.DLL reports "boost::dll::...() failed (dlerror system message: PATH: WORDS): errc"; a person wants WORDS.
 std::string loader_words(std::string_view what, const std::string &path) {
@@ -29,6 +31,16 @@ std::string loader_words(std::string_view what, const std::string &path) {
   std::string_view words = what.substr(begin + kBefore.size(), end - begin - kBefore.size());
   if (words.starts_with(path + ": ")) words.remove_prefix(path.size() + 2);
   return std::string(words);
+}
+
+// Whether the loader's tables say that a symbol is data, which must not be called.
+bool is_data(const void *address) {
+  Dl_info info;
+  const ElfW(Sym) *symbol = nullptr;
+  if (dladdr1(address, &info, const_cast<void **>(reinterpret_cast<const void **>(&symbol)), RTLD_DL_SYMENT) == 0) {
+    return false;
+  }
+  return symbol && info.dli_saddr == address && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
 }
 
 struct Function {
@@ -111,9 +123,14 @@ Result<const bonsai_backend_api *> load_table(const std::filesystem::path &path)
     }
     const auto entry = reinterpret_cast<bonsai_backend_entry_fn>(
         &library.get<const bonsai_backend_api *(uint32_t, uint32_t)>(BONSAI_BACKEND_ENTRY_NAME));
+    if (is_data(reinterpret_cast<const void *>(entry))) {
+      return fail("{} is data, expected a function", BONSAI_BACKEND_ENTRY_NAME);
+    }
     return entry(BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR);
   } catch (const std::exception &error) {
-    return fail("{}", loader_words(error.what(), path.string()));
+    return fail("{}", plugin_text(loader_words(error.what(), path.string()).c_str(), kMaxLoaderBytes));
+  } catch (...) {
+    return fail("{} threw an exception of unknown type", BONSAI_BACKEND_ENTRY_NAME);
   }
 }
 

@@ -1,7 +1,9 @@
 #include "host/backend/shared_object.h"
 
 #include <elf.h>
+#include <fmt/format.h>
 
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -12,6 +14,20 @@
 namespace bonsai::host {
 namespace {
 
+#if defined(__x86_64__)
+constexpr uint16_t kOwnMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t kOwnMachine = EM_AARCH64;
+#else
+constexpr uint16_t kOwnMachine = EM_NONE;  // any is tried
+#endif
+
+std::string machine_name(uint16_t machine) {
+  if (machine == EM_X86_64) return "x86-64";
+  if (machine == EM_AARCH64) return "AArch64";
+  return fmt::format("ELF machine {}", machine);
+}
+
 // The field layout is the 64-bit one on every machine that this project runs on.
 Result<void> check_segments(std::span<const std::byte> file) {
   Elf64_Ehdr header;
@@ -21,6 +37,9 @@ Result<void> check_segments(std::span<const std::byte> file) {
     return fail("not a 64-bit little-endian ELF file");
   }
   if (header.e_type != ET_DYN) return fail("an ELF file, but not a shared object");
+  if (kOwnMachine != EM_NONE && header.e_machine != kOwnMachine) {
+    return fail("built for {}, expected {}", machine_name(header.e_machine), machine_name(kOwnMachine));
+  }
   if (header.e_phentsize != sizeof(Elf64_Phdr)) {
     return fail("not a shared object: program headers of {} bytes, expected {}", header.e_phentsize,
                 sizeof(Elf64_Phdr));

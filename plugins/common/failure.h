@@ -4,9 +4,11 @@
 #include <bonsai/backend.h>
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "core/base/floating_point_environment.h"
@@ -59,12 +61,39 @@ bonsai_status guarded(bonsai_error *error, Body &&body) noexcept {
   }
 }
 
+// The bytes of a struct up to its last field in version 0.9. Not sizeof: it grows with the header, while older hosts
+// stay as they are. Whatever is appended later is looked for with BONSAI_HAS_FIELD.
+template <class Struct>
+constexpr size_t kBytesIn09 = 0;
+#define BONSAI_LAST_IN_0_9(type, field) \
+  template <>                           \
+  inline constexpr size_t kBytesIn09<type> = offsetof(type, field) + sizeof(type::field)
+BONSAI_LAST_IN_0_9(bonsai_device_info, max_k);
+BONSAI_LAST_IN_0_9(bonsai_option, value);
+BONSAI_LAST_IN_0_9(bonsai_device_config, log_context);
+BONSAI_LAST_IN_0_9(bonsai_device_status, memory_free_bytes);
+BONSAI_LAST_IN_0_9(bonsai_weight_part, data_bytes);
+BONSAI_LAST_IN_0_9(bonsai_weight_desc, name);
+BONSAI_LAST_IN_0_9(bonsai_weight_result, bytes);
+BONSAI_LAST_IN_0_9(bonsai_gemv_args, y);
+BONSAI_LAST_IN_0_9(bonsai_weight_slice, rows);
+BONSAI_LAST_IN_0_9(bonsai_layer_spec, o_bias);
+BONSAI_LAST_IN_0_9(bonsai_model_spec, head);
+BONSAI_LAST_IN_0_9(bonsai_session_config, reserved);
+BONSAI_LAST_IN_0_9(bonsai_session_memory, host_bytes);
+BONSAI_LAST_IN_0_9(bonsai_batch, blocks_per_sequence);
+BONSAI_LAST_IN_0_9(bonsai_output, hidden);
+BONSAI_LAST_IN_0_9(bonsai_profile, phases);
+#undef BONSAI_LAST_IN_0_9
+
 // Throws unless `pointer` is given and its struct_size covers all of its form in version 0.9.
 template <class Struct>
 Struct &checked(Struct *pointer, const char *name) {
+  constexpr size_t kBytes = kBytesIn09<std::remove_const_t<Struct>>;
+  static_assert(kBytes > 0, "which field was the last in version 0.9?");
   if (!pointer) reject("{} is NULL", name);
-  if (pointer->struct_size < sizeof(Struct)) {
-    reject("{}: struct_size is {}, expected at least {}", name, pointer->struct_size, sizeof(Struct));
+  if (pointer->struct_size < kBytes) {
+    reject("{}: struct_size is {}, expected at least {}", name, pointer->struct_size, kBytes);
   }
   return *pointer;
 }

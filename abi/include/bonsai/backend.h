@@ -32,7 +32,8 @@
  * for that device, and succeed. After any other failure everything is as before the call.
  *
  * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or NaN or +infinity
- * is in a result, the CPU takes over and the text goes on. While a model is loaded, the host goes to the next backend
+ * is in a result, nothing above -infinity in one of which not all was excluded, or an id that a mask excludes with
+ * another logit than -infinity, the CPU takes over and the text goes on. While a model is loaded, the host goes to the next backend
  * or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both are errors.
  */
 #ifndef BONSAI_BACKEND_H
@@ -517,7 +518,8 @@ typedef struct bonsai_backend_api {
   /* -------- Level 2: both or none -------- */
 
   /* Starts all layers and the head over a batch, and writes a ticket. n_outputs 0 is allowed (the KV cache is filled). At
-   * most two submits are in flight on a session, and they run in order. Arguments are checked here. [device] */
+   * most two submits are in flight on a session, and they run in order; a third is BONSAI_INVALID_ARGUMENT. Arguments are
+   * checked here. [device] */
   bonsai_status (*forward_submit)(bonsai_session *session, const bonsai_batch *batch,
                                   const bonsai_output *const *outputs, uint32_t n_outputs, uint64_t *ticket,
                                   bonsai_error *error);

@@ -207,7 +207,9 @@ static bonsai_status profile(bonsai_device *device, bonsai_profile_action action
 }
 #endif
 
-#ifndef FAKE_NO_ENTRY
+#if defined(FAKE_ENTRY_IS_DATA)
+__attribute__((visibility("default"))) int data_entry __asm__("bonsai_backend_entry") = 5;
+#elif !defined(FAKE_NO_ENTRY)
 /* A table of some later minor version, and what lies behind the table of an earlier one. */
 static const struct {
   bonsai_backend_api api;

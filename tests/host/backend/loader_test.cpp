@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"other_major", "built for ABI 7.1, this host speaks 0.9"},
         Refusal{"too_short", "its table has 96 bytes, level 0 needs 104"},
         Refusal{"undefined_symbol", "undefined symbol: a_symbol_that_nobody_has"},
+        Refusal{"entry_is_data", "bonsai_backend_entry is data, expected a function"},
         Refusal{"no_gemv", "required functions are NULL: gemv"},
         Refusal{"half_level_1",
                 "offers half of level 1: has session_memory, session_create, lacks session_destroy, layer_encode, "
@@ -130,6 +131,13 @@ TEST(LoaderRefusesFiles, OfAnotherKindOfElf) {
   bytes[4] = 2;
   bytes[16] = 1;  // ET_REL, an object file
   EXPECT_EQ(reason(directory.write("object.so", bytes)), "an ELF file, but not a shared object");
+  bytes[16] = ET_DYN;
+  const bool is_here_x86 = bytes[18] == EM_X86_64;
+  bytes[18] = static_cast<char>(is_here_x86 ? EM_AARCH64 : EM_X86_64);
+  EXPECT_EQ(reason(directory.write("elsewhere.so", bytes)),
+            is_here_x86 ? "built for AArch64, expected x86-64" : "built for x86-64, expected AArch64");
+  bytes[18] = EM_S390;
+  EXPECT_TRUE(reason(directory.write("mainframe.so", bytes)).starts_with("built for ELF machine 22, expected "));
 }
 
 // Where the last byte lies that the dynamic loader maps.

@@ -42,16 +42,19 @@ void ChatState::warn_of_thinking(const ChatOptions &options) const {
 }
 
 void ChatState::set_enable_thinking(std::optional<bool> enable) {
+  exclusive_.require_idle();
   conversation_.options.enable_thinking = enable;
   warn_of_thinking(conversation_.options);
 }
 
 void ChatState::set_system(std::string_view text) {
+  exclusive_.require_idle();
   check_utf8("system prompt", text);
   conversation_.options.system = text;
 }
 
 void ChatState::add(ChatMessage message) {
+  exclusive_.require_idle();
   ConversationFormat::check(message);
   conversation_.messages.push_back(std::move(message));
 }
@@ -62,13 +65,23 @@ Conversation ChatState::read(std::string_view json) const {
   return conversation;
 }
 
-void ChatState::load(std::string_view json) { conversation_ = read(json); }
+void ChatState::reset() {
+  exclusive_.require_idle();
+  conversation_.messages.clear();
+}
+
+void ChatState::load(std::string_view json) {
+  exclusive_.require_idle();
+  conversation_ = read(json);
+}
 
 void ChatState::save_session(const std::string &path) const {
+  exclusive_.require_idle();
   session_.state_->save(path, write_conversation(conversation_));
 }
 
 void ChatState::load_session(const std::string &path) {
+  exclusive_.require_idle();
   Conversation loaded;
   session_.state_->load(path, [&](std::string_view note) {
     if (note.empty())
@@ -95,6 +108,12 @@ void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
 }
 
 ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback &callback) {
+  const Exclusive::Hold hold(exclusive_);
+  return answer(options, callback);
+}
+
+// The answer to the conversation as it is, at its end.
+ChatReply ChatState::answer(const GenerateOptions &options, const ChatCallback &callback) {
   ChatPrompt prompt = format_.prompt(conversation_.messages, conversation_.options);
   if (!options.grammar.empty() || !options.json_schema.empty()) prompt = format_.end_reasoning(std::move(prompt));
   bring_to_session(prompt.tokens);
@@ -115,9 +134,10 @@ ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback 
 
 ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback) {
   add(std::move(message));
+  const Exclusive::Hold hold(exclusive_);
   const size_t n_messages = conversation_.messages.size();
   try {
-    ChatReply reply = respond(options, callback);
+    ChatReply reply = answer(options, callback);
     if (conversation_.messages.size() == n_messages) conversation_.messages.pop_back();
     return reply;
   } catch (...) {
@@ -127,12 +147,13 @@ ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, c
 }
 
 ChatReply ChatState::regenerate(const GenerateOptions &options, const ChatCallback &callback) {
+  const Exclusive::Hold hold(exclusive_);
   std::vector<ChatMessage> before = conversation_.messages;
   while (!conversation_.messages.empty() && conversation_.messages.back().role == "assistant")
     conversation_.messages.pop_back();
   const size_t n_messages = conversation_.messages.size();
   try {
-    ChatReply reply = respond(options, callback);
+    ChatReply reply = answer(options, callback);
     if (conversation_.messages.size() == n_messages) conversation_.messages = std::move(before);
     return reply;
   } catch (...) {

@@ -10,6 +10,7 @@
 #include "host/chat/conversation_format.h"
 #include "host/chat/saved_chat.h"
 #include "host/engine/engine_state.h"
+#include "host/engine/exclusive.h"
 
 namespace bonsai::host {
 
@@ -22,7 +23,7 @@ class ChatState {
   void set_system(std::string_view text);
   void set_enable_thinking(std::optional<bool> enable);
   void add(ChatMessage message);
-  void reset() { conversation_.messages.clear(); }
+  void reset();
   void load(std::string_view json);
   void save_session(const std::string &path) const;
   void load_session(const std::string &path);
@@ -37,7 +38,9 @@ class ChatState {
   void warn_of_thinking(const ChatOptions &options) const;
   Conversation read(std::string_view json) const;
   void bring_to_session(const std::vector<int32_t> &tokens);
+  ChatReply answer(const GenerateOptions &options, const ChatCallback &callback);
 
+  Exclusive exclusive_{"chat"};
   std::shared_ptr<const EngineState> engine_;
   ConversationFormat format_;
   Session session_;

@@ -36,8 +36,10 @@ Constraint::Constraint(std::shared_ptr<grammar::TokenMasks> masks)
 
 void Constraint::restrict(std::span<float> logits) {
   if (!try_restrict(logits))
-    throw EngineError(ErrorKind::kInvalidArgument,
-                      "the grammar leaves no token to go on with: its rules lie too deep in one another here");
+    throw EngineError(
+        ErrorKind::kInvalidArgument,
+        "the grammar leaves no token to go on with: its rules lie too deep in one another here, or can be "
+        "read in too many ways");
 }
 
 bool Constraint::try_restrict(std::span<float> logits) {
@@ -52,6 +54,11 @@ std::span<const uint32_t> Constraint::mask() {
   return mask_;
 }
 
-void Constraint::accept(int32_t token) { matcher_.accept(token); }
+void Constraint::go_on(int32_t token) {
+  if (!accept(token))
+    throw EngineError(ErrorKind::kInvalidArgument, "the grammar cannot go on: it can be read in too many ways here");
+}
+
+bool Constraint::accept(int32_t token) { return matcher_.accept(token); }
 
 }  // namespace bonsai::host

@@ -50,8 +50,10 @@ class Constraint {
   // For whoever restricts them elsewhere: bit i % 32 of word i / 32 says whether token i may come next; empty if none
   // may. Valid until the next call.
   std::span<const uint32_t> mask();
-  // Precondition: the token was not forbidden.
-  void accept(int32_t token);
+  // Goes on behind a token. False if it is forbidden: nothing has changed then.
+  bool accept(int32_t token);
+  // The same for a token that is not forbidden. Throws EngineError where the grammar can be read in too many ways.
+  void go_on(int32_t token);
   // Undoes the last `n` of these.
   void rollback(size_t n) { matcher_.rollback(n); }
   // Nothing but the end may follow.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -18,12 +19,22 @@ void timed(double &seconds, Action action) {
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Where nothing is allowed any more, that is the caller's doing: a bias or a grammar.
-int32_t chosen(const Result<int32_t> &token, std::span<const float> logits) {
+bool adjusts_logits(const SamplingOptions &options) {
+  return options.repetition_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0 ||
+         !options.logit_bias.empty();
+}
+
+// Where nothing is allowed any more, that is the caller's doing, a bias or a grammar; and so is a logit beyond all
+// numbers where the caller changes some.
+int32_t chosen(const Result<int32_t> &token, std::span<const float> logits, const SamplingOptions &options) {
   if (token) return *token;
-  const bool none_is_allowed =
-      std::all_of(logits.begin(), logits.end(), [](float x) { return x == -std::numeric_limits<float>::infinity(); });
-  throw EngineError(none_is_allowed ? ErrorKind::kInvalidArgument : ErrorKind::kBackend, token.error().message);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const bool none_is_allowed = std::all_of(logits.begin(), logits.end(), [](float x) { return x == -kInfinity; });
+  const bool are_numbers = std::none_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); });
+  if (none_is_allowed) throw EngineError(ErrorKind::kInvalidArgument, token.error().message);
+  if (are_numbers && adjusts_logits(options))
+    throw EngineError(ErrorKind::kInvalidArgument, token.error().message + ", with the penalties and biases asked for");
+  throw EngineError(ErrorKind::kBackend, token.error().message);
 }
 
 }  // namespace
@@ -90,12 +101,12 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
   }
-  return unless_it_ends(chosen(sampler_.sample(logits), logits));
+  return unless_it_ends(chosen(sampler_.sample(logits), logits, options_.sampling));
 }
 
 std::optional<int32_t> Continuation::choose(const TopLogits &top) {
   if (constraint_) ++stats().constrained_tokens;
-  return unless_it_ends(chosen(sampler_.sample(top), top.logits));
+  return unless_it_ends(chosen(sampler_.sample(top), top.logits, options_.sampling));
 }
 
 std::optional<int32_t> Continuation::unless_it_ends(int32_t token) const {
@@ -126,10 +137,9 @@ Selection Continuation::Guess::selection(const SelectionLimits &limits) {
 std::optional<int32_t> Continuation::Guess::take(const Result<int32_t> &token) {
   std::optional<Constraint> &constraint = continuation_.constraint_;
   if (!token || continuation_.engine_.tokenizer->is_end_of_generation(*token)) return std::nullopt;
+  if (constraint && !constraint->accept(*token)) return std::nullopt;
+  n_constrained_ += constraint.has_value();
   sampler_.remember({&*token, 1});
-  if (!constraint) return *token;
-  constraint->accept(*token);
-  ++n_constrained_;
   return *token;
 }
 
@@ -137,7 +147,7 @@ std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   sampler_.remember({&token, 1});
   result_.tokens.push_back(token);
   if (logprobs_) result_.logprobs.push_back(logprobs_->of(token));
-  if (constraint_) timed(stats().constraint_seconds, [&] { constraint_->accept(token); });
+  if (constraint_) timed(stats().constraint_seconds, [&] { constraint_->go_on(token); });
   refused_ = !show(stops_.push(decoder_.push(token)));
   if (stops_.stopped()) return FinishReason::kStopString;
   if (refused_) return FinishReason::kCancelled;

@@ -10,6 +10,15 @@
 #include "host/engine/session_state.h"
 
 namespace bonsai {
+namespace {
+
+// A session that none of its own callbacks is about to change.
+host::SessionState &idle(host::SessionState &session) {
+  session.exclusive().require_idle();
+  return session;
+}
+
+}  // namespace
 
 std::string_view finish_reason_name(FinishReason reason) {
   constexpr std::array<std::string_view, 5> kNames = {"length", "end_of_text", "stop_string", "context_full",
@@ -22,20 +31,22 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
-void Session::append(std::string_view text) { state_->append_text(text); }
-void Session::append_tokens(std::span<const int32_t> tokens) { state_->append_tokens(tokens); }
-void Session::save(const std::string &path) const { state_->save(path); }
-void Session::load(const std::string &path) { state_->load(path); }
-void Session::truncate(uint32_t length) { state_->truncate(length); }
+void Session::append(std::string_view text) { idle(*state_).append_text(text); }
+void Session::append_tokens(std::span<const int32_t> tokens) { idle(*state_).append_tokens(tokens); }
+void Session::save(const std::string &path) const { idle(*state_).save(path); }
+void Session::load(const std::string &path) { idle(*state_).load(path); }
+void Session::truncate(uint32_t length) { idle(*state_).truncate(length); }
 std::span<const int32_t> Session::tokens() const { return state_->tokens(); }
 uint32_t Session::length() const { return state_->length(); }
 uint32_t Session::room() const { return state_->room(); }
 
 Generation Session::generate(const GenerateOptions &options, const TextCallback &callback) {
+  const host::Exclusive::Hold hold(state_->exclusive());
   return host::generate(*state_, options, options.draft ? options.draft->state_ : nullptr, callback);
 }
 
 std::vector<float> Session::logits() {
+  idle(*state_);
   if (state_->length() == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "empty session: there is no token to follow");
   state_->compute();
@@ -43,6 +54,7 @@ std::vector<float> Session::logits() {
 }
 
 void Session::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
+  const host::Exclusive::Hold hold(state_->exclusive());
   state_->evaluate(tokens, callback);
 }
 

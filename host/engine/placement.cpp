@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -20,19 +21,35 @@ uint32_t choose_block_size(const DeviceInfo &info) {
   return sizes.empty() || takes_preferred ? kPreferredBlockSize : sizes.front();
 }
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 // NaN compares false.
 bool are_below_infinity(std::span<const float> numbers) {
   bool below = true;
-  for (const float x : numbers) below &= x < std::numeric_limits<float>::infinity();
+  for (const float x : numbers) below &= x < kInfinity;
   return below;
+}
+
+bool are_numbers(std::span<const float> numbers) {
+  return std::none_of(numbers.begin(), numbers.end(), [](float x) { return std::isnan(x); });
+}
+
+bool has_finite(std::span<const float> numbers) {
+  return std::any_of(numbers.begin(), numbers.end(), [](float x) { return x > -kInfinity; });
+}
+
+// The caller's adjustments may leave nothing above -infinity, or go beyond what a float holds.
+bool top_makes_sense(const TopLogits &top, const Selection &selection) {
+  if (selection.ids.empty()) return are_below_infinity(top.logits) && has_finite(top.logits);
+  return are_numbers(top.logits);
 }
 
 bool makes_sense(const Output &output) {
   switch (output.kind) {
     case OutputKind::kLogits:
-      return are_below_infinity(output.logits);
+      return are_below_infinity(output.logits) && has_finite(output.logits);
     case OutputKind::kTop:
-      return are_below_infinity(output.top.logits);
+      return top_makes_sense(output.top, output.selection);
     case OutputKind::kHidden:
       return are_below_infinity(output.hidden);
   }

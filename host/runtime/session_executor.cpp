@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "host/backend/plugin_text.h"
 #include "host/backend/registry.h"
@@ -142,16 +143,24 @@ void SessionExecutor::prepare_outputs(std::span<Output> outputs) {
   for (const bonsai_output &raw : raw_outputs_) output_pointers_.push_back(&raw);
 }
 
-// The host goes on with ids as it gets them, and so none may lie outside the vocabulary.
+// The host goes on with ids as it gets them, and so none may lie outside the vocabulary, nor be one that a mask
+// excludes: those have -infinity.
 BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs) const {
   const uint32_t vocab = model_.model().config.vocab;
+  const auto fault = [&]<class... Args>(fmt::format_string<Args...> what, Args &&...args) {
+    return tl::unexpected(BackendError{BONSAI_INTERNAL, fmt::format("{}: {}", model_.device().backend().name(),
+                                                                    fmt::format(what, std::forward<Args>(args)...))});
+  };
   for (const Output &output : outputs) {
     if (output.kind != OutputKind::kTop) continue;
-    for (const int32_t id : output.top.ids) {
-      if (id >= 0 && static_cast<uint32_t>(id) < vocab) continue;
-      return tl::unexpected(
-          BackendError{BONSAI_INTERNAL, fmt::format("{}: selected token {}, which is outside the vocabulary of {}",
-                                                    model_.device().backend().name(), id, vocab)});
+    const std::span<const uint32_t> mask = output.selection.mask;
+    for (size_t i = 0; i < output.top.ids.size(); ++i) {
+      const auto id = static_cast<uint32_t>(output.top.ids[i]);
+      if (id >= vocab)
+        return fault("selected token {}, which is outside the vocabulary of {}", output.top.ids[i], vocab);
+      const bool is_masked = !mask.empty() && (mask[id / 32] >> id % 32 & 1) == 0;
+      if (is_masked && output.top.logits[i] > -std::numeric_limits<float>::infinity())
+        return fault("selected token {}, which the mask excludes", id);
     }
   }
   return {};

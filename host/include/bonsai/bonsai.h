@@ -37,7 +37,8 @@
  * Threads: an engine may be used by any number of threads at once, sessions and chats by one at a time. Callbacks
  * are called by the thread that made the call, but for the log.
  *
- * Callbacks: they must return; no exception and no longjmp may leave them.
+ * Callbacks: they must return; no exception and no longjmp may leave them. Until the call that they belong to is over,
+ * others that change the same session or chat, or save it, are refused.
  *
  * Requests that share batches (batch_engine.h) are for C++ only so far.
  */

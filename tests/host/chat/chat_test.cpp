@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -110,6 +111,30 @@ TEST_F(ChatTest, RegenerateTakesTheAnswersPlace) {
   EXPECT_EQ(chat_.messages().size(), 2u);
   chat_.reset();
   EXPECT_EQ(thrown_by([&] { chat_.regenerate(talk()); }).message, "empty conversation: there is no message to answer");
+}
+
+TEST_F(ChatTest, CallbacksMayNotChangeTheirChat) {
+  const std::string expected = chat_.send("hi", talk()).message.content;
+  chat_.reset();
+  const ChatReply reply = chat_.send("hi", talk(), [&](ChatPiece, std::string_view) {
+    const std::vector<std::function<void()>> changes = {[&] { chat_.send("x", talk()); },
+                                                        [&] { chat_.regenerate(talk()); },
+                                                        [&] { chat_.respond(talk()); },
+                                                        [&] { chat_.add({.role = "user", .content = "x"}); },
+                                                        [&] { chat_.reset(); },
+                                                        [&] { chat_.set_system("x"); },
+                                                        [&] { chat_.load("{}"); },
+                                                        [&] { chat_.set_enable_thinking(false); },
+                                                        [&] { chat_.save_session("none"); },
+                                                        [&] { chat_.load_session("none"); }};
+    for (const auto &change : changes) {
+      EXPECT_EQ(thrown_by(change).message, "the chat is in the middle of a call, whose callback may not change it");
+    }
+    return true;
+  });
+  EXPECT_EQ(reply.message.content, expected);
+  EXPECT_EQ(chat_.messages().size(), 2u);
+  EXPECT_EQ(chat_.send("more", talk()).message.role, "assistant");
 }
 
 TEST_F(ChatTest, AnAnswerThatIsStoppedStaysAsFarAsItCame) {

@@ -102,7 +102,10 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
       {{5, "spoilt", "forward_wait", "failing"}, "failing" + spoilt},
       {{5, "spoilt", "forward_wait", "elsewhere"}, "elsewhere" + spoilt},
       {{5, "spoilt", "forward_wait", "whole_rows"}, "whole_rows" + spoilt},
-      {{5, "spoilt", "lm_head", "failing_layers"}, "failing_layers" + spoilt}};
+      {{5, "spoilt", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
+      {{5, "least", "forward_wait", "failing"}, "failing" + spoilt},
+      {{5, "least", "forward_wait", "whole_rows"}, "whole_rows" + spoilt},
+      {{5, "least", "lm_head", "failing_layers"}, "failing_layers" + spoilt}};
   for (const auto &[failure, reason] : cases) {
     SCOPED_TRACE(failure.backend + ": " + failure.status + " in " + failure.function);
     Journal journal;
@@ -119,6 +122,24 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
     journal.expect_nothing_left();
     ASSERT_EQ(journal.warnings().size(), 1u);
     EXPECT_EQ(journal.warnings()[0], "backend '" + failure.backend + "' failed, going on with the CPU: " + reason);
+  }
+}
+
+// A grammar is kept, whatever a device makes of its mask.
+TEST(FailOverWhy, ATokenThatTheGrammarExcludes) {
+  GenerateOptions options = sampled(40);
+  options.grammar = "root ::= \" yes \" [a-z]{1,8} \".\"";
+  const auto tell_with = [&](const Engine &engine) { return engine.generate("Once upon a time", options).text; };
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.backend = "cpu";
+  const std::string expected = tell_with(Engine::load(on_cpu));
+  for (const auto &[function, backend] : {std::pair("forward_wait", "failing"), {"lm_head", "failing_layers"}}) {
+    Journal journal;
+    const Engine engine = Engine::load(failing_options({3, "forbidden", function, backend}, journal));
+    EXPECT_EQ(tell_with(engine), expected);
+    EXPECT_EQ(engine.backend().failed_over.find(std::string(backend) + ": selected token 0, which the mask excludes"),
+              0u)
+        << engine.backend().failed_over;
   }
 }
 

@@ -1,6 +1,10 @@
 // Sessions: what they hold, what fits, and that nothing depends on how it came in.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
 #include "tests/host/engine/seedling.h"
 
 namespace bonsai {
@@ -50,6 +54,40 @@ TEST(Session, LogitsDoNotDependOnTheChunksOfAPrompt) {
   });
   EXPECT_EQ(n_rows, tokens.size());
   EXPECT_EQ(rows.logits(), expected);
+}
+
+// A callback runs in the middle of a call that goes on behind it.
+TEST(Session, CallbacksMayNotChangeTheirSession) {
+  const Engine engine = load_seedling();
+  Session session = engine.new_session();
+  session.append("Once upon a time");
+  const std::string expected = engine.generate("Once upon a time", greedy(6)).text;
+  const std::vector<std::pair<const char *, std::function<void()>>> changes = {
+      {"append", [&] { session.append("x"); }},
+      {"append_tokens", [&] { session.append_tokens(some_tokens(1)); }},
+      {"truncate", [&] { session.truncate(0); }},
+      {"load", [&] { session.load("nowhere"); }},
+      {"save", [&] { session.save("nowhere"); }},
+      {"generate", [&] { session.generate(greedy(1)); }},
+      {"logits", [&] { session.logits(); }},
+      {"evaluate", [&] { session.evaluate(some_tokens(1), [](size_t, std::span<const float>) {}); }}};
+  const auto expect_refusals = [&] {
+    for (const auto &[name, change] : changes) {
+      const Thrown thrown = thrown_by(change);
+      EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument) << name;
+      EXPECT_EQ(thrown.message, "the session is in the middle of a call, whose callback may not change it") << name;
+    }
+  };
+  const Generation generation = session.generate(greedy(6), [&](std::string_view) {
+    expect_refusals();
+    return true;
+  });
+  EXPECT_EQ(generation.text, expected);
+  session.evaluate(some_tokens(2), [&](size_t, std::span<const float>) { expect_refusals(); });
+  const uint32_t length = session.length();
+  EXPECT_THROW(session.generate(greedy(6), [](std::string_view) -> bool { throw std::runtime_error("enough"); }),
+               std::runtime_error);
+  session.truncate(length);  // it is idle again
 }
 
 TEST(Session, TruncatingGoesBackInTime) {

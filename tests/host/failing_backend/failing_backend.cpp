@@ -1,8 +1,9 @@
 // A backend that computes as the CPU does, for it passes every call on to that plugin, and that fails on demand:
 //   fail.at=N           the Nth call on a device fails, device_open being the first (0, the default: none)
-//   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default); or spoilt: the
-//                       call succeeds, with NaN among the numbers that it computes, or without the session that it
-//                       makes
+//   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default). Or the call
+//                       succeeds: spoilt, with NaN among the numbers that it computes, or without the session that it
+//                       makes; least, with nothing above -infinity among them; forbidden, with the first token selected
+//                       that a mask excludes
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
 // and when it closes "outputs: L whole rows, A argmax, T top-k, C chained" and "closed after N calls; left behind: W
@@ -13,6 +14,7 @@
 #include <bonsai/backend.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,10 +39,13 @@
 #define ELSEWHERE 0
 #endif
 
+// What is wrong with the results of a call that succeeds.
+enum class Spoilt { kNo, kNaN, kLeast, kForbidden };
+
 struct FailurePlan {
   uint64_t at = 0;
   bonsai_status status = BONSAI_INTERNAL;
-  bool spoils = false;
+  Spoilt spoilt = Spoilt::kNo;
   std::string function = "all";
 };
 
@@ -77,6 +82,7 @@ struct Flight {
 struct bonsai_session {
   bonsai_device *device = nullptr;
   bonsai_session *cpu = nullptr;
+  uint32_t vocab = 0;
   std::deque<Flight> flights = {};
 };
 
@@ -138,7 +144,7 @@ bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error 
     return failure(error, BONSAI_DEVICE_LOST, std::string(function) + " was called after the device was lost");
   }
   if (fails(*device, function)) {
-    if (device->plan.spoils) return spoil();
+    if (device->plan.spoilt != Spoilt::kNo) return spoil();
     device->lost = device->plan.status == BONSAI_DEVICE_LOST;
     return failure(error, device->plan.status, std::string("injected into ") + function);
   }
@@ -152,17 +158,34 @@ bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error 
 }
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kLeast = -std::numeric_limits<float>::infinity();
 
-void spoil(const bonsai_output &output) {
-  for (float *numbers : {output.logits, output.hidden, output.top_logits})
-    if (numbers) *numbers = kNaN;
+void spoil(const bonsai_session &session, const bonsai_output &output) {
+  switch (session.device->plan.spoilt) {
+    case Spoilt::kNo:
+      return;
+    case Spoilt::kNaN:
+      for (float *numbers : {output.logits, output.hidden, output.top_logits})
+        if (numbers) *numbers = kNaN;
+      return;
+    case Spoilt::kLeast:
+      if (output.logits) std::fill_n(output.logits, session.vocab, kLeast);
+      if (output.top_logits) std::fill_n(output.top_logits, output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 1, kLeast);
+      return;
+    case Spoilt::kForbidden:
+      for (int32_t id = 0; output.mask && id < static_cast<int32_t>(session.vocab); ++id) {
+        if ((output.mask[id / 32] >> id % 32 & 1) == 0) return void(*output.top_ids = id);
+      }
+      return;
+  }
 }
 
 bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().device_count(count, error); }
 
 constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
 constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
-                                        "oom, lost, unsupported, invalid, spoilt or internal (default: internal)"};
+                                        "oom, lost, unsupported, invalid, internal (the default), spoilt, least or "
+                                        "forbidden"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
 constexpr bonsai_option_info kThreads = {sizeof(bonsai_option_info), "cpu.threads", "as the CPU backend's"};
@@ -186,6 +209,12 @@ bonsai_status parse_status(std::string_view text) {
   return text == "lost" ? BONSAI_DEVICE_LOST : BONSAI_INTERNAL;
 }
 
+Spoilt parse_spoilt(std::string_view text) {
+  if (text == "spoilt") return Spoilt::kNaN;
+  if (text == "least") return Spoilt::kLeast;
+  return text == "forbidden" ? Spoilt::kForbidden : Spoilt::kNo;
+}
+
 bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                           bonsai_error *error) {
   auto made = std::make_unique<bonsai_device>();
@@ -196,7 +225,7 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     if (key == kAt.key)
       made->plan.at = std::strtoull(option.value, nullptr, 10);
     else if (key == kStatus.key)
-      made->plan.status = parse_status(option.value), made->plan.spoils = std::string_view(option.value) == "spoilt";
+      made->plan.status = parse_status(option.value), made->plan.spoilt = parse_spoilt(option.value);
     else if (key == kFunction.key)
       made->plan.function = option.value;
     else
@@ -271,6 +300,7 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
   const auto call = [&] {
     auto made = std::make_unique<bonsai_session>();
     made->device = device;
+    made->vocab = model->vocab;
     const bonsai_status status = cpu().session_create(device->cpu, model, config, &made->cpu, error);
     if (status != BONSAI_OK) return status;
     device->sessions.insert(made.get());
@@ -305,7 +335,7 @@ bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows,
   const auto call = [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); };
   return pass_on(session->device, "lm_head", error, call, [&] {
     const bonsai_status status = call();
-    for (uint32_t i = 0; i < n_outputs; ++i) spoil(*outputs[i]);
+    for (uint32_t i = 0; i < n_outputs; ++i) spoil(*session, *outputs[i]);
     return status;
   });
 }
@@ -364,7 +394,7 @@ bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_erro
   };
   return pass_on(session->device, "forward_wait", error, call, [&] {
     call();
-    for (const bonsai_output &output : flight.outputs) spoil(output);
+    for (const bonsai_output &output : flight.outputs) spoil(*session, output);
     return status;
   });
 }

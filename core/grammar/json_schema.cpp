@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -53,6 +54,21 @@ bool has_type(const Json &value, const std::string &type) {
     return value.is_number_integer() || (value.is_number_float() && text_of(value).ends_with(".0"));
   if (type == "number") return value.is_number();
   return type == value.type_name();
+}
+
+// A URI's fragment as it was before it was escaped.
+std::string without_percents(std::string_view text) {
+  const auto is_hex = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && is_hex(text[i + 1]) && is_hex(text[i + 2])) {
+      plain += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
 }
 
 // "type", or what the keywords say; empty: any.
@@ -200,10 +216,10 @@ Result<Expression> Translator::schema(const Json &json, const Place &outer) {
   return by_type(bare, place);
 }
 
-// What a $ref names.
+// What a $ref names, a JSON pointer in a fragment (RFC 6901, section 6).
 Result<const Json *> Translator::resolve(const Json &reference, const std::string &pointer) const {
   if (!reference.is_string()) return fail_at(pointer, "'$ref': expected a text, found {}", reference.type_name());
-  const auto &text = reference.get_ref<const std::string &>();
+  const std::string text = without_percents(reference.get_ref<const std::string &>());
   if (text.empty() || text[0] != '#' || (text.size() > 1 && text[1] != '/'))
     return fail_at(pointer, "'$ref': expected '#' and a path within the document, found {}", bonsai::quoted(text));
   const Json *at = &document_;
@@ -211,7 +227,7 @@ Result<const Json *> Translator::resolve(const Json &reference, const std::strin
     const size_t end = std::min(text.find('/', begin + 1), text.size());
     std::string name = text.substr(begin + 1, end - begin - 1);
     for (size_t i = 0; (i = name.find('~', i)) != name.npos; ++i)
-      if (i + 1 < name.size()) name.replace(i, 2, name[i + 1] == '1' ? "/" : "~");
+      if (i + 1 < name.size()) name.replace(i, 2, name[i + 1] == '1' ? "/" : "~");  // "~01" is "~1"
     begin = end;
     if (at->is_object() && at->contains(name)) {
       at = &at->at(name);

@@ -18,22 +18,27 @@ Matcher::Matcher(std::shared_ptr<TokenMasks> masks) : masks_(std::move(masks)) {
 
 bool Matcher::mask(std::span<uint32_t> words) {
   std::fill(words.begin(), words.end(), 0u);
-  if (is_near_limits())
-    try_every_token(words);
-  else
-    join_masks(words);
+  stacks_.restart_work();
+  const bool is_whole = is_near_limits() ? try_every_token(words) : join_masks(words);
+  if (!is_whole) {
+    std::fill(words.begin(), words.end(), 0u);
+    return false;
+  }
   if (can_end())
     for (const int32_t end : masks_->vocabulary().ends()) set_bit(words, end);
   return std::any_of(words.begin(), words.end(), [](uint32_t word) { return word != 0; });
 }
 
-void Matcher::join_masks(std::span<uint32_t> words) {
+// False, as of the next one, if that took too much work.
+bool Matcher::join_masks(std::span<uint32_t> words) {
   for (const Thread thread : here().list) {
     const auto mask = masks_->of(thread.state);
+    if (!mask->is_whole) return false;
     for (size_t i = 0; i < mask->mask.size(); ++i) words[i] |= mask->mask[i];
     for (const int32_t token : mask->tokens) set_bit(words, token);
     if (thread.stacks != Stacks::kBottom && !mask->rests.empty()) add_rests(*mask, thread.stacks, words);
   }
+  return !stacks_.is_spent();
 }
 
 // Where a token might meet one of the limits, which the masks of states know nothing of.
@@ -42,12 +47,12 @@ bool Matcher::is_near_limits() const {
   return here().list.size() > Threads::kMost / 2 || std::any_of(here().list.begin(), here().list.end(), is_deep);
 }
 
-void Matcher::try_every_token(std::span<uint32_t> words) {
+bool Matcher::try_every_token(std::span<uint32_t> words) {
   const size_t n_stacks = stacks_.size();
   if (levels_.empty()) levels_.resize(1);
   levels_[0] = here();
   for (const Vocabulary::Group &group : masks_->vocabulary().groups()) {
-    for (size_t i = 0; i < group.trie.nodes.size();) {
+    for (size_t i = 0; i < group.trie.nodes.size() && !stacks_.is_spent();) {
       const TokenTrie::Node &node = group.trie.nodes[i];
       if (levels_.size() <= node.depth) levels_.resize(node.depth + 1u);
       if (!step(masks_->automaton(), stacks_, levels_[node.depth - 1u], node.byte, levels_[node.depth])) {
@@ -59,6 +64,7 @@ void Matcher::try_every_token(std::span<uint32_t> words) {
     }
   }
   stacks_.release(n_stacks);
+  return !stacks_.is_spent();
 }
 
 // Tokens that leave the rule of a thread go on in those that it returns to.
@@ -69,7 +75,7 @@ void Matcher::add_rests(const StateMask &mask, uint32_t stacks, std::span<uint32
   const std::vector<Stacks::Frame> tops(stacks_.tops(stacks).begin(), stacks_.tops(stacks).end());
   for (const Stacks::Frame top : tops)
     if (top.state != 0) add_with_returns(masks_->automaton(), stacks_, {top.state, top.below}, levels_[0]);
-  for (size_t i = 0; i < mask.rests.size();) {
+  for (size_t i = 0; i < mask.rests.size() && !stacks_.is_spent();) {
     const StateMask::Rest &rest = mask.rests[i];
     if (levels_.size() <= rest.depth) levels_.resize(rest.depth + 1u);
     if (!step(masks_->automaton(), stacks_, levels_[rest.depth - 1u], rest.byte, levels_[rest.depth])) {
@@ -96,6 +102,7 @@ bool Matcher::allows(int32_t token) {
   if (token < 0 || static_cast<uint32_t>(token) >= masks_->vocabulary().size()) return false;
   if (masks_->vocabulary().is_end(token)) return can_end();
   const size_t n_stacks = stacks_.size();
+  stacks_.restart_work();
   Threads threads = here();
   const bool allowed = read(masks_->vocabulary().bytes(token), threads);
   stacks_.release(n_stacks);
@@ -109,6 +116,7 @@ bool Matcher::accept(int32_t token) {
     history_.emplace_back();
     return true;
   }
+  stacks_.restart_work();
   Threads threads = here();
   if (!read(masks_->vocabulary().bytes(token), threads)) return false;
   history_.push_back(std::move(threads));

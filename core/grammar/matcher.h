@@ -17,9 +17,9 @@ namespace bonsai::grammar {
 // Used by one thread at a time; matchers of the same TokenMasks may be used at once. A copy goes its own way; it costs
 // about what the text so far has cost in memory.
 //
-// Every text that is accepted can be brought to an end that the grammar allows, by tokens that mask() allows. Two
+// Every text that is accepted can be brought to an end that the grammar allows, by tokens that mask() allows. Three
 // limits may exclude texts that the grammar alone would allow: rules within rules more than Stacks::kMostDepth deep,
-// and more than Threads::kMost ways to read the text.
+// more than Threads::kMost ways to read the text, and Stacks::kMostWork for a mask or a token.
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<TokenMasks> masks);
@@ -47,8 +47,8 @@ class Matcher {
   const Threads &here() const { return history_.back(); }
   bool read(std::string_view bytes, Threads &threads);
   bool is_near_limits() const;
-  void join_masks(std::span<uint32_t> words);
-  void try_every_token(std::span<uint32_t> words);
+  bool join_masks(std::span<uint32_t> words);
+  bool try_every_token(std::span<uint32_t> words);
   void add_rests(const StateMask &mask, uint32_t stacks, std::span<uint32_t> words);
 
   std::shared_ptr<TokenMasks> masks_;

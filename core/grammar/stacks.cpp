@@ -44,9 +44,10 @@ uint32_t Stacks::push(uint32_t state, uint32_t below) {
 
 // What has the same state on top in both is united below. The recursion is as deep as the stacks.
 uint32_t Stacks::unite(uint32_t a, uint32_t b) {
-  if (a == b) return a;
+  if (a == b || is_spent()) return a;
   const uint64_t key = uint64_t{std::min(a, b)} << 32 | std::max(a, b);
   if (const auto known = united_.find(key); known != united_.end()) return known->second;
+  spend(16 + tops(a).size() + tops(b).size());
   const std::vector<Frame> left(tops(a).begin(), tops(a).end()), right(tops(b).begin(), tops(b).end());
   std::vector<Frame> merged;
   for (size_t i = 0, j = 0; i < left.size() || j < right.size();) {

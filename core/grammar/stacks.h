@@ -22,6 +22,7 @@ class Stacks {
   static constexpr uint32_t kBottom = 0;  // the empty stack alone; as a frame it has state 0
   static constexpr uint32_t kTooDeep = ~0u;
   static constexpr uint32_t kMostDepth = 512;
+  static constexpr uint64_t kMostWork = uint64_t{1} << 26;
 
   Stacks();
 
@@ -40,6 +41,12 @@ class Stacks {
   // Forgets every set that was made since size() was `size`.
   void release(size_t size);
 
+  // A meter of the work that is done with these, in steps of a few nanoseconds: there are small grammars that can be
+  // read in so many ways that a byte takes seconds. Whoever works on them gives up once it is spent.
+  void spend(size_t steps) { work_ += steps; }
+  bool is_spent() const { return work_ > kMostWork; }
+  void restart_work() { work_ = 0; }
+
  private:
   struct Set {
     uint32_t first, count, depth;
@@ -52,6 +59,7 @@ class Stacks {
   std::vector<Frame> frames_;
   std::unordered_multimap<uint64_t, uint32_t> numbers_;  // by hash
   std::unordered_map<uint64_t, uint32_t> united_;        // by both numbers
+  uint64_t work_ = 0;
 };
 
 }  // namespace bonsai::grammar

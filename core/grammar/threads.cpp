@@ -12,6 +12,7 @@ class Closure {
   Closure(Stacks &stacks, Threads &threads) : stacks_(stacks), threads_(threads) {}
 
   void add(Thread thread) {
+    stacks_.spend(1 + threads_.list.size() / 4);
     const auto at = find(thread.state);
     if (at == threads_.list.end()) {
       if (threads_.list.size() == Threads::kMost) return;
@@ -24,10 +25,10 @@ class Closure {
     open_.push_back(thread.state);
   }
 
-  // Calls `follow`, which may add threads, with each that is new or has grown.
+  // Calls `follow`, which may add threads, with each that is new or has grown; until the work is spent.
   template <class Follow>
   void run(Follow follow) {
-    while (!open_.empty()) {
+    while (!open_.empty() && !stacks_.is_spent()) {
       const uint32_t state = open_.back();
       open_.pop_back();
       follow(Thread(*find(state)));

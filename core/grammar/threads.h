@@ -35,7 +35,7 @@ void add_with_returns(const Automaton &automaton, Stacks &stacks, Thread thread,
 // Adds what `byte` makes of those rules that a thread may call.
 void step_into_calls(const Automaton &automaton, Stacks &stacks, Thread thread, uint8_t byte, Threads &to);
 
-// `to` becomes what `byte` makes of `from`. Returns whether any thread is left.
+// `to` becomes what `byte` makes of `from`. Returns whether any thread is left; not, if the work is spent.
 inline bool step(const Automaton &automaton, Stacks &stacks, const Threads &from, uint8_t byte, Threads &to) {
   to.clear();
   for (const Thread thread : from.list) {
@@ -52,7 +52,8 @@ inline bool step(const Automaton &automaton, Stacks &stacks, const Threads &from
       break;
     }
   }
-  return !to.list.empty();
+  stacks.spend(from.list.size());
+  return !to.list.empty() && !stacks.is_spent();
 }
 
 }  // namespace bonsai::grammar

@@ -32,6 +32,7 @@ class MaskMaker {
       list_tokens();
     else
       made_.mask = std::move(mask_);
+    made_.is_whole = !stacks_.is_spent();
     return std::move(made_);
   }
 
@@ -50,7 +51,7 @@ class MaskMaker {
     if (levels_.empty()) levels_.resize(1);
     levels_[0].clear();
     levels_[0].list.push_back({state_, Stacks::kBottom});
-    for (size_t i = 0; i < trie.nodes.size();) {
+    for (size_t i = 0; i < trie.nodes.size() && !stacks_.is_spent();) {
       const TokenTrie::Node &node = trie.nodes[i];
       if (levels_.size() <= node.depth) levels_.resize(node.depth + 1u);
       Threads &behind = levels_[node.depth];

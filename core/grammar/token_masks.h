@@ -30,6 +30,7 @@ struct StateMask {
   };
   std::vector<Rest> rests;
   std::vector<int32_t> rest_tokens;
+  bool is_whole = true;  // not where it would have taken too much work
 
   size_t bytes() const;  // of memory
 };

@@ -168,6 +168,10 @@ TEST(JsonSchema, ReferencesMayGoRound) {
   expect_sentences(
       json_schema(R"({"$ref": "#/$defs/a~1b/c~0d/0", "$defs": {"a/b": {"c~d": [{"const": 7}]}}, "title": "x"})"),
       {"7"});
+  // A fragment of a URI, as TypeScript's generics come.
+  expect_sentences(
+      json_schema(R"({"$ref": "#/definitions/Pick%3CA,%22b%22%3E", "definitions": {"Pick<A,\"b\">": {"const": 8}}})"),
+      {"8"});
 }
 
 struct BadSchema {

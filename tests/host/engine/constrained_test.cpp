@@ -69,6 +69,25 @@ TEST(Constrained, TheGrammarHoldsAgainstBiasAndWithoutEndTokens) {
   EXPECT_EQ(generation.text.size(), 7u) << generation.text;
 }
 
+// A small grammar whose rules call each other in so many ways that a token would take minutes: an error, and soon.
+TEST(Constrained, AGrammarWithTooManyReadingsIsRefused) {
+  std::string grammar = "root ::= s0\n";
+  for (int i = 0; i < 8; ++i) {
+    const auto rule = [i](int next) { return "s" + std::to_string((i + next) % 8); };
+    grammar += rule(0) + " ::= [^x] | " + rule(1) + " " + rule(3) + " | [^y] " + rule(2) + " [^z]? | " + rule(0) + " " +
+               rule(5) + "\n";
+  }
+  GenerateOptions options = greedy(40);
+  options.ignore_eos = true;
+  options.grammar = grammar;
+  const Engine engine = load_seedling();
+  const Thrown thrown = thrown_by([&] { engine.generate("Once upon", options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_TRUE(thrown.message.ends_with("can be read in too many ways") ||
+              thrown.message.ends_with("it can be read in too many ways here"))
+      << thrown.message;
+}
+
 // A grammar that lets everything through changes nothing.
 TEST(Constrained, AGrammarOfEveryTextLeavesTheTextAsItIs) {
   const Engine engine = load_seedling();

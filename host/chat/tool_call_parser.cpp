@@ -29,6 +29,17 @@ std::optional<std::string> read_call(std::string_view text) {
   return Json({{"name", *name}, {"arguments", arguments == json.end() ? Json::object() : *arguments}}).dump();
 }
 
+// Where the tag is closed: not within one of the call's own texts.
+size_t find_close(std::string_view text, size_t from) {
+  bool is_quoted = false;
+  for (size_t i = from; i < text.size(); ++i) {
+    if (text[i] == '"') is_quoted = !is_quoted;
+    if (is_quoted && text[i] == '\\') ++i;
+    if (!is_quoted && text.substr(i).starts_with(kClose)) return i;
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 bool ToolCallParser::push(std::string_view text) {
@@ -69,12 +80,12 @@ bool ToolCallParser::step_content(bool at_end) {
 
 // A model may end its answer instead of closing the tag: a call that is whole counts.
 bool ToolCallParser::step_call(bool at_end) {
-  size_t close = pending_.find(kClose);
-  if (close == std::string::npos && !at_end) return false;
   const size_t begin = pending_.find(kOpen) + kOpen.size();
-  const size_t end = close == std::string::npos ? pending_.size() : close + kClose.size();
-  close = std::min(close, pending_.size());
+  size_t close = find_close(pending_, begin);
+  if (close == std::string::npos && !at_end) return false;
   std::optional<std::string> call = read_call(std::string_view(pending_).substr(begin, close - begin));
+  if (!call && close == std::string::npos) close = pending_.find(kClose);  // whatever lies in front of it
+  const size_t end = close == std::string::npos ? pending_.size() : close + kClose.size();
   if (!call) {
     state_ = State::kContent;
     return emit_content(end);

@@ -97,6 +97,7 @@ server::ApiOptions api_options(const Arguments &arguments, const std::string &mo
   options.batch.kv_tokens = count_or(arguments, "kv-tokens", 1, 0);
   options.max_waiting = count_or(arguments, "max-waiting", 0, options.max_waiting, kMaxTexts);
   options.embedding.pooling = pooling_option(arguments);
+  options.embedding.batch_tokens = options.batch.batch_tokens;
   return options;
 }
 

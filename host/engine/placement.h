@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "host/backend/device.h"
+#include "host/engine/fair_mutex.h"
 #include "host/runtime/device_model.h"
 #include "host/runtime/executor.h"
 #include "host/speculation/pass_costs.h"
@@ -84,7 +84,7 @@ class Placement {
   bool runs_elsewhere_ = false;
   PassCosts pass_costs_;
 
-  std::mutex mutex_;                  // held for every call on the device and on what was made from it
+  FairMutex mutex_;                   // held for every call on the device and on what was made from it
   std::optional<BackendError> lost_;  // BONSAI_DEVICE_LOST as it was first reported: from then on, only frees are legal
   bool retired_ = false;
   // Destroyed from the last to the first: executors before weights, weights before the device.

@@ -11,20 +11,34 @@
 namespace bonsai::server {
 namespace {
 
-// What parameters refer to lies at the root of a schema: it goes there.
-void hoist_definitions(Json &parameters, Json &root) {
-  for (const char *place : {"$defs", "definitions"}) {
-    const auto definitions = parameters.find(place);
-    if (definitions == parameters.end() || !definitions->is_object()) continue;
-    for (const auto &[name, definition] : definitions->items()) {
-      Json &known = root[place][name];
-      if (!known.is_null() && known != definition)
-        throw ApiError(fmt::format("tools: two of them define {} in another way", bonsai::quoted(name)));
-      known = definition;
-      if (root[place].size() > kMostNames) throw ApiError(fmt::format("tools: more than {} definitions", kMostNames));
-    }
-    parameters.erase(place);
+// Has every reference into a schema, which begins at its root, lead to where the schema lies in another: `prefix`.
+void move_references(Json &schema, const std::string &prefix) {
+  if (schema.is_array()) {
+    for (Json &part : schema) move_references(part, prefix);
+    return;
   }
+  if (!schema.is_object()) return;
+  for (const auto &[key, part] : schema.items()) {
+    if (key == "const" || key == "enum" || key == "default" || key == "examples") continue;  // values, not schemas
+    if (key != "$ref" || !part.is_string()) {
+      move_references(part, prefix);
+    } else if (const auto reference = part.get<std::string>(); reference.starts_with('#')) {
+      part = prefix + reference.substr(1);
+    }
+  }
+}
+
+// What a call's arguments have to be: the tool's parameters, which `root` gets as the definition `name`, and an object.
+Json arguments_schema(const Json &function, const std::string &name, Json &root) {
+  Json parameters = function.value("parameters", Json());
+  if (!parameters.is_object()) return {{"type", "object"}};
+  const std::string place = "#/$defs/" + name;
+  move_references(parameters, place);
+  const bool is_object = parameters.value("type", Json()) == "object";
+  root["$defs"][name] = std::move(parameters);
+  Json reference = {{"$ref", place}};
+  if (is_object) return reference;
+  return {{"allOf", Json::array({std::move(reference), {{"type", "object"}}})}};
 }
 
 // Of a call of one of the tools, or of the one that is named.
@@ -33,11 +47,9 @@ std::string call_schema(const Json &tools, const std::optional<std::string> &onl
   for (const Json &tool : tools) {
     const Json &function = tool["function"];
     if (only && function["name"] != *only) continue;
-    Json parameters = function.value("parameters", Json());
-    if (!parameters.is_object()) parameters = {{"type", "object"}};
-    hoist_definitions(parameters, root);
+    Json arguments = arguments_schema(function, std::to_string(calls.size()), root);
     calls.push_back({{"type", "object"},
-                     {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", std::move(parameters)}}},
+                     {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", std::move(arguments)}}},
                      {"required", {"name", "arguments"}},
                      {"additionalProperties", false}});
   }

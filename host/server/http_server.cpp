@@ -42,7 +42,10 @@ class HttpServer::Impl {
 
   void listen() {
     error_code error;
-    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    // Connections have it from here, and the next server may bind while the kernel remembers them. Not before: whoever
+    // came second could have bound as well. Nobody can where somebody listens.
+    acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) fail(error);
   }
 

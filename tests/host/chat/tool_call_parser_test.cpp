@@ -55,6 +55,13 @@ see.T{"name":"f","arguments":{}}T{"name":"g","arguments":{}})"}},
     // A model that ends its answer instead of closing the tag.
     {"a\n<tool_call>\n{\"name\": \"f\"}\n",
      {R"([{"name":"f","arguments":{}}])", "a", "CaT{\"name\":\"f\",\"arguments\":{}}"}},
+    // A text that holds the tag.
+    {"<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"a\\\"</tool_call>b\"}}</tool_call>",
+     {R"([{"name":"f","arguments":{"x":"a\"</tool_call>b"}}])", "",
+      R"(T{"name":"f","arguments":{"x":"a\"</tool_call>b"}})"}},
+    {"<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"</tool_call>\"}}",
+     {R"([{"name":"f","arguments":{"x":"</tool_call>"}}])", "", R"(T{"name":"f","arguments":{"x":"</tool_call>"}})"}},
+    {"<tool_call>\"</tool_call>x", only_content("<tool_call>\"</tool_call>x")},
     {"\u00e4<tool_call>{\"name\":\"\u65e5\"}</tool_call>",
      {"[{\"name\":\"\u65e5\",\"arguments\":{}}]", "\u00e4", "C\u00e4T{\"name\":\"\u65e5\",\"arguments\":{}}"}},
 };

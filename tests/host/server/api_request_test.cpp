@@ -187,23 +187,33 @@ TEST(ApiRequest, ResultsComeInTheOrderOfTheCalls) {
   EXPECT_EQ(order, " A B C ? u late ");
 }
 
+// Each tool's parameters are a definition, so that what they refer to in themselves stays theirs.
 TEST(ApiRequest, AForcedCallIsASchema) {
-  const auto schema = [](const std::string &choice) {
+  const auto schema = [](const std::string &choice, const std::string &parameters) {
     return read_chat_request(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": )" + choice +
-                                 R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters":
-          {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}, "$defs": {"P": {"type": "integer"}}}}},
-          {"type": "function", "function": {"name": "g"}}]})",
+                                 R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": )" +
+                                 parameters + R"(}}, {"type": "function", "function": {"name": "g"}}]})",
                              {})
         .call_schema;
   };
-  const std::string f = R"({"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",)"
-                        R"("properties":{"p":{"$ref":"#/$defs/P"}}}},"required":["name","arguments"],)"
-                        R"("additionalProperties":false})",
-                    g = R"({"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},)"
-                        R"("required":["name","arguments"],"additionalProperties":false})";
-  EXPECT_EQ(schema(R"({"type": "function", "function": {"name": "g"}})"), "{\"anyOf\":[" + g + "]}");
-  EXPECT_EQ(schema("\"required\""), R"({"$defs":{"P":{"type":"integer"}},"anyOf":[)" + f + "," + g + "]}");
-  EXPECT_EQ(schema("\"auto\""), "");
+  const auto call = [](const std::string &name, const std::string &arguments) {
+    return R"({"type":"object","properties":{"name":{"const":")" + name + R"("},"arguments":)" + arguments +
+           R"(},"required":["name","arguments"],"additionalProperties":false})";
+  };
+  const std::string g = call("g", R"({"type":"object"})");
+  EXPECT_EQ(schema(R"({"type": "function", "function": {"name": "g"}})", "{}"), R"({"anyOf":[)" + g + "]}");
+  const std::string own =
+      R"({"type":"object","properties":{"p":{"$ref":"#/$defs/P"},"q":{"$ref":"#"},"r":{"const":{"$ref":"#"}}},)"
+      R"("$defs":{"P":{"type":"integer"}}})";
+  EXPECT_EQ(schema("\"required\"", own),
+            R"({"$defs":{"0":{"type":"object","properties":{"p":{"$ref":"#/$defs/0/$defs/P"},"q":{"$ref":"#/$defs/0"},)"
+            R"("r":{"const":{"$ref":"#"}}},"$defs":{"P":{"type":"integer"}}}},"anyOf":[)" +
+                call("f", R"({"$ref":"#/$defs/0"})") + "," + g + "]}");
+  // A call's arguments are an object, whatever else its parameters allow.
+  EXPECT_EQ(schema("\"required\"", R"({"type":["object","null"]})"),
+            R"({"$defs":{"0":{"type":["object","null"]}},"anyOf":[)" +
+                call("f", R"({"allOf":[{"$ref":"#/$defs/0"},{"type":"object"}]})") + "," + g + "]}");
+  EXPECT_EQ(schema("\"auto\"", own), "");
 }
 
 TEST(ApiRequestRefuses, WhatIsNoObject) {

@@ -516,6 +516,20 @@ TEST(HttpServer, SaysWhyItCannotListen) {
   EXPECT_TRUE(said().ends_with("Cannot assign requested address")) << said();
 }
 
+// The side that closes first remembers the connection for a minute.
+TEST(HttpServer, StartsAgainWhereAnotherHasClosedConnections) {
+  HttpOptions options = quick_options();
+  for (int i = 0; i < 2; ++i) {
+    Running server(tell_request, options);
+    options.port = server.port();
+    Client client(server.port());
+    EXPECT_EQ(client.get("/").status, 200);
+    server.stop();
+    EXPECT_TRUE(server.ends_within(10s));
+    EXPECT_TRUE(client.is_closed());
+  }
+}
+
 TEST(HttpServer, ManyClientsAtOnceEachGetTheirOwnAnswer) {
   Running server;
   std::atomic<int> right = 0;

@@ -84,9 +84,10 @@ Value element(const Value &object, int64_t index) {
 }
 
 // A field or item that is there; nullopt otherwise.
-std::optional<Value> find_item(const Value &object, const Value &key) {
+std::optional<Value> find_item(Runtime &runtime, const Value &object, const Value &key) {
   const Value *found = nullptr;
   if (const Dict *dict = object.dict()) {
+    runtime.spend_on_items(dict->items.size());
     found = dict->find(key);
   } else if (const auto index = key.as_integer(); index && (object.sequence() != nullptr || object.text() != nullptr)) {
     Value value = element(object, *index);
@@ -181,7 +182,7 @@ std::optional<bool> contains(Runtime &runtime, const Value &container, const Val
     if (item.is_undefined()) return runtime.fail_undefined(item), std::nullopt;
     if (item.text() == nullptr)
       return runtime.fail("'in' a string: expected a string, found {}", type_name(item)), std::nullopt;
-    if (!spend_on_text(runtime, container)) return std::nullopt;
+    if (!runtime.spend_on_search(text->size(), item.text()->size())) return std::nullopt;
     return find_bytes(text->bytes(), item.text()->bytes()) != std::string_view::npos;
   }
   if (const Dict *dict = container.dict()) return runtime.spend(dict->items.size()) && dict->find(item) != nullptr;
@@ -203,11 +204,13 @@ Value attribute(Runtime &runtime, const Value &object, std::string_view name) {
     return field.is_undefined() ? no_attribute(object, name) : field;
   }
   if (const Namespace *fields = object.name_space()) {
+    runtime.spend_on_items(fields->fields.size());
     const Value *field = fields->find(name);
     return field == nullptr ? no_attribute(object, name) : *field;
   }
   if (Value found = method(object, name); !found.is_undefined()) return found;
   if (const Dict *dict = object.dict()) {
+    runtime.spend_on_items(dict->items.size());
     if (const Value *value = dict->find(name)) return *value;
   }
   return no_attribute(object, name);
@@ -216,7 +219,7 @@ Value attribute(Runtime &runtime, const Value &object, std::string_view name) {
 Value item(Runtime &runtime, const Value &object, const Value &key) {
   if (object.is_undefined()) return runtime.fail_undefined(object);
   if (!spend_on_text(runtime, object)) return {};
-  if (auto found = find_item(object, key)) return *std::move(found);
+  if (auto found = find_item(runtime, object, key)) return *std::move(found);
   if (key.text() != nullptr) return attribute(runtime, object, key.text()->bytes());
   return Value::undefined(fmt::format("{} has no element {}", type_name(object),
                                       key.as_integer() ? std::to_string(*key.as_integer()) : type_name(key)));

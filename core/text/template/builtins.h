@@ -51,6 +51,9 @@ class Call {
   // Self as str() would print it: filters such as trim take anything.
   TracedText printed_self();
 
+  // False, and an error, if looking at self and arguments takes more steps than are left.
+  bool spend_on_texts();
+
  private:
   bool bind(CallArguments arguments);
 

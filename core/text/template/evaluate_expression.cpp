@@ -19,8 +19,10 @@ Value Evaluator::evaluate(const ExpressionPtr &expression) {
 }
 
 Value Evaluator::evaluate_node(const Name &node) {
-  for (const Scope *scope = scope_; scope != nullptr; scope = scope->parent)
+  for (const Scope *scope = scope_; scope != nullptr; scope = scope->parent) {
+    if (!spend_on_items(scope->variables.size())) return {};
     if (const Value *value = scope->find_here(node.name)) return *value;
+  }
   if (const Builtin *function = find_function(node.name))
     return std::make_shared<const Callable>(Callable{.builtin = function, .self = {}});
   return Value::undefined(fmt::format("'{}' is undefined", node.name));
@@ -83,7 +85,7 @@ Value Evaluator::evaluate_node(const DictDisplay &node) {
   std::vector<std::pair<Value, Value>> items;
   for (const auto &[key_expression, value_expression] : node.items) {
     Value key = evaluate(key_expression), value = evaluate(value_expression);
-    if (failed()) return {};
+    if (!spend_on_items(items.size())) return {};
     const bool is_key = key.text() != nullptr || key.is_none() || key.as_real();
     if (!is_key) return key.is_undefined() ? fail_undefined(key) : fail("{} cannot be a key", type_name(key));
     const auto same = [&key](const auto &item) { return jinja::equal(item.first, key); };

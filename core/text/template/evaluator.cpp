@@ -207,13 +207,17 @@ void Evaluator::assign(const Target &target, Value value) {
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], std::move(items[i]));
     return;
   }
-  if (target.attribute.empty()) return scope_->set(target.name, std::move(value));
+  if (target.attribute.empty()) {
+    spend_on_items(scope_->variables.size());
+    return scope_->set(target.name, std::move(value));
+  }
   const Value object = evaluate_node(Name{target.name});
   if (object.name_space() == nullptr) {
     fail("cannot set '{}.{}': '{}' is {}, not a namespace", target.name, target.attribute, target.name,
          type_name(object));
     return;
   }
+  spend_on_items(object.name_space()->fields.size());
   object.name_space()->set(target.attribute, std::move(value));
 }
 
@@ -241,9 +245,10 @@ void Evaluator::bind(const Macro &macro, CallArguments arguments, Scope &scope) 
     if (!known && name != "caller") return void(fail("macro '{}' has no parameter '{}'", macro.name, name));
     if (known && static_cast<size_t>(place) < arguments.positional.size())
       return void(fail("macro '{}': the argument '{}' is given twice", macro.name, name));
+    if (!spend_on_items(parameters.size() + scope.variables.size())) return;
     scope.set(name, std::move(value));
   }
-  for (size_t i = 0; i < parameters.size(); ++i) {
+  for (size_t i = 0; i < parameters.size() && spend_on_items(scope.variables.size()); ++i) {
     const Parameter &parameter = parameters[i];
     if (i < arguments.positional.size()) {
       scope.set(parameter.name, std::move(arguments.positional[i]));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "core/text/template/builtins.h"
@@ -227,7 +229,11 @@ ExpressionPtr ExpressionParser::primary() {
       return make(line, Literal{tokens_.take().integer});
     case Kind::kFloat: {
       double value = 0;
-      std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
+      const char *const begin = token.text.data();
+      const bool is_beyond =
+          std::from_chars(begin, begin + token.text.size(), value).ec == std::errc::result_out_of_range;
+      if (is_beyond && token.text.find("e-") == token.text.npos && token.text.find("E-") == token.text.npos)
+        value = std::numeric_limits<double>::infinity();
       tokens_.take();
       return make(line, Literal{value});
     }

@@ -42,6 +42,7 @@ Value dict(Call &call) {
     items = call[0].dict()->items;
   }
   for (auto &[name, value] : call.rest().named) {
+    if (!call.runtime().spend_on_items(items.size())) return {};
     const auto same = [&name = name](const auto &item) {
       return item.first.text() != nullptr && item.first.text()->bytes() == name;
     };

@@ -61,6 +61,7 @@ Value Runtime::make_namespace(const Value &mapping) {
   if (dict == nullptr) return {};
   auto made = std::make_shared<Namespace>();
   for (const auto &[key, value] : dict->items) {
+    if (!spend_on_items(made->fields.size())) return {};
     if (key.text() == nullptr) return fail("a namespace's fields are named by strings, found {}", type_name(key));
     made->set(key.text()->bytes(), value);
   }

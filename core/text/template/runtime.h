@@ -52,6 +52,12 @@ class Runtime {
 
   // Takes `steps` from what is left; false, and an error, if that is too little.
   bool spend(uint64_t steps);
+  // What looking through so many items, or bytes, costs.
+  bool spend_on_items(uint64_t n) { return spend(n / 16); }
+  // And looking for a part in a text, or for any of its characters: each byte may have to be compared with each.
+  bool spend_on_search(uint64_t text_bytes, uint64_t part_bytes) {
+    return spend(text_bytes / 16 + part_bytes / 16) && spend(text_bytes / 32 * (part_bytes / 32));
+  }
   // Whether a text may be so long; an error if not.
   bool allows_text(uint64_t bytes);
 

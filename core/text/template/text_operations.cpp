@@ -118,7 +118,10 @@ std::vector<Value> split_at_from_right(const TracedText &text, std::string_view 
 TracedText strip(const TracedText &text, const Strip &which) {
   std::u32string set;
   for (size_t at = 0; which.characters && at < which.characters->size();) set += next_code_point(*which.characters, at);
-  const auto goes = [&](char32_t c) { return which.characters ? set.find(c) != set.npos : is_space(c); };
+  std::sort(set.begin(), set.end());
+  const auto goes = [&](char32_t c) {
+    return which.characters ? std::binary_search(set.begin(), set.end(), c) : is_space(c);
+  };
   const std::string_view bytes = text.bytes();
   size_t begin = 0, end = bytes.size();
   for (size_t at = 0; which.left && at < end; begin = at)

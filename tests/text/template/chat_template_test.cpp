@@ -211,6 +211,30 @@ TEST(TemplateLimits, StepsAndTextsAreBounded) {
   EXPECT_EQ(error_of("{% set ns = namespace(t='a') %}{% for i in range(100) %}{% set ns.t = ns.t + ns.t %}{% endfor %}",
                      {}, options),
             "line 1: a text of more than 1000 bytes");
+  // Looking costs as making does: at texts, for parts of them, and for names among many.
+  for (const std::string look : {"s|length", "s.find('b')", "s.strip()", "s|wordcount", "s.count('b')", "t in s",
+                                 "s.find(t)", "s.strip(t)", "s|trim", "s.startswith(t)"}) {
+    options = {};
+    options.limits.steps = 2'000'000;
+    EXPECT_EQ(
+        error_of(
+            "{% set s = ('a' * 1000) * 1000 %}{% set t = 'a' * 1000 + 'b' %}{% for i in range(1000) %}{% set x = " +
+                look + " %}{% endfor %}",
+            {}, options),
+        "line 1: the template takes more than 2000000 steps")
+        << look;
+  }
+  std::string sets, dict = "{{ {", fields = "{% set n = namespace() %}";
+  for (int i = 0; i < 10'000; ++i) {
+    sets += "{% set v" + std::to_string(i) + " = 0 %}";
+    dict += std::to_string(i) + ": 0, ";
+    fields += "{% set n.v" + std::to_string(i) + " = 0 %}";
+  }
+  options.limits.steps = 1'000'000;
+  for (const std::string &text : {sets, dict + "} }}", fields})
+    EXPECT_EQ(error_of(text, {}, options), "line 1: the template takes more than 1000000 steps");
+  options = {};
+  options.limits.text_bytes = 1000;
   EXPECT_EQ(error_of("{{ 'a' | indent(2000, true) }}", {}, options), "line 1: a text of more than 1000 bytes");
   EXPECT_EQ(error_of("{{ 'a'.ljust(4000000000000) }}", {}, options), "line 1: a text of more than 1000 bytes");
   EXPECT_EQ(error_of("{{ 'ab' * 500 }}", {}, options), "rendered: " + repeated("ab", 500));

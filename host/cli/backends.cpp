@@ -1,5 +1,6 @@
 // `bonsai backends`: every backend that was found and its devices, or why one cannot be used.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -20,23 +21,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+std::vector<std::string> searched_directories() {
+  std::vector<std::string> directories;
+  for (const auto &directory : host::SearchPath::standard().directories) directories.push_back(directory.string());
+  return directories;
+}
+
 // Of the search path, or those that are named or given by a path.
 std::vector<host::Candidate> find_candidates(const std::vector<std::string> &given) {
   if (given.empty()) return host::discover(host::SearchPath::standard());
   std::vector<host::Candidate> candidates;
   for (const std::string &path : given) {
     std::error_code error;
+    host::Candidate candidate;
+    candidate.path = path;
+    candidate.name = candidate.path.filename().string();
     if (host::Backend::is_name(path) && !std::filesystem::exists(path, error)) {
       const size_t before = candidates.size();
       for (host::Candidate &found : host::discover(host::SearchPath::standard())) {
         if (found.name == path) candidates.push_back(std::move(found));
       }
       if (candidates.size() > before) continue;
-    }
-    host::Candidate candidate;
-    candidate.path = path;
-    candidate.name = candidate.path.filename().string();
-    if (auto backend = host::Backend::load(path)) {
+      candidate.path = fmt::format("libbonsai_{}.so", path);
+      candidate.reason = fmt::format("not found in {}", fmt::join(searched_directories(), ", "));
+    } else if (auto backend = host::Backend::load(path)) {
       candidate.backend = *std::move(backend);
       candidate.name = candidate.backend->name();
     } else {
@@ -182,6 +190,7 @@ std::vector<Warmed> warm(const std::vector<Finding> &findings, bool are_given, c
     if (!candidate.backend && are_given) all.push_back({candidate.name, 0, candidate.reason});
     if (!candidate.backend || candidate.shadowed) continue;
     const std::string &name = candidate.backend->name();
+    if (list.devices.empty() && are_given) all.push_back({name, 0, list.reason});
     for (uint32_t i = 0; i < list.devices.size(); ++i) {
       if (!has_warm_option(*candidate.backend, list.devices[i])) continue;
       const std::vector<host::DeviceOption> options = {{name + ".warm", "on"}};
@@ -235,7 +244,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   for (const Finding &finding : findings) terminal.out.write(describe(finding));
   if (findings.empty()) {
     std::string text = "no libbonsai_*.so found in:\n";
-    for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
+    for (const std::string &directory : searched_directories()) text += "  " + directory + "\n";
     terminal.out.write(text);
   }
   return exit_code;

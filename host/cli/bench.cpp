@@ -114,6 +114,13 @@ void check_undisturbed(const std::string &backend, const BackendInfo &now) {
                             now.failed_over));
 }
 
+// Threads of this machine that the backend computes with, to measure its limits with as many. A backend may be wrong
+// about itself; nobody means as many as this.
+uint32_t threads_of(const BackendInfo &backend) {
+  constexpr uint32_t kMost = 4096;
+  return backend.threads <= kMost ? backend.threads : 0;
+}
+
 Setting describe(const Engine &engine, const std::string &path) {
   const BackendInfo backend = engine.backend();
   const std::string file = path.substr(path.rfind('/') + 1);
@@ -123,7 +130,7 @@ Setting describe(const Engine &engine, const std::string &path) {
           .version = backend.version,
           .device = backend.device,
           .kernel = backend.kernel,
-          .threads = backend.threads};
+          .threads = threads_of(backend)};
 }
 
 // Half of what is free at most: a machine that swaps measures its disk.
@@ -179,7 +186,7 @@ void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findin
   const bench::Plan &plan = findings.plan;
   bench::Runner runner(engine, plan.sampling);
   std::optional<bench::StreamMemory> memory;
-  const uint32_t threads = engine.backend().threads;
+  const uint32_t threads = threads_of(engine.backend());
   if (threads > 0) memory.emplace(or_fail(bench::StreamMemory::create(static_cast<int>(threads), stream_bytes)));
   ProgressBar bar("measuring");
   const uint64_t n_later = plan.concurrency.size() * bench::n_passes_of_concurrency(plan);

@@ -51,14 +51,14 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
   GenerateOptions generate = generate_options(*arguments);
   check_grammar(generate);
   if (!arguments->text("predict")) generate.max_tokens = std::numeric_limits<uint32_t>::max();
-  chat_options(*arguments);  // mistakes in them are found before the model is loaded
+  const ChatOptions chat = chat_options(*arguments);  // before the model is loaded, and once: a file may be a pipe
   check_loading(*arguments);
   check_session_file(*arguments);
   InterruptGuard interrupt;
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
   const Engine engine = load_engine(engine_choice);
   read_speculation_options(*arguments, engine_choice, generate);
-  return ChatSession(engine, *arguments, std::move(generate), terminal, interrupt).run();
+  return ChatSession(engine, *arguments, chat, std::move(generate), terminal, interrupt).run();
 }
 
 }  // namespace bonsai::cli

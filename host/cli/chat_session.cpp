@@ -39,15 +39,15 @@ nlohmann::ordered_json to_json(const ChatReply &reply) {
 
 }  // namespace
 
-ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
-                         InterruptGuard &interrupt)
+ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, const ChatOptions &chat,
+                         GenerateOptions options, Terminal &terminal, InterruptGuard &interrupt)
     : engine_(engine),
       options_(std::move(options)),
       terminal_(terminal),
       interrupt_(interrupt),
       printer_(arguments, terminal.out),
       reader_(LineReader::open()),
-      chat_(engine, chat_options(arguments)),
+      chat_(engine, chat),
       save_session_to_(arguments.text("save-session")),
       json_(arguments.flag("json")) {
   if (const auto file = arguments.text("load-session")) load_session_command(*file);
@@ -55,12 +55,20 @@ ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, Gener
 
 int ChatSession::run() {
   interrupt_.abrupt(reader_->is_terminal());
-  while (!done_) {
-    const auto message = read_message(*reader_, "> ");
-    if (!message) break;
-    handle(*message);
+  const auto save = [&] {
+    if (save_session_to_) save_session_command(*save_session_to_);
+  };
+  try {
+    while (!done_) {
+      const auto message = read_message(*reader_, "> ");
+      if (!message) break;
+      handle(*message);
+    }
+  } catch (const OutputClosed &) {  // nobody reads on, but the conversation is to be kept
+    save();
+    throw;
   }
-  if (save_session_to_) save_session_command(*save_session_to_);
+  save();
   return exit_code_;
 }
 

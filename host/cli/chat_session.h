@@ -15,8 +15,8 @@ namespace bonsai::cli {
 
 class ChatSession {
  public:
-  ChatSession(const Engine &engine, const Arguments &arguments, GenerateOptions options, Terminal &terminal,
-              InterruptGuard &interrupt);
+  ChatSession(const Engine &engine, const Arguments &arguments, const ChatOptions &chat, GenerateOptions options,
+              Terminal &terminal, InterruptGuard &interrupt);
 
   // Until /exit or the end of the input. Returns the exit code: where nobody sits at a terminal it tells that a message
   // was not answered. Throws EngineError where --load-session or --save-session fails.

@@ -135,10 +135,15 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
     if (!json) terminal.out.write(text);
     return true;
   };
-  Generation generation = advising(engine, [&] { return session.generate(options, show); });
-  show(generation.text.ends_with('\n') ? "" : "\n");
-  save_session(arguments, session);
-  return generation;
+  try {
+    Generation generation = advising(engine, [&] { return session.generate(options, show); });
+    show(generation.text.ends_with('\n') ? "" : "\n");
+    save_session(arguments, session);
+    return generation;
+  } catch (const OutputClosed &) {  // nobody reads on, but the text is to be kept
+    save_session(arguments, session);
+    throw;
+  }
 }
 
 // Without --chat none of its options has a meaning; conversations have files of their own.

@@ -1,5 +1,10 @@
 #include "host/cli/session_options.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
 #include "core/base/atomic_file.h"
 
 namespace bonsai::cli {
@@ -13,6 +18,12 @@ void check_session_file(const Arguments &arguments) {
   const auto path = arguments.text("save-session");
   if (!path) return;
   if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
+  for (const char *input : {"model", "draft"}) {
+    const auto read = arguments.text(input);
+    std::error_code ignored;  // the session's file need not exist
+    if (read && std::filesystem::equivalent(*path, *read, ignored))
+      throw Failure(fmt::format("{}: is the {}, expected another file for the session", *path, input));
+  }
 }
 
 bool loads_session(const Arguments &arguments) { return arguments.text("load-session").has_value(); }

@@ -396,6 +396,20 @@ TEST(Backends, WarmFailsWhereOneDeviceDoes) {
   EXPECT_NE(outcome.out.find("warm device 1: ready"), std::string::npos) << outcome.out;
 }
 
+// An image that is built with it would lack what it was to hold.
+TEST(Backends, WarmFailsWhereAGivenOneHasNoDevice) {
+  const std::string library = BONSAI_BINARY_DIR "/tests/backends/libbonsai_no_device.so";
+  const Outcome outcome = run_program({"backends", library, "--warm"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "no_device device 0: libfake.so.1 is not installed\n");
+}
+
+TEST(Backends, SaysWhereANameWasLookedFor) {
+  const Outcome outcome = run_program({"backends", "nosuch"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.out.find("libbonsai_nosuch.so\n  not used: not found in /"), std::string::npos) << outcome.out;
+}
+
 TEST(Backends, SaysWhyAFileIsNone) {
   const std::string path = write_file("libbonsai_text.so", "not a shared object");
   const Outcome outcome = run_program({"backends", path});

@@ -38,6 +38,29 @@ TEST(RunSession, RefusesWhatIsNoSession) {
   EXPECT_NE(chat.err.find("--save-session is not for --chat: 'bonsai chat' has it"), std::string::npos) << chat.err;
 }
 
+// A reader that has enough, as `head` has.
+TEST(RunSession, IsSavedThoughNobodyReadsToTheEnd) {
+  const std::string folder = make_folder("unread");
+  const Outcome run = run_in_shell("\"$@\" | head -c 1", {"run", "-m", seedling(), "-p", "x", "-n", "500",
+                                                          "--ignore-eos", "--save-session", folder + "/run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Outcome chat =
+      run_in_shell("\"$@\" | head -c 1", {"chat", "-m", seedling(), "-n", "300", "--save-session", folder + "/chat"},
+                   "one\ntwo\nthree\n");
+  EXPECT_EQ(chat.exit_code, 0) << chat.err;
+  EXPECT_EQ(files_in(folder), (std::vector<std::string>{"chat", "run"}));
+  EXPECT_EQ(run_program({"run", "--load-session", folder + "/run", "-n", "1"}).exit_code, 0);
+  EXPECT_EQ(run_program({"chat", "-m", seedling(), "--load-session", folder + "/chat"}).exit_code, 0);
+}
+
+TEST(RunSession, IsNotWrittenOverItsModel) {
+  const std::string model = write_file("model.gguf", read_file(seedling()));
+  const Outcome outcome = run_program({"run", "-m", model, "-n", "2", "--save-session", model});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai run: " + model + ": is the model, expected another file for the session\n");
+  EXPECT_EQ(read_file(model), read_file(seedling()));
+}
+
 TEST(RunSession, TellsBeforeTheTextThatItCannotBeSaved) {
   const Outcome outcome = run_program({"run", "-n", "8", "--save-session", "/nowhere/tale"});
   EXPECT_EQ(outcome.exit_code, 1);

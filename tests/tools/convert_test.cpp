@@ -390,6 +390,33 @@ TEST_F(Convert, NamesAWeightThatIsNotFinite) {
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
 }
 
+TEST_F(Convert, NamesAWeightThatTheFormatCannotHold) {
+  for (const char *type : {"F16", "Q4_0", "TQ2_0_G128"}) {
+    TinyCheckpoint checkpoint("F32");
+    const float large = -1e7f;
+    checkpoint.tensor("model.layers.0.mlp.up_proj.weight")
+        .bytes.replace((3 * 128 + 5) * sizeof(float), sizeof(float), reinterpret_cast<const char *>(&large),
+                       sizeof large);
+    checkpoint.write(input());
+    const Outcome outcome = convert_input(type);
+    EXPECT_EQ(outcome.exit_code, 1) << type;
+    EXPECT_EQ(outcome.err, std::string("bonsai-convert: model.layers.0.mlp.up_proj.weight: -10000000 is beyond what ") +
+                               type + " holds\n");
+    EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
+  }
+}
+
+TEST_F(Convert, TheCheckpointsFilesAreNoOutput) {
+  TinyCheckpoint("F32").write(input());
+  for (const char *name : {"model.safetensors", "config.json", "tokenizer.json"}) {
+    const std::string path = input() + "/" + name;
+    const Outcome outcome = test::run_shell("bonsai-convert " + input() + " " + path + " --type F16");
+    EXPECT_EQ(outcome.exit_code, 1) << name;
+    EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is one of the checkpoint's files, expected another\n");
+  }
+  EXPECT_EQ(convert_input().exit_code, 0);
+}
+
 TEST_F(Convert, AnInterruptLeavesNothingBehind) {
   TinyCheckpoint().write(input());
   uint64_t calls = 0;

@@ -227,6 +227,15 @@ TEST_F(Synth, AVocabularyThatCannotBeUsedIsNamed) {
   EXPECT_TRUE(too_many.ends_with(" tokens do not fit the shape's embedding of 512 rows\n")) << too_many;
 }
 
+TEST_F(Synth, TheFileThatTheVocabularyComesFromIsNoOutput) {
+  ASSERT_EQ(synth("--shape tiny --type F16").exit_code, 0);
+  const std::string before = test::read_file(output());
+  const Outcome outcome = synth("--shape tiny --type F16 --vocab-from " + output());
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai-synth: " + output() + ": is where the vocabulary comes from, expected another file\n");
+  EXPECT_TRUE(test::read_file(output()) == before);
+}
+
 TEST_F(Synth, AFullDiskLeavesNothingBehind) {
   const Outcome outcome = test::run_shell("ulimit -f 2048; exec bonsai-synth --shape tiny --type F16 " + output());
   EXPECT_EQ(outcome.exit_code, 1);

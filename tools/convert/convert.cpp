@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 
 #include "core/gguf/writer.h"
 #include "core/text/tokenizer.h"
@@ -223,6 +224,11 @@ class Streamer {
     }
     blocks_.resize(quant::row_bytes(*tensor.format, count));
     tensor.format->encode(values_.data(), blocks_.data(), count);
+    if (tensor.format->count_nonfinite && tensor.format->count_nonfinite(blocks_.data(), count) > 0) {
+      const auto magnitude = [](float value) { return std::abs(value); };
+      return fail("{}: {} is beyond what {} holds", tensor.source->name, std::ranges::max(values_, {}, magnitude),
+                  tensor.format->name);
+    }
     return writer_.write(blocks_);
   }
 
@@ -236,7 +242,19 @@ class Streamer {
 
 }  // namespace
 
+// What lies in the checkpoint's directory is its own, but for what was made of it before.
+Result<void> check_output(const Request &request) {
+  namespace fs = std::filesystem;
+  const fs::path output = request.output;
+  std::error_code ignored;  // it need not exist
+  const fs::path directory = output.has_parent_path() ? output.parent_path() : ".";
+  if (!fs::exists(output, ignored) || !fs::equivalent(directory, request.directory, ignored)) return {};
+  if (output.extension() == ".gguf") return {};
+  return fail("{}: is one of the checkpoint's files, expected another", request.output);
+}
+
 Result<Notices> convert(const Request &request, const Progress &progress) {
+  if (auto checked = check_output(request); !checked) return tl::unexpected(checked.error());
   auto config = read_checkpoint_config(inside(request, "config.json"));
   if (!config) return tl::unexpected(config.error());
   auto tensors = CheckpointTensors::open(request.directory);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "core/gguf/file.h"
@@ -210,6 +212,9 @@ Result<void> synthesise(const Request &request, const Progress &progress) {
     return fail("{}: rows of {} weights are not a multiple of {}'s block of {}", tensor.name, tensor.shape[0],
                 format.name, format.block_weights);
   }
+  std::error_code ignored;  // the output need not exist
+  if (!request.vocabulary_file.empty() && std::filesystem::equivalent(request.vocabulary_file, request.output, ignored))
+    return fail("{}: is where the vocabulary comes from, expected another file", request.output);
   auto writer = gguf::Writer::create(request.output);
   if (!writer) return tl::unexpected(writer.error());
   write_shape(request, *writer);

@@ -100,9 +100,9 @@ Result<Json> merge_keyword(const std::string &keyword, const Json &a, const Json
 }  // namespace
 
 bool is_annotation(std::string_view keyword) {
-  constexpr std::array<std::string_view, 14> kAnnotations = {
-      "title",     "description", "default", "examples", "example", "deprecated",  "readOnly",
-      "writeOnly", "$schema",     "$id",     "$comment", "$defs",   "definitions", "strict"};
+  constexpr std::array<std::string_view, 15> kAnnotations = {
+      "title",   "description", "default",  "examples", "example",     "deprecated", "readOnly",     "writeOnly",
+      "$schema", "$id",         "$comment", "$defs",    "definitions", "strict",     "discriminator"};
   return std::find(kAnnotations.begin(), kAnnotations.end(), keyword) != kAnnotations.end();
 }
 

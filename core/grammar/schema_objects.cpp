@@ -202,18 +202,21 @@ class ObjectSchema {
     return {};
   }
 
-  // Those that are required, but not listed.
+  // Those that are required, but not listed. Where nothing is said of other properties they may be anything, though
+  // none are written that are not asked for.
   Result<void> add_required() {
+    static const Json kAnything = true;
+    const Json &additional_schema = bare_.contains("additionalProperties") ? additional_ : kAnything;
     for (const Json &name : required_) {
       const auto &text = name.get_ref<const std::string &>();
       if (std::find(listed_.begin(), listed_.end(), text) != listed_.end()) continue;
       const auto schemas = names_.schemas_of(text, place_.pointer);
       if (!schemas) return tl::unexpected(schemas.error());
-      if (schemas->empty() && additional_ == false)
+      if (schemas->empty() && additional_schema == false)
         return fail_at(place_.pointer, "'required': there is no property {}", bonsai::quoted(text));
       const Place at = place_.below(schemas->empty() ? "additionalProperties" : "patternProperties");
       std::vector<const Json *> additional;
-      if (schemas->empty()) additional.push_back(&additional_);
+      if (schemas->empty()) additional.push_back(&additional_schema);
       if (auto ok = add_member(text, std::move(additional), at); !ok) return ok;
     }
     return {};

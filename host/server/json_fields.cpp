@@ -94,8 +94,9 @@ std::optional<uint32_t> JsonFields::count(const char *name, uint32_t least, uint
   const Json *field = find(name);
   if (field == nullptr) return std::nullopt;
   const auto value = whole_number(*field);
+  const bool has_end = most < std::numeric_limits<uint32_t>::max();
+  if (value && *value > most && !has_end) return most;  // as good as any that is larger
   if (!value || *value < least || *value > most) {
-    const bool has_end = most < std::numeric_limits<uint32_t>::max();
     fail(
         name,
         has_end ? fmt::format("a whole number from {} to {}", least, most) : fmt::format("a whole number >= {}", least),

@@ -174,6 +174,20 @@ TEST(JsonSchema, ReferencesMayGoRound) {
       {"8"});
 }
 
+TEST(JsonSchema, ARequiredPropertyNeedNotBeListed) {
+  const Grammar grammar =
+      json_schema(R"({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a", "b"]})");
+  expect_sentences(grammar, {R"({"a":1,"b":[2]})", R"({"a":1,"b":null})"});
+  expect_none(grammar, {R"({"a":1})", R"({"a":1,"b":2,"c":3})"});
+}
+
+// Pydantic's unions: the keyword tells which alternative it is, and excludes nothing.
+TEST(JsonSchema, ADiscriminatorExcludesNothing) {
+  const Grammar grammar = json_schema(
+      R"({"oneOf": [{"const": 1}, {"const": "x"}], "discriminator": {"propertyName": "kind", "mapping": {}}})");
+  expect_sentences(grammar, {"1", "\"x\""});
+}
+
 struct BadSchema {
   const char *json, *message;
 };
@@ -243,7 +257,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "JSON schema, '#/items': '$ref': there is nothing at '#/$defs/x'"},
         BadSchema{R"({"$ref": "#"})",
                   "rule 'root' can never end: each of its alternatives needs a rule that can never end"},
-        BadSchema{R"({"required": ["x"], "properties": {}})", "JSON schema, '#': 'required': there is no property 'x'"},
+        BadSchema{R"({"required": ["x"], "properties": {}, "additionalProperties": false})",
+                  "JSON schema, '#': 'required': there is no property 'x'"},
         BadSchema{
             R"({"allOf": [{"properties": {"a": {}}, "additionalProperties": false}, {"properties": {"b": {}}}]})",
             "JSON schema, '#': 'additionalProperties': false excludes property 'b' of a schema that must hold as well"},

@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
                               "integer, boolean or null, found '\"text\"'"},
                     BadSchema{R"({"patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "string"}}})",
                               "JSON schema, '#/patternProperties': 'type': no type is left that is allowed"},
-                    BadSchema{R"({"patternProperties": {"^a": {}}, "required": ["b"]})",
+                    BadSchema{R"({"patternProperties": {"^a": {}}, "required": ["b"], "additionalProperties": false})",
                               "JSON schema, '#': 'required': there is no property 'b'"},
                     BadSchema{R"({"properties": {"\u0001": {}}, "patternProperties": {"^a": {}}})",
                               "JSON schema, '#/properties/\\x01': property '\\x01': control characters in names are "

@@ -216,6 +216,16 @@ TEST(ApiRequest, AForcedCallIsASchema) {
   EXPECT_EQ(schema("\"auto\"", own), "");
 }
 
+TEST(ApiRequest, ACountWithoutAnEndIsAsLargeAsCanBe) {
+  const auto most = [](const char *n) {
+    return read_chat_request(
+               std::string(R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": )") + n + "}", {})
+        .options.max_tokens;
+  };
+  EXPECT_EQ(most("4294967295"), 4294967295u);
+  EXPECT_EQ(most("4294967296"), 4294967295u);
+}
+
 TEST(ApiRequestRefuses, WhatIsNoObject) {
   const auto body = [](const std::string &text) { return completion_said(text); };
   EXPECT_EQ(body(""), "empty body: expected a JSON object");

@@ -20,6 +20,11 @@ void move_references(Json &schema, const std::string &prefix) {
   if (!schema.is_object()) return;
   for (const auto &[key, part] : schema.items()) {
     if (key == "const" || key == "enum" || key == "default" || key == "examples") continue;  // values, not schemas
+    const bool has_names = key == "properties" || key == "patternProperties" || key == "$defs" || key == "definitions";
+    if (has_names && part.is_object()) {  // of the user's: no keywords
+      for (Json &named : part) move_references(named, prefix);
+      continue;
+    }
     if (key != "$ref" || !part.is_string()) {
       move_references(part, prefix);
     } else if (const auto reference = part.get<std::string>(); reference.starts_with('#')) {

@@ -203,12 +203,13 @@ TEST(ApiRequest, AForcedCallIsASchema) {
   const std::string g = call("g", R"({"type":"object"})");
   EXPECT_EQ(schema(R"({"type": "function", "function": {"name": "g"}})", "{}"), R"({"anyOf":[)" + g + "]}");
   const std::string own =
-      R"({"type":"object","properties":{"p":{"$ref":"#/$defs/P"},"q":{"$ref":"#"},"r":{"const":{"$ref":"#"}}},)"
+      R"({"type":"object","properties":{"p":{"$ref":"#/$defs/P"},"const":{"$ref":"#"},"r":{"const":{"$ref":"#"}}},)"
       R"("$defs":{"P":{"type":"integer"}}})";
-  EXPECT_EQ(schema("\"required\"", own),
-            R"({"$defs":{"0":{"type":"object","properties":{"p":{"$ref":"#/$defs/0/$defs/P"},"q":{"$ref":"#/$defs/0"},)"
-            R"("r":{"const":{"$ref":"#"}}},"$defs":{"P":{"type":"integer"}}}},"anyOf":[)" +
-                call("f", R"({"$ref":"#/$defs/0"})") + "," + g + "]}");
+  EXPECT_EQ(
+      schema("\"required\"", own),
+      R"({"$defs":{"0":{"type":"object","properties":{"p":{"$ref":"#/$defs/0/$defs/P"},"const":{"$ref":"#/$defs/0"},)"
+      R"("r":{"const":{"$ref":"#"}}},"$defs":{"P":{"type":"integer"}}}},"anyOf":[)" +
+          call("f", R"({"$ref":"#/$defs/0"})") + "," + g + "]}");
   // A call's arguments are an object, whatever else its parameters allow.
   EXPECT_EQ(schema("\"required\"", R"({"type":["object","null"]})"),
             R"({"$defs":{"0":{"type":["object","null"]}},"anyOf":[)" +

@@ -118,16 +118,14 @@ class Choice {
   // libbonsai_NAME.so from the first directory where it loads; nullptr, and noted, if there is none.
   BackendPtr find(std::string_view name) {
     const std::string file = fmt::format("libbonsai_{}.so", name);
-    std::vector<std::string> directories;
     bool exists = false;
     for (const std::filesystem::path &directory : request_.search.directories) {
-      directories.push_back(directory.string());
       std::error_code error;
       if (!std::filesystem::exists(directory / file, error)) continue;
       exists = true;
       if (BackendPtr backend = load(directory / file)) return backend;
     }
-    if (!exists) reject(file, fmt::format("not found in {}", fmt::join(directories, ", ")));
+    if (!exists) reject(file, request_.search.not_found());
     return nullptr;
   }
 
@@ -196,11 +194,7 @@ class Choice {
         backends.push_back(candidate.backend);
       }
     }
-    if (backends.empty() && reasons_.empty()) {
-      std::vector<std::string> directories;
-      for (const auto &directory : request_.search.directories) directories.push_back(directory.string());
-      reject("libbonsai_*.so", fmt::format("not found in {}", fmt::join(directories, ", ")));
-    }
+    if (backends.empty() && reasons_.empty()) reject("libbonsai_*.so", request_.search.not_found());
     std::stable_sort(backends.begin(), backends.end(), is_preferred);
     return backends;
   }

@@ -53,6 +53,8 @@ class Backend {
 // Where backends are looked for, in order; a name that was found is not looked for again.
 struct SearchPath {
   std::vector<std::filesystem::path> directories;
+  // "not found in A, B", for whoever found nothing there.
+  std::string not_found() const;
   // BONSAI_BACKEND_PATH, then ../lib/bonsai and ../LIBDIR/bonsai from the program, bonsai beside libbonsai.so, and the
   // installed LIBDIR/bonsai.
   static SearchPath standard();

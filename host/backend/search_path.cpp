@@ -1,6 +1,7 @@
 // Where backends lie, and what lies there.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <link.h>
 
 #include <algorithm>
@@ -48,6 +49,12 @@ std::string name_of_file(const fs::path &path) {
     return {};
   }
   return file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+}
+
+std::string SearchPath::not_found() const {
+  std::vector<std::string> names;
+  for (const fs::path &directory : directories) names.push_back(directory.string());
+  return fmt::format("not found in {}", fmt::join(names, ", "));
 }
 
 SearchPath SearchPath::standard() {

@@ -1,6 +1,5 @@
 // `bonsai backends`: every backend that was found and its devices, or why one cannot be used.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -21,12 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> searched_directories() {
-  std::vector<std::string> directories;
-  for (const auto &directory : host::SearchPath::standard().directories) directories.push_back(directory.string());
-  return directories;
-}
-
 // Of the search path, or those that are named or given by a path.
 std::vector<host::Candidate> find_candidates(const std::vector<std::string> &given) {
   if (given.empty()) return host::discover(host::SearchPath::standard());
@@ -43,7 +36,7 @@ std::vector<host::Candidate> find_candidates(const std::vector<std::string> &giv
       }
       if (candidates.size() > before) continue;
       candidate.path = fmt::format("libbonsai_{}.so", path);
-      candidate.reason = fmt::format("not found in {}", fmt::join(searched_directories(), ", "));
+      candidate.reason = host::SearchPath::standard().not_found();
     } else if (auto backend = host::Backend::load(path)) {
       candidate.backend = *std::move(backend);
       candidate.name = candidate.backend->name();
@@ -244,7 +237,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   for (const Finding &finding : findings) terminal.out.write(describe(finding));
   if (findings.empty()) {
     std::string text = "no libbonsai_*.so found in:\n";
-    for (const std::string &directory : searched_directories()) text += "  " + directory + "\n";
+    for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
     terminal.out.write(text);
   }
   return exit_code;

@@ -24,7 +24,7 @@ class FairMutex {
     is_next_.notify_all();
   }
 
-  // Times that it was asked for.
+  // Times that it was asked for: how a test knows who waits.
   uint64_t n_asked() {
     const std::lock_guard guard(mutex_);
     return n_asked_;

@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * Bonsai backend interface, version 0.9.
  *
@@ -31,11 +32,11 @@
  * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called
  * for that device, and succeed. After any other failure everything is as before the call.
  *
- * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or a result cannot be
- * right, the CPU takes over and the text goes on. Such are NaN; +infinity, or nothing above -infinity, where no logit was
- * adjusted; and an id that the mask excludes with a logit above -infinity. While a model is loaded, the host goes to the
- * next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both are
- * errors.
+ * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or a result cannot
+ * be right, the CPU takes over and the text goes on. Such are NaN; +infinity, or nothing above -infinity, where no logit
+ * was adjusted; and an id that the mask excludes with a logit above -infinity. While a model is loaded, the host goes to
+ * the next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both
+ * are errors.
  */
 #ifndef BONSAI_BACKEND_H
 #define BONSAI_BACKEND_H

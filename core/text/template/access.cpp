@@ -149,7 +149,7 @@ Value slice_text(Runtime &runtime, const TracedText &text, const SliceBounds &bo
 }
 
 bool spend_on_text(Runtime &runtime, const Value &value) {
-  return value.text() == nullptr || runtime.spend(1 + value.text()->size() / 16);
+  return value.text() == nullptr || runtime.spend_on_items(value.text()->size());
 }
 
 }  // namespace

@@ -72,13 +72,13 @@ std::string without_percents(std::string_view text) {
 }
 
 // "type", or what the keywords say; empty: any.
-Result<std::vector<std::string>> types_of(const Json &bare, const std::string &pointer) {
+SchemaResult<std::vector<std::string>> types_of(const Json &bare, const std::string &pointer) {
   constexpr std::array<std::string_view, 7> kTypes = {"object",  "array",   "string", "number",
                                                       "integer", "boolean", "null"};
   std::vector<std::string> types;
   if (bare.contains("type")) {
     const Json &type = bare["type"];
-    if (type.is_array() && type.empty()) return fail_at(pointer, "'type': no type is left that is allowed");
+    if (type.is_array() && type.empty()) return nothing_at(pointer, "'type': no type is left that is allowed");
     for (const Json &name : type.is_array() ? type : Json::array({type})) {
       if (!name.is_string() || !is_one_of(kTypes, name.get_ref<const std::string &>()))
         return fail_at(pointer, "'type': expected object, array, string, number, integer, boolean or null, found {}",
@@ -98,13 +98,14 @@ Result<std::vector<std::string>> types_of(const Json &bare, const std::string &p
 }
 
 // The values of enum and const. Other keywords beside them would have to be tested on each value.
-Result<Json> listed_values(const Json &bare, const std::string &pointer) {
+SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) {
   for (const auto &[keyword, unused] : bare.items())
     if (keyword != "enum" && keyword != "const" && keyword != "type")
       return fail_at(pointer, "keyword {} beside 'enum' or 'const' is not supported", bonsai::quoted(keyword));
   const bool is_one = bare.contains("const");
   const Json allowed = is_one ? Json::array({bare["const"]}) : bare["enum"];
-  if (!allowed.is_array() || allowed.empty()) return fail_at(pointer, "'enum': expected a list of values");
+  if (!allowed.is_array()) return fail_at(pointer, "'enum': expected a list of values");
+  if (allowed.empty()) return nothing_at(pointer, "'enum': no value is left that is allowed");
   const auto types = types_of(bare, pointer);
   if (!types) return tl::unexpected(types.error());
   Json values = Json::array();
@@ -115,7 +116,7 @@ Result<Json> listed_values(const Json &bare, const std::string &pointer) {
                                                        [&](const auto &type) { return has_type(value, type); });
     if (in_enum && of_type) values.push_back(value);
   }
-  if (values.empty()) return fail_at(pointer, "no value is of the type and in both 'enum' and 'const'");
+  if (values.empty()) return nothing_at(pointer, "no value is of the type and in both 'enum' and 'const'");
   return values;
 }
 
@@ -141,6 +142,31 @@ std::optional<Json> listed_integers(const Json &bare) {
   for (int64_t value = *least; value <= *most; ++value) values.push_back(value);
   return values;
 }
+
+// One of several, of which those that allow nothing are left out unless all do.
+class Alternatives {
+ public:
+  SchemaResult<void> add(SchemaResult<Expression> way) {
+    if (way) {
+      ways_.push_back(*std::move(way));
+    } else if (!way.error().allows_nothing) {
+      return tl::unexpected(std::move(way.error()));
+    } else if (!nothing_) {
+      nothing_ = std::move(way.error());
+    }
+    return {};
+  }
+
+  // Precondition: at least one was added.
+  SchemaResult<Expression> take() && {
+    if (ways_.empty()) return tl::unexpected(*std::move(nothing_));
+    return choice(std::move(ways_));
+  }
+
+ private:
+  std::vector<Expression> ways_;
+  std::optional<SchemaError> nothing_;  // why the first that allows nothing does not
+};
 
 }  // namespace
 
@@ -169,27 +195,27 @@ Result<RuleSet> Translator::translate() {
   return std::move(set_);
 }
 
-Result<uint32_t> Translator::add_rule(std::string name) {
+SchemaResult<uint32_t> Translator::add_rule(std::string name) {
   if (set_.rules.size() == kMostRules) return fail("JSON schema too large: it needs more than {} rules", kMostRules);
   set_.rules.push_back({std::move(name), {}, false});
   return static_cast<uint32_t>(set_.rules.size() - 1);
 }
 
-Result<Expression> Translator::as_rule(Expression body, const std::string &pointer) {
+SchemaResult<Expression> Translator::as_rule(Expression body, const std::string &pointer) {
   const auto rule = add_rule("#" + pointer);
   if (!rule) return tl::unexpected(rule.error());
   set_.rules[*rule].body = std::move(body);
   return call(*rule);
 }
 
-Result<Expression> Translator::schema(const Json &json, const Place &outer) {
+SchemaResult<Expression> Translator::schema(const Json &json, const Place &outer) {
   const Place place = {outer.pointer, outer.depth + 1};
   const std::string &pointer = place.pointer;
   if (++n_schemas_ > kMostSchemas || outer.depth > kMostNesting)
     return fail_at(pointer, "too large, or without end: subschemas unfold to more than {}, or more than {} deep",
                    kMostSchemas, kMostNesting);
   if (json == true) return call(kValue);
-  if (json == false) return fail_at(pointer, "false allows no value at all");
+  if (json == false) return nothing_at(pointer, "false allows no value at all");
   if (!json.is_object()) return fail_at(pointer, "expected an object, true or false, found {}", json.type_name());
   for (const auto &[keyword, unused] : json.items()) {
     if (!is_annotation(keyword) && !is_known(keyword))
@@ -217,7 +243,7 @@ Result<Expression> Translator::schema(const Json &json, const Place &outer) {
 }
 
 // What a $ref names, a JSON pointer in a fragment (RFC 6901, section 6).
-Result<const Json *> Translator::resolve(const Json &reference, const std::string &pointer) const {
+SchemaResult<const Json *> Translator::resolve(const Json &reference, const std::string &pointer) const {
   if (!reference.is_string()) return fail_at(pointer, "'$ref': expected a text, found {}", reference.type_name());
   const std::string text = without_percents(reference.get_ref<const std::string &>());
   if (text.empty() || text[0] != '#' || (text.size() > 1 && text[1] != '/'))
@@ -242,7 +268,7 @@ Result<const Json *> Translator::resolve(const Json &reference, const std::strin
   return at;
 }
 
-Result<Expression> Translator::reference(const Json &bare, const Place &place) {
+SchemaResult<Expression> Translator::reference(const Json &bare, const Place &place) {
   const auto target = resolve(bare["$ref"], place.pointer);
   if (!target) return tl::unexpected(target.error());
   if (bare.size() > 1) {
@@ -260,7 +286,7 @@ Result<Expression> Translator::reference(const Json &bare, const Place &place) {
 }
 
 // The schema itself, or the one that it refers to and nothing else.
-Result<Json> Translator::without_reference(const Json &json, const std::string &pointer) const {
+SchemaResult<Json> Translator::without_reference(const Json &json, const std::string &pointer) const {
   Json at = json;
   for (uint32_t n = 0; at.is_object() && at.contains("$ref"); ++n) {
     if (n == kMostNesting) return fail_at(pointer, "'$ref' leads round in a circle");
@@ -273,13 +299,14 @@ Result<Json> Translator::without_reference(const Json &json, const std::string &
   return at;
 }
 
-Result<Json> Translator::merge(const Json &a, const Json &b, const std::string &pointer) const {
+SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::string &pointer) const {
   n_joined_ += weight(a) + weight(b);
   if (n_joined_ > kMostJoined)
     return fail_at(pointer, "too large: schemas that must hold together have more than {} values in all", kMostJoined);
   for (const Json *one : {&a, &b}) {
     if (*one == true) return one == &a ? b : a;
-    if (!one->is_object()) return fail_at(pointer, "expected schemas that allow a value, found {}", text_of(*one));
+    if (*one == false) return nothing_at(pointer, "false allows no value at all");
+    if (!one->is_object()) return fail_at(pointer, "expected a schema, found {}", text_of(*one));
   }
   const auto left = without_reference(a, pointer), right = without_reference(b, pointer);
   for (const auto *one : {&left, &right})
@@ -291,7 +318,7 @@ Result<Json> Translator::merge(const Json &a, const Json &b, const std::string &
 }
 
 // What "allOf" and the keywords beside it ask for, as one schema.
-Result<Json> Translator::joined(const Json &bare, const std::string &pointer) const {
+SchemaResult<Json> Translator::joined(const Json &bare, const std::string &pointer) const {
   const Json &parts = bare["allOf"];
   if (!parts.is_array() || parts.empty()) return fail_at(pointer, "'allOf': expected a list of schemas");
   Json merged = bare;
@@ -304,38 +331,33 @@ Result<Json> Translator::joined(const Json &bare, const std::string &pointer) co
   return merged;
 }
 
-Result<Expression> Translator::any_of(const Json &bare, const std::string &keyword, const Place &place) {
+SchemaResult<Expression> Translator::any_of(const Json &bare, const std::string &keyword, const Place &place) {
   const Json &alternatives = bare[keyword];
   if (!alternatives.is_array() || alternatives.empty())
     return fail_at(place.pointer, "{}: expected a list of schemas", bonsai::quoted(keyword));
   Json rest = bare;
   rest.erase(keyword);
-  std::vector<Expression> ways;
+  Alternatives ways;
   for (size_t i = 0; i < alternatives.size(); ++i) {
     const Place at = place.below(keyword).at(i);
-    const auto merged = rest.empty() ? Result<Json>(alternatives[i]) : merge(rest, alternatives[i], at.pointer);
-    if (!merged) return tl::unexpected(merged.error());
-    auto way = schema(*merged, at);
-    if (!way) return way;
-    ways.push_back(*std::move(way));
+    const auto merged = rest.empty() ? SchemaResult<Json>(alternatives[i]) : merge(rest, alternatives[i], at.pointer);
+    if (auto ok = ways.add(merged ? schema(*merged, at) : tl::unexpected(merged.error())); !ok)
+      return tl::unexpected(ok.error());
   }
-  return choice(std::move(ways));
+  return std::move(ways).take();
 }
 
-Result<Expression> Translator::by_type(const Json &bare, const Place &place) {
+SchemaResult<Expression> Translator::by_type(const Json &bare, const Place &place) {
   const auto types = types_of(bare, place.pointer);
   if (!types) return tl::unexpected(types.error());
   if (types->empty()) return call(kValue);
-  std::vector<Expression> ways;
-  for (const std::string &type : *types) {
-    auto way = of_type(type, bare, place);
-    if (!way) return way;
-    ways.push_back(*std::move(way));
-  }
-  return choice(std::move(ways));
+  Alternatives ways;
+  for (const std::string &type : *types)
+    if (auto ok = ways.add(of_type(type, bare, place)); !ok) return tl::unexpected(ok.error());
+  return std::move(ways).take();
 }
 
-Result<Expression> Translator::of_type(const std::string &type, const Json &bare, const Place &place) {
+SchemaResult<Expression> Translator::of_type(const std::string &type, const Json &bare, const Place &place) {
   if (type == "object") return object_schema(*this, bare, place);
   if (type == "array") return array_schema(*this, bare, place);
   if (type == "string") return string_schema(bare, place.pointer);
@@ -344,7 +366,7 @@ Result<Expression> Translator::of_type(const std::string &type, const Json &bare
   return literal("null");
 }
 
-Result<std::optional<Json>> Translator::finite_values(const Json &json, const Place &outer) const {
+SchemaResult<std::optional<Json>> Translator::finite_values(const Json &json, const Place &outer) const {
   const Place place = {outer.pointer, outer.depth + 1};
   const auto resolved = without_reference(json, place.pointer);
   if (!resolved) return tl::unexpected(resolved.error());
@@ -367,14 +389,15 @@ Result<std::optional<Json>> Translator::finite_values(const Json &json, const Pl
   return std::nullopt;
 }
 
-Result<std::optional<Json>> Translator::values_of_any(const Json &bare, const char *keyword, const Place &place) const {
+SchemaResult<std::optional<Json>> Translator::values_of_any(const Json &bare, const char *keyword,
+                                                            const Place &place) const {
   if (!bare[keyword].is_array()) return std::nullopt;
   Json rest = bare, all = Json::array();
   rest.erase(keyword);
   for (const Json &alternative : bare[keyword]) {
-    const auto merged = rest.empty() ? Result<Json>(alternative) : merge(rest, alternative, place.pointer);
-    if (!merged) return tl::unexpected(merged.error());
-    const auto values = finite_values(*merged, place);
+    const auto merged = rest.empty() ? SchemaResult<Json>(alternative) : merge(rest, alternative, place.pointer);
+    const auto values = merged ? finite_values(*merged, place) : tl::unexpected(merged.error());
+    if (!values && values.error().allows_nothing) continue;
     if (!values || !*values) return values;
     all.insert(all.end(), (*values)->begin(), (*values)->end());
     if (all.size() > kMostListed) return std::nullopt;

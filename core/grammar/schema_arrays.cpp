@@ -92,19 +92,19 @@ std::vector<Expression> different(const Json &values) {
   return texts;
 }
 
-Result<Expression> unique_items(Translator &translator, const Json &bare, Counts counts, const Place &place) {
+SchemaResult<Expression> unique_items(Translator &translator, const Json &bare, Counts counts, const Place &place) {
   if (bare.contains("prefixItems"))
     return fail_at(place.pointer, "'uniqueItems' beside 'prefixItems' is not supported");
   const auto values = bare.contains("items") ? translator.finite_values(bare["items"], place.below("items"))
-                                             : Result<std::optional<Json>>(std::nullopt);
+                                             : SchemaResult<std::optional<Json>>(std::nullopt);
   if (!values) return tl::unexpected(values.error());
   if (!*values)
     return fail_at(place.pointer,
                    "'uniqueItems' is only supported for items of an enum, a boolean, or whole numbers between bounds");
   std::vector<Expression> texts = different(**values);
   if (counts.least > texts.size())
-    return fail_at(place.pointer, "'minItems': expected at most {}, the number of different values, found {}",
-                   texts.size(), counts.least);
+    return nothing_at(place.pointer, "'minItems': expected at most {}, the number of different values, found {}",
+                      texts.size(), counts.least);
   if (counts.most == 0 || texts.empty()) return literal("[]");
   auto list = any_order(texts, counts);
   if (!list) list = in_their_order(std::move(texts), counts);
@@ -113,7 +113,7 @@ Result<Expression> unique_items(Translator &translator, const Json &bare, Counts
 
 }  // namespace
 
-Result<Expression> array_schema(Translator &translator, const Json &bare, const Place &place) {
+SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, const Place &place) {
   const auto range = read_counts(bare, "minItems", "maxItems", place.pointer);
   if (!range) return tl::unexpected(range.error());
   const auto [least, most] = *range;
@@ -142,7 +142,7 @@ Result<Expression> array_schema(Translator &translator, const Json &bare, const 
     further = *std::move(rule);
   }
   if (!further && least > items.size())
-    return fail_at(place.pointer, "'minItems' asks for more items than there may be");
+    return nothing_at(place.pointer, "'minItems' asks for more items than there may be");
   return enclosed('[', item_list(items, further, {least, most}), ']', least == 0);
 }
 

@@ -48,7 +48,7 @@ bool is_closed(const Json &schema) {
 
 // What "additionalProperties" of one schema says of the properties that only the other one lists: a closed schema
 // excludes them, and its own schema must hold for them as well.
-Result<Json> with_additional(const Json &schema, Json properties, const Json &other) {
+SchemaResult<Json> with_additional(const Json &schema, Json properties, const Json &other) {
   if (!schema.contains("additionalProperties") || schema["additionalProperties"] == true) return properties;
   if (other.contains("patternProperties") &&
       (!schema.contains("patternProperties") || schema["patternProperties"] != other["patternProperties"]))
@@ -78,7 +78,7 @@ Json merged_properties(Json a, const Json &b) {
   return a;
 }
 
-Result<Json> merge_keyword(const std::string &keyword, const Json &a, const Json &b) {
+SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, const Json &b) {
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), keyword) != names.end();
   };
@@ -113,7 +113,7 @@ Json without_annotations(const Json &schema) {
   return rest;
 }
 
-Result<Json> merge_schemas(const Json &a, const Json &b) {
+SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
   Json merged = without_annotations(a);
   for (const auto &[keyword, value] : b.items()) {
     if (is_annotation(keyword)) continue;

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/result.h"
 #include "core/grammar/schema_document.h"
+#include "core/grammar/schema_error.h"
 
 namespace bonsai::grammar {
 
@@ -16,6 +16,6 @@ Json without_annotations(const Json &schema);
 
 // One schema that holds where both do. Properties that both have, and other subschemas, become an allOf of both; what
 // cannot be joined is an error that names the keyword. Preconditions: both are objects without $ref.
-Result<Json> merge_schemas(const Json &a, const Json &b);
+SchemaResult<Json> merge_schemas(const Json &a, const Json &b);
 
 }  // namespace bonsai::grammar

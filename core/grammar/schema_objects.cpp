@@ -41,7 +41,7 @@ class NameRules {
     std::vector<const Pattern *> patterns;
   };
 
-  static Result<NameRules> read(const Json &bare, const Place &place) {
+  static SchemaResult<NameRules> read(const Json &bare, const Place &place) {
     NameRules rules;
     if (bare.contains("propertyNames")) {
       auto allowed = allowed_names(bare["propertyNames"], place.below("propertyNames"));
@@ -63,13 +63,13 @@ class NameRules {
   // Whether nothing is said of names but which are listed.
   bool are_trivial() const { return !allowed_ && patterns_.empty(); }
 
-  Result<bool> allow(const std::string &name, const std::string &pointer) const {
+  SchemaResult<bool> allow(const std::string &name, const std::string &pointer) const {
     const auto text = spelling(name, pointer);
     if (!text) return tl::unexpected(text.error());
     return !allowed_ || allowed_->contains(*text);
   }
 
-  Result<std::vector<const Json *>> schemas_of(const std::string &name, const std::string &pointer) const {
+  SchemaResult<std::vector<const Json *>> schemas_of(const std::string &name, const std::string &pointer) const {
     const auto text = spelling(name, pointer);
     if (!text) return tl::unexpected(text.error());
     std::vector<const Json *> schemas;
@@ -80,7 +80,8 @@ class NameRules {
 
   // The other names than those that are listed, by what holds for them; nothing holds for those that no pattern
   // matches.
-  Result<std::vector<NameSet>> others_than(const std::vector<std::string> &listed, const std::string &pointer) const {
+  SchemaResult<std::vector<NameSet>> others_than(const std::vector<std::string> &listed,
+                                                 const std::string &pointer) const {
     auto names = unlisted(listed, pointer);
     if (!names) return tl::unexpected(names.error());
     std::vector<NameSet> sets;
@@ -130,7 +131,7 @@ class NameRules {
     return language;
   }
 
-  Result<std::string> spelling(const std::string &name, const std::string &pointer) const {
+  SchemaResult<std::string> spelling(const std::string &name, const std::string &pointer) const {
     const auto text = plain_spelling(name);
     if (!text && !are_trivial())
       return fail_at(pointer, "property {}: control characters in names are not supported beside patterns of names",
@@ -158,7 +159,7 @@ class ObjectSchema {
   ObjectSchema(Translator &translator, const Json &bare, const Place &place)
       : translator_(translator), bare_(bare), place_(place) {}
 
-  Result<Expression> translate() {
+  SchemaResult<Expression> translate() {
     if (auto ok = read(); !ok) return tl::unexpected(ok.error());
     if (is_any_) return call(kObject);
     if (auto ok = add_listed(); !ok) return tl::unexpected(ok.error());
@@ -170,7 +171,7 @@ class ObjectSchema {
   }
 
  private:
-  Result<void> read() {
+  SchemaResult<void> read() {
     const auto range = read_counts(bare_, "minProperties", "maxProperties", place_.pointer);
     if (!range) return tl::unexpected(range.error());
     std::tie(list_.least, list_.most) = *range;
@@ -195,7 +196,7 @@ class ObjectSchema {
     return std::find(required_.begin(), required_.end(), Json(name)) != required_.end();
   }
 
-  Result<void> add_listed() {
+  SchemaResult<void> add_listed() {
     for (const auto &[name, property] : properties_.items()) {
       if (auto ok = add_member(name, {&property}, place_.below("properties").below(name)); !ok) return ok;
     }
@@ -204,7 +205,7 @@ class ObjectSchema {
 
   // Those that are required, but not listed. Where nothing is said of other properties they may be anything, though
   // none are written that are not asked for.
-  Result<void> add_required() {
+  SchemaResult<void> add_required() {
     static const Json kAnything = true;
     const Json &additional_schema = bare_.contains("additionalProperties") ? additional_ : kAnything;
     for (const Json &name : required_) {
@@ -213,7 +214,7 @@ class ObjectSchema {
       const auto schemas = names_.schemas_of(text, place_.pointer);
       if (!schemas) return tl::unexpected(schemas.error());
       if (schemas->empty() && additional_schema == false)
-        return fail_at(place_.pointer, "'required': there is no property {}", bonsai::quoted(text));
+        return nothing_at(place_.pointer, "'required': there is no property {}", bonsai::quoted(text));
       const Place at = place_.below(schemas->empty() ? "additionalProperties" : "patternProperties");
       std::vector<const Json *> additional;
       if (schemas->empty()) additional.push_back(&additional_schema);
@@ -227,7 +228,7 @@ class ObjectSchema {
   }
 
   // A property of which `schemas` are said, and those that its name brings.
-  Result<void> add_member(const std::string &name, std::vector<const Json *> schemas, const Place &at) {
+  SchemaResult<void> add_member(const std::string &name, std::vector<const Json *> schemas, const Place &at) {
     if (name.size() > kMostNameBytes)
       return fail_at(at.pointer, "a property's name is longer than {} bytes", kMostNameBytes);
     const bool needed = is_required(name);
@@ -238,7 +239,8 @@ class ObjectSchema {
     listed_.push_back(name);
     if (!needed && (!*allowed || is_excluded(schemas))) return {};
     if (!*allowed)
-      return fail_at(place_.pointer, "'propertyNames' excludes property {}, which is required", bonsai::quoted(name));
+      return nothing_at(place_.pointer, "'propertyNames' excludes property {}, which is required",
+                        bonsai::quoted(name));
     auto value = value_of(schemas, at);
     if (!value) return tl::unexpected(value.error());
     list_.members.push_back({sequence({literal(text_of(name)), colon(), *std::move(value)}), needed});
@@ -246,7 +248,7 @@ class ObjectSchema {
   }
 
   // A value for which all of the schemas hold.
-  Result<Expression> value_of(const std::vector<const Json *> &schemas, const Place &at) {
+  SchemaResult<Expression> value_of(const std::vector<const Json *> &schemas, const Place &at) {
     Json all = Json::array();
     for (const Json *schema : schemas) all.push_back(*schema);
     auto value = translator_.schema(all.size() == 1 ? all[0] : Json{{"allOf", all}}, at);
@@ -255,7 +257,7 @@ class ObjectSchema {
   }
 
   // Properties of other names than the listed ones.
-  Result<void> add_others() {
+  SchemaResult<void> add_others() {
     std::vector<Expression> ways;
     if (names_.are_trivial()) {
       if (additional_ == false) return {};
@@ -279,7 +281,7 @@ class ObjectSchema {
   }
 
   // A member with one of the names; nullopt: there may be none.
-  Result<std::optional<Expression>> others_of(const NameRules::NameSet &set) {
+  SchemaResult<std::optional<Expression>> others_of(const NameRules::NameSet &set) {
     std::vector<const Json *> schemas;
     for (const NameRules::Pattern *pattern : set.patterns) schemas.push_back(pattern->schema);
     if (schemas.empty()) schemas.push_back(&additional_);
@@ -291,11 +293,11 @@ class ObjectSchema {
     return sequence({quoted_text(set.names.expression()), colon(), *std::move(value)});
   }
 
-  Result<void> check_counts() const {
+  SchemaResult<void> check_counts() const {
     const auto n_needed =
         std::count_if(list_.members.begin(), list_.members.end(), [](auto &one) { return one.needed; });
     if (static_cast<size_t>(n_needed) > list_.most)
-      return fail_at(place_.pointer, "'required' asks for more properties than 'maxProperties' allows");
+      return nothing_at(place_.pointer, "'required' asks for more properties than 'maxProperties' allows");
     const size_t n_different = list_.members.size() + list_.others.has_value();
     if (list_.least > n_different)
       return fail_at(place_.pointer, "'minProperties': expected at most {}, {}; found {}", n_different,
@@ -318,7 +320,7 @@ class ObjectSchema {
 
 }  // namespace
 
-Result<Expression> object_schema(Translator &translator, const Json &bare, const Place &place) {
+SchemaResult<Expression> object_schema(Translator &translator, const Json &bare, const Place &place) {
   return ObjectSchema(translator, bare, place).translate();
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kUnbounded = Expression::kUnbounded;
 
 // A keyword's value as a count, or `otherwise`.
-Result<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise, const std::string &pointer) {
+SchemaResult<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise, const std::string &pointer) {
   if (!bare.contains(keyword)) return otherwise;
   const auto decimal = bare[keyword].is_number() ? parse_decimal(text_of(bare[keyword])) : std::nullopt;
   const bool fits = decimal && !decimal->negative && decimal->fraction.empty() && decimal->whole.size() < 6;
@@ -26,8 +26,8 @@ Result<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise
   return static_cast<uint32_t>(std::stoul(decimal->whole));
 }
 
-Result<void> read_bound(const Json &bare, const char *keyword, bool included, bool is_least,
-                        std::optional<Bound> &bound, const std::string &pointer) {
+SchemaResult<void> read_bound(const Json &bare, const char *keyword, bool included, bool is_least,
+                              std::optional<Bound> &bound, const std::string &pointer) {
   if (!bare.contains(keyword)) return {};
   const auto value = bare[keyword].is_number() ? parse_decimal(text_of(bare[keyword])) : std::nullopt;
   if (!value)
@@ -43,7 +43,7 @@ Result<void> read_bound(const Json &bare, const char *keyword, bool included, bo
 }
 
 // The numbers of a range that the divisor of "multipleOf" divides.
-Result<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer) {
+SchemaResult<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer) {
   const auto value = divisor.is_number() ? parse_decimal(text_of(divisor)) : std::nullopt;
   const auto multiples = value ? multiples_of(*value) : std::nullopt;
   if (!multiples)
@@ -52,31 +52,32 @@ Result<Expression> multiples_in(const NumberRange &range, const Json &divisor, c
         "'multipleOf': expected a number above 0 and at most 32768, with few digits behind the point; found {}",
         text_of(divisor));
   const auto numbers = number_in(range);
-  if (!numbers) return fail_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
+  if (!numbers) return nothing_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
   const auto all = Language::of(*numbers);
   const auto within = all ? Language::both(*all, *multiples) : all;
   if (!within) return fail_at(pointer, "'multipleOf': too large: {}", within.error().message);
-  if (within->is_empty()) return fail_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
+  if (within->is_empty()) return nothing_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
   return within->minimal().expression();
 }
 
 }  // namespace
 
-Result<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const char *least_keyword, const char *most_keyword,
-                                                  const std::string &pointer) {
+SchemaResult<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const char *least_keyword,
+                                                        const char *most_keyword, const std::string &pointer) {
   const auto least = count(bare, least_keyword, 0, pointer);
   if (!least) return tl::unexpected(least.error());
   const auto most = count(bare, most_keyword, kUnbounded, pointer);
   if (!most) return tl::unexpected(most.error());
   if (*most < *least)
-    return fail_at(pointer, "{} is less than {}", bonsai::quoted(most_keyword), bonsai::quoted(least_keyword));
+    return nothing_at(pointer, "{} is less than {}", bonsai::quoted(most_keyword), bonsai::quoted(least_keyword));
   return std::pair{*least, *most};
 }
 
 namespace {
 
 // What "pattern", "format" and the lengths each ask of a string's text.
-Result<std::vector<Expression>> string_texts(const Json &bare, const Expression &any_char, const std::string &pointer) {
+SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expression &any_char,
+                                                   const std::string &pointer) {
   std::vector<Expression> texts;
   if (bare.contains("pattern")) {
     if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
@@ -114,18 +115,18 @@ Result<Language> string_language(const Json &bare, const std::string &pointer) {
   return language;
 }
 
-Result<Expression> string_schema(const Json &bare, const std::string &pointer) {
+SchemaResult<Expression> string_schema(const Json &bare, const std::string &pointer) {
   auto texts = string_texts(bare, string_char(), pointer);
   if (!texts) return tl::unexpected(texts.error());
   if (texts->empty()) return call(kString);
   if (texts->size() == 1) return quoted_text(std::move(texts->front()));
   const auto language = string_language(bare, pointer);
   if (!language) return tl::unexpected(language.error());
-  if (language->is_empty()) return fail_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");
+  if (language->is_empty()) return nothing_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");
   return quoted_text(language->expression());
 }
 
-Result<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
+SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
   NumberRange range;
   range.whole_numbers = whole_numbers;
   for (const auto &[keyword, included, is_least] : {std::tuple{"minimum", true, true},
@@ -138,7 +139,7 @@ Result<Expression> number_schema(const Json &bare, bool whole_numbers, const std
   if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer);
   if (!range.least && !range.most) return call(whole_numbers ? kInteger : kNumber);
   auto made = number_in(range);
-  if (!made) return fail_at(pointer, "no {} is within the bounds", whole_numbers ? "integer" : "number");
+  if (!made) return nothing_at(pointer, "no {} is within the bounds", whole_numbers ? "integer" : "number");
   return *std::move(made);
 }
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/result.h"
 #include "core/grammar/expression.h"
+#include "core/grammar/schema_error.h"
 #include "core/grammar/schema_merge.h"
 
 namespace bonsai::grammar {
@@ -32,12 +32,12 @@ class Translator {
   Result<RuleSet> translate();
 
   // What a schema allows. Errors: one line with the keyword and the place.
-  Result<Expression> schema(const Json &json, const Place &place);
+  SchemaResult<Expression> schema(const Json &json, const Place &place);
   // An expression that is used several times.
-  Result<Expression> as_rule(Expression body, const std::string &pointer);
+  SchemaResult<Expression> as_rule(Expression body, const std::string &pointer);
   // All values that a schema allows, where it says so: by enum, const, boolean, null, or whole numbers from one bound
   // to another. nullopt: it does not, or they are more than 1,000.
-  Result<std::optional<Json>> finite_values(const Json &json, const Place &place) const;
+  SchemaResult<std::optional<Json>> finite_values(const Json &json, const Place &place) const;
 
  private:
   struct Open {
@@ -46,18 +46,18 @@ class Translator {
     uint32_t rule;
   };
 
-  Result<uint32_t> add_rule(std::string name);
-  Result<const Json *> resolve(const Json &reference, const std::string &pointer) const;
-  Result<Json> without_reference(const Json &json, const std::string &pointer) const;
-  Result<Json> merge(const Json &a, const Json &b, const std::string &pointer) const;
-  Result<Json> joined(const Json &bare, const std::string &pointer) const;
+  SchemaResult<uint32_t> add_rule(std::string name);
+  SchemaResult<const Json *> resolve(const Json &reference, const std::string &pointer) const;
+  SchemaResult<Json> without_reference(const Json &json, const std::string &pointer) const;
+  SchemaResult<Json> merge(const Json &a, const Json &b, const std::string &pointer) const;
+  SchemaResult<Json> joined(const Json &bare, const std::string &pointer) const;
 
-  Result<std::optional<Json>> values_of_any(const Json &bare, const char *keyword, const Place &place) const;
+  SchemaResult<std::optional<Json>> values_of_any(const Json &bare, const char *keyword, const Place &place) const;
 
-  Result<Expression> reference(const Json &bare, const Place &place);
-  Result<Expression> any_of(const Json &bare, const std::string &keyword, const Place &place);
-  Result<Expression> by_type(const Json &bare, const Place &place);
-  Result<Expression> of_type(const std::string &type, const Json &bare, const Place &place);
+  SchemaResult<Expression> reference(const Json &bare, const Place &place);
+  SchemaResult<Expression> any_of(const Json &bare, const std::string &keyword, const Place &place);
+  SchemaResult<Expression> by_type(const Json &bare, const Place &place);
+  SchemaResult<Expression> of_type(const std::string &type, const Json &bare, const Place &place);
 
   const Json &document_;
   RuleSet set_;
@@ -68,7 +68,7 @@ class Translator {
 };
 
 // Schemas of arrays and of objects.
-Result<Expression> array_schema(Translator &translator, const Json &bare, const Place &place);
-Result<Expression> object_schema(Translator &translator, const Json &bare, const Place &place);
+SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, const Place &place);
+SchemaResult<Expression> object_schema(Translator &translator, const Json &bare, const Place &place);
 
 }  // namespace bonsai::grammar

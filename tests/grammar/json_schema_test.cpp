@@ -188,6 +188,22 @@ TEST(JsonSchema, ADiscriminatorExcludesNothing) {
   expect_sentences(grammar, {"1", "\"x\""});
 }
 
+// What is said beside them leaves some alternatives nothing: the others stay, and only if none is left is that an
+// error.
+TEST(JsonSchema, AlternativesThatAllowNothingAreLeftOut) {
+  const Grammar grammar =
+      json_schema(R"({"enum": [1, "x"], "anyOf": [{"type": "boolean"}, false, {"type": "string"}, {"enum": [2, 3]}]})");
+  expect_sentences(grammar, {"\"x\""});
+  expect_none(grammar, {"1", "2", "true"});
+  const Grammar types = json_schema(R"({"type": ["integer", "null"], "minimum": 3, "maximum": 2})");
+  expect_sentences(types, {"null"});
+  expect_none(types, {"2", "3"});
+  const Grammar unique =
+      json_schema(R"({"type": "array", "uniqueItems": true, "items": {"anyOf": [{"enum": []}, {"const": 1}]}})");
+  expect_sentences(unique, {"[]", "[1]"});
+  expect_none(unique, {"[1,1]"});
+}
+
 struct BadSchema {
   const char *json, *message;
 };
@@ -246,7 +262,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchema{R"({"type": "number", "exclusiveMaximum": true})",
                   "JSON schema, '#': 'exclusiveMaximum': expected a number of at most 18 digits on each side of the "
                   "point, found true"},
-        BadSchema{R"({"enum": []})", "JSON schema, '#': 'enum': expected a list of values"},
+        BadSchema{R"({"enum": {}})", "JSON schema, '#': 'enum': expected a list of values"},
+        BadSchema{R"({"enum": []})", "JSON schema, '#': 'enum': no value is left that is allowed"},
+        BadSchema{R"({"anyOf": [false, {"enum": []}]})", "JSON schema, '#/anyOf/0': false allows no value at all"},
+        BadSchema{R"({"type": "string", "anyOf": [{"type": "null"}, {"type": "integer", "minimum": 1}]})",
+                  "JSON schema, '#/anyOf/0': 'type': no type is left that is allowed"},
+        BadSchema{R"({"anyOf": [{"type": "integer", "minimum": 3, "maximum": 2}, {"not": {}}]})",
+                  "JSON schema, '#/anyOf/1': keyword 'not' is not supported"},
         BadSchema{R"({"type": "string", "enum": [1, 2]})",
                   "JSON schema, '#': no value is of the type and in both 'enum' and 'const'"},
         BadSchema{R"({"enum": ["a"], "minLength": 2})",

@@ -18,7 +18,7 @@
 namespace bonsai::cli {
 namespace {
 
-constexpr int kTerminated = 128 + 15;  // SIGTERM ends the program even while it answers
+constexpr int kInterrupted = 128 + 2;  // SIGINT ends an answer, the other signals the program as well
 
 double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
@@ -58,17 +58,31 @@ int ChatSession::run() {
   const auto save = [&] {
     if (save_session_to_) save_session_command(*save_session_to_);
   };
+  const auto finish = [&] {
+    interrupt_.graceful();  // a terminal that is closed gives the end of the input and SIGHUP
+    save();
+  };
+  const auto read = [&] {
+    const InterruptGuard::LastWords last(interrupt_, [&] {
+      try {
+        save();
+      } catch (const std::exception &error) {
+        complain("--save-session", error);
+      }
+    });
+    return read_message(*reader_, "> ");
+  };
   try {
     while (!done_) {
-      const auto message = read_message(*reader_, "> ");
+      const auto message = read();
       if (!message) break;
       handle(*message);
     }
   } catch (const OutputClosed &) {  // nobody reads on, but the conversation is to be kept
-    save();
+    finish();
     throw;
   }
-  save();
+  finish();
   return exit_code_;
 }
 
@@ -161,8 +175,8 @@ bool ChatSession::show_answer(Answer answer) {
       print_to_stderr("(/reset starts anew{})\n", more_context("more context"));
   }
   interrupt_.abrupt(reader_->is_terminal());
-  if (interrupt_.exit_code() == kTerminated) {
-    exit_code_ = kTerminated;
+  if (const int signal = interrupt_.exit_code(); signal != 0 && signal != kInterrupted) {
+    exit_code_ = signal;
     done_ = true;
   }
   return answered;

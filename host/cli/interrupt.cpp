@@ -7,23 +7,29 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace bonsai::cli {
 namespace {
 
-sigset_t interrupt_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  return signals;
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
+sigset_t InterruptGuard::signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  for (const int signal : {SIGINT, SIGHUP})
+    if (!is_ignored(signal)) sigaddset(&signals, signal);
+  return signals;
+}
+
 InterruptGuard::InterruptGuard() : has_terminal_(::tcgetattr(STDIN_FILENO, &terminal_) == 0) {
-  const sigset_t signals = interrupt_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   try {
     thread_ = std::thread([this] { wait_for_signals(); });
   } catch (const std::system_error &error) {
@@ -52,11 +58,20 @@ void InterruptGuard::abrupt(bool ignores_interrupts) {
   ignores_interrupts_ = ignores_interrupts;
 }
 
+InterruptGuard::LastWords::LastWords(InterruptGuard &guard, std::function<void()> last) : guard_(guard) {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.last_ = std::move(last);
+}
+
+InterruptGuard::LastWords::~LastWords() {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.last_ = nullptr;
+}
+
 void InterruptGuard::wait_for_signals() {
-  const sigset_t signals = interrupt_signals();
   for (;;) {
     int signal = 0;
-    if (sigwait(&signals, &signal) != 0 || ending_) return;
+    if (sigwait(&signals_, &signal) != 0 || ending_) return;
     handle(signal);
   }
 }
@@ -69,8 +84,9 @@ void InterruptGuard::end_process(int signal) const {
 
 void InterruptGuard::handle(int signal) {
   const std::lock_guard lock(mutex_);
-  const bool is_second = stop_.stop_requested() && (ends_on_second_ || signal == SIGTERM);
+  const bool is_second = stop_.stop_requested() && (ends_on_second_ || signal != SIGINT);
   if (!is_graceful_ && ignores_interrupts_ && signal == SIGINT) return;
+  if (!is_graceful_ && last_) last_();
   if (!is_graceful_ || is_second) end_process(signal);
   exit_code_ = 128 + signal;
   stop_.request_stop();

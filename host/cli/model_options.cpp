@@ -82,14 +82,19 @@ void add_engine_options(Options &options) {
   options.value("threads,t", "N", "threads of the CPU backend, as --backend-opt cpu.threads=N");
 }
 
-std::string model_path(const Arguments &arguments, const Terminal &terminal) {
+std::string model_file(const Arguments &arguments) {
   const auto model = arguments.text("model");
   const auto files = arguments.texts("model-file");
   if (model && !files.empty()) throw UsageError("the model is given twice: by -m and as an argument");
   if (!files.empty()) return files.front();
-  if (model) return *model;
-  std::string path = seedling_path();
-  if (terminal.log.level() != spdlog::level::off) print_to_stderr("no -m FILE: using the seedling, {}\n", path);
+  return model ? *model : seedling_path();
+}
+
+std::string model_path(const Arguments &arguments, const Terminal &terminal) {
+  std::string path = model_file(arguments);
+  const bool is_named = arguments.text("model") || !arguments.texts("model-file").empty();
+  if (!is_named && terminal.log.level() != spdlog::level::off)
+    print_to_stderr("no -m FILE: using the seedling, {}\n", path);
   return path;
 }
 

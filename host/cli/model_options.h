@@ -14,8 +14,10 @@ void add_model_option(Options &options);
 // Declares -m and what chooses and configures a backend.
 void add_engine_options(Options &options);
 
-// What -m names, or the first positional argument where a command takes one; else the seedling, which it says on
-// stderr. Throws UsageError when both are given, Failure when the seedling is missing.
+// What -m names, or the first positional argument where a command takes one; else the seedling. Throws UsageError when
+// both are given, Failure when the seedling is missing.
+std::string model_file(const Arguments &arguments);
+// The same, and says on stderr that it is the seedling.
 std::string model_path(const Arguments &arguments, const Terminal &terminal);
 
 // Everything that add_engine_options() declared.

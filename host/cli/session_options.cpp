@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "core/base/atomic_file.h"
+#include "host/cli/model_options.h"
 
 namespace bonsai::cli {
 
@@ -18,11 +21,12 @@ void check_session_file(const Arguments &arguments) {
   const auto path = arguments.text("save-session");
   if (!path) return;
   if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
-  for (const char *input : {"model", "draft"}) {
-    const auto read = arguments.text(input);
+  const std::pair<const char *, std::string> inputs[] = {{"model", model_file(arguments)},
+                                                         {"draft", arguments.text("draft").value_or("")}};
+  for (const auto &[what, input] : inputs) {
     std::error_code ignored;  // the session's file need not exist
-    if (read && std::filesystem::equivalent(*path, *read, ignored))
-      throw Failure(fmt::format("{}: is the {}, expected another file for the session", *path, input));
+    if (std::filesystem::equivalent(*path, input, ignored))
+      throw Failure(fmt::format("{}: is the {}, expected another file for the session", *path, what));
   }
 }
 

@@ -47,6 +47,13 @@ void TerminalProgram::type(std::string_view keys) const {
     throw std::runtime_error("cannot type");
 }
 
+void TerminalProgram::send_signal(int signal) const { ::kill(pid_, signal); }
+
+void TerminalProgram::close_terminal() {
+  ::close(terminal_);
+  terminal_ = -1;
+}
+
 bool TerminalProgram::read_more(int timeout_ms) {
   pollfd waiting{terminal_, POLLIN, 0};
   if (::poll(&waiting, 1, timeout_ms) <= 0) return false;
@@ -84,13 +91,21 @@ bool TerminalProgram::wait_for_prompt(std::string_view prompt) {
 }
 
 int TerminalProgram::finish() {
-  while (read_more(kPatienceMs)) {
+  while (terminal_ >= 0 && read_more(kPatienceMs)) {
   }
   pollfd closing{terminal_, 0, 0};
   ::poll(&closing, 1, 0);
-  if ((closing.revents & POLLHUP) == 0) ::kill(pid_, SIGKILL);
+  if (terminal_ >= 0 && (closing.revents & POLLHUP) == 0) ::kill(pid_, SIGKILL);
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  bool ended = ::waitpid(pid_, &status, WNOHANG) > 0;
+  for (int ms = 0; ms < kPatienceMs && !ended; ++ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ended = ::waitpid(pid_, &status, WNOHANG) > 0;
+  }
+  if (!ended) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status, 0);
+  }
   pid_ = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -17,6 +17,9 @@ class TerminalProgram {
   TerminalProgram &operator=(const TerminalProgram &) = delete;
 
   void type(std::string_view keys) const;
+  void send_signal(int signal) const;
+  // As a person who closes the window does.
+  void close_terminal();
   // Waits until `text` is on the screen behind what was found before. False, and a failure with the screen, if it does
   // not come within 30 s.
   bool wait_for(std::string_view text);

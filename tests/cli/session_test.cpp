@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/cli/program.h"
+#include "tests/cli/pty.h"
 
 namespace bonsai::cli {
 namespace {
@@ -61,11 +63,42 @@ TEST(RunSession, IsNotWrittenOverItsModel) {
   EXPECT_EQ(read_file(model), read_file(seedling()));
 }
 
+// The model is the one that is taken without -m; the session's file is another name of it, which alone would change.
+TEST(RunSession, IsNotWrittenOverTheSeedling) {
+  const std::string name = make_folder("seedling") + "/other-name.gguf";
+  std::filesystem::create_symlink(seedling(), name);
+  const Outcome outcome = run_program({"run", "-n", "2", "--save-session", name});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai run: " + name + ": is the model, expected another file for the session\n");
+  EXPECT_TRUE(std::filesystem::is_symlink(name));
+}
+
 TEST(RunSession, TellsBeforeTheTextThatItCannotBeSaved) {
   const Outcome outcome = run_program({"run", "-n", "8", "--save-session", "/nowhere/tale"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, "bonsai run: /nowhere/tale: cannot create a file in /nowhere: No such file or directory\n");
+}
+
+// Signals that end the program while it waits for a message, and a window that is closed.
+TEST(ChatSession, IsSavedThoughAPersonDoesNotSayGoodbye) {
+  for (const int signal : {SIGTERM, SIGHUP, 0}) {
+    const std::string file = make_folder("goodbye") + "/chat";
+    TerminalProgram program({"chat", "-m", seedling(), "-n", "5", "--save-session", file});
+    ASSERT_TRUE(program.wait_for_prompt());
+    program.type("hello\r");
+    ASSERT_TRUE(program.wait_for("ended by length"));
+    ASSERT_TRUE(program.wait_for_prompt());
+    if (signal != 0)
+      program.send_signal(signal);
+    else
+      program.close_terminal();
+    const int exit_code = program.finish();
+    EXPECT_TRUE(exit_code == 128 + (signal != 0 ? signal : SIGHUP) || (signal == 0 && exit_code == 0)) << exit_code;
+    const Outcome loaded = run_program({"chat", "-m", seedling(), "--load-session", file}, "/exit\n");
+    EXPECT_EQ(loaded.exit_code, 0) << loaded.err;
+    EXPECT_NE(loaded.err.find("2 messages are loaded"), std::string::npos) << loaded.err;
+  }
 }
 
 // A conversation over a pipe, a line for each answer.

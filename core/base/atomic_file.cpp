@@ -114,6 +114,11 @@ Result<void> AtomicFile::write(std::span<const std::byte> bytes) {
   return {};
 }
 
+Result<void> AtomicFile::extend(uint64_t bytes) {
+  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return cannot_write();
+  return {};
+}
+
 Result<void> AtomicFile::commit() {
   if (::fsync(fd_) != 0) return cannot_write();
   if (::close(std::exchange(fd_, -1)) != 0) return cannot_write();

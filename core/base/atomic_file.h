@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -27,6 +28,11 @@ class AtomicFile {
 
   // After an error nothing can be written any more, nor committed.
   Result<void> write(std::span<const std::byte> bytes);
+  // Makes the file this long, with zeros behind what was written; writing goes on where it was. Precondition: it is no
+  // shorter.
+  Result<void> extend(uint64_t bytes);
+  // Where the content lies until it is committed.
+  const std::string &temporary() const { return temporary_; }
   // Waits until the disk has everything, and puts it in its place; the last call.
   Result<void> commit();
 

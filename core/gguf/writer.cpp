@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/atomic_file.h"
+#include "core/base/mapped_file.h"
 #include "core/base/utf8.h"
 #include "core/gguf/cursor.h"
 #include "core/gguf/layout.h"
@@ -273,6 +274,21 @@ Result<void> Writer::begin_data() {
   if (const auto checked = state_->check_keys(); !checked) return checked;
   state_->in_data = true;
   return state_->put(state_->header());
+}
+
+Result<void> Writer::preview(const std::function<Result<void>(std::unique_ptr<File>)> &check) {
+  State &state = *state_;
+  if (!state.in_data || state.tensor_bytes > 0 || state.tensor > 0)
+    return fail("{}: a preview is for the time between the header and the data", state.path);
+  uint64_t bytes = state.buffer.size();
+  for (const PlannedTensor &tensor : state.tensors) bytes += align_up(tensor.bytes, state.alignment);
+  if (const auto flushed = state.flush(); !flushed) return flushed;
+  if (const auto extended = state.file.extend(bytes); !extended) return extended;
+  const auto mapped = MappedFile::open(state.file.temporary());
+  if (!mapped) return tl::unexpected(mapped.error());
+  auto file = File::parse(mapped->bytes(), state.path);
+  if (!file) return tl::unexpected(file.error());
+  return check(std::make_unique<File>(*std::move(file)));
 }
 
 Result<void> Writer::write(std::span<const std::byte> bytes) {

@@ -233,6 +233,16 @@ TEST_F(Convert, AChatTemplateInAFileOfItsOwnRules) {
   EXPECT_EQ(text::read_tokenizer(*load().file)->chat_template, "{{ messages }}");
 }
 
+TEST_F(Convert, AChatTemplateThatCannotBeUsedIsSaid) {
+  TinyCheckpoint checkpoint;
+  checkpoint.write(input());
+  test::write_file(input() + "/chat_template.jinja", "{% for %}");
+  const Outcome outcome = convert_input();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("nobody can chat with the model: chat template, line 1: "), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Convert, ShardsGiveTheSameBytesAsASingleFile) {
   TinyCheckpoint checkpoint("BF16", false);
   ASSERT_EQ(convert(checkpoint).exit_code, 0);
@@ -355,6 +365,24 @@ TEST_F(Convert, NamesAnAbsurdNumber) {
   EXPECT_EQ(refusal_with("num_key_value_heads", 3),
             "/config.json: num_key_value_heads: expected a divisor of the 2 heads, found 3\n");
   EXPECT_EQ(refusal_with("vocab_size", 100), ": model.embed_tokens.weight: expected 100 x 128, found 264 x 128\n");
+}
+
+// What only the runtime asks for is asked before the weights are converted.
+TEST_F(Convert, RefusesWhatTheRuntimeWouldRefuse) {
+  const std::string words = ": makes a model that cannot be run: " + output() + ": ";
+  TinyCheckpoint steep;
+  steep.config["rms_norm_eps"] = 2;
+  EXPECT_EQ(refusal(steep), words +
+                                "qwen3.attention.layer_norm_rms_epsilon: expected a float32 above 0 and at most 1, "
+                                "found 2\n");
+  TinyCheckpoint yarn;
+  yarn.config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 32}};
+  EXPECT_EQ(refusal(yarn),
+            words + "qwen3.rope.scaling.yarn_beta_fast: expected at least yarn_beta_slow (32), found 1\n");
+  TinyCheckpoint mute;
+  mute.tokenizer["model"]["vocab"].erase("a");
+  const std::string refused = refusal(mute);
+  EXPECT_TRUE(refused.starts_with(words)) << refused;
 }
 
 TEST_F(Convert, NamesAWrongTensor) {

@@ -9,6 +9,8 @@
 #include <system_error>
 
 #include "core/gguf/writer.h"
+#include "core/model/weights.h"
+#include "core/text/template/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tools/common/formats.h"
 #include "tools/convert/checkpoint.h"
@@ -240,6 +242,21 @@ class Streamer {
   std::vector<std::byte> blocks_;
 };
 
+// Whether the runtime takes the model: more is asked of it than of a checkpoint's files, and a person should learn that
+// here. A chat template that cannot be used leaves a model that continues texts.
+Result<void> check_result(std::unique_ptr<gguf::File> file, Notices &notices) {
+  const auto model = model::bind_model(std::move(file));
+  if (!model) return tl::unexpected(model.error());
+  auto data = text::read_tokenizer(*model->file);
+  if (!data) return tl::unexpected(data.error());
+  const auto tokenizer = text::Tokenizer::create(*std::move(data));
+  if (!tokenizer) return fail("{}: {}", model->file->path(), tokenizer.error().message);
+  if (tokenizer->chat_template().empty()) return {};
+  if (const auto parsed = jinja::ChatTemplate::parse(tokenizer->chat_template()); !parsed)
+    notices.push_back(fmt::format("nobody can chat with the model: chat template, {}", parsed.error().message));
+  return {};
+}
+
 }  // namespace
 
 // What lies in the checkpoint's directory is its own, but for what was made of it before.
@@ -275,6 +292,8 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
     total += tensor.weights();
   }
   if (auto begun = writer->begin_data(); !begun) return tl::unexpected(begun.error());
+  auto checked = writer->preview([&](auto file) { return check_result(std::move(file), notices); });
+  if (!checked) return fail("{}: makes a model that cannot be run: {}", request.directory, checked.error().message);
 
   Streamer streamer(*writer, progress, total);
   for (const PlannedTensor &tensor : *plan) {

@@ -42,10 +42,11 @@ void take_over(int fd, const struct stat &old) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
+  if (path.empty()) return fail("expected the name of a file to write, found an empty one");
   // The kernel follows links here under its own rules (protected_symlinks): what it forbids ends here.
   struct stat old {};
   const bool is_new = ::stat(path.c_str(), &old) != 0;
-  if (is_new && (errno != ENOENT || path.empty())) return fail("{}: cannot write: {}", path, reason(errno));
+  if (is_new && errno != ENOENT) return fail("{}: cannot write: {}", path, reason(errno));
   if (!is_new && !S_ISREG(old.st_mode)) return fail("{}: is not a regular file, expected one or a new name", path);
   AtomicFile file;
   file.path_ = path;

@@ -14,7 +14,8 @@ namespace bonsai {
 
 // Writes to PATH.part-PID and renames that in the end: a reader sees the old content or the new, and after any failure
 // the old. The destructor removes what was not committed. Where PATH is a symbolic link, the file that it leads to is
-// the one that is replaced. Errors begin with PATH, as it was given, and name the cause (disk full, say).
+// the one that is replaced. Errors begin with PATH, as it was given, unless it is empty, and name the cause
+// (disk full, say).
 class AtomicFile {
  public:
   // Who may use a file that is new. One that was there keeps its permissions, and its owner where the system lets us.

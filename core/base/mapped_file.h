@@ -13,7 +13,7 @@ namespace bonsai {
 class MappedFile {
  public:
   // Fails when the path does not exist, is a directory, is not readable or cannot be mapped; the message begins with
-  // the path.
+  // the path, unless that is empty.
   static Result<MappedFile> open(const std::string &path);
 
   MappedFile(MappedFile &&other) noexcept;

@@ -68,13 +68,14 @@ Options bench_options() {
 std::vector<uint32_t> read_concurrency(const Arguments &arguments) {
   constexpr uint64_t kMost = 1024;
   std::vector<uint32_t> all;
-  const std::string text = arguments.text("concurrency").value_or("");
-  std::istringstream numbers(text);
+  const auto text = arguments.text("concurrency");
+  if (!text) return all;
+  std::istringstream numbers(*text + ',');  // so that no text at all is a word, and no number
   for (std::string word; std::getline(numbers, word, ',');) {
     const auto number = parse_number<uint64_t>(word);
     if (!number || *number == 0 || *number > kMost)
       throw UsageError(fmt::format("--concurrency: expected numbers from 1 to {} with commas between, found {}", kMost,
-                                   bonsai::quoted(text)));
+                                   bonsai::quoted(*text)));
     all.push_back(static_cast<uint32_t>(*number));
   }
   return all;

@@ -97,7 +97,7 @@ TEST_F(MappedFileTest, RefusesWhatIsNotAReadableFile) {
   EXPECT_EQ(message(path("absent")), path("absent") + ": cannot open: No such file or directory");
   EXPECT_EQ(message(directory_.string()), directory_.string() + ": is a directory, expected a file");
   EXPECT_EQ(message("/dev/null"), "/dev/null: cannot be mapped, expected a regular file");
-  EXPECT_EQ(message(""), ": cannot open: No such file or directory");
+  EXPECT_EQ(message(""), "expected the name of a file to read, found an empty one");
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(message(path("fifo")), path("fifo") + ": cannot be mapped, expected a regular file");
 }

@@ -304,7 +304,7 @@ TEST(BenchRefuses, AMeasurementThatTwoBackendsTookTurnsAt) {
 }
 
 TEST(BenchRefuses, AConcurrencyThatIsNone) {
-  for (const std::string text : {"0", "1,,2", "two", "1025", "1 2"}) {
+  for (const std::string text : {"", "0", "1,,2", "1,", "two", "1025", "1 2"}) {
     const Outcome outcome = run_bench({"--concurrency", text});
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.err, "bonsai bench: --concurrency: expected numbers from 1 to 1024 with commas between, found '" +

@@ -145,7 +145,7 @@ TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
   write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
   const Outcome outcome = quantize("--type F16 --table >/dev/full");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "bonsai-quantize: cannot print the table: No space left on device\n");
+  EXPECT_EQ(outcome.err, "bonsai-quantize: cannot print: No space left on device\n");
 }
 
 // A pipe whose only reader has gone: `bonsai-quantize ... --table | head -1`.

@@ -211,10 +211,18 @@ TEST_F(Synth, UsageErrorsExitWithTwo) {
   EXPECT_EQ(refusal(tiny + "--yarn 2 --yarn-original 100", 2),
             "--yarn-original: expected 128 to 1048576 positions, found 100\n");
   EXPECT_EQ(refusal(tiny + "--yarn-original 1024", 2), "--yarn-original: expected --yarn too\n");
-  for (const char *options : {"", "--shape tiny", "--type F16", "--shape tiny --type F16 --seed x", "more --shape tiny",
+  for (const char *options : {"", "--shape tiny", "--type F16", "more --shape tiny", "--sha tiny --type F16",
                               "--shape tiny --type F16 --yarn -", "--shape tiny --type F16 --colour blue"}) {
     EXPECT_TRUE(refusal(options, 2).ends_with("; see bonsai-synth --help\n")) << options;
   }
+  for (const char *seed : {"x", "-1", "1.5", "18446744073709551616", "''"}) {
+    const std::string found = std::string(seed) == "''" ? "" : seed;
+    EXPECT_EQ(refusal(tiny + "--seed " + seed, 2),
+              "--seed: expected a whole number from 0 to 18446744073709551615, found '" + found + "'\n");
+  }
+  const Outcome full = test::run_shell("bonsai-synth --help >/dev/full");
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_EQ(full.err, "bonsai-synth: cannot print: No space left on device\n");
   EXPECT_EQ(test::run_shell("bonsai-synth --shape tiny --type F16").err,
             "bonsai-synth: expected the file to write; see bonsai-synth --help\n");
 }

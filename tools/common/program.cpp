@@ -1,11 +1,16 @@
 #include "tools/common/program.h"
 
+#include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
-#include <iostream>
+#include <sstream>
+#include <stdexcept>
 
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
@@ -33,7 +38,8 @@ po::variables_map parse(const Program &program, const po::options_description &v
     positional.add(file, 1);
   }
   po::variables_map given;
-  po::store(po::command_line_parser(argc, argv).options(all).positional(positional).run(), given);
+  constexpr int kStyle = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+  po::store(po::command_line_parser(argc, argv).options(all).positional(positional).style(kStyle).run(), given);
   if (given.count("help")) return given;
   po::notify(given);
   const bool needs_files = !given.count(program.without_files);
@@ -45,7 +51,9 @@ int parse_and_run(const Program &program, int argc, char **argv) {
   const po::options_description options = visible_options(program);
   const po::variables_map given = parse(program, options, argc, argv);
   if (!given.count("help")) return program.run(program, given);
-  std::cout << "Usage: " << program.name << ' ' << program.usage << '\n' << options;
+  std::ostringstream help;
+  help << "Usage: " << program.name << ' ' << program.usage << '\n' << options;
+  print(help.str());
   return 0;
 }
 
@@ -63,6 +71,11 @@ int run_program(const Program &program, int argc, char **argv) {
     print_to_stderr("{}: {}\n", program.name, error.what());
     return kFailure;
   }
+}
+
+void print(std::string_view text) {
+  const bool is_printed = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!is_printed && errno != EPIPE) throw std::runtime_error(fmt::format("cannot print: {}", std::strerror(errno)));
 }
 
 void notice(const Program &program, const std::string &text) {

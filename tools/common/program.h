@@ -5,6 +5,7 @@
 #include <boost/program_options/variables_map.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -28,6 +29,10 @@ struct Program {
 // Reads the command line and runs. What cannot be read, and exceptions, become one line on stderr and kUsage or
 // kFailure.
 int run_program(const Program &program, int argc, char **argv);
+
+// Prints to stdout, at once. Who reads no further has seen enough; throws std::runtime_error where it cannot be written
+// for another reason.
+void print(std::string_view text);
 
 // Says something on stderr, in one line whatever names from files it holds.
 void notice(const Program &program, const std::string &text);

@@ -6,13 +6,9 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <boost/program_options/variables_map.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -115,12 +111,8 @@ Result<check::Isolation> read_isolation(const po::variables_map &given) {
 
 // -------- What is printed
 
-// One line, at once: a person waits for it. Who reads no further has seen enough; the exit code tells the rest.
-void print_line(const std::string &text) {
-  const std::string line = printable(text) + '\n';
-  const bool is_printed = std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0;
-  if (!is_printed && errno != EPIPE) throw std::runtime_error(fmt::format("cannot print: {}", std::strerror(errno)));
-}
+// One line, at once: a person waits for it. The exit code tells the rest.
+void print_line(const std::string &text) { tools::print(printable(text) + '\n'); }
 
 void print_finding(const check::Finding &finding) {
   switch (finding.verdict) {

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <boost/program_options/value_semantic.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -98,12 +95,8 @@ Result<quantize::Report> quantize_on(std::optional<int> threads, const quantize:
 
 int print_report(const tools::Program &program, const quantize::Report &report, bool table) {
   for (const std::string &notice : report.notices) tools::notice(program, notice);
-  if (!table) return 0;
-  const std::string text = to_table(report.tensors);
-  const bool is_printed = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (is_printed || errno == EPIPE) return 0;  // who reads no further has seen enough
-  tools::notice(program, fmt::format("cannot print the table: {}", std::strerror(errno)));
-  return tools::kFailure;
+  if (table) tools::print(to_table(report.tensors));
+  return 0;
 }
 
 int run(const tools::Program &program, const po::variables_map &given) {

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <boost/program_options/value_semantic.hpp>
-#include <iostream>
+#include <charconv>
+#include <limits>
+#include <system_error>
 
 #include "tools/common/formats.h"
 #include "tools/common/program.h"
@@ -28,7 +30,8 @@ po::options_description describe_options() {
   add("yarn", po::value<double>(), "stretch the context by this factor with YaRN");
   add("yarn-original", po::value<int64_t>()->default_value(16384), "the context that --yarn stretches");
   add("vocab-from", po::value<std::string>(), "copy the tokenizer of this GGUF file; else one token for each byte");
-  add("seed", po::value<uint64_t>()->default_value(1), "the same seed gives the same file");
+  add("seed", po::value<std::string>()->default_value("1"),
+      "a whole number of 64 bits: the same seed gives the same file");
   return options;
 }
 
@@ -67,7 +70,11 @@ Result<synth::Request> read_request(const po::variables_map &given) {
   request.format = (*format)->format;
   if (const auto stretched = read_yarn(given, request); !stretched) return tl::unexpected(stretched.error());
   if (given.count("vocab-from")) request.vocabulary_file = given["vocab-from"].as<std::string>();
-  request.seed = given["seed"].as<uint64_t>();
+  const auto &seed = given["seed"].as<std::string>();
+  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), request.seed);
+  if (error != std::errc() || end != seed.data() + seed.size()) {
+    return fail("--seed: expected a whole number from 0 to {}, found '{}'", std::numeric_limits<uint64_t>::max(), seed);
+  }
   request.output = given["output"].as<std::string>();
   request.name = fmt::format("Synthetic {} {}", shape->name, (*format)->name);
   return request;

@@ -38,11 +38,18 @@ class Determiniser {
     remove_dead_ends();
     find_first_bytes();
     for (uint32_t state = 0; state < automaton_.states_.size(); ++state)
-      automaton_.states_[state].bare_end = is_bare_end(state);
+      automaton_.states_[state].bare_end = automaton_.states_[state].end && is_last(state);
     return nfas_.size();
   }
 
   uint32_t start(size_t rule) const { return starts_[rule]; }
+
+  // Nothing follows it.
+  bool is_last(uint32_t state) const {
+    const auto row = automaton_.rows_.begin() + static_cast<std::ptrdiff_t>(size_t{state} * automaton_.n_classes_);
+    return automaton_.states_[state].n_calls == 0 &&
+           std::all_of(row, row + automaton_.n_classes_, [](uint32_t to) { return to == Automaton::kDead; });
+  }
 
  private:
   void find_classes() {
@@ -199,12 +206,6 @@ class Determiniser {
     }
   }
 
-  bool is_bare_end(uint32_t state) const {
-    const auto row = automaton_.rows_.begin() + static_cast<std::ptrdiff_t>(size_t{state} * automaton_.n_classes_);
-    return automaton_.states_[state].end && automaton_.states_[state].n_calls == 0 &&
-           std::all_of(row, row + automaton_.n_classes_, [](uint32_t to) { return to == Automaton::kDead; });
-  }
-
   const std::vector<Nfa> &nfas_;
   Automaton &automaton_;
   std::vector<uint32_t> starts_;
@@ -228,6 +229,7 @@ Result<Automaton> Automaton::compile(const RuleSet &rules) {
                 bonsai::quoted(rules.rules[failed].name), kMostStates);
   automaton.root_ = determiniser.start(rules.root);
   automaton.may_be_empty_ = simplified->may_be_empty[rules.root];
+  automaton.states_[automaton.root_].bare_end |= automaton.may_be_empty_ && determiniser.is_last(automaton.root_);
   return automaton;
 }
 

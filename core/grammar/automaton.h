@@ -38,7 +38,8 @@ class Automaton {
   // Whether the called rule, or one that it calls first, reads `byte` first.
   bool may_begin(const Call &call, uint8_t byte) const { return first_bytes_[call.first][byte]; }
   bool is_end(uint32_t state) const { return states_[state].end; }
-  // An end that nothing follows: returning to it is returning to its caller.
+  // An end that nothing follows: returning to it is returning to its caller. The root of a grammar of the empty text
+  // alone is one, too.
   bool is_bare_end(uint32_t state) const { return states_[state].bare_end; }
   std::span<const Call> calls(uint32_t state) const {
     return {calls_.data() + states_[state].first_call, states_[state].n_calls};

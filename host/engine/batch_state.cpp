@@ -65,7 +65,7 @@ struct BatchState::Request {
     if (speculator) speculator->begin(order.tokens);
   }
 
-  const Order order;
+  Order order;
   Continuation continuation;
   std::optional<Speculator> speculator;
   RequestId id = 0;
@@ -85,7 +85,10 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
   outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
   try {
-    thread_ = std::jthread([this](const std::stop_token &stop) { work(stop); });
+    thread_ = std::jthread([this](const std::stop_token &stop) {
+      work(stop);
+      const std::unique_ptr<BatchState> last = std::move(own_);
+    });
   } catch (const std::system_error &error) {
     placement_->discard(std::move(executor_));
     throw EngineError(ErrorKind::kBackend, std::string("the thread of a batch cannot be started: ") + error.what());
@@ -94,8 +97,16 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
 
 BatchState::~BatchState() {
   thread_.request_stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   placement_->discard(std::move(executor_));
+}
+
+void BatchState::release(std::unique_ptr<BatchState> state) {
+  if (!state || state->thread_.get_id() != std::this_thread::get_id()) return;
+  BatchState &self = *state;
+  self.thread_.request_stop();
+  self.thread_.detach();
+  self.own_ = std::move(state);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -137,6 +148,11 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
                                                                .share_prefixes = options_.share_prefixes,
                                                                .copy_blocks = copied.has_value()});
   for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
+  replace_scheduler(std::move(scheduler));
+  return {};
+}
+
+void BatchState::replace_scheduler(std::unique_ptr<Scheduler> scheduler) {
   if (scheduler_) {
     const SchedulerCounts &counts = scheduler_->counts();
     earlier_counts_.steps += counts.steps;
@@ -145,14 +161,13 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
     earlier_counts_.preemptions += counts.preemptions;
   }
   scheduler_ = std::move(scheduler);
-  return {};
 }
 
 // Throws EngineError where neither this device nor the CPU can.
 void BatchState::run_on(std::shared_ptr<Placement> placement) {
   auto started = try_to_run_on(placement);
   if (!started && is_backends_fault(started.error()))
-    started = try_to_run_on(engine_->fail_over(*placement, started.error()));
+    started = try_to_run_on(engine_->fail_over(*placement, started.error(), EngineState::FailedTo::kStart));
   value_or_throw(std::move(started));
 }
 
@@ -192,14 +207,29 @@ BatchStats BatchState::stats() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // The thread
 
+// What is thrown here is want of memory, or the like: every request ends with it, and the thread lives on.
 void BatchState::work(const std::stop_token &stop) {
-  while (take_in(stop)) {
-    end_cancelled();
-    if (!requests_.empty()) step();
-    publish_stats();
+  for (bool goes_on = true; goes_on;) {
+    try {
+      if (!is_spoilt_) {
+        goes_on = take_in(stop);
+        if (goes_on) end_cancelled();
+        if (goes_on && !requests_.empty()) step();
+      }
+      if (is_spoilt_) restart();
+      publish_stats();
+    } catch (...) {
+      abandon(std::current_exception());
+      goes_on = !stop.stop_requested();
+      continue;  // who has a result finds it counted
+    }
     deliver();
   }
-  while (!requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
+  try {
+    while (!requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
+  } catch (...) {
+    abandon(std::current_exception());
+  }
   deliver();
 }
 
@@ -207,11 +237,13 @@ void BatchState::work(const std::stop_token &stop) {
 bool BatchState::take_in(const std::stop_token &stop) {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, stop, [&] { return !arrived_.empty() || !requests_.empty(); });
-  for (; !arrived_.empty(); arrived_.pop_front()) {
-    std::unique_ptr<Request> request = std::move(arrived_.front());
-    request->id = n_requests_++;
-    hand_over(*scheduler_, *request, request->order.tokens);
-    requests_.emplace(request->id, std::move(request));
+  while (!arrived_.empty()) {
+    ended_.reserve(requests_.size() + 1);
+    const auto place = requests_.emplace(n_requests_, std::move(arrived_.front())).first;
+    arrived_.pop_front();
+    Request &request = *place->second;
+    request.id = n_requests_++;
+    hand_over(*scheduler_, request, request.order.tokens);
   }
   return !stop.stop_requested();
 }
@@ -374,15 +406,21 @@ void BatchState::remove(Request &request) {
   ended_.push_back(std::move(requests_.extract(request.id).mapped()));
 }
 
-// After the stats were published, so that whoever has a result finds it counted there.
+// After the stats were published, so that whoever has a result finds it counted there; and what the request's callback
+// holds is gone by then.
 void BatchState::deliver() {
-  for (const auto &request : ended_) {
-    if (request->order.done)
-      request->order.done(std::move(request->generation), request->error);
-    else if (request->error)
-      request->result.set_exception(request->error);
+  for (std::unique_ptr<Request> &request : ended_) {
+    const BatchEngine::DoneCallback done = std::move(request->order.done);
+    const std::exception_ptr error = request->error;
+    std::promise<Generation> result = std::move(request->result);
+    Generation generation = std::move(request->generation);
+    request.reset();
+    if (done)
+      done(std::move(generation), error);
+    else if (error)
+      result.set_exception(error);
     else
-      request->result.set_value(std::move(request->generation));
+      result.set_value(std::move(generation));
   }
   ended_.clear();
 }
@@ -395,8 +433,24 @@ void BatchState::move_to_cpu(const BackendError &error) {
     run_on(engine_->fail_over(*placement_, error));
     for (const auto &[id, request] : requests_) request->continuation.stats().failed_over = error.message;
   } catch (...) {
-    while (!requests_.empty()) fail(*requests_.begin()->second, std::current_exception());
+    abandon(std::current_exception());
   }
+}
+
+// Every request fails, and nothing of what they computed is kept: nobody knows how far the device, or the scheduler,
+// has come.
+void BatchState::abandon(const std::exception_ptr &error) noexcept {
+  for (auto &[id, request] : requests_) {
+    request->error = error;
+    ended_.push_back(std::move(request));
+  }
+  requests_.clear();
+  is_spoilt_ = true;
+}
+
+void BatchState::restart() {
+  replace_scheduler(std::make_unique<Scheduler>(scheduler_->config()));
+  is_spoilt_ = false;
 }
 
 void BatchState::publish_stats() {

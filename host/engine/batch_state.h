@@ -44,6 +44,8 @@ class BatchState {
   BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options,
              ChooseLengths choose_lengths = choose_shared_lengths);
   ~BatchState();
+  // Destroys it; where this is its own thread, which cannot wait for itself, once that has ended.
+  static void release(std::unique_ptr<BatchState> state);
   BatchState(const BatchState &) = delete;
   BatchState &operator=(const BatchState &) = delete;
 
@@ -61,6 +63,7 @@ class BatchState {
   ExecutorConfig executor_config(const Placement &placement) const;
   BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
   void run_on(std::shared_ptr<Placement> placement);
+  void replace_scheduler(std::unique_ptr<Scheduler> scheduler);
 
   // The rest runs on the thread.
   void work(const std::stop_token &stop);
@@ -79,6 +82,8 @@ class BatchState {
   void remove(Request &request);
   void deliver();
   void move_to_cpu(const BackendError &error);
+  void abandon(const std::exception_ptr &error) noexcept;
+  void restart();
   void publish_stats();
 
   const std::shared_ptr<EngineState> engine_;
@@ -92,7 +97,8 @@ class BatchState {
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before
   std::map<RequestId, std::unique_ptr<Request>> requests_;
-  std::vector<std::unique_ptr<Request>> ended_;  // in this step
+  std::vector<std::unique_ptr<Request>> ended_;  // in this step; has room for all of requests_
+  bool is_spoilt_ = false;                       // scheduler_: what it says of the cache need not be so
   RequestId n_requests_ = 0;
   std::vector<Output> outputs_;  // (max_outputs) kept for their memory
 
@@ -101,7 +107,8 @@ class BatchState {
   std::deque<std::unique_ptr<Request>> arrived_;
   BatchStats stats_;
 
-  std::jthread thread_;  // stops first
+  std::unique_ptr<BatchState> own_;  // itself, once its own thread has to destroy it
+  std::jthread thread_;              // stops first
 };
 
 }  // namespace bonsai::host

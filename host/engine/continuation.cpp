@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/utf8.h"
+
 namespace bonsai::host {
 namespace {
 
@@ -37,6 +39,15 @@ int32_t chosen(const Result<int32_t> &token, std::span<const float> logits, cons
   throw EngineError(ErrorKind::kBackend, token.error().message);
 }
 
+// One that begins or ends within a character would cut the text there.
+const std::vector<std::string> &checked_stops(const std::vector<std::string> &stops) {
+  for (const std::string &stop : stops) {
+    if (const size_t offset = find_invalid_utf8(stop); offset != std::string_view::npos)
+      throw EngineError(ErrorKind::kInvalidArgument, fmt::format("stop: invalid UTF-8 at byte offset {}", offset));
+  }
+  return stops;
+}
+
 }  // namespace
 
 Continuation::Continuation(const EngineState &engine, const GenerateOptions &options, const TextCallback &callback,
@@ -46,7 +57,7 @@ Continuation::Continuation(const EngineState &engine, const GenerateOptions &opt
       callback_(callback),
       sampler_(make_sampler()),
       decoder_(engine_.require_tokenizer()),
-      stops_(options.stop),
+      stops_(checked_stops(options.stop)),
       constraint_(make_constraint()) {
   sampler_.remember(before);
   result_.stats.seed = sampler_.seed();
@@ -98,6 +109,7 @@ std::optional<int32_t> Continuation::choose(std::span<float> logits) {
   if (options_.logprobs > 0)
     logprobs_ = value_or_throw(LogProbs::create(logits, options_.logprobs), ErrorKind::kBackend);
   if (constraint_) {
+    if (constraint_->is_complete()) return std::nullopt;  // before the first token: nothing may follow at all
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
   }
@@ -159,7 +171,11 @@ std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
 
 Generation Continuation::finish(FinishReason reason) {
   result_.finish = reason;
-  if (reason != FinishReason::kStopString && !refused_) show(stops_.push(decoder_.flush()) + stops_.flush());
+  if (reason != FinishReason::kStopString && !refused_) {
+    std::string rest = stops_.push(decoder_.flush());
+    rest += stops_.flush();
+    show(rest);
+  }
   return std::move(result_);
 }
 

@@ -22,13 +22,15 @@ class Pass {
         is_mean_(options.pooling == Pooling::kMean),
         most_(std::min(options.batch_tokens, n_tokens())) {}
 
+  BackendResult<std::unique_ptr<Executor>> start_on(Placement &placement) const {
+    return placement.make_executor(sizes_for(placement));
+  }
+
   // The sum of the wanted tokens' hidden states, (hidden): in float64 and from the first token to the last, so that it
   // does not matter where one batch ends.
-  BackendResult<std::vector<double>> sum_on(Placement &placement) const {
-    auto made = placement.make_executor(sizes_for(placement));
-    if (!made) return tl::unexpected(std::move(made.error()));
-    auto sum = run(placement, **made);
-    placement.discard(*std::move(made));
+  BackendResult<std::vector<double>> sum_on(Placement &placement, std::unique_ptr<Executor> executor) const {
+    auto sum = run(placement, *executor);
+    placement.discard(std::move(executor));
     return sum;
   }
 
@@ -126,10 +128,14 @@ std::vector<float> embed(EngineState &engine, std::span<const int32_t> tokens, c
   check(engine, tokens, options);
   const Pass pass(tokens, options);
   for (std::shared_ptr<Placement> placement = engine.placement();;) {
-    const auto sum = pass.sum_on(*placement);
+    auto executor = pass.start_on(*placement);
+    const bool has_started = executor.has_value();
+    const auto sum = has_started ? pass.sum_on(*placement, *std::move(executor)) : tl::unexpected(executor.error());
     if (sum) return normalized(*sum);
     if (!is_backends_fault(sum.error())) throw EngineError(ErrorKind::kBackend, sum.error().message);
-    placement = engine.fail_over(*placement, sum.error());  // throws once the CPU has failed, too
+    // Throws once the CPU has failed, too.
+    placement = engine.fail_over(*placement, sum.error(),
+                                 has_started ? EngineState::FailedTo::kRun : EngineState::FailedTo::kStart);
   }
 }
 

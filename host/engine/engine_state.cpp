@@ -117,24 +117,27 @@ std::string EngineState::fail_over_reason() const {
 }
 
 // The lock is held while the CPU takes the weights: sessions that fail meanwhile wait for it, others do not need it.
-std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const BackendError &error) {
+std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const BackendError &error, FailedTo what) {
   const std::lock_guard lock(mutex_);
-  if (&failed != placement_.get()) return placement_;
   if (is_cpu(failed.backend())) throw EngineError(ErrorKind::kBackend, error.message);
+  if (&failed != placement_.get()) return placement_;
   if (options.backend_strict)
     throw EngineError(ErrorKind::kBackend,
                       error.message + "; the CPU may not take over from a strictly chosen backend");
+  const bool is_alone =
+      what == FailedTo::kStart && (error.status == BONSAI_OUT_OF_MEMORY || error.status == BONSAI_UNSUPPORTED);
   log(LogLevel::kWarning,
-      fmt::format("backend '{}' failed, going on with the CPU: {}", failed.backend().name(), error.message));
-  std::shared_ptr<Placement> cpu;
+      fmt::format("backend '{}' {}: {}", failed.backend().name(),
+                  is_alone ? "cannot take this on, the CPU does" : "failed, going on with the CPU", error.message));
   try {
-    cpu = start_on_cpu({});
+    if (!cpu_) cpu_ = start_on_cpu({});
   } catch (const EngineError &cpu_error) {
     throw EngineError(ErrorKind::kBackend,
                       fmt::format("{}; the CPU could not take over: {}", error.message, cpu_error.what()));
   }
+  if (is_alone) return cpu_;
   placement_->retire();
-  placement_ = std::move(cpu);
+  placement_ = cpu_;
   fail_over_reason_ = error.message;
   return placement_;
 }

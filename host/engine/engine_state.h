@@ -50,7 +50,12 @@ struct EngineState {
   // Where a session goes on after `failed`, on which it ran, gave `error`: to the CPU, which the first caller starts
   // with a warning and which new sessions use from then on. Other sessions stay where they are as long as that serves
   // them. Throws EngineError where the CPU may not take over, cannot, or is what failed.
-  std::shared_ptr<Placement> fail_over(const Placement &failed, const BackendError &error);
+  //
+  // What could not start on `failed` for want of memory, or because that takes nothing of its size, says nothing of
+  // the device: it goes to the CPU alone.
+  enum class FailedTo { kRun, kStart };
+  std::shared_ptr<Placement> fail_over(const Placement &failed, const BackendError &error,
+                                       FailedTo what = FailedTo::kRun);
 
  private:
   void load_tokenizer();
@@ -61,6 +66,7 @@ struct EngineState {
 
   mutable std::mutex mutex_;  // for what follows
   std::shared_ptr<Placement> placement_;
+  std::shared_ptr<Placement> cpu_;  // once something has gone over to it
   std::string fail_over_reason_;
 };
 

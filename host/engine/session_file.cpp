@@ -177,6 +177,8 @@ uint64_t model_fingerprint(const model::Model &model) {
   checksum.add_value(config.rms_eps);
   const std::vector<double> rope = model::rope_frequencies(config);
   checksum.add(std::as_bytes(std::span(rope)));
+  // Keys are multiplied with it. Where it is 1, as nearly always, older sessions stay valid.
+  if (config.rope_scaling.attention_factor != 1) checksum.add_value(config.rope_scaling.attention_factor);
   add_sample(checksum, model.token_embd);
   add_sample(checksum, model.head);
   checksum.add(std::as_bytes(std::span(model.output_norm)));

@@ -31,7 +31,7 @@ void SessionState::drop_ahead() {
 void SessionState::run_on(std::shared_ptr<Placement> placement) {
   auto executor = placement->take_executor();
   if (!executor && !executor_ && is_backends_fault(executor.error())) {
-    placement = engine_->fail_over(*placement, executor.error());
+    placement = engine_->fail_over(*placement, executor.error(), EngineState::FailedTo::kStart);
     executor = placement->take_executor();
   }
   std::unique_ptr<Executor> taken = value_or_throw(std::move(executor));

@@ -1,5 +1,7 @@
 #include "plugins/common/weight_description.h"
 
+#include <limits>
+
 #include "plugins/common/failure.h"
 #include "plugins/common/model_shape.h"
 
@@ -14,6 +16,9 @@ void check_part(const bonsai_weight_part &part, const bonsai_weight_desc &desc, 
   if (!format) refuse("{}: unknown dtype {}, expected 0 to {}", name, part.dtype, quant::formats().size() - 1);
   if (desc.uses & ~supported_uses(part.dtype)) refuse("{}: no kernel multiplies with {}", name, format->name);
   const uint64_t columns = desc.columns;
+  if (columns > std::numeric_limits<uint32_t>::max()) {
+    refuse("{}: columns is {}, expected at most {}", name, columns, std::numeric_limits<uint32_t>::max());
+  }
   if (columns % format->block_weights != 0) {
     reject("{}: {} columns are not whole blocks of {}, which has {}", name, columns, format->name,
            format->block_weights);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -62,11 +63,22 @@ struct MachineMemory {
   uint64_t free_bytes;   // what could be had without swapping; 0: unknown
 };
 
+// What a file of the control group (version 2) says, if that is a number.
+std::optional<uint64_t> group_bytes(const char *path) {
+  uint64_t bytes = 0;
+  if (!(std::ifstream(path) >> bytes)) return std::nullopt;
+  return bytes;
+}
+
+// The machine's, or what the control group leaves of it.
 MachineMemory machine_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   const uint64_t total = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
   const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
-  return {total, available_kib * 1024};
+  MachineMemory memory = {total, available_kib * 1024};
+  const auto most = group_bytes("/sys/fs/cgroup/memory.max"), used = group_bytes("/sys/fs/cgroup/memory.current");
+  if (!most || !used || *most >= total) return memory;
+  return {*most, std::min(memory.free_bytes, *most - std::min(*most, *used))};
 }
 
 }  // namespace
@@ -94,11 +106,11 @@ void Device::gemv(const bonsai_gemv_args &args) {
   const Profile::Span span(profile_, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
-  for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
+  for (uint64_t i = 0; i < args.n; i += kGemvVectors) {
     multiply(threads_, kernels_,
              {.rows = gemv_rows_,
               .columns = columns,
-              .n = std::min(kGemvVectors, args.n - i),
+              .n = static_cast<uint32_t>(std::min<uint64_t>(kGemvVectors, args.n - i)),
               .x = args.x + i * columns,
               .y = args.y + i * args.rows,
               .y_stride = args.rows,

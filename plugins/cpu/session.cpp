@@ -32,6 +32,8 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
   return shape;
 }
 
+uint64_t SessionShape::n_selected() const { return model.has_head ? outputs.max_outputs : 0; }
+
 uint64_t SessionShape::query_floats() const { return uint64_t{model.heads} * 16 * model.vectors(); }
 
 uint64_t SessionShape::widest() const {
@@ -45,7 +47,7 @@ ActivationRoom SessionShape::activation_room() const {
 uint64_t SessionShape::bytes() const {
   return Model::bytes(model) + KvCache::bytes(kv) + BatchChecker::bytes(batch) +
          SelfAttention::bytes(model, attention) + OutputStage::bytes(model, outputs) + Activations::bytes(*this) +
-         Buffer<int32_t>::bytes(outputs.max_outputs);
+         Buffer<int32_t>::bytes(n_selected());
 }
 
 Activations::Activations(const SessionShape &shape)
@@ -81,7 +83,7 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       attention_(shape_.model, shape_.attention),
       output_stage_(shape_.model, shape_.outputs),
       activations_(shape_),
-      selected_(shape_.outputs.max_outputs, "outputs") {
+      selected_(shape_.n_selected(), "outputs") {
   output_stage_.check_head(model_);
   device_.session_bytes += model_.bytes() + cache_.bytes() + checker_.bytes() + attention_.bytes() +
                            output_stage_.bytes() + activations_.bytes() + selected_.bytes();

@@ -32,6 +32,7 @@ struct SessionShape {
 
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
   static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads);
+  uint64_t n_selected() const;  // outputs whose choices are kept
   uint64_t query_floats() const;
   uint64_t widest() const;                 // elements of the longest activation vector
   ActivationRoom activation_room() const;  // of quantised activations for a batch, or for the head

@@ -1,13 +1,19 @@
 #include "plugins/cpu/threads.h"
 
 #include <sched.h>
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <latch>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "plugins/cpu/options.h"
 
 namespace bonsai::cpu {
 namespace {
@@ -22,6 +28,15 @@ int quota_cores(int unlimited) {
   const int64_t microseconds = std::strtoll(quota.c_str(), nullptr, 10);
   if (microseconds <= 0) return unlimited;
   return static_cast<int>(std::min<int64_t>(unlimited, (microseconds + period - 1) / period));
+}
+
+// oneTBB lets no more threads work than there are cores, unless it is told. Of several such limits the least counts,
+// and one that ends is missed by whoever relied on it, or ends after oneTBB itself: there is one for all devices, for
+// good.
+void raise_limit() {
+  static const auto *const limit =
+      new tbb::global_control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(kMaxThreads));
+  static_cast<void>(limit);
 }
 
 }  // namespace
@@ -49,9 +64,14 @@ int runnable_threads(int count) {
 }
 
 Threads::Threads(int count) : count_(count), arena_(count, 1) {
-  if (static_cast<size_t>(count) > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
-    limit_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(count));
-  }
+  constexpr std::chrono::milliseconds kPatience{100};
+  if (count > tbb::info::default_concurrency()) raise_limit();
+  std::atomic<int> n_here = 0;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  each_worker([&](int) {
+    ++n_here;
+    while (n_here < count_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  });
 }
 
 }  // namespace bonsai::cpu

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tbb/blocked_range.h>
-#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
@@ -10,7 +9,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 
 #include "core/base/floating_point_environment.h"
 #include "plugins/cpu/team.h"
@@ -31,7 +29,8 @@ constexpr size_t rows_worth_a_thread(size_t width) {
 
 class Threads {
  public:
-  // `count` may exceed the cores; the calling thread is one of them.
+  // `count` may exceed the cores; the calling thread is one of them. The others are there when it returns, if the system
+  // has given them by then: it is asked for them now, not in the middle of something.
   explicit Threads(int count);
 
   int count() const { return count_; }
@@ -113,8 +112,7 @@ class Threads {
   };
 
   int count_;
-  Team *team_ = nullptr;                      // while together() runs
-  std::optional<tbb::global_control> limit_;  // raises oneTBB's own limit where `count` exceeds it
+  Team *team_ = nullptr;  // while together() runs
   tbb::task_arena arena_;
 };
 

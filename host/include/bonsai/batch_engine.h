@@ -60,7 +60,8 @@ class BONSAI_API BatchEngine {
   explicit BatchEngine(const Engine &engine, const BatchOptions &options = {});
   BatchEngine(BatchEngine &&) noexcept;
   BatchEngine &operator=(BatchEngine &&) noexcept;
-  // Requests that have not ended end as cancelled.
+  // Requests that have not ended end as cancelled. On the engine's thread, in a callback or with one that is destroyed,
+  // that happens behind it.
   ~BatchEngine();
 
   // Continues a prompt as Engine::generate() does: the same text for the same options. The future gives what that

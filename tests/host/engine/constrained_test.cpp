@@ -58,6 +58,37 @@ TEST(Constrained, AGrammarEndsTheTextWhereNothingMayFollow) {
   EXPECT_EQ(engine.generate("Once upon a time", options).finish, FinishReason::kLength);
 }
 
+// Nothing may come at all, and no end token either.
+TEST(Constrained, AGrammarOfTheEmptyTextEndsItAtOnce) {
+  const Engine engine = load_seedling();
+  for (const bool ignore_eos : {false, true}) {
+    GenerateOptions options = greedy(8);
+    options.grammar = "root ::= \"\"";
+    options.ignore_eos = ignore_eos;
+    const Generation generation = engine.generate("Once", options);
+    EXPECT_EQ(generation.text, "");
+    EXPECT_EQ(generation.finish, FinishReason::kEndOfText);
+  }
+}
+
+// What was held back for a stop string comes before what is left of a character.
+TEST(Constrained, TheEndOfACutTextComesInItsOrder) {
+  const Engine engine = load_seedling();
+  GenerateOptions options = greedy(2);  // 'a' and the first byte of the next character
+  options.grammar = "root ::= \"a\U0001F600b\"";
+  for (const char *stop : {"a!", "never"}) {
+    options.stop = {stop};
+    std::string shown;
+    const Generation generation = engine.generate("Once", options, [&](std::string_view text) {
+      shown += text;
+      return true;
+    });
+    EXPECT_EQ(generation.finish, FinishReason::kLength);
+    EXPECT_EQ(generation.text, "a\uFFFD") << stop;
+    EXPECT_EQ(shown, generation.text);
+  }
+}
+
 TEST(Constrained, TheGrammarHoldsAgainstBiasAndWithoutEndTokens) {
   const Engine engine = load_seedling();
   GenerateOptions options = greedy(40);

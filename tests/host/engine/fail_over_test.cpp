@@ -1,5 +1,6 @@
 // A backend that fails costs time and nothing else: the CPU goes on where it stopped, byte for byte, and nothing of the
 // failed device is left behind. The backends that fail are built in tests/host/failing_backend.
+#include <bonsai/batch_engine.h>
 #include <gtest/gtest.h>
 
 #include <stop_token>
@@ -181,8 +182,9 @@ TEST(FailOverMoves, OnlyTheSessionThatFailed) {
         Engine::load(failing_options({.at = 2, .status = "oom", .function = "session_create"}, journal));
     Session first = engine.new_session();  // the session that loading made
     Session second = engine.new_session();
-    EXPECT_EQ(engine.backend().name, "cpu");
-    for (Session *session : {&first, &second}) {
+    Session third = engine.new_session();
+    EXPECT_EQ(engine.backend().name, "failing");
+    for (Session *session : {&first, &second, &third}) {
       session->append("Once upon a time");
       const Generation generation = session->generate(sampled());
       EXPECT_EQ(generation.text, undisturbed().text);
@@ -190,8 +192,25 @@ TEST(FailOverMoves, OnlyTheSessionThatFailed) {
     }
   }
   journal.expect_nothing_left();
-  EXPECT_EQ(journal.warnings().size(), 1u);
+  EXPECT_EQ(journal.warnings(), (std::vector<std::string>{"backend 'failing' cannot take this on, the CPU does: "
+                                                          "failing: injected into session_create (out of memory)"}));
   EXPECT_GT(journal.n_calls(), 1u);
+}
+
+// Neither is the device's end: what a batch asked for, and what one embedding could not get.
+TEST(FailOverMoves, OnlyWhatAskedForTooMuch) {
+  Journal journal;
+  {
+    const Engine engine =
+        Engine::load(failing_options({.at = 2, .status = "oom", .function = "session_create"}, journal));
+    const std::vector<float> first = engine.embed("The wolf");
+    EXPECT_EQ(engine.embed("The wolf"), first);
+    EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.batch_tokens = 2'000'000}); }).kind, ErrorKind::kBackend);
+    EXPECT_EQ(engine.backend().name, "failing");
+    EXPECT_EQ(BatchEngine(engine).submit("Once upon a time", sampled()).get().text, undisturbed().text);
+  }
+  journal.expect_nothing_left();
+  EXPECT_EQ(journal.warnings().size(), 2u);
 }
 
 // A lost device is not called again, on behalf of whichever session.

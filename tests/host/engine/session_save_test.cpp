@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <memory>
 
 #include "tests/host/engine/seedling.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai {
 namespace {
@@ -140,6 +142,28 @@ TEST_F(SavedSession, IsRefusedWhereItMeansNothing) {
   EXPECT_EQ(thrown_by([&] { session.save("/nowhere/x"); }).message,
             "/nowhere/x: cannot create a file in /nowhere: No such file or directory");
   EXPECT_EQ(session.length(), 5u);  // a failure changes nothing
+  std::filesystem::remove(file);
+}
+
+// Keys are stretched by YaRN's factor before they are kept.
+TEST_F(SavedSession, IsRefusedByAModelWithAnotherAttentionFactor) {
+  const auto model_with = [](float factor) {
+    test::TinyModel model{.yarn_factor = 2};
+    if (factor != 1)
+      model.metadata = [=](gguf::Writer &writer) { writer.set_float32("qwen3.rope.scaling.attn_factor", factor); };
+    return std::make_unique<test::TinyModelFile>(model);
+  };
+  const auto plain = model_with(1), same = model_with(1), stretched = model_with(1.6f);
+  const std::string file = path("stretched");
+  const auto session_of = [](const test::TinyModelFile &model) {
+    return Engine::load({.model = model.path()}).new_session();
+  };
+  Session session = session_of(*plain);
+  session.append("the");
+  session.save(file);
+  EXPECT_NO_THROW(session_of(*same).load(file));
+  EXPECT_EQ(thrown_by([&] { session_of(*stretched).load(file); }).message,
+            file + ": a session of another model: its keys and values would mean nothing here");
   std::filesystem::remove(file);
 }
 

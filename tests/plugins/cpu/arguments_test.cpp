@@ -168,6 +168,8 @@ TEST_F(WeightArguments, EveryFieldIsChecked) {
   desc.n_parts = 1;
   desc.columns = 0;
   BONSAI_EXPECT_FAILS(upload(&error), BONSAI_INVALID_ARGUMENT, "w: columns is 0, expected at least 1");
+  desc.columns = uint64_t{1} << 32;  // sizes in bytes would leave 64 bits not far beyond
+  BONSAI_EXPECT_FAILS(upload(&error), BONSAI_UNSUPPORTED, "w: columns is 4294967296, expected at most 4294967295");
   desc.columns = 63;
   BONSAI_EXPECT_FAILS(upload(&error), BONSAI_INVALID_ARGUMENT,
                       "w: 63 columns are not whole blocks of Q8_0, which has 32");

@@ -3,9 +3,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <tbb/info.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -27,6 +33,44 @@ TEST(Threads, DoEveryPartOnce) {
     Threads threads(count);
     expect_every_part_once(threads, 200);
   }
+}
+
+// How many threads there are at once for the parts of a job.
+int threads_at_once(Threads &threads) {
+  std::atomic<int> n_here = 0;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::mutex mutex;
+  std::set<std::thread::id> ids;
+  threads.each_worker([&](int) {
+    {
+      const std::lock_guard lock(mutex);
+      ids.insert(std::this_thread::get_id());
+    }
+    ++n_here;
+    while (n_here < threads.count() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  });
+  return static_cast<int>(ids.size());
+}
+
+// More than there are cores, whatever other devices ask for, or have asked for.
+TEST(Threads, AreAsManyAsWereAskedFor) {
+  const int n_cores = tbb::info::default_concurrency();
+  auto few = std::make_unique<Threads>(n_cores + 1);
+  Threads many(n_cores + 6);
+  EXPECT_EQ(threads_at_once(*few), n_cores + 1);
+  EXPECT_EQ(threads_at_once(many), n_cores + 6);
+  few.reset();
+  EXPECT_EQ(threads_at_once(many), n_cores + 6);
+}
+
+// An engine may be an application's static object.
+TEST(Threads, MayLiveUntilTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a forked process would have none of oneTBB's threads
+  const auto leave = [] {
+    static Threads threads(tbb::info::default_concurrency() + 2);
+    std::exit(threads_at_once(threads) > 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(leave(), testing::ExitedWithCode(0), "^$");
 }
 
 TEST(Threads, AreCountedWhereTheSystemAllowsFew) {

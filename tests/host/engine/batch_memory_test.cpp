@@ -1,0 +1,95 @@
+// Promise: where memory runs out on a batch engine's thread, the requests end with that, and it serves the next ones.
+// Here the allocations of that thread can fail.
+#include <bonsai/batch_engine.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "tests/host/engine/seedling.h"
+
+namespace {
+
+constexpr size_t kNever = std::numeric_limits<size_t>::max();
+std::atomic<size_t> allocations_left = kNever;  // of threads that are limited
+thread_local bool is_limited = false;
+
+bool may_allocate() {
+  if (!is_limited || allocations_left == kNever) return true;
+  if (allocations_left == 0) return false;
+  --allocations_left;
+  return true;
+}
+
+}  // namespace
+
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return may_allocate() ? std::malloc(size == 0 ? 1 : size) : nullptr;
+}
+void *operator new(size_t size) {
+  if (void *memory = operator new(size, std::nothrow)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace bonsai {
+namespace {
+
+// With all that allocates: logits that come whole, a grammar's mask, guesses.
+std::vector<GenerateOptions> all_options() {
+  GenerateOptions whole = greedy(6), constrained = greedy(6), guessing = greedy(6);
+  whole.logprobs = 2;
+  constrained.grammar = "root ::= [a-z ]+";
+  guessing.lookup = true;
+  return {whole, constrained, guessing};
+}
+
+std::vector<std::future<Generation>> submit_all(BatchEngine &batch) {
+  std::vector<std::future<Generation>> results;
+  for (const GenerateOptions &options : all_options())
+    results.push_back(batch.submit("the King said to the King said to the King", options));
+  return results;
+}
+
+// One allocation more succeeds in every round, until there are enough.
+TEST(BatchMemory, MayRunOutAtAnyTime) {
+  EngineOptions options = seedling_options();
+  options.backend = "cpu";
+  options.threads = 1;
+  const Engine engine = Engine::load(options);
+  BatchEngine batch(engine, {.max_sequences = 4, .kv_tokens = 512});
+  batch.submit("Once", greedy(1), [](std::string_view) { return is_limited = true; }).get();
+  std::vector<std::string> expected;
+  for (auto &result : submit_all(batch)) expected.push_back(result.get().text);
+
+  bool enough = false;
+  size_t n = 0;
+  for (; !enough && n < 20'000; n += n < 300 ? 1 : 17) {
+    allocations_left = n;
+    auto results = submit_all(batch);
+    enough = true;
+    for (size_t i = 0; i < results.size(); ++i) {
+      try {
+        EXPECT_EQ(results[i].get().text, expected[i]) << n;
+      } catch (const std::bad_alloc &) {
+        enough = false;
+      } catch (const EngineError &error) {  // of the backend's
+        enough = false;
+        EXPECT_EQ(error.kind(), ErrorKind::kBackend) << n << ": " << error.what();
+      }
+    }
+    allocations_left = kNever;
+    EXPECT_EQ(batch.stats().running + batch.stats().waiting, 0u) << n;
+  }
+  EXPECT_TRUE(enough);
+  EXPECT_GT(n, 100u);
+  auto results = submit_all(batch);
+  for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].get().text, expected[i]);
+}
+
+}  // namespace
+}  // namespace bonsai

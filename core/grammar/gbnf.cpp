@@ -24,6 +24,8 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Result<RuleSet> parse() {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     skip_space(true);
     while (at_ < text_.size()) {
       if (auto ok = parse_rule(); !ok) return tl::unexpected(ok.error());

@@ -16,14 +16,6 @@ constexpr uint32_t kMostDigits = 16, kMostExponentDigits = 2;
 // Characters that may stand in a string as they are.
 const std::vector<CodePoints> kRaw = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
 
-Expression one_of(std::string_view characters) {
-  std::vector<CodePoints> ranges;
-  for (const char c : characters) ranges.push_back({static_cast<char32_t>(c), static_cast<char32_t>(c)});
-  return char_class(std::move(ranges));
-}
-
-Expression hex(uint32_t n) { return repeat(char_class({{'0', '9'}, {'a', 'f'}, {'A', 'F'}}), n, n); }
-
 Expression space() {
   return choice(
       {literal(""), literal(" "),
@@ -34,10 +26,10 @@ Expression space() {
 Expression escape() {
   const Expression d = one_of("dD");
   Expression basic =
-      choice({sequence({char_class({{'0', '9'}, {'a', 'c'}, {'A', 'C'}, {'e', 'f'}, {'E', 'F'}}), hex(3)}),
-              sequence({d, one_of("01234567"), hex(2)})});
-  Expression pair =
-      sequence({d, one_of("89abAB"), hex(2), literal("\\u"), d, char_class({{'c', 'f'}, {'C', 'F'}}), hex(2)});
+      choice({sequence({char_class({{'0', '9'}, {'a', 'c'}, {'A', 'C'}, {'e', 'f'}, {'E', 'F'}}), hex_digits(3, 3)}),
+              sequence({d, one_of("01234567"), hex_digits(2, 2)})});
+  Expression pair = sequence({d, one_of("89abAB"), hex_digits(2, 2), literal("\\u"), d,
+                              char_class({{'c', 'f'}, {'C', 'F'}}), hex_digits(2, 2)});
   return sequence({literal("\\"), choice({one_of("\"\\/bfnrt"),
                                           sequence({literal("u"), choice({std::move(basic), std::move(pair)})})})});
 }
@@ -86,66 +78,21 @@ Expression rest_except(const std::vector<std::u32string> &texts) {
   return choice(std::move(ways));
 }
 
-Expression year_month_day() {
-  const Expression year = digits(4, 4);
-  const Expression day28 =
-      choice({sequence({literal("0"), digit_range('1', '9')}), sequence({literal("1"), digits(1, 1)}),
-              sequence({literal("2"), digit_range('0', '8')})});
-  const Expression day30 = choice({day28, literal("29"), literal("30")});
-  const Expression months31 =
-      choice({literal("01"), literal("03"), literal("05"), literal("07"), literal("08"), literal("10"), literal("12")});
-  const Expression months30 = choice({literal("04"), literal("06"), literal("09"), literal("11")});
-  // Multiples of 4, of two digits; a year that ends in 00 is a leap year if what stands in front of it is one of these.
-  const Expression four = choice({sequence({one_of("02468"), one_of("48")}), sequence({one_of("13579"), one_of("26")}),
-                                  sequence({one_of("2468"), literal("0")})});
-  const Expression leap_year =
-      choice({sequence({digits(2, 2), four}), sequence({choice({four, literal("00")}), literal("00")})});
-  return choice({sequence({year, literal("-"), months31, literal("-"), choice({day30, literal("31")})}),
-                 sequence({year, literal("-"), months30, literal("-"), day30}),
-                 sequence({year, literal("-02-"), day28}), sequence({leap_year, literal("-02-29")})});
-}
-
-// RFC 3339, without leap seconds.
-Expression time_of_day() {
-  const Expression hour =
-      choice({sequence({one_of("01"), digits(1, 1)}), sequence({literal("2"), digit_range('0', '3')})});
-  const Expression minute = sequence({digit_range('0', '5'), digits(1, 1)});
-  return sequence({hour, literal(":"), minute, literal(":"), minute, optional(sequence({literal("."), digits(1, 9)})),
-                   choice({literal("Z"), sequence({one_of("+-"), hour, literal(":"), minute})})});
-}
-
-Expression uuid() {
-  return sequence({hex(8), literal("-"), hex(4), literal("-"), hex(4), literal("-"), hex(4), literal("-"), hex(12)});
-}
-
-Expression ipv4() {
-  const Expression byte =
-      choice({digits(1, 1), sequence({digit_range('1', '9'), digits(1, 1)}), sequence({literal("1"), digits(2, 2)}),
-              sequence({literal("2"), digit_range('0', '4'), digits(1, 1)}),
-              sequence({literal("25"), digit_range('0', '5')})});
-  return sequence({byte, literal("."), byte, literal("."), byte, literal("."), byte});
-}
-
-// The everyday part of RFC 5321: words with dots, a domain of at least two labels.
-Expression email() {
-  const std::vector<CodePoints> letters = {{'a', 'z'}, {'A', 'Z'}, {'0', '9'}};
-  std::vector<CodePoints> atoms = letters, inner = letters;
-  for (const char c : std::string_view("!#$%&'*+-/=?^_`{|}~"))
-    atoms.push_back({static_cast<char32_t>(c), static_cast<char32_t>(c)});
-  inner.push_back({'-', '-'});
-  const Expression atom = repeat(char_class(atoms), 1, 20);
-  const Expression label =
-      sequence({char_class(letters), optional(sequence({repeat(char_class(inner), 0, 30), char_class(letters)}))});
-  return sequence({atom, repeat(sequence({literal("."), atom}), 0, 2), literal("@"), label,
-                   repeat(sequence({literal("."), label}), 1, 3)});
-}
-
 }  // namespace
 
 Expression digit_range(char first, char last) {
   return char_class({{static_cast<char32_t>(first), static_cast<char32_t>(last)}});
 }
 Expression digits(uint32_t least, uint32_t most) { return repeat(digit_range('0', '9'), least, most); }
+Expression hex_digits(uint32_t least, uint32_t most) {
+  return repeat(char_class({{'0', '9'}, {'a', 'f'}, {'A', 'F'}}), least, most);
+}
+
+Expression one_of(std::string_view characters) {
+  std::vector<CodePoints> ranges;
+  for (const char c : characters) ranges.push_back({static_cast<char32_t>(c), static_cast<char32_t>(c)});
+  return char_class(std::move(ranges));
+}
 
 std::vector<Rule> json_rules() {
   const Expression member = sequence({call(kString), colon(), call(kValue)});
@@ -205,16 +152,6 @@ Expression string_except(std::vector<std::string> texts) {
     for (size_t at = 0; at < text.size();) characters.push_back(text::next_code_point(text, at));
   }
   return sequence({literal("\""), rest_except(wide)});
-}
-
-Expression format_text(std::string_view format) {
-  if (format == "date") return year_month_day();
-  if (format == "time") return time_of_day();
-  if (format == "date-time") return sequence({year_month_day(), literal("T"), time_of_day()});
-  if (format == "uuid") return uuid();
-  if (format == "ipv4") return ipv4();
-  if (format == "email") return email();
-  return {};
 }
 
 }  // namespace bonsai::grammar

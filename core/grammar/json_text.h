@@ -41,11 +41,10 @@ Expression quoted_text(Expression inner);
 // A string that is none of `texts`, and of another beginning than an escape where it is still one of theirs.
 Expression string_except(std::vector<std::string> texts);
 
-// What "format" names; an empty sequence for names that are not known.
-Expression format_text(std::string_view format);
-inline constexpr std::string_view kFormats = "date, time, date-time, uuid, ipv4, email";
-
 Expression digits(uint32_t least, uint32_t most);
+Expression hex_digits(uint32_t least, uint32_t most);
 Expression digit_range(char first, char last);
+// One of these ASCII characters.
+Expression one_of(std::string_view characters);
 
 }  // namespace bonsai::grammar

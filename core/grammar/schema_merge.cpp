@@ -100,10 +100,13 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
 }  // namespace
 
 bool is_annotation(std::string_view keyword) {
-  constexpr std::array<std::string_view, 15> kAnnotations = {
-      "title",   "description", "default",  "examples", "example",     "deprecated", "readOnly",     "writeOnly",
-      "$schema", "$id",         "$comment", "$defs",    "definitions", "strict",     "discriminator"};
-  return std::find(kAnnotations.begin(), kAnnotations.end(), keyword) != kAnnotations.end();
+  constexpr std::array<std::string_view, 22> kAnnotations = {
+      "title",           "description",      "default",      "examples",    "example", "deprecated",
+      "readOnly",        "writeOnly",        "$schema",      "$id",         "id",      "$anchor",
+      "$vocabulary",     "$comment",         "$defs",        "definitions", "strict",  "discriminator",
+      "contentEncoding", "contentMediaType", "externalDocs", "xml"};
+  return keyword.starts_with("x-") ||
+         std::find(kAnnotations.begin(), kAnnotations.end(), keyword) != kAnnotations.end();
 }
 
 Json without_annotations(const Json &schema) {

@@ -120,8 +120,9 @@ std::optional<Arguments> Arguments::parse(const Options &options, const std::vec
     po::store(po::command_line_parser(arguments).options(all).positional(positional).style(kStyle).run(),
               parsed.values_);
   } catch (const po::too_many_positional_options_error &) {
-    throw UsageError(fmt::format("{} is an argument too many: everything but the file is given by name",
-                                 bonsai::quoted(options.surplus(arguments))));
+    throw UsageError(fmt::format(
+        "{} is an argument too many: {} given by name", bonsai::quoted(options.surplus(arguments)),
+        options.most_positional_ == 0 ? "everything, such as the model (-m FILE), is" : "everything but the file is"));
   } catch (const po::error &error) {
     throw UsageError(error.what());
   }

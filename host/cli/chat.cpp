@@ -39,7 +39,8 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
       "everything else to stderr; messages come from the terminal, or line by line from a pipe. /help shows\n"
       "the commands, such as /save and /reset. Ctrl-C stops an answer, and throws away a message of several\n"
       "lines that is not finished; Ctrl-D leaves. Without -n an answer goes on to its end. Over a pipe the exit\n"
-      "code is 1 if a message could not be answered; the others are. JSON: one line for each answer.");
+      "code is 1 if a message could not be answered, or a command did not work; the others are. JSON: one line for\n"
+      "each answer.");
   add_engine_options(options);
   add_chat_options(options);
   add_session_options(options, "go on with a saved conversation, and compute none of it again",

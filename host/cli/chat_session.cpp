@@ -92,7 +92,7 @@ void ChatSession::handle(const std::string &message) {
   const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.send(message, options, callback);
   });
-  if (!answered) note_unanswered();
+  if (!answered) note_undone();
 }
 
 const ChatSession::Command *ChatSession::find_command(std::string_view name) {
@@ -127,19 +127,21 @@ void ChatSession::run_command(const std::string &line) {
   const Command *command = find_command(name);
   if (command == nullptr) {
     print_to_stderr("unknown command {}: /help shows them all\n", bonsai::quoted(name));
-    return;
+    return note_undone();
   }
   if (command->argument.empty() && !argument.empty()) {
     print_to_stderr("{} takes no argument\n", name);
-    return;
+    return note_undone();
   }
   try {
     (this->*command->function)(argument);
+    return;
   } catch (const EngineError &error) {
     complain(name, error);
   } catch (const Failure &error) {
     complain(name, error);
   }
+  note_undone();
 }
 
 void ChatSession::complain(std::string_view what, const std::exception &error) const {
@@ -147,7 +149,7 @@ void ChatSession::complain(std::string_view what, const std::exception &error) c
 }
 
 // A person reads why; a script has the exit code. Whatever ended the program before this is the better reason.
-void ChatSession::note_unanswered() {
+void ChatSession::note_undone() {
   if (exit_code_ == kSuccess && !::isatty(STDIN_FILENO)) exit_code_ = kFailure;
 }
 
@@ -241,14 +243,14 @@ void ChatSession::tool_command(const std::string &result) {
   const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.send({.role = "tool", .content = result}, options, callback);
   });
-  if (!answered) note_unanswered();
+  if (!answered) note_undone();
 }
 
 void ChatSession::regenerate_command(const std::string &) {
   const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.regenerate(options, callback);
   });
-  if (!answered && !chat_.messages().empty()) note_unanswered();
+  if (!answered && !chat_.messages().empty()) note_undone();
 }
 
 void ChatSession::reset_command(const std::string &) {

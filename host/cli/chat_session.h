@@ -34,7 +34,7 @@ class ChatSession {
   // `answer` is Chat::send() or regenerate(). False: there is none, and why was said.
   template <class Answer>
   bool show_answer(Answer answer);
-  void note_unanswered();
+  void note_undone();
   void print_summary(const ChatReply &reply) const;
   void explain_end(const ChatReply &reply) const;
   std::string more_context(std::string_view what) const;

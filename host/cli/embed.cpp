@@ -34,6 +34,7 @@ std::vector<std::string> lines_of(std::string text) {
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
     end = text.find('\n', begin);
     lines.push_back(text.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
   }
   return lines;
 }
@@ -41,7 +42,7 @@ std::vector<std::string> lines_of(std::string text) {
 std::vector<std::string> texts_in(const std::string &file, bool by_line) {
   std::string text = read_file(file);
   if (by_line) return lines_of(std::move(text));
-  if (text.ends_with('\n')) text.pop_back();  // which nobody typed on purpose
+  drop_line_end(text);
   return {std::move(text)};
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 
 #include "core/base/utf8.h"
 #include "host/cli/grammar_options.h"
@@ -12,12 +13,20 @@ namespace bonsai::cli {
 namespace {
 
 constexpr float kMax = std::numeric_limits<float>::max();
+constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
+
+// A count, or -1 as others have it for `all`.
+std::optional<uint32_t> count_or(const Arguments &arguments, const char *name, uint32_t least, uint32_t all) {
+  if (arguments.text(name) == "-1") return all;
+  return arguments.count(name, least, kMaxCount);
+}
 
 LogitBias parse_logit_bias(const std::string &text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos) {
     const auto token = parse_number<int32_t>(std::string_view(text).substr(0, equals));
-    const auto add = parse_number<float>(std::string_view(text).substr(equals + 1));
+    const size_t sign = text[equals + 1] == '+' ? 1 : 0;
+    const auto add = parse_number<float>(std::string_view(text).substr(equals + 1 + sign));
     if (token && add && *token >= 0 && *add <= kMax) return {*token, *add};
   }
   throw UsageError(fmt::format("--logit-bias: expected ID=NUMBER or ID=-inf, found {}", bonsai::quoted(text)));
@@ -25,10 +34,9 @@ LogitBias parse_logit_bias(const std::string &text) {
 
 SamplingOptions sampling_options(const Arguments &arguments) {
   SamplingOptions sampling = preset_option(arguments);
-  constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
   constexpr float kSmallest = std::numeric_limits<float>::min();
   sampling.temperature = arguments.number("temp", 0, kMax, "a number >= 0").value_or(sampling.temperature);
-  sampling.top_k = static_cast<uint32_t>(arguments.count("top-k", 0, kMaxCount).value_or(sampling.top_k));
+  sampling.top_k = count_or(arguments, "top-k", 0, 0).value_or(sampling.top_k);
   sampling.top_p = arguments.number("top-p", 0, 1, "a number from 0 to 1").value_or(sampling.top_p);
   sampling.min_p = arguments.number("min-p", 0, 1, "a number from 0 to 1").value_or(sampling.min_p);
   sampling.repetition_penalty =
@@ -40,7 +48,7 @@ SamplingOptions sampling_options(const Arguments &arguments) {
   sampling.penalty_window = static_cast<int32_t>(
       arguments.integer("repeat-last-n", -1, std::numeric_limits<int32_t>::max()).value_or(sampling.penalty_window));
   for (const std::string &bias : arguments.texts("logit-bias")) sampling.logit_bias.push_back(parse_logit_bias(bias));
-  sampling.seed = arguments.count("seed", 0, std::numeric_limits<uint64_t>::max());
+  if (arguments.text("seed") != "-1") sampling.seed = arguments.count("seed", 0, std::numeric_limits<uint64_t>::max());
   return sampling;
 }
 
@@ -60,13 +68,14 @@ void add_preset_option(Options &options) {
 }
 
 void add_plain_generate_options(Options &options, const std::string &without_n) {
-  options.value("predict,n", "N", fmt::format("most tokens to generate ({})", without_n).c_str());
+  options.value("predict,n", "N",
+                fmt::format("most tokens to generate; -1: until the text ends ({})", without_n).c_str());
   add_preset_option(options);
   options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
-  options.value("top-k", "K", "choose among the K likeliest; 0: all (40)");
+  options.value("top-k", "K", "choose among the K likeliest; 0 or -1: all (40)");
   options.value("top-p", "P", "and the fewest that together hold this probability; 1: all (0.9)");
   options.value("min-p", "P", "and those at least this likely, relative to the likeliest (0)");
-  options.value("seed", "N", "the same seed, the same text (random)");
+  options.value("seed", "N", "the same seed, the same text; -1: any (random)");
   options.value("repeat-penalty", "X", "divides the logits of tokens that occurred; 1: off (1)");
   options.value("presence-penalty", "X", "lowers the logits of tokens that occurred (0)");
   options.value("frequency-penalty", "X", "lowers them for each time that they occurred (0)");
@@ -84,7 +93,7 @@ void add_generate_options(Options &options, const std::string &without_n) {
 
 GenerateOptions plain_generate_options(const Arguments &arguments) {
   GenerateOptions options;
-  options.max_tokens = static_cast<uint32_t>(arguments.count("predict", 1).value_or(options.max_tokens));
+  options.max_tokens = count_or(arguments, "predict", 1, kMaxCount).value_or(options.max_tokens);
   options.sampling = sampling_options(arguments);
   options.stop = arguments.texts("stop");
   for (const std::string &stop : options.stop)

@@ -49,7 +49,7 @@ std::string prompt_text(const Arguments &arguments) {
   const bool is_typed = text && !text_is_from_file(arguments);
   if (!text) text = read_unasked_stdin(arguments);
   if (text) {
-    if (!is_typed && text->ends_with('\n')) text->pop_back();
+    if (!is_typed) drop_line_end(*text);
     return *std::move(text);
   }
   if (loads_session(arguments)) return "";

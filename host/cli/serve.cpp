@@ -63,6 +63,8 @@ server::HttpOptions http_options(const Arguments &arguments) {
   server::HttpOptions options;
   options.host = arguments.text("host").value_or(options.host);
   if (options.host.empty()) throw UsageError("--host: expected an address, found an empty text");
+  if (options.host.starts_with('[') && options.host.ends_with(']'))  // as URLs have it
+    options.host = options.host.substr(1, options.host.size() - 2);
   options.port = static_cast<uint16_t>(count_or(arguments, "port", 0, options.port, kMaxPort));
   options.allowed_origins = arguments.texts("allow-origin");
   for (const std::string &origin : options.allowed_origins) {
@@ -87,6 +89,7 @@ server::ApiOptions api_options(const Arguments &arguments, const std::string &mo
   constexpr uint32_t kMaxTexts = 4096;
   server::ApiOptions options;
   options.model_name = arguments.text("alias").value_or(std::filesystem::path(model_file).stem().string());
+  if (options.model_name.empty()) throw UsageError("--alias: expected a name, found an empty text");
   if (find_invalid_utf8(options.model_name) != std::string::npos) options.model_name = printable(options.model_name);
   options.api_key = api_key(arguments);
   options.defaults = plain_generate_options(arguments);

@@ -76,6 +76,12 @@ std::optional<std::string> read_text(const Arguments &arguments) {
   return prompt;
 }
 
+void drop_line_end(std::string &text) {
+  if (!text.ends_with('\n')) return;
+  text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+}
+
 std::optional<std::string> read_unasked_stdin(const Arguments &arguments) {
   struct stat status;
   if (!stdin_options(arguments).empty() || ::fstat(STDIN_FILENO, &status) != 0 || S_ISCHR(status.st_mode))

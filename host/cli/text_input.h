@@ -15,6 +15,9 @@ void add_text_options(Options &options);
 // both were, Failure if the file cannot be read.
 std::optional<std::string> read_text(const Arguments &arguments);
 
+// Takes the last line's end away, which nobody typed on purpose.
+void drop_line_end(std::string &text);
+
 // What comes through a pipe or from a file on stdin although no option asks for it. nullopt: nothing, or stdin is
 // closed, a terminal or another device (/dev/null), or an option has read it. Throws Failure if it cannot be read.
 std::optional<std::string> read_unasked_stdin(const Arguments &arguments);

@@ -75,7 +75,11 @@ Generation Engine::generate(std::string_view prompt, const GenerateOptions &opti
 }
 
 std::vector<float> Engine::embed(std::string_view text, const EmbeddingOptions &options) const {
-  return embed_tokens(host::tokens_to_embed(*state_, text), options);
+  return embed_tokens(tokenize_to_embed(text), options);
+}
+
+std::vector<int32_t> Engine::tokenize_to_embed(std::string_view text) const {
+  return host::tokens_to_embed(*state_, text);
 }
 
 std::vector<float> Engine::embed_tokens(std::span<const int32_t> tokens, const EmbeddingOptions &options) const {

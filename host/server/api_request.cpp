@@ -99,7 +99,9 @@ void read_stops(const JsonFields &fields, GenerateOptions &options) {
 
 // OpenAI's, and the schema that others let json_object have.
 std::string schema_of(const JsonFields &format) {
-  const std::string type = format.text("type").value_or("");
+  const auto given = format.text("type");
+  if (!given) throw ApiError(format.path("type") + " is missing");
+  const std::string &type = *given;
   if (type == "text") return "";
   if (type == "json_object") {
     const Json *schema = format.find("schema");
@@ -131,12 +133,34 @@ void read_format(const JsonFields &fields, GenerateOptions &options) {
 
 // What other servers know, and this one does not: an answer without it would not be the one that was asked for.
 void refuse_unknown(const JsonFields &fields) {
-  for (const char *name :
-       {"samplers", "mirostat", "xtc_probability", "dry_multiplier", "dynatemp_range", "guided_json", "guided_choice",
-        "guided_regex", "guided_grammar", "structured_outputs", "min_tokens", "stop_token_ids", "bad_words",
-        "use_beam_search", "truncate_prompt_tokens", "prompt_logprobs"})
+  for (const char *name : {"samplers",
+                           "mirostat",
+                           "xtc_probability",
+                           "dry_multiplier",
+                           "dynatemp_range",
+                           "guided_json",
+                           "guided_choice",
+                           "guided_regex",
+                           "guided_grammar",
+                           "structured_outputs",
+                           "min_tokens",
+                           "stop_token_ids",
+                           "bad_words",
+                           "use_beam_search",
+                           "truncate_prompt_tokens",
+                           "prompt_logprobs",
+                           "allowed_token_ids",
+                           "include_stop_str_in_output",
+                           "lora",
+                           "suffix"})
     fields.refuse(name);
+  for (const char *name : {"top_n_sigma", "t_max_predict_ms"}) {
+    const Json *value = fields.find(name);
+    const bool is_off = value != nullptr && value->is_number() && *value <= 0;
+    if (!is_off) fields.refuse(name);
+  }
   for (const char *name : {"typical_p", "tfs_z"}) fields.refuse(name, 1);
+  fields.refuse("skip_special_tokens", true);
 }
 
 // -1 is others' word for "until the answer ends".
@@ -270,7 +294,6 @@ CompletionRequest read_completion_request(std::string_view body, const GenerateO
   if (const Json *logprobs = fields.find("logprobs"); logprobs != nullptr && *logprobs != false)
     want_logprobs(*fields.count("logprobs", 0, kMostLogprobs), request);
   if (request.echo && request.top_logprobs) throw ApiError("echo: not supported with logprobs");
-  fields.refuse("suffix");
   if (const auto best_of = fields.count("best_of", 1, kMaxCount); best_of && *best_of != request.n)
     throw ApiError("best_of: not supported unless it is n");
   request.prompts = read_prompts(fields, "prompt");
@@ -279,6 +302,28 @@ CompletionRequest read_completion_request(std::string_view body, const GenerateO
     throw ApiError(fmt::format("{} prompts with {} answers each: expected at most {} answers in all{}",
                                request.prompts.size(), request.n, most, request.top_logprobs ? " with logprobs" : ""));
   return request;
+}
+
+TokenizeRequest read_tokenize_request(std::string_view body) {
+  const Json json = parse_body(body);
+  const JsonFields fields(json, "");
+  auto content = first_of({"content", "prompt"}, [&](const char *name) { return fields.text(name); });
+  if (!content) throw ApiError("content is missing");
+  fields.refuse("with_pieces");
+  const TokenizeRequest request = {.content = *std::move(content),
+                                   .begins = fields.flag("add_special").value_or(false),
+                                   .has_special = fields.flag("parse_special").value_or(true)};
+  if (request.begins && !request.has_special) throw ApiError("add_special: not supported without parse_special");
+  return request;
+}
+
+std::vector<int32_t> read_detokenize_request(std::string_view body) {
+  const Json json = parse_body(body);
+  const JsonFields fields(json, "");
+  const Json *tokens = fields.find("tokens");
+  if (tokens == nullptr) throw ApiError("tokens is missing");
+  if (!tokens->is_array()) fields.fail("tokens", "token ids", *tokens);
+  return read_tokens(*tokens, "tokens");
 }
 
 EmbeddingRequest read_embedding_request(std::string_view body) {

@@ -43,6 +43,12 @@ struct EmbeddingRequest {
   std::optional<uint32_t> dimensions;
 };
 
+struct TokenizeRequest {
+  std::string content;
+  bool begins = false;      // what the model wants in front of a prompt comes in front
+  bool has_special = true;  // special tokens that are spelled out are one token each
+};
+
 // Fields that change nothing here are skipped, as clients send many: "model", "user". Those that would change the
 // answer and are not known here are refused, as is whatever has another type than it should. Throw ApiError; also where
 // the whole asks for more than kMostAnswers.
@@ -50,5 +56,8 @@ inline constexpr uint32_t kMostAnswers = 64;
 ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defaults);
 CompletionRequest read_completion_request(std::string_view body, const GenerateOptions &defaults);
 EmbeddingRequest read_embedding_request(std::string_view body);
+// As llama.cpp's server has them; the tokens are the second one's.
+TokenizeRequest read_tokenize_request(std::string_view body);
+std::vector<int32_t> read_detokenize_request(std::string_view body);
 
 }  // namespace bonsai::server

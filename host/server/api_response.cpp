@@ -155,12 +155,12 @@ std::string embeddings_json(std::string_view embeddings, std::string_view model,
                      to_line(usage));
 }
 
-Json model_json(std::string_view name, int64_t created, const ModelInfo &model) {
+Json model_json(std::string_view name, int64_t created, const ModelInfo &model, uint32_t context) {
   return {{"id", name},
           {"object", "model"},
           {"created", created},
           {"owned_by", "bonsai"},
-          {"context_length", model.context},
+          {"context_length", context},
           {"meta",
            {{"name", model.name},
             {"n_vocab", model.vocabulary},

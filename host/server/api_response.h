@@ -55,8 +55,8 @@ std::string embedding_json(std::span<const float> embedding, size_t index, bool 
 // {"object": "list", "data", "model", "usage"}, of the above with commas between.
 std::string embeddings_json(std::string_view embeddings, std::string_view model, uint64_t n_tokens);
 
-// {"id", "object": "model", ...}
-Json model_json(std::string_view name, int64_t created, const ModelInfo &model);
+// {"id", "object": "model", ...}; `context`: most tokens of a prompt and its answer.
+Json model_json(std::string_view name, int64_t created, const ModelInfo &model, uint32_t context);
 
 // One line, whatever a client takes for the end of one. Bytes that are no text become U+FFFD.
 std::string to_line(const Json &json);

@@ -107,7 +107,7 @@ class ApiService::Impl {
     bool is_public;
     void (Impl::*function)(HttpRequest request, const Responding &responder);
   };
-  static constexpr size_t kRoutes = 7;
+  static constexpr size_t kRoutes = 9;
   static const std::array<Route, kRoutes> &routes() {
     static constexpr std::array<Route, kRoutes> all = {{{"GET", "/", true, &Impl::page},
                                                         {"GET", "/health", true, &Impl::health},
@@ -115,7 +115,9 @@ class ApiService::Impl {
                                                         {"GET", "/v1/models", false, &Impl::models},
                                                         {"POST", "/v1/chat/completions", false, &Impl::chat},
                                                         {"POST", "/v1/completions", false, &Impl::complete},
-                                                        {"POST", "/v1/embeddings", false, &Impl::embed}}};
+                                                        {"POST", "/v1/embeddings", false, &Impl::embed},
+                                                        {"POST", "/tokenize", false, &Impl::tokenize},
+                                                        {"POST", "/detokenize", false, &Impl::detokenize}}};
     return all;
   }
   static constexpr std::string_view kModel = "/v1/models/";  // and a name behind it
@@ -188,7 +190,10 @@ class ApiService::Impl {
   }
 
   void models(HttpRequest request, const Responding &responder) {
-    const Json model = model_json(options_.model_name, started_, engine_.model());
+    const BatchStats stats = batch_.stats();
+    const uint64_t room = uint64_t{stats.kv_blocks} * stats.kv_block_tokens;
+    const auto context = static_cast<uint32_t>(std::min<uint64_t>(engine_.model().context, room));
+    const Json model = model_json(options_.model_name, started_, engine_.model(), context);
     if (!request.path.starts_with(kModel))
       return responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model})}}) + "\n"});
     if (const std::string name = percent_decoded(request.path.substr(kModel.size())); name != options_.model_name)
@@ -280,16 +285,31 @@ class ApiService::Impl {
       for (size_t i = 0; i < wanted.inputs.size(); ++i) {
         if (responder->gone().stop_requested()) return;
         const Prompt &input = wanted.inputs[i];
-        const auto *tokens = std::get_if<std::vector<int32_t>>(&input);
-        n_tokens += tokens != nullptr ? tokens->size() : engine_.tokenize(std::get<std::string>(input), false).size();
-        const std::vector<float> embedding = tokens != nullptr
-                                                 ? engine_.embed_tokens(*tokens, options_.embedding)
-                                                 : engine_.embed(std::get<std::string>(input), options_.embedding);
+        const auto *text = std::get_if<std::string>(&input);
+        const std::vector<int32_t> tokens =
+            text != nullptr ? engine_.tokenize_to_embed(*text) : std::get<std::vector<int32_t>>(input);
+        n_tokens += tokens.size();
         if (i > 0) embeddings += ',';
-        embeddings += embedding_json(embedding, i, wanted.is_base64);
+        embeddings += embedding_json(engine_.embed_tokens(tokens, options_.embedding), i, wanted.is_base64);
       }
       metrics_.count_embedding(n_tokens);
       responder->reply({.body = embeddings_json(embeddings, options_.model_name, n_tokens) + "\n"});
+    });
+  }
+
+  void tokenize(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      const TokenizeRequest wanted = read_tokenize_request(body);
+      const Json tokens = wanted.begins ? engine_.tokenize_prompt(wanted.content)
+                                        : engine_.tokenize(wanted.content, wanted.has_special);
+      responder->reply({.body = to_line({{"tokens", tokens}}) + "\n"});
+    });
+  }
+
+  void detokenize(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      const std::string text = engine_.detokenize(read_detokenize_request(body));
+      responder->reply({.body = to_line({{"content", text}}) + "\n"});
     });
   }
 

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -33,10 +36,23 @@ void move_references(Json &schema, const std::string &prefix) {
   }
 }
 
+// Whether a tool has no parameters: OpenAI's word for it is to say nothing of them, or nothing of what they are.
+bool is_empty(const Json &parameters) {
+  if (!parameters.is_object()) return true;
+  const auto says_nothing = [](const auto &item) {
+    constexpr std::array<std::string_view, 5> kIdle = {"title", "description", "$schema", "strict",
+                                                       "additionalProperties"};
+    const bool is_idle = std::find(kIdle.begin(), kIdle.end(), item.key()) != kIdle.end();
+    return item.key() == "type" ? item.value() == "object" : is_idle && !item.value().is_object();
+  };
+  const auto items = parameters.items();
+  return std::all_of(items.begin(), items.end(), says_nothing);
+}
+
 // What a call's arguments have to be: the tool's parameters, which `root` gets as the definition `name`, and an object.
 Json arguments_schema(const Json &function, const std::string &name, Json &root) {
   Json parameters = function.value("parameters", Json());
-  if (!parameters.is_object()) return {{"type", "object"}};
+  if (is_empty(parameters)) return {{"type", "object"}, {"properties", Json::object()}};
   const std::string place = "#/$defs/" + name;
   move_references(parameters, place);
   const bool is_object = parameters.value("type", Json()) == "object";
@@ -82,6 +98,7 @@ void read_tools(const JsonFields &fields, ChatRequest &request) {
   if (!choice.is_object() && choice != "auto" && choice != "none" && choice != "required")
     fields.fail("tool_choice", "\"auto\", \"none\", \"required\" or a function", choice);
   const bool is_forced = choice.is_object() || choice == "required";
+  request.parallel_calls = fields.flag("parallel_tool_calls").value_or(true);
   const Json *tools = fields.find("tools");
   if (tools != nullptr && !tools->is_array()) fields.fail("tools", "an array", *tools);
   if (tools == nullptr || tools->empty()) {
@@ -91,7 +108,6 @@ void read_tools(const JsonFields &fields, ChatRequest &request) {
   for_each(*tools, "tools", read_function_name);
   if (choice == "none") return;
   request.chat.tools = tools->dump();
-  request.parallel_calls = fields.flag("parallel_tool_calls").value_or(true);
   if (!request.options.json_schema.empty())
     throw ApiError("tools: not supported with a schema for the answer, unless tool_choice is \"none\"");
   if (!is_forced) return;

@@ -86,6 +86,8 @@ std::optional<float> JsonFields::number(const char *name, float least, float mos
   const Json *field = find(name);
   if (field == nullptr) return std::nullopt;
   const double value = field->is_number() ? field->get<double>() : std::nan("");
+  if (std::abs(value) > std::numeric_limits<float>::max())
+    fail(name, fmt::format("{} in the range of 32-bit numbers", expected), *field);
   if (!(value >= least && value <= most)) fail(name, expected, *field);
   return static_cast<float>(value);
 }
@@ -115,8 +117,9 @@ std::optional<int64_t> JsonFields::integer(const char *name) const {
 
 void JsonFields::refuse(const char *name, const Json &neutral) const {
   const Json *field = find(name);
-  if (field == nullptr || *field == neutral || *field == Json(false) || *field == Json(0) || *field == Json("")) return;
-  if (field->is_structured() && field->empty()) return;
+  if (field == nullptr || *field == neutral) return;
+  const bool is_nothing = *field == Json(false) || *field == Json(0) || *field == Json("");
+  if ((neutral.is_null() && is_nothing) || (field->is_structured() && field->empty())) return;
   throw ApiError(fmt::format("{}{}: not supported", where_, name));
 }
 

@@ -34,7 +34,8 @@ class JsonFields {
   std::optional<float> number(const char *name, float least, float most, std::string_view expected) const;
   std::optional<uint32_t> count(const char *name, uint32_t least, uint32_t most) const;
   std::optional<int64_t> integer(const char *name) const;
-  // What the field would change is not known here: it has to say nothing (false, 0, empty) or `neutral`.
+  // What the field would change is not known here: it has to say nothing: empty, `neutral`, or false or 0 where that
+  // is not given.
   void refuse(const char *name, const Json &neutral = nullptr) const;
 
   std::string path(std::string_view name) const { return where_ + std::string(name); }

@@ -67,7 +67,7 @@ TEST(OutputFile, ChatRefusesPipesAndDevicesAndGoesOn) {
   const std::string folder = make_folder("files"), fifo = make_fifo(folder);
   const Outcome outcome = chat("/save " + fifo + "\n/save-session " + fifo + "\n/load " + fifo +
                                "\n/load /dev/zero\n/load-session " + fifo + "\n/load " + folder + "\nhi\n");
-  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "/save: " + fifo + kNotRegular + "/save-session: " + fifo + kNotRegular + "/load: " + fifo +
                              ": cannot be mapped, expected a regular file\n" +
                              "/load: /dev/zero: cannot be mapped, expected a regular file\n" +
@@ -120,7 +120,7 @@ TEST(OutputFile, AFullDiskLeavesTheOldFileAndNothingElse) {
   const std::string good_talk = read_file(talk);
   const Outcome saved = run_in_shell(limited, {"chat", "-m", seedling()},
                                      "/system " + std::string(20'000, 'x') + "\n/save " + talk + "\n");
-  EXPECT_EQ(saved.exit_code, 0);
+  EXPECT_EQ(saved.exit_code, 1);
   EXPECT_EQ(saved.err, "the system prompt is set\n/save: " + talk + no_room);
   EXPECT_EQ(read_file(talk), good_talk);
 

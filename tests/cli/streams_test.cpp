@@ -33,7 +33,7 @@ TEST(UselessStderr, ATextIsTheSame) {
 }
 
 TEST(UselessStderr, AConversationIsTheSame) {
-  expect_the_same_with_any_stderr({"chat", "--temp", "0", "-n", "8"}, 0, "hi\n/help\n/nope\n/system\nyou\n");
+  expect_the_same_with_any_stderr({"chat", "--temp", "0", "-n", "8"}, 1, "hi\n/help\n/nope\n/system\nyou\n");
 }
 
 TEST(UselessStderr, WarningsEndNothing) {

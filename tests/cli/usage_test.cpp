@@ -72,10 +72,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"twice", {"run", "-n", "1", "-n", "2"}, "option '--predict' cannot be specified more than once"},
         Mistake{"stray_argument",
                 {"run", "model.gguf"},
-                "'model.gguf' is an argument too many: everything but the file is given by name"},
+                "'model.gguf' is an argument too many: everything, such as the model (-m FILE), is given by name"},
+        Mistake{"stray_file",
+                {"info", "a.gguf", "b.gguf"},
+                "'b.gguf' is an argument too many: everything but the file is given by name"},
         Mistake{"n_zero", {"run", "-n", "0"}, "--predict: expected a whole number from 1 to 4294967295, found '0'"},
         Mistake{
-            "n_negative", {"run", "-n", "-1"}, "--predict: expected a whole number from 1 to 4294967295, found '-1'"},
+            "n_negative", {"run", "-n", "-2"}, "--predict: expected a whole number from 1 to 4294967295, found '-2'"},
         Mistake{"n_word", {"run", "-n", "ten"}, "--predict: expected a whole number from 1 to 4294967295, found 'ten'"},
         Mistake{
             "n_trailing", {"run", "-n", "10x"}, "--predict: expected a whole number from 1 to 4294967295, found '10x'"},

@@ -265,6 +265,8 @@ class BONSAI_API Engine {
   // Ids of a text, nothing added in front. `parse_special`: special tokens that are spelled out are one token each;
   // else they are plain text. Errors: invalid UTF-8, a file without tokenizer.
   std::vector<int32_t> tokenize(std::string_view text, bool parse_special = true) const;
+  // What embed() makes of a text, and its errors.
+  std::vector<int32_t> tokenize_to_embed(std::string_view text) const;
   // What a session begins with that is given this text first (Session::append()): special tokens count as such, and the
   // model's BOS comes first where it does there. Errors: also an empty text and a model without BOS.
   std::vector<int32_t> tokenize_prompt(std::string_view text) const;

@@ -106,6 +106,32 @@ TEST(ApiRequest, PromptsAreTextsOrTokensOrManyOfThem) {
   EXPECT_TRUE(request.is_base64);
 }
 
+TEST(ApiRequest, TextsAndTokensAreReadAsLlamasServerDoes) {
+  const TokenizeRequest plain = read_tokenize_request(R"({"content": "a", "parse_special": false})");
+  EXPECT_EQ(plain.content, "a");
+  EXPECT_FALSE(plain.begins || plain.has_special);
+  const TokenizeRequest prompt = read_tokenize_request(R"({"prompt": "b", "add_special": true})");
+  EXPECT_EQ(prompt.content, "b");
+  EXPECT_TRUE(prompt.begins && prompt.has_special);
+  EXPECT_EQ(read_detokenize_request(R"({"tokens": [1, 2]})"), (std::vector<int32_t>{1, 2}));
+  EXPECT_TRUE(read_detokenize_request(R"({"tokens": []})").empty());
+  const auto said = [](auto read, const char *body) -> std::string {
+    try {
+      read(body);
+    } catch (const ApiError &error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(said(read_tokenize_request, "{}"), "content is missing");
+  EXPECT_EQ(said(read_tokenize_request, R"({"content": "a", "with_pieces": true})"), "with_pieces: not supported");
+  EXPECT_EQ(said(read_tokenize_request, R"({"content": "a", "add_special": true, "parse_special": false})"),
+            "add_special: not supported without parse_special");
+  EXPECT_EQ(said(read_detokenize_request, "{}"), "tokens is missing");
+  EXPECT_EQ(said(read_detokenize_request, R"({"tokens": "a"})"), "tokens: expected token ids, found \"a\"");
+  EXPECT_EQ(said(read_detokenize_request, R"({"tokens": [-1]})"), "tokens: expected token ids, found -1");
+}
+
 TEST(ApiRequest, FormatsBecomeSchemas) {
   const std::string begin = R"({"prompt": "x", "response_format": )";
   EXPECT_EQ(read_completion_request(begin + R"({"type": "text"}})", {}).options.json_schema, "");
@@ -120,6 +146,7 @@ TEST(ApiRequest, FormatsBecomeSchemas) {
 TEST(ApiRequest, WhatMeansNothingIsNotRefused) {
   EXPECT_EQ(chat_said(R"("functions": [], "function_call": "auto", "mirostat": 0, "typical_p": 1.0, "best_of": 1,
       "modalities": ["text"], "stop_token_ids": [], "use_beam_search": false, "add_generation_prompt": true,
+      "top_n_sigma": -1, "t_max_predict_ms": 0, "skip_special_tokens": true, "lora": [],
       "top_logprobs": 0, "logprobs": false, "reasoning_effort": "low", "parallel_tool_calls": false, "tools": [])"),
             "nothing");
   const CompletionRequest request =
@@ -200,7 +227,7 @@ TEST(ApiRequest, AForcedCallIsASchema) {
     return R"({"type":"object","properties":{"name":{"const":")" + name + R"("},"arguments":)" + arguments +
            R"(},"required":["name","arguments"],"additionalProperties":false})";
   };
-  const std::string g = call("g", R"({"type":"object"})");
+  const std::string g = call("g", R"({"type":"object","properties":{}})");
   EXPECT_EQ(schema(R"({"type": "function", "function": {"name": "g"}})", "{}"), R"({"anyOf":[)" + g + "]}");
   const std::string own =
       R"({"type":"object","properties":{"p":{"$ref":"#/$defs/P"},"const":{"$ref":"#"},"r":{"const":{"$ref":"#"}}},)"
@@ -215,6 +242,27 @@ TEST(ApiRequest, AForcedCallIsASchema) {
             R"({"$defs":{"0":{"type":["object","null"]}},"anyOf":[)" +
                 call("f", R"({"allOf":[{"$ref":"#/$defs/0"},{"type":"object"}]})") + "," + g + "]}");
   EXPECT_EQ(schema("\"auto\"", own), "");
+}
+
+// As OpenAI has it: who says nothing of parameters has none.
+TEST(ApiRequest, AForcedCallWithoutParametersHasNoArguments) {
+  const auto arguments = [](const std::string &function) {
+    const std::string schema =
+        read_chat_request(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": "required", "tools": )"
+                          R"([{"type": "function", "function": {"name": "f")" +
+                              function + "}}]}",
+                          {})
+            .call_schema;
+    return nlohmann::ordered_json::parse(schema)["anyOf"][0]["properties"]["arguments"].dump();
+  };
+  const std::string none = R"({"type":"object","properties":{}})", some = R"({"$ref":"#/$defs/0"})";
+  for (const char *nothing :
+       {"", R"(, "parameters": null)", R"(, "parameters": {})", R"(, "parameters": {"type": "object"})",
+        R"(, "parameters": {"type": "object", "title": "F", "additionalProperties": false})"})
+    EXPECT_EQ(arguments(nothing), none) << nothing;
+  for (const char *something : {R"(, "parameters": {"type": "object", "properties": {}})",
+                                R"(, "parameters": {"type": "object", "additionalProperties": {"type": "string"}})"})
+    EXPECT_EQ(arguments(something), some) << something;
 }
 
 TEST(ApiRequest, ACountWithoutAnEndIsAsLargeAsCanBe) {
@@ -288,6 +336,16 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("min_tokens": 3)"), "min_tokens: not supported");
   EXPECT_EQ(chat_said(R"("mirostat": 2)"), "mirostat: not supported");
   EXPECT_EQ(chat_said(R"("typical_p": 0.9)"), "typical_p: not supported");
+  EXPECT_EQ(chat_said(R"("typical_p": 0)"), "typical_p: not supported");
+  EXPECT_EQ(chat_said(R"("add_generation_prompt": false)"), "add_generation_prompt: not supported");
+  EXPECT_EQ(chat_said(R"("skip_special_tokens": false)"), "skip_special_tokens: not supported");
+  EXPECT_EQ(chat_said(R"("allowed_token_ids": [5])"), "allowed_token_ids: not supported");
+  EXPECT_EQ(chat_said(R"("top_n_sigma": 1.5)"), "top_n_sigma: not supported");
+  EXPECT_EQ(chat_said(R"("suffix": "x")"), "suffix: not supported");
+  EXPECT_EQ(chat_said(R"("parallel_tool_calls": "x")"), "parallel_tool_calls: expected true or false, found \"x\"");
+  EXPECT_EQ(chat_said(R"("response_format": {})"), "response_format.type is missing");
+  EXPECT_EQ(chat_said(R"("temperature": 1e40)"),
+            "temperature: expected a number >= 0 in the range of 32-bit numbers, found 1e+40");
   EXPECT_EQ(chat_said("\"chat_template_kwargs\": {\"x\": 1}"),
             "chat_template_kwargs: expected enable_thinking, found 'x'");
   EXPECT_EQ(chat_said("\"response_format\": {\"type\": \"xml\"}"),

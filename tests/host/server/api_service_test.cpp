@@ -138,7 +138,7 @@ TEST_F(Telling, EmbeddingsAreTheLibrarys) {
   EXPECT_EQ(answer["data"][1]["embedding"].get<std::vector<float>>(), king);
   EXPECT_EQ(answer["data"][1]["index"], 1);
   EXPECT_EQ(answer["usage"]["prompt_tokens"],
-            engine_.tokenize("The wolf").size() + engine_.tokenize("The King").size());
+            engine_.tokenize_to_embed("The wolf").size() + engine_.tokenize_to_embed("The King").size());
   const std::vector<int32_t> tokens = {5, 6, 7};
   EXPECT_EQ(service.ask(kEmbed, {{"input", tokens}})["data"][0]["embedding"].get<std::vector<float>>(),
             engine_.embed_tokens(tokens));
@@ -161,6 +161,27 @@ TEST_F(Telling, EmbeddingsComeInBase64) {
   std::vector<float> numbers(bytes.size() / sizeof(float));
   std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
   EXPECT_EQ(numbers, expected);
+}
+
+TEST_F(Telling, TokensOfATextAndBack) {
+  const Service service(engine_);
+  const std::string text = "<|im_start|>The wolf";
+  EXPECT_EQ(service.ask("/tokenize", {{"content", text}})["tokens"], engine_.tokenize(text));
+  EXPECT_EQ(service.ask("/tokenize", {{"content", text}, {"parse_special", false}})["tokens"],
+            engine_.tokenize(text, false));
+  const json prompt = service.ask("/tokenize", {{"content", text}, {"add_special", true}})["tokens"];
+  EXPECT_EQ(prompt, engine_.tokenize_prompt(text));
+  EXPECT_EQ(service.ask("/detokenize", {{"tokens", engine_.tokenize(text)}})["content"],
+            engine_.detokenize(engine_.tokenize(text)));
+  EXPECT_EQ(service.ask("/detokenize", {{"tokens", json::array()}})["content"], "");
+  EXPECT_EQ(service.post("/detokenize", {{"tokens", {4096}}}).status, 400);
+}
+
+TEST_F(Telling, TheContextIsWhatFitsIntoTheCache) {
+  ApiOptions options = greedy_options();
+  options.batch.kv_tokens = 100;
+  const Service service(engine_, options);
+  EXPECT_EQ(json::parse(service.get("/v1/models/it").body)["context_length"], 128) << "four blocks of 32";
 }
 
 TEST_F(Telling, ModelsHealthAndPageAreThere) {
@@ -186,7 +207,7 @@ TEST_F(Telling, MetricsCountWhatWasDone) {
   service.get("/nowhere/else");
   EXPECT_EQ(service.metric("bonsai_generated_tokens_total"), 5u);
   EXPECT_EQ(service.metric("bonsai_prompt_tokens_total"), engine_.tokenize_prompt("The wolf").size());
-  EXPECT_EQ(service.metric("bonsai_embedded_tokens_total"), engine_.tokenize("The wolf").size());
+  EXPECT_EQ(service.metric("bonsai_embedded_tokens_total"), engine_.tokenize_to_embed("The wolf").size());
   EXPECT_EQ(service.metric("bonsai_first_token_seconds_count"), 1u);
   EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
   EXPECT_TRUE(

@@ -1,0 +1,137 @@
+#include "core/grammar/string_formats.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/grammar/json_text.h"
+
+namespace bonsai::grammar {
+namespace {
+
+Expression year_month_day() {
+  const Expression year = digits(4, 4);
+  const Expression day28 =
+      choice({sequence({literal("0"), digit_range('1', '9')}), sequence({literal("1"), digits(1, 1)}),
+              sequence({literal("2"), digit_range('0', '8')})});
+  const Expression day30 = choice({day28, literal("29"), literal("30")});
+  const Expression months31 =
+      choice({literal("01"), literal("03"), literal("05"), literal("07"), literal("08"), literal("10"), literal("12")});
+  const Expression months30 = choice({literal("04"), literal("06"), literal("09"), literal("11")});
+  // Multiples of 4, of two digits; a year that ends in 00 is a leap year if what stands in front of it is one of these.
+  const Expression four = choice({sequence({one_of("02468"), one_of("48")}), sequence({one_of("13579"), one_of("26")}),
+                                  sequence({one_of("2468"), literal("0")})});
+  const Expression leap_year =
+      choice({sequence({digits(2, 2), four}), sequence({choice({four, literal("00")}), literal("00")})});
+  return choice({sequence({year, literal("-"), months31, literal("-"), choice({day30, literal("31")})}),
+                 sequence({year, literal("-"), months30, literal("-"), day30}),
+                 sequence({year, literal("-02-"), day28}), sequence({leap_year, literal("-02-29")})});
+}
+
+// RFC 3339, without leap seconds.
+Expression time_of_day() {
+  const Expression hour =
+      choice({sequence({one_of("01"), digits(1, 1)}), sequence({literal("2"), digit_range('0', '3')})});
+  const Expression minute = sequence({digit_range('0', '5'), digits(1, 1)});
+  return sequence({hour, literal(":"), minute, literal(":"), minute, optional(sequence({literal("."), digits(1, 9)})),
+                   choice({literal("Z"), sequence({one_of("+-"), hour, literal(":"), minute})})});
+}
+
+Expression uuid() {
+  return sequence({hex_digits(8, 8), literal("-"), hex_digits(4, 4), literal("-"), hex_digits(4, 4), literal("-"),
+                   hex_digits(4, 4), literal("-"), hex_digits(12, 12)});
+}
+
+Expression ipv4() {
+  const Expression byte =
+      choice({digits(1, 1), sequence({digit_range('1', '9'), digits(1, 1)}), sequence({literal("1"), digits(2, 2)}),
+              sequence({literal("2"), digit_range('0', '4'), digits(1, 1)}),
+              sequence({literal("25"), digit_range('0', '5')})});
+  return sequence({byte, literal("."), byte, literal("."), byte, literal("."), byte});
+}
+
+// RFC 3986, appendix A: groups of hexadecimal digits, of which one run of zeros may be left out.
+Expression ipv6() {
+  const Expression group = hex_digits(1, 4), before_colon = sequence({group, literal(":")});
+  const Expression last_two = choice({sequence({group, literal(":"), group}), ipv4()});
+  std::vector<Expression> ways = {sequence({repeat(before_colon, 6, 6), last_two})};
+  for (uint32_t n_behind = 0; n_behind <= 7; ++n_behind) {  // groups behind "::"
+    const uint32_t most_in_front = 7 - n_behind;
+    std::vector<Expression> parts;
+    if (most_in_front > 0) parts.push_back(optional(sequence({repeat(before_colon, 0, most_in_front - 1), group})));
+    parts.push_back(literal("::"));
+    if (n_behind == 1) parts.push_back(group);
+    if (n_behind > 1) {
+      parts.push_back(repeat(before_colon, n_behind - 2, n_behind - 2));
+      parts.push_back(last_two);
+    }
+    ways.push_back(sequence(std::move(parts)));
+  }
+  return choice(std::move(ways));
+}
+
+const std::vector<CodePoints> kLettersAndDigits = {{'a', 'z'}, {'A', 'Z'}, {'0', '9'}};
+
+std::vector<CodePoints> letters_digits_and(std::string_view others) {
+  std::vector<CodePoints> all = kLettersAndDigits;
+  for (const char c : others) all.push_back({static_cast<char32_t>(c), static_cast<char32_t>(c)});
+  return all;
+}
+
+// RFC 1123, of at most 32 characters.
+Expression label() {
+  const Expression end = char_class(kLettersAndDigits);
+  return sequence({end, optional(sequence({repeat(char_class(letters_digits_and("-")), 0, 30), end}))});
+}
+
+// `least` to four labels.
+Expression host_name(uint32_t least) {
+  return sequence({label(), repeat(sequence({literal("."), label()}), least - 1, 3)});
+}
+
+// The everyday part of RFC 5321: words with dots, a domain of at least two labels.
+Expression email() {
+  const Expression atom = repeat(char_class(letters_digits_and("!#$%&'*+-/=?^_`{|}~")), 1, 20);
+  return sequence({atom, repeat(sequence({literal("."), atom}), 0, 2), literal("@"), host_name(2)});
+}
+
+// RFC 3339, appendix A.
+Expression duration() {
+  const auto number_of = [](const char *unit) { return sequence({digits(1, 6), literal(unit)}); };
+  const auto and_then = [](Expression first, Expression next) {
+    return sequence({std::move(first), optional(std::move(next))});
+  };
+  const Expression minutes = and_then(number_of("M"), number_of("S"));
+  const Expression time =
+      sequence({literal("T"), choice({and_then(number_of("H"), minutes), minutes, number_of("S")})});
+  const Expression months = and_then(number_of("M"), number_of("D"));
+  const Expression date = choice({and_then(number_of("Y"), months), months, number_of("D")});
+  return sequence({literal("P"), choice({and_then(date, time), time, number_of("W")})});
+}
+
+// RFC 3986: a scheme, and what may stand behind it, with a "#" at most once.
+Expression uri() {
+  const Expression scheme =
+      sequence({char_class({{'a', 'z'}, {'A', 'Z'}}), repeat(char_class(letters_digits_and("+-.")), 0, 15)});
+  const Expression any =
+      choice({char_class(letters_digits_and("-._~:/?@!$&'()*+,;=")), sequence({literal("%"), hex_digits(2, 2)})});
+  return sequence({scheme, literal(":"), repeat(any, 1, Expression::kUnbounded),
+                   optional(sequence({literal("#"), repeat(any, 0, Expression::kUnbounded)}))});
+}
+
+}  // namespace
+
+std::optional<Expression> format_text(std::string_view format) {
+  if (format == "date") return year_month_day();
+  if (format == "time") return time_of_day();
+  if (format == "date-time") return sequence({year_month_day(), literal("T"), time_of_day()});
+  if (format == "duration") return duration();
+  if (format == "uuid") return uuid();
+  if (format == "ipv4") return ipv4();
+  if (format == "ipv6") return ipv6();
+  if (format == "hostname") return host_name(1);
+  if (format == "email") return email();
+  if (format == "uri") return uri();
+  return std::nullopt;
+}
+
+}  // namespace bonsai::grammar

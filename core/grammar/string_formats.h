@@ -1,0 +1,16 @@
+// What JSON Schema's "format" says of strings (https://json-schema.org/draft/2020-12/json-schema-validation,
+// section 7.3).
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/grammar/expression.h"
+
+namespace bonsai::grammar {
+
+// The text of a string in that format: date, time, date-time, duration, uuid, ipv4, ipv6, hostname, email, uri.
+// nullopt: another one, which is an annotation then, as the specification has it of formats that are not known.
+std::optional<Expression> format_text(std::string_view format);
+
+}  // namespace bonsai::grammar

@@ -198,6 +198,7 @@ EngineOptions engine_options(const bonsai_engine_options &given) {
   options.threads = raw.threads;
   options.context = raw.context;
   options.kv = kv_type(raw.kv);
+  if (raw.chat_template != nullptr) options.chat_template = raw.chat_template;
   if (raw.progress != nullptr)
     options.progress = [call = raw.progress, context = raw.progress_context](uint64_t done, uint64_t total) {
       call(context, done, total);

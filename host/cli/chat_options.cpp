@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "host/cli/model_options.h"
 #include "host/cli/text_input.h"
 
 namespace bonsai::cli {
@@ -11,6 +12,7 @@ namespace bonsai::cli {
 void add_chat_options(Options &options) {
   options.value("system", "TEXT", "what the model is told before the conversation");
   options.value("tools", "FILE", "functions that the model may call: a JSON array, as the chat template expects it");
+  add_template_option(options);
   options.flag("think", "ask the model to reason before it answers (the template's enable_thinking)");
   options.flag("no-think", "ask it not to");
   options.flag("hide-thinking", "do not show reasoning; it is shown dim, and on a terminal only");

@@ -9,7 +9,7 @@
 
 namespace bonsai::cli {
 
-// Declares --system, --tools, --think, --no-think and --hide-thinking.
+// Declares --system, --tools, --chat-template-file, --think, --no-think and --hide-thinking.
 void add_chat_options(Options &options);
 
 // Throws UsageError, and Failure where the file of --tools cannot be read.

@@ -11,6 +11,7 @@
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "host/cli/progress.h"
+#include "host/cli/text_input.h"
 
 namespace bonsai::cli {
 namespace {
@@ -82,6 +83,10 @@ void add_engine_options(Options &options) {
   options.value("threads,t", "N", "threads of the CPU backend, as --backend-opt cpu.threads=N");
 }
 
+void add_template_option(Options &options) {
+  options.value("chat-template-file", "FILE", "the chat template, in Jinja, instead of the model's own");
+}
+
 std::string model_file(const Arguments &arguments) {
   const auto model = arguments.text("model");
   const auto files = arguments.texts("model-file");
@@ -108,6 +113,10 @@ EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
     options.backend_options.push_back(parse_backend_option(option));
   options.threads = static_cast<uint32_t>(arguments.count("threads", 1).value_or(0));
   options.log = [&terminal](LogLevel level, std::string_view line) { log_line(terminal, spdlog_level(level), line); };
+  if (const auto file = arguments.text("chat-template-file")) {
+    options.chat_template = read_file(*file);
+    if (options.chat_template.empty()) throw Failure(*file + ": is empty, expected a chat template");
+  }
   options.model = model_path(arguments, terminal);
   return options;
 }

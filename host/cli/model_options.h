@@ -13,6 +13,8 @@ namespace bonsai::cli {
 void add_model_option(Options &options);
 // Declares -m and what chooses and configures a backend.
 void add_engine_options(Options &options);
+// Declares --chat-template-file, for commands that chat.
+void add_template_option(Options &options);
 
 // What -m names, or the first positional argument where a command takes one; else the seedling. Throws UsageError when
 // both are given, Failure when the seedling is missing.
@@ -20,7 +22,7 @@ std::string model_file(const Arguments &arguments);
 // The same, and says on stderr that it is the seedling.
 std::string model_path(const Arguments &arguments, const Terminal &terminal);
 
-// Everything that add_engine_options() declared.
+// Everything that add_engine_options() and add_template_option() declared.
 EngineOptions engine_options(const Arguments &arguments, Terminal &terminal);
 
 // Behind the word that a context is full: ": -c gives more, up to the model's 40960"; empty where the model knows no

@@ -153,7 +153,7 @@ void check_chat_options(const Arguments &arguments) {
       if (arguments.text(option)) throw UsageError(fmt::format("--{} is not for --chat: 'bonsai chat' has it", option));
     return;
   }
-  for (const char *option : {"system", "tools"})
+  for (const char *option : {"system", "tools", "chat-template-file"})
     if (arguments.text(option)) throw UsageError(fmt::format("--{} is for --chat", option));
   for (const char *option : {"think", "no-think", "hide-thinking"})
     if (arguments.flag(option)) throw UsageError(fmt::format("--{} is for --chat", option));

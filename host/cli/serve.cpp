@@ -35,6 +35,7 @@ Options serve_options() {
                   "What a request leaves open (temperature and the like) is as the options here say.\n"
                   "JSON, once it listens: {\"model\", \"url\", \"port\"}.");
   add_engine_options(options);
+  add_template_option(options);
   options.value("host", "ADDRESS", "where to listen (127.0.0.1: this machine alone; 0.0.0.0: every network)");
   options.value("port", "N", "(8080); 0: one that is free");
   options.value("alias", "NAME", "the model's name for clients (the file's name)");

@@ -35,11 +35,9 @@ std::vector<std::string> stdin_options(const Arguments &arguments) {
   struct Name {
     const char *option, *typed;
   };
-  constexpr Name kNames[] = {{"prompt", "-p"},
-                             {"file", "-f"},
-                             {"grammar", "--grammar"},
-                             {"json-schema", "--json-schema"},
-                             {"tools", "--tools"}};
+  constexpr Name kNames[] = {{"prompt", "-p"},         {"file", "-f"},
+                             {"grammar", "--grammar"}, {"json-schema", "--json-schema"},
+                             {"tools", "--tools"},     {"chat-template-file", "--chat-template-file"}};
   std::vector<std::string> typed;
   for (const Name &name : kNames)
     if (arguments.text(name.option) == "-") typed.emplace_back(name.typed);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/text/template/chat_template.h"
+
 namespace bonsai::host {
 namespace {
 
@@ -33,6 +35,9 @@ void check_options(const EngineOptions &options) {
   if (options.kv > KvType::kF32)
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("kv: there is no KV type {}", static_cast<uint32_t>(options.kv)));
+  if (options.chat_template.empty()) return;
+  if (const auto parsed = jinja::ChatTemplate::parse(options.chat_template); !parsed)
+    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("chat template: {}", parsed.error().message));
 }
 
 }  // namespace
@@ -55,7 +60,8 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
 }
 
 void EngineState::load_tokenizer() {
-  Result<text::Tokenizer> created = text::read_tokenizer(*model.file).and_then([](text::TokenizerData data) {
+  Result<text::Tokenizer> created = text::read_tokenizer(*model.file).and_then([this](text::TokenizerData data) {
+    if (!options.chat_template.empty()) data.chat_template = options.chat_template;
     return text::Tokenizer::create(std::move(data));
   });
   if (!created) {

@@ -244,6 +244,24 @@ TEST(Chat, RunWithChatAnswersOneMessage) {
   EXPECT_NE(run.err.find("\ndecode   12 tokens, "), std::string::npos) << run.err;
 }
 
+TEST(Chat, TheTemplateMayBeTheUsersOwn) {
+  const std::string file = write_file("own.jinja", "{% for m in messages %}{{ m.content }}{% endfor %} said the King,");
+  const Outcome plain =
+      run_program({"run", "-m", seedling(), "-p", "Well well said the King,", "--temp", "0", "-n", "9"});
+  const Outcome own = run_program(
+      {"run", "-m", seedling(), "--chat", "--chat-template-file", file, "-p", "Well well", "--temp", "0", "-n", "9"});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_EQ("Well well said the King," + own.out, plain.out);
+  const std::string bad = write_file("bad.jinja", "a\n{% for %}"), empty = write_file("empty.jinja", "");
+  const Outcome refused = chat("hi\n", {"--chat-template-file", bad});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.err.find("chat template: line 2: "), std::string::npos) << refused.err;
+  EXPECT_EQ(chat("hi\n", {"--chat-template-file", empty}).err,
+            "bonsai chat: " + empty + ": is empty, expected a chat template\n");
+  EXPECT_EQ(run_program({"run", "--chat-template-file", file}).err,
+            "bonsai run: --chat-template-file is for --chat (see 'bonsai run --help')\n");
+}
+
 TEST(Chat, SigtermEndsTheProgramWhileItAnswers) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "the King ";

@@ -107,6 +107,7 @@ typedef struct bonsai_engine_options {
   void *progress_context;
   bonsai_engine_log_fn log; /* may be NULL */
   void *log_context;
+  const char *chat_template; /* in Jinja, in the place of the file's own; NULL: that one */
 } bonsai_engine_options;
 
 /* Everything to its default, `model` to NULL. */

@@ -75,6 +75,8 @@ struct EngineOptions {
   uint32_t context = 0;  // most tokens of a session; 0: the model's, or 4,096 if that is less
   KvType kv = KvType::kF16;
 
+  std::string chat_template = {};  // in Jinja, in the place of the file's own; empty: that one
+
   // Weights brought to the device so far and in all, in bytes; called by the loading thread.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress = {};
   // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from

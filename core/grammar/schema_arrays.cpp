@@ -127,7 +127,7 @@ SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, 
       return fail_at(place.pointer, "'prefixItems': expected a list of at most {} schemas", kMostPrefixItems);
     for (size_t i = 0; i < prefix.size() && i < most; ++i) {
       auto item = translator.schema(prefix[i], place.below("prefixItems").at(i));
-      if (!item) return item;
+      if (!item) return i < least ? item : of_optional_part(item.error());
       items.push_back(*std::move(item));
     }
   }
@@ -136,7 +136,7 @@ SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, 
       bare.contains("items") ? bare["items"] == false : bare.contains("prefixItems") && least <= items.size();
   if (!closed && items.size() < most) {
     auto item = bare.contains("items") ? translator.schema(bare["items"], place.below("items")) : call(kValue);
-    if (!item) return item;
+    if (!item) return items.size() < least ? item : of_optional_part(item.error());
     auto rule = translator.as_rule(*std::move(item), place.below("items").pointer);
     if (!rule) return rule;
     further = *std::move(rule);

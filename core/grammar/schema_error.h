@@ -34,4 +34,10 @@ tl::unexpected<SchemaError> nothing_at(const std::string &pointer, fmt::format_s
   return failed;
 }
 
+// The error of a part that may be left out. That it allows nothing is a mistake, and says nothing of the whole.
+inline tl::unexpected<SchemaError> of_optional_part(SchemaError error) {
+  error.allows_nothing = false;
+  return tl::unexpected<SchemaError>(std::move(error));
+}
+
 }  // namespace bonsai::grammar

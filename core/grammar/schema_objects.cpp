@@ -242,7 +242,7 @@ class ObjectSchema {
       return nothing_at(place_.pointer, "'propertyNames' excludes property {}, which is required",
                         bonsai::quoted(name));
     auto value = value_of(schemas, at);
-    if (!value) return tl::unexpected(value.error());
+    if (!value) return needed ? tl::unexpected(value.error()) : of_optional_part(value.error());
     list_.members.push_back({sequence({literal(text_of(name)), colon(), *std::move(value)}), needed});
     return {};
   }
@@ -262,7 +262,7 @@ class ObjectSchema {
     if (names_.are_trivial()) {
       if (additional_ == false) return {};
       auto value = value_of({&additional_}, place_.below("additionalProperties"));
-      if (!value) return tl::unexpected(value.error());
+      if (!value) return of_optional_part(value.error());
       ways.push_back(sequence({string_except(listed_), colon(), *std::move(value)}));
     } else {
       const auto sets = names_.others_than(listed_, place_.pointer);
@@ -289,7 +289,7 @@ class ObjectSchema {
     Place at = place_.below(set.patterns.empty() ? "additionalProperties" : "patternProperties");
     if (set.patterns.size() == 1) at = at.below(set.patterns.front()->text);
     auto value = value_of(schemas, at);
-    if (!value) return tl::unexpected(value.error());
+    if (!value) return of_optional_part(value.error());
     return sequence({quoted_text(set.names.expression()), colon(), *std::move(value)});
   }
 

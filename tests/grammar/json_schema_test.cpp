@@ -209,6 +209,10 @@ TEST(JsonSchema, AlternativesThatAllowNothingAreLeftOut) {
   const Grammar types = json_schema(R"({"type": ["integer", "null"], "minimum": 3, "maximum": 2})");
   expect_sentences(types, {"null"});
   expect_none(types, {"2", "3"});
+  const Grammar needed = json_schema(
+      R"({"anyOf": [{"properties": {"a": {"enum": []}}, "required": ["a"]}, {"items": {"enum": []}, "minItems": 1}, {"type": "null"}]})");
+  expect_sentences(needed, {"null"});
+  expect_none(needed, {"{}", "[]"});
   const Grammar unique =
       json_schema(R"({"type": "array", "uniqueItems": true, "items": {"anyOf": [{"enum": []}, {"const": 1}]}})");
   expect_sentences(unique, {"[]", "[1]"});
@@ -293,6 +297,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchema{R"({"anyOf": [false, {"enum": []}]})", "JSON schema, '#/anyOf/0': false allows no value at all"},
         BadSchema{R"({"type": "string", "anyOf": [{"type": "null"}, {"type": "integer", "minimum": 1}]})",
                   "JSON schema, '#/anyOf/0': 'type': no type is left that is allowed"},
+        BadSchema{R"({"anyOf": [{"properties": {"a": {"enum": []}}}, {"type": "null"}]})",
+                  "JSON schema, '#/anyOf/0/properties/a': 'enum': no value is left that is allowed"},
+        BadSchema{R"({"anyOf": [{"items": {"enum": []}}, {"type": "null"}]})",
+                  "JSON schema, '#/anyOf/0/items': 'enum': no value is left that is allowed"},
         BadSchema{R"({"anyOf": [{"type": "integer", "minimum": 3, "maximum": 2}, {"not": {}}]})",
                   "JSON schema, '#/anyOf/1': keyword 'not' is not supported"},
         BadSchema{R"({"type": "string", "enum": [1, 2]})",

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/atomic_file.h"
@@ -89,9 +91,12 @@ struct Writer::State {
   std::string path;
   AtomicFile file;
   std::vector<std::pair<std::string, Bytes>> metadata;  // key, encoded value
+  std::unordered_map<std::string, size_t> places;       // in it, by key
   std::vector<PlannedTensor> tensors;
+  std::unordered_set<std::string> names;  // of these
   uint64_t alignment = kDefaultAlignment;
   bool in_data = false;
+  uint64_t header_bytes = 0;
   size_t tensor = 0;          // the one that gets the next bytes
   uint64_t tensor_bytes = 0;  // that it has already
   Bytes buffer;
@@ -110,13 +115,11 @@ struct Writer::State {
 void Writer::State::set(std::string_view key, Bytes value) {
   if (in_data && failure.empty())
     failure = fmt::format("{}: {} set after the header was written", path, bonsai::quoted(key));
-  const auto found =
-      std::find_if(metadata.begin(), metadata.end(), [&](const auto &item) { return item.first == key; });
-  if (found != metadata.end()) {
-    found->second = std::move(value);
-  } else {
+  const auto [place, is_new] = places.try_emplace(std::string(key), metadata.size());
+  if (is_new)
     metadata.emplace_back(std::string(key), std::move(value));
-  }
+  else
+    metadata[place->second].second = std::move(value);
 }
 
 // That our reader will take what is about to be written, and take it for what it is; and the alignment that the caller
@@ -142,7 +145,7 @@ Result<void> Writer::State::check_keys() {
   return {};
 }
 
-// Everything before the data section, padding included.
+// Everything before the data section but the padding.
 Bytes Writer::State::header() const {
   Bytes out;
   append(out, kMagic);
@@ -162,7 +165,6 @@ Bytes Writer::State::header() const {
     append(out, offset);
     offset += align_up(tensor.bytes, alignment);
   }
-  out.resize(align_up(out.size(), alignment));
   return out;
 }
 
@@ -176,7 +178,14 @@ Result<void> Writer::State::put(std::span<const std::byte> bytes) {
 }
 
 // Zeros from `written` bytes on to the next aligned offset.
-Result<void> Writer::State::put_padding(uint64_t written) { return put(Bytes(align_up(written, alignment) - written)); }
+Result<void> Writer::State::put_padding(uint64_t written) {
+  for (uint64_t left = align_up(written, alignment) - written; left > 0;) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(left, kBufferBytes / 2));
+    if (const auto put_some = put(Bytes(n)); !put_some) return put_some;
+    left -= n;
+  }
+  return {};
+}
 
 Result<void> Writer::State::flush() {
   const auto written = write_out(buffer);
@@ -248,9 +257,7 @@ Result<void> Writer::add_tensor(std::string_view name, std::span<const uint64_t>
   if (name.size() > kMostNameBytes || find_invalid_utf8(name) != std::string_view::npos) {
     return fail("{}: expected a name of at most {} bytes of UTF-8", where, kMostNameBytes);
   }
-  for (const PlannedTensor &other : state_->tensors) {
-    if (other.name == name) return fail("{}: added twice", where);
-  }
+  if (state_->names.contains(std::string(name))) return fail("{}: added twice", where);
   if (shape.empty() || shape.size() > kMostDimensions) {
     return fail("{}: {} dimensions, expected 1 to {}", where, shape.size(), kMostDimensions);
   }
@@ -265,6 +272,7 @@ Result<void> Writer::add_tensor(std::string_view name, std::span<const uint64_t>
                 traits.name);
   }
   const uint64_t bytes = weights / traits.block_weights * traits.block_bytes;
+  state_->names.emplace(name);
   state_->tensors.push_back({std::string(name), {shape.begin(), shape.end()}, format, bytes});
   return {};
 }
@@ -273,14 +281,17 @@ Result<void> Writer::begin_data() {
   if (state_->in_data) return fail("{}: the header is written already", state_->path);
   if (const auto checked = state_->check_keys(); !checked) return checked;
   state_->in_data = true;
-  return state_->put(state_->header());
+  const Bytes header = state_->header();
+  state_->header_bytes = align_up(header.size(), state_->alignment);
+  if (const auto put = state_->put(header); !put) return put;
+  return state_->put_padding(header.size());
 }
 
 Result<void> Writer::preview(const std::function<Result<void>(std::unique_ptr<File>)> &check) {
   State &state = *state_;
   if (!state.in_data || state.tensor_bytes > 0 || state.tensor > 0)
     return fail("{}: a preview is for the time between the header and the data", state.path);
-  uint64_t bytes = state.buffer.size();
+  uint64_t bytes = state.header_bytes;
   for (const PlannedTensor &tensor : state.tensors) bytes += align_up(tensor.bytes, state.alignment);
   if (const auto flushed = state.flush(); !flushed) return flushed;
   if (const auto extended = state.file.extend(bytes); !extended) return extended;

@@ -23,7 +23,7 @@ namespace bonsai::grammar {
 // propertyNames, minProperties, maxProperties, items, prefixItems, minItems, maxItems, uniqueItems (of finitely many
 // values), minLength, maxLength, pattern, format (date, time, date-time, uuid, ipv4, email), minimum, maximum,
 // exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf (taken as anyOf), allOf, $ref within the document. Of
-// several alternatives those that allow nothing are left out; elsewhere a schema that allows nothing is an error. Where
+// several alternatives those that allow nothing are left out; elsewhere, and behind a $ref, that is an error. Where
 // no type is given, the first keyword that belongs to one decides. Every other keyword that could exclude something is
 // an error that names it and its place as a JSON pointer (RFC 6901); annotations (title, description, default ...) are
 // skipped.

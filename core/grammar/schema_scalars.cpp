@@ -1,5 +1,7 @@
 #include "core/grammar/schema_scalars.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -41,6 +43,14 @@ SchemaResult<void> read_bound(const Json &bare, const char *keyword, bool includ
   }
   bound = Bound{*value, included};
   return {};
+}
+
+// Whether one of the keywords gives a bound that is `narrow`.
+template <class Narrow>
+bool is_bounded(const Json &bare, std::initializer_list<const char *> keywords, Narrow narrow) {
+  return std::any_of(keywords.begin(), keywords.end(), [&](const char *keyword) {
+    return bare.contains(keyword) && narrow(bare[keyword].get<double>());
+  });
 }
 
 // The numbers of a range that the divisor of "multipleOf" divides.
@@ -135,13 +145,16 @@ SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, con
   }
   // OpenAPI's, which clients take for the type that they have.
   if (bare.contains("format") && bare["format"] == "int32") {
-    if (!range.least) range.least = Bound{*parse_decimal("-2147483648"), true};
-    if (!range.most) range.most = Bound{*parse_decimal("2147483647"), true};
+    range.whole_numbers = true;
+    if (!is_bounded(bare, {"minimum", "exclusiveMinimum"}, [](double bound) { return bound >= -2147483648.0; }))
+      range.least = Bound{*parse_decimal("-2147483648"), true};
+    if (!is_bounded(bare, {"maximum", "exclusiveMaximum"}, [](double bound) { return bound <= 2147483647.0; }))
+      range.most = Bound{*parse_decimal("2147483647"), true};
   }
   if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer);
   if (!range.least && !range.most) return call(whole_numbers ? kInteger : kNumber);
   auto made = number_in(range);
-  if (!made) return nothing_at(pointer, "no {} is within the bounds", whole_numbers ? "integer" : "number");
+  if (!made) return nothing_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
   return *std::move(made);
 }
 

@@ -1,5 +1,6 @@
 #include "core/grammar/string_formats.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -108,14 +109,23 @@ Expression duration() {
   return sequence({literal("P"), choice({and_then(date, time), time, number_of("W")})});
 }
 
-// RFC 3986: a scheme, and what may stand behind it, with a "#" at most once.
+// RFC 3986, appendix A, where there is a path or an authority.
 Expression uri() {
+  constexpr uint32_t kUnbounded = Expression::kUnbounded;
+  const auto characters = [](std::string_view others, uint32_t least) {
+    const std::string all = "-._~!$&'()*+,;=" + std::string(others);
+    return repeat(choice({char_class(letters_digits_and(all)), sequence({literal("%"), hex_digits(2, 2)})}), least,
+                  kUnbounded);
+  };
   const Expression scheme =
       sequence({char_class({{'a', 'z'}, {'A', 'Z'}}), repeat(char_class(letters_digits_and("+-.")), 0, 15)});
-  const Expression any =
-      choice({char_class(letters_digits_and("-._~:/?@!$&'()*+,;=")), sequence({literal("%"), hex_digits(2, 2)})});
-  return sequence({scheme, literal(":"), repeat(any, 1, Expression::kUnbounded),
-                   optional(sequence({literal("#"), repeat(any, 0, Expression::kUnbounded)}))});
+  const Expression host = choice({characters("", 0), sequence({literal("["), ipv6(), literal("]")})});
+  const Expression authority = sequence({literal("//"), optional(sequence({characters(":", 0), literal("@")})), host,
+                                         optional(sequence({literal(":"), digits(0, 5)}))});
+  const Expression segments = repeat(sequence({literal("/"), characters(":@", 0)}), 0, kUnbounded);
+  const Expression path = sequence({optional(literal("/")), characters(":@", 1), segments});
+  const auto behind = [&](const char *mark) { return optional(sequence({literal(mark), characters(":@/?", 0)})); };
+  return sequence({scheme, literal(":"), choice({sequence({authority, segments}), path}), behind("?"), behind("#")});
 }
 
 }  // namespace

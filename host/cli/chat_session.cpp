@@ -55,26 +55,27 @@ ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, const
 
 int ChatSession::run() {
   interrupt_.abrupt(reader_->is_terminal());
+  bool is_saved = !save_session_to_;
   const auto save = [&] {
-    if (save_session_to_) save_session_command(*save_session_to_);
+    if (std::exchange(is_saved, true)) return;
+    save_session_command(*save_session_to_);
   };
+  const InterruptGuard::LastWords last(interrupt_, [&] {
+    try {
+      save();
+    } catch (const std::exception &error) {
+      complain("--save-session", error);
+    }
+  });
+  // A terminal that is closed gives the end of the input and SIGHUP, in any order.
   const auto finish = [&] {
-    interrupt_.graceful();  // a terminal that is closed gives the end of the input and SIGHUP
+    const InterruptGuard::Busy busy(interrupt_);
     save();
-  };
-  const auto read = [&] {
-    const InterruptGuard::LastWords last(interrupt_, [&] {
-      try {
-        save();
-      } catch (const std::exception &error) {
-        complain("--save-session", error);
-      }
-    });
-    return read_message(*reader_, "> ");
   };
   try {
     while (!done_) {
-      const auto message = read();
+      const auto message = read_message(*reader_, "> ");
+      const InterruptGuard::Busy busy(interrupt_);
       if (!message) break;
       handle(*message);
     }

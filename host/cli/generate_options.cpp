@@ -16,7 +16,7 @@ constexpr float kMax = std::numeric_limits<float>::max();
 constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 
 // A count, or -1 as others have it for `all`.
-std::optional<uint32_t> count_or(const Arguments &arguments, const char *name, uint32_t least, uint32_t all) {
+std::optional<uint32_t> count_or_all(const Arguments &arguments, const char *name, uint32_t least, uint32_t all) {
   if (arguments.text(name) == "-1") return all;
   return arguments.count(name, least, kMaxCount);
 }
@@ -25,7 +25,8 @@ LogitBias parse_logit_bias(const std::string &text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos) {
     const auto token = parse_number<int32_t>(std::string_view(text).substr(0, equals));
-    const size_t sign = text[equals + 1] == '+' ? 1 : 0;
+    const bool has_plus = text[equals + 1] == '+' && text[equals + 2] != '-';
+    const size_t sign = has_plus ? 1 : 0;
     const auto add = parse_number<float>(std::string_view(text).substr(equals + 1 + sign));
     if (token && add && *token >= 0 && *add <= kMax) return {*token, *add};
   }
@@ -36,7 +37,7 @@ SamplingOptions sampling_options(const Arguments &arguments) {
   SamplingOptions sampling = preset_option(arguments);
   constexpr float kSmallest = std::numeric_limits<float>::min();
   sampling.temperature = arguments.number("temp", 0, kMax, "a number >= 0").value_or(sampling.temperature);
-  sampling.top_k = count_or(arguments, "top-k", 0, 0).value_or(sampling.top_k);
+  sampling.top_k = count_or_all(arguments, "top-k", 0, 0).value_or(sampling.top_k);
   sampling.top_p = arguments.number("top-p", 0, 1, "a number from 0 to 1").value_or(sampling.top_p);
   sampling.min_p = arguments.number("min-p", 0, 1, "a number from 0 to 1").value_or(sampling.min_p);
   sampling.repetition_penalty =
@@ -93,7 +94,7 @@ void add_generate_options(Options &options, const std::string &without_n) {
 
 GenerateOptions plain_generate_options(const Arguments &arguments) {
   GenerateOptions options;
-  options.max_tokens = count_or(arguments, "predict", 1, kMaxCount).value_or(options.max_tokens);
+  options.max_tokens = count_or_all(arguments, "predict", 1, kMaxCount).value_or(options.max_tokens);
   options.sampling = sampling_options(arguments);
   options.stop = arguments.texts("stop");
   for (const std::string &stop : options.stop)

@@ -49,6 +49,10 @@ std::stop_token InterruptGuard::graceful(bool ends_on_second) {
   ends_on_second_ = ends_on_second;
   exit_code_ = 0;
   stop_ = std::stop_source();
+  if (kept_ != 0) {
+    exit_code_ = 128 + std::exchange(kept_, 0);
+    stop_.request_stop();
+  }
   return stop_.get_token();
 }
 
@@ -68,12 +72,28 @@ InterruptGuard::LastWords::~LastWords() {
   guard_.last_ = nullptr;
 }
 
+InterruptGuard::Busy::Busy(InterruptGuard &guard) : guard_(guard) {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.is_busy_ = true;
+}
+
+InterruptGuard::Busy::~Busy() {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.is_busy_ = false;
+  if (guard_.kept_ != 0) guard_.say_last_and_end(guard_.kept_);
+}
+
 void InterruptGuard::wait_for_signals() {
   for (;;) {
     int signal = 0;
     if (sigwait(&signals_, &signal) != 0 || ending_) return;
     handle(signal);
   }
+}
+
+void InterruptGuard::say_last_and_end(int signal) const {
+  if (last_) last_();
+  end_process(signal);
 }
 
 // In the middle of a line the terminal shows no keys: a shell would inherit that.
@@ -84,10 +104,14 @@ void InterruptGuard::end_process(int signal) const {
 
 void InterruptGuard::handle(int signal) {
   const std::lock_guard lock(mutex_);
-  const bool is_second = stop_.stop_requested() && (ends_on_second_ || signal != SIGINT);
-  if (!is_graceful_ && ignores_interrupts_ && signal == SIGINT) return;
-  if (!is_graceful_ && last_) last_();
-  if (!is_graceful_ || is_second) end_process(signal);
+  if (!is_graceful_) {
+    if (ignores_interrupts_ && signal == SIGINT) return;
+    if (!is_busy_) say_last_and_end(signal);
+    kept_ = signal;
+    return;
+  }
+  const bool counts = signal == SIGTERM || (signal == SIGINT && ends_on_second_);
+  if (stop_.stop_requested() && counts) end_process(signal);
   exit_code_ = 128 + signal;
   stop_.request_stop();
 }

@@ -135,19 +135,24 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
     placement->discard(*std::move(made));
     return copied;
   }
+  std::unique_ptr<Scheduler> scheduler;
+  try {
+    scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
+                                                            .n_blocks = sizes.n_blocks,
+                                                            .block_size = sizes.block_size,
+                                                            .batch_tokens = options_.batch_tokens,
+                                                            .max_sequences = options_.max_sequences,
+                                                            .share_prefixes = options_.share_prefixes,
+                                                            .copy_blocks = copied.has_value()});
+    for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
+    pass_costs_.emplace();
+  } catch (...) {
+    placement->discard(*std::move(made));
+    throw;
+  }
   if (executor_) placement_->discard(std::move(executor_));
   placement_ = std::move(placement);
   executor_ = *std::move(made);
-  pass_costs_.emplace();
-
-  auto scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
-                                                               .n_blocks = sizes.n_blocks,
-                                                               .block_size = sizes.block_size,
-                                                               .batch_tokens = options_.batch_tokens,
-                                                               .max_sequences = options_.max_sequences,
-                                                               .share_prefixes = options_.share_prefixes,
-                                                               .copy_blocks = copied.has_value()});
-  for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
   replace_scheduler(std::move(scheduler));
   return {};
 }
@@ -186,14 +191,19 @@ std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) const {
 }
 
 std::vector<std::future<Generation>> BatchState::submit(std::vector<Order> orders) {
-  std::vector<std::unique_ptr<Request>> requests;
+  Requests requests;
   std::vector<std::future<Generation>> results;
   for (Order &order : orders) {
-    requests.push_back(prepare(std::move(order)));
-    results.push_back(requests.back()->result.get_future());
+    auto request = prepare(std::move(order));
+    results.push_back(request->result.get_future());
+    requests.emplace(requests.size(), std::move(request));
   }
   const std::lock_guard lock(mutex_);
-  for (auto &request : requests) arrived_.push_back(std::move(request));
+  while (!requests.empty()) {
+    auto node = requests.extract(requests.begin());
+    node.key() = node.mapped()->id = n_requests_++;
+    arrived_.insert(std::move(node));
+  }
   stats_.waiting += static_cast<uint32_t>(results.size());
   wake_.notify_one();
   return results;
@@ -207,44 +217,36 @@ BatchStats BatchState::stats() const {
 // ---------------------------------------------------------------------------------------------------------------------
 // The thread
 
-// What is thrown here is want of memory, or the like: every request ends with it, and the thread lives on.
+// What is thrown here is want of memory, or the like: every request ends with it, for which none is needed, and the
+// thread lives on.
 void BatchState::work(const std::stop_token &stop) {
   for (bool goes_on = true; goes_on;) {
     try {
-      if (!is_spoilt_) {
-        goes_on = take_in(stop);
-        if (goes_on) end_cancelled();
-        if (goes_on && !requests_.empty()) step();
-      }
-      if (is_spoilt_) restart();
-      publish_stats();
+      goes_on = take_in(stop);
+      if (goes_on) end_cancelled();
+      if (goes_on && !requests_.empty()) step();
+      while (!goes_on && !requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
     } catch (...) {
       abandon(std::current_exception());
-      goes_on = !stop.stop_requested();
-      continue;  // who has a result finds it counted
     }
+    publish_stats();
     deliver();
   }
-  try {
-    while (!requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
-  } catch (...) {
-    abandon(std::current_exception());
-  }
-  deliver();
 }
 
 // Waits where there is nothing to do. False: it is time to stop.
 bool BatchState::take_in(const std::stop_token &stop) {
-  std::unique_lock lock(mutex_);
-  wake_.wait(lock, stop, [&] { return !arrived_.empty() || !requests_.empty(); });
-  while (!arrived_.empty()) {
-    ended_.reserve(requests_.size() + 1);
-    const auto place = requests_.emplace(n_requests_, std::move(arrived_.front())).first;
-    arrived_.pop_front();
-    Request &request = *place->second;
-    request.id = n_requests_++;
-    hand_over(*scheduler_, request, request.order.tokens);
+  RequestId first = 0;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, stop, [&] { return !arrived_.empty() || !requests_.empty(); });
+    if (arrived_.empty()) return !stop.stop_requested();
+    first = arrived_.begin()->first;
+    requests_.merge(arrived_);
   }
+  if (is_spoilt_) restart();
+  for (auto at = requests_.find(first); at != requests_.end(); ++at)
+    hand_over(*scheduler_, *at->second, at->second->order.tokens);
   return !stop.stop_requested();
 }
 
@@ -357,26 +359,33 @@ void BatchState::take_results(const Step &step) {
   }
 }
 
-// The token behind the request's last, and one more for each guess that was right. What goes wrong here is this
-// request's own: its options, its callback.
+// What goes wrong here is this request's own: its options, its callback.
 void BatchState::take_row(Request &request, std::span<Output> outputs) {
   if (!request.first_choice) request.first_choice = Clock::now();
+  std::optional<FinishReason> ended;
   try {
-    Continuation &continuation = request.continuation;
-    for (Output &output : outputs) {
-      const bool is_whole = output.kind == OutputKind::kLogits;
-      const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
-      if (!token) return end(request, FinishReason::kEndOfText);
-      const bool was_guessed = scheduler_->append(request.id, *token);
-      if (request.speculator) request.speculator->came(*token);
-      const auto ended = continuation.accept(*token, scheduler_->room(request.id));
-      if (ended) return end(request, *ended);
-      if (!was_guessed) return;
-      ++continuation.stats().decode_steps;
-    }
+    ended = go_on(request, outputs);
   } catch (...) {
-    fail(request, std::current_exception());
+    return fail(request, std::current_exception());
   }
+  if (ended) end(request, *ended);
+}
+
+// The token behind the request's last, and one more for each guess that was right. Returns why the text ends, if it
+// does.
+std::optional<FinishReason> BatchState::go_on(Request &request, std::span<Output> outputs) {
+  Continuation &continuation = request.continuation;
+  for (Output &output : outputs) {
+    const bool is_whole = output.kind == OutputKind::kLogits;
+    const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
+    if (!token) return FinishReason::kEndOfText;
+    const bool was_guessed = scheduler_->append(request.id, *token);
+    if (request.speculator) request.speculator->came(*token);
+    const auto ended = continuation.accept(*token, scheduler_->room(request.id));
+    if (ended || !was_guessed) return ended;
+    ++continuation.stats().decode_steps;
+  }
+  return std::nullopt;
 }
 
 void BatchState::end(Request &request, FinishReason reason) {
@@ -401,15 +410,17 @@ void BatchState::fail(Request &request, std::exception_ptr error) {
   remove(request);
 }
 
+// It has its result, also where the scheduler has no memory to keep what was computed.
 void BatchState::remove(Request &request) {
-  scheduler_->finish(request.id);
-  ended_.push_back(std::move(requests_.extract(request.id).mapped()));
+  const RequestId id = request.id;
+  ended_.insert(requests_.extract(id));
+  scheduler_->finish(id);
 }
 
 // After the stats were published, so that whoever has a result finds it counted there; and what the request's callback
 // holds is gone by then.
 void BatchState::deliver() {
-  for (std::unique_ptr<Request> &request : ended_) {
+  for (auto &[id, request] : ended_) {
     const BatchEngine::DoneCallback done = std::move(request->order.done);
     const std::exception_ptr error = request->error;
     std::promise<Generation> result = std::move(request->result);
@@ -440,11 +451,8 @@ void BatchState::move_to_cpu(const BackendError &error) {
 // Every request fails, and nothing of what they computed is kept: nobody knows how far the device, or the scheduler,
 // has come.
 void BatchState::abandon(const std::exception_ptr &error) noexcept {
-  for (auto &[id, request] : requests_) {
-    request->error = error;
-    ended_.push_back(std::move(request));
-  }
-  requests_.clear();
+  for (auto &[id, request] : requests_) request->error = error;
+  ended_.merge(requests_);
   is_spoilt_ = true;
 }
 
@@ -457,16 +465,17 @@ void BatchState::publish_stats() {
   const SchedulerCounts &counts = scheduler_->counts();
   const BlockPool &pool = scheduler_->pool();
   const std::lock_guard lock(mutex_);
-  stats_ = {.running = scheduler_->n_running(),
-            .waiting = scheduler_->n_waiting() + static_cast<uint32_t>(arrived_.size()),
+  stats_ = {.running = is_spoilt_ ? 0 : scheduler_->n_running(),
+            .waiting = (is_spoilt_ ? 0 : scheduler_->n_waiting()) + static_cast<uint32_t>(arrived_.size()),
             .steps = earlier_counts_.steps + counts.steps,
             .computed_tokens = earlier_counts_.computed_tokens + counts.computed_tokens,
             .reused_tokens = earlier_counts_.reused_tokens + counts.reused_tokens,
             .preemptions = earlier_counts_.preemptions + counts.preemptions,
             .kv_blocks = pool.size(),
-            .kv_blocks_free = pool.n_free(),
-            .kv_blocks_kept = scheduler_->tree().n_idle(),
+            .kv_blocks_free = is_spoilt_ ? pool.size() : pool.n_free(),
+            .kv_blocks_kept = is_spoilt_ ? 0 : scheduler_->tree().n_idle(),
             .kv_block_tokens = scheduler_->config().block_size,
+            .context = context_,
             .memory_bytes = executor_->memory_bytes()};
 }
 

@@ -5,7 +5,6 @@
 #include <bonsai/batch_engine.h>
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <future>
@@ -59,6 +58,7 @@ class BatchState {
 
  private:
   struct Request;
+  using Requests = std::map<RequestId, std::unique_ptr<Request>>;  // go from one to the other without an allocation
   std::unique_ptr<Request> prepare(Order order) const;
   ExecutorConfig executor_config(const Placement &placement) const;
   BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
@@ -77,6 +77,7 @@ class BatchState {
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs);
   void take_results(const Step &step);
   void take_row(Request &request, std::span<Output> outputs);
+  std::optional<FinishReason> go_on(Request &request, std::span<Output> outputs);
   void end(Request &request, FinishReason reason);
   void fail(Request &request, std::exception_ptr error);
   void remove(Request &request);
@@ -96,15 +97,15 @@ class BatchState {
   std::unique_ptr<Scheduler> scheduler_;
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before
-  std::map<RequestId, std::unique_ptr<Request>> requests_;
-  std::vector<std::unique_ptr<Request>> ended_;  // in this step; has room for all of requests_
-  bool is_spoilt_ = false;                       // scheduler_: what it says of the cache need not be so
-  RequestId n_requests_ = 0;
+  Requests requests_;
+  Requests ended_;               // in this step
+  bool is_spoilt_ = false;       // scheduler_: what it says need not be so, and there is no request
   std::vector<Output> outputs_;  // (max_outputs) kept for their memory
 
   mutable std::mutex mutex_;  // for what follows
   std::condition_variable_any wake_;
-  std::deque<std::unique_ptr<Request>> arrived_;
+  Requests arrived_;
+  RequestId n_requests_ = 0;
   BatchStats stats_;
 
   std::unique_ptr<BatchState> own_;  // itself, once its own thread has to destroy it

@@ -47,12 +47,12 @@ struct EngineState {
   std::shared_ptr<Placement> placement() const;
   std::string fail_over_reason() const;
 
-  // Where a session goes on after `failed`, on which it ran, gave `error`: to the CPU, which the first caller starts
-  // with a warning and which new sessions use from then on. Other sessions stay where they are as long as that serves
-  // them. Throws EngineError where the CPU may not take over, cannot, or is what failed.
+  // Where a session goes on after `failed`, on which it ran, gave `error`: to the CPU, with a warning, which new
+  // sessions use from then on. Other sessions stay where they are as long as that serves them. Throws EngineError where
+  // the CPU may not take over, cannot, or is what failed.
   //
   // What could not start on `failed` for want of memory, or because that takes nothing of its size, says nothing of
-  // the device: it goes to the CPU alone.
+  // the device: it goes to the CPU alone, with a warning of its own, and new sessions try the device as before.
   enum class FailedTo { kRun, kStart };
   std::shared_ptr<Placement> fail_over(const Placement &failed, const BackendError &error,
                                        FailedTo what = FailedTo::kRun);

@@ -91,7 +91,10 @@ std::string answer_json(const AnswerHead &head, Json choices, const std::optiona
                {"created", head.created},
                {"model", head.model},
                {"choices", std::move(choices)}};
-  if (usage) json["usage"] = usage_json(*usage);
+  if (usage)
+    json["usage"] = usage_json(*usage);
+  else if (head.announces_usage)
+    json["usage"] = nullptr;
   return to_line(json);
 }
 

@@ -22,7 +22,8 @@ struct AnswerHead {
   std::string id;      // "chatcmpl-..."
   std::string object;  // "chat.completion"
   std::string model;
-  int64_t created = 0;  // seconds since 1970
+  int64_t created = 0;           // seconds since 1970
+  bool announces_usage = false;  // events of a stream whose last one has it: null, as OpenAI's
 };
 
 struct Usage {

@@ -190,10 +190,7 @@ class ApiService::Impl {
   }
 
   void models(HttpRequest request, const Responding &responder) {
-    const BatchStats stats = batch_.stats();
-    const uint64_t room = uint64_t{stats.kv_blocks} * stats.kv_block_tokens;
-    const auto context = static_cast<uint32_t>(std::min<uint64_t>(engine_.model().context, room));
-    const Json model = model_json(options_.model_name, started_, engine_.model(), context);
+    const Json model = model_json(options_.model_name, started_, engine_.model(), batch_.stats().context);
     if (!request.path.starts_with(kModel))
       return responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model})}}) + "\n"});
     if (const std::string name = percent_decoded(request.path.substr(kModel.size())); name != options_.model_name)

@@ -43,7 +43,9 @@ bool is_empty(const Json &parameters) {
     constexpr std::array<std::string_view, 5> kIdle = {"title", "description", "$schema", "strict",
                                                        "additionalProperties"};
     const bool is_idle = std::find(kIdle.begin(), kIdle.end(), item.key()) != kIdle.end();
-    return item.key() == "type" ? item.value() == "object" : is_idle && !item.value().is_object();
+    if (item.key() == "type") return item.value() == "object";
+    if (item.key() == "required") return item.value().empty();
+    return is_idle && !item.value().is_object();
   };
   const auto items = parameters.items();
   return std::all_of(items.begin(), items.end(), says_nothing);

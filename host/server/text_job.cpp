@@ -19,7 +19,7 @@ TextJob::TextJob(const JobContext &context, std::shared_ptr<Responder> responder
 void TextJob::start(const TextRequest &request, const std::vector<std::vector<int32_t>> &prompts) {
   const std::lock_guard lock(mutex_);
   is_stream_ = request.stream;
-  includes_usage_ = request.include_usage;
+  head_.announces_usage = request.stream && request.include_usage;
   top_logprobs_ = request.top_logprobs;
   for (const auto &prompt : prompts) prompt_lengths_.push_back(prompt.size());
   for (size_t i = 0; i < prompts.size() * request.n; ++i) answers_.push_back({.prompt = i / request.n});
@@ -111,7 +111,7 @@ Json TextJob::with_end(Json choice, size_t answer) {
 void TextJob::complete() {
   if (is_stream_) {
     for (size_t i = 0; top_logprobs_ && i < answers_.size(); ++i) end_event(i);
-    if (includes_usage_) responder_->event(answer_json(head_, Json::array(), usage()));
+    if (head_.announces_usage) responder_->event(answer_json(head_, Json::array(), usage()));
     responder_->event("[DONE]");
     return responder_->end();
   }

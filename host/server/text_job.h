@@ -90,7 +90,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   const std::shared_ptr<void> place_;
 
   std::mutex mutex_;  // for what follows, and for what derived classes have
-  bool is_stream_ = false, includes_usage_ = false, has_failed_ = false;
+  bool is_stream_ = false, has_failed_ = false;
   std::optional<uint32_t> top_logprobs_;
   std::vector<size_t> prompt_lengths_;
   std::vector<Answer> answers_;

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <latch>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,8 +36,9 @@ int quota_cores(int unlimited) {
 // and one that ends is missed by whoever relied on it, or ends after oneTBB itself: there is one for all devices, for
 // good.
 void raise_limit() {
-  static const auto *const limit =
-      new tbb::global_control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(kMaxThreads));
+  using Limit = tbb::global_control;
+  alignas(Limit) static std::byte place[sizeof(Limit)];  // never destroyed
+  static const auto *const limit = new (place) Limit(Limit::max_allowed_parallelism, static_cast<size_t>(kMaxThreads));
   static_cast<void>(limit);
 }
 

@@ -82,19 +82,21 @@ TEST(RunSession, TellsBeforeTheTextThatItCannotBeSaved) {
 
 // Signals that end the program while it waits for a message, and a window that is closed.
 TEST(ChatSession, IsSavedThoughAPersonDoesNotSayGoodbye) {
-  for (const int signal : {SIGTERM, SIGHUP, 0}) {
+  constexpr int kWindow = 0, kWindowOfAShell = -1;  // which sends SIGHUP on, beside the terminal's own
+  for (const int signal : {SIGTERM, SIGHUP, kWindow, kWindowOfAShell, kWindowOfAShell, kWindowOfAShell}) {
     const std::string file = make_folder("goodbye") + "/chat";
     TerminalProgram program({"chat", "-m", seedling(), "-n", "5", "--save-session", file});
     ASSERT_TRUE(program.wait_for_prompt());
     program.type("hello\r");
     ASSERT_TRUE(program.wait_for("ended by length"));
     ASSERT_TRUE(program.wait_for_prompt());
-    if (signal != 0)
+    if (signal > 0)
       program.send_signal(signal);
     else
       program.close_terminal();
+    for (int i = 0; signal == kWindowOfAShell && i < 5; ++i) program.send_signal(SIGHUP);
     const int exit_code = program.finish();
-    EXPECT_TRUE(exit_code == 128 + (signal != 0 ? signal : SIGHUP) || (signal == 0 && exit_code == 0)) << exit_code;
+    EXPECT_TRUE(exit_code == 128 + (signal > 0 ? signal : SIGHUP) || (signal <= 0 && exit_code == 0)) << exit_code;
     const Outcome loaded = run_program({"chat", "-m", seedling(), "--load-session", file}, "/exit\n");
     EXPECT_EQ(loaded.exit_code, 0) << loaded.err;
     EXPECT_NE(loaded.err.find("2 messages are loaded"), std::string::npos) << loaded.err;

@@ -31,9 +31,9 @@ TEST(Program, EveryCommandHasHelpOnStdout) {
 }
 
 TEST(Program, HelpSaysHowMuchIsGeneratedWithoutN) {
-  EXPECT_NE(run_program({"run", "--help"}).out.find("most tokens to generate (256)\n"), std::string::npos);
-  EXPECT_NE(run_program({"chat", "--help"}).out.find("most tokens to generate (until the answer ends)\n"),
+  EXPECT_NE(run_program({"run", "--help"}).out.find("most tokens to generate; -1: until the text ends (256)\n"),
             std::string::npos);
+  EXPECT_NE(run_program({"chat", "--help"}).out.find("(until the answer ends)\n"), std::string::npos);
 }
 
 TEST(Program, SaysItsVersion) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -272,6 +273,37 @@ TEST_F(WriterTest, AFullDiskIsReportedAndLeavesNothing) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_EQ(files_left(), 0u);
+}
+
+// Behind a header of any length, as those of real vocabularies are.
+TEST_F(WriterTest, ShowsTheFileAheadOfItsData) {
+  for (const size_t n_texts : {size_t{1}, size_t{60'000}}) {
+    const std::vector<std::string> texts(n_texts, "eighteen characters");
+    const uint64_t shape[] = {8, 3};
+    const std::vector<std::byte> data = pattern(96, 1);
+    Writer out = writer();
+    out.set_strings("texts", texts);
+    ASSERT_TRUE(out.add_tensor("t", shape, quant::Format::kF32));
+    EXPECT_FALSE(out.preview([](auto) { return Result<void>(); })) << "there is no header yet";
+    ASSERT_TRUE(out.begin_data());
+    const auto shown = out.preview([&](std::unique_ptr<File> file) -> Result<void> {
+      EXPECT_EQ(file->path(), path());
+      EXPECT_EQ(file->find("texts")->as_array()->count, n_texts);
+      const auto bytes = file->find_tensor("t")->data;
+      EXPECT_EQ(bytes.size(), 96u);
+      EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; }));
+      return fail("seen");
+    });
+    ASSERT_FALSE(shown);
+    EXPECT_EQ(shown.error().message, "seen");
+    ASSERT_TRUE(out.write(data));
+    EXPECT_FALSE(out.preview([](auto) { return Result<void>(); })) << "there is data";
+    ASSERT_TRUE(out.finish());
+    const auto file = File::open(path());
+    ASSERT_TRUE(file) << file.error().message;
+    const auto bytes = file->find_tensor("t")->data;
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), data.begin(), data.end()));
+  }
 }
 
 }  // namespace

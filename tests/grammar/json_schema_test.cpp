@@ -135,8 +135,11 @@ TEST(JsonSchema, FormatsAreExact) {
                  "g::", "1:2:3:4:5:6:7:1.2.3.4", ":1", "1:"});
   expect_format("duration", {"P1Y2M3DT4H5M6S", "P3W", "PT0S", "P2M", "PT36H", "P1DT12H", "PT1M"},
                 {"", "P", "PT", "P1S", "1D", "P1Y3D", "P1W2D", "PT1H2S", "P1.5D"});
-  expect_format("uri", {"https://example.org/a?b=c%20d#e", "mailto:a@b.c", "urn:isbn:0451450523"},
-                {"", "example.org", "https:", "a b:c", "http://a/%2", "http://a#b#c", "1a:b"});
+  expect_format("uri",
+                {"https://example.org/a?b=c%20d#e", "mailto:a@b.c", "urn:isbn:0451450523", "file:///etc/x",
+                 "http://u:p@[::1]:80/?q#f", "a:/b//c"},
+                {"", "example.org", "https:", "a b:c", "http://a/%2", "http://a#b#c", "1a:b", "http://a:b/",
+                 "http://a@b@c", "a:[b]"});
   expect_format("password", {"", "anything \" at all"}, {});
 }
 
@@ -227,6 +230,10 @@ TEST(JsonSchema, AnInt32IsOne) {
   const Grammar count = json_schema(R"({"type": "integer", "format": "int32", "minimum": 1})");
   expect_sentences(count, {"1", "2147483647"});
   expect_none(count, {"0", "2147483648"});
+  const Grammar wide =
+      json_schema(R"({"type": "number", "format": "int32", "minimum": -3e9, "exclusiveMaximum": 3000000000})");
+  expect_sentences(wide, {"-2147483648", "2147483647"});
+  expect_none(wide, {"2147483648", "2999999999", "1.5"});
   expect_sentences(json_schema(R"({"type": "integer", "format": "int64"})"), {"2147483648"});
 }
 
@@ -285,6 +292,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchema{R"({"pattern": "^a{1,5000}"})",
                   "JSON schema, '#': 'pattern': more than 4096 repetitions at offset 5: not supported in a pattern"},
         BadSchema{R"({"type": "integer", "minimum": 3, "maximum": 2})",
+                  "JSON schema, '#': no integer is within the bounds"},
+        BadSchema{R"({"type": "integer", "format": "int32", "minimum": 3000000000})",
                   "JSON schema, '#': no integer is within the bounds"},
         BadSchema{R"({"type": "integer", "minimum": 1e30})",
                   "JSON schema, '#': 'minimum': expected a number of at most 18 digits on each side of the point, "

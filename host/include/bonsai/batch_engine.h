@@ -45,6 +45,7 @@ struct BatchStats {
   uint32_t kv_blocks_free = 0;   // of these, never used or given back
   uint32_t kv_blocks_kept = 0;   // of these, with what nobody uses just now, but may again
   uint32_t kv_block_tokens = 0;  // in one block
+  uint32_t context = 0;          // most tokens of a request: the engine's, or the KV cache if that is smaller
   uint64_t memory_bytes = 0;     // KV cache and scratch
 };
 

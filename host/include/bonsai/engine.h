@@ -67,7 +67,8 @@ struct EngineOptions {
   std::string backend = "auto";
   // What was asked for, or an error. Else the CPU takes over with a warning from a backend that cannot be opened or
   // cannot run the model, and from one that fails later, whatever the failure: a session goes on there with its tokens,
-  // and its text does not show it.
+  // and its text does not show it. What does not fit beside the rest (a session, a batch, an embedding) goes to the CPU
+  // alone.
   bool backend_strict = false;
   std::vector<std::pair<std::string, std::string>> backend_options = {};  // {"cpu.isa", "avx2"}
   uint32_t threads = 0;                                                   // of the CPU backend; 0: its own choice

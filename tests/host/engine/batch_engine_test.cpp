@@ -549,6 +549,7 @@ TEST(BatchEngine, MayBeDestroyedByACallback) {
   std::ptrdiff_t n = 0;
   {
     const Engine engine = load_seedling();
+    engine.generate("Once", greedy(2));  // the backend's threads are there now
     n = n_threads();
     auto batch = std::make_unique<BatchEngine>(engine);
     std::promise<void> submitted;
@@ -571,6 +572,7 @@ TEST(BatchEngine, MayBeDestroyedWithACallback) {
   std::ptrdiff_t n = 0;
   {
     const Engine engine = load_seedling();
+    engine.generate("Once", greedy(2));  // the backend's threads are there now
     n = n_threads();
     auto batch = std::make_shared<BatchEngine>(engine);
     const std::weak_ptr<BatchEngine> left = batch;

@@ -15,13 +15,17 @@ namespace {
 
 constexpr size_t kNever = std::numeric_limits<size_t>::max();
 std::atomic<size_t> allocations_left = kNever;  // of threads that are limited
+std::atomic<bool> fails_once = false;
 thread_local bool is_limited = false;
 
 bool may_allocate() {
   if (!is_limited || allocations_left == kNever) return true;
-  if (allocations_left == 0) return false;
-  --allocations_left;
-  return true;
+  if (allocations_left > 0) {
+    --allocations_left;
+    return true;
+  }
+  if (fails_once) allocations_left = kNever;
+  return false;
 }
 
 }  // namespace
@@ -55,8 +59,11 @@ std::vector<std::future<Generation>> submit_all(BatchEngine &batch) {
   return results;
 }
 
-// One allocation more succeeds in every round, until there are enough.
-TEST(BatchMemory, MayRunOutAtAnyTime) {
+// One allocation more succeeds in every round, until there are enough: all further ones fail, or the next one only.
+class BatchMemory : public testing::TestWithParam<bool> {};
+
+TEST_P(BatchMemory, MayRunOutAtAnyTime) {
+  fails_once = GetParam();
   EngineOptions options = seedling_options();
   options.backend = "cpu";
   options.threads = 1;
@@ -83,13 +90,18 @@ TEST(BatchMemory, MayRunOutAtAnyTime) {
       }
     }
     allocations_left = kNever;
-    EXPECT_EQ(batch.stats().running + batch.stats().waiting, 0u) << n;
+    const BatchStats stats = batch.stats();
+    EXPECT_EQ(stats.running + stats.waiting, 0u) << n;
+    ASSERT_EQ(stats.kv_blocks_free + stats.kv_blocks_kept, stats.kv_blocks) << n;
   }
   EXPECT_TRUE(enough);
   EXPECT_GT(n, 100u);
   auto results = submit_all(batch);
   for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].get().text, expected[i]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Once, BatchMemory, testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(ForGood, BatchMemory, testing::Values(false));
 
 }  // namespace
 }  // namespace bonsai

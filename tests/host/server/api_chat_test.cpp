@@ -67,6 +67,8 @@ TEST_F(Talking, AStreamsPiecesAreTheWholeAnswer) {
   for (const json &event : events) {
     ids.insert(event["id"]);
     EXPECT_EQ(event["object"], "chat.completion.chunk");
+    EXPECT_TRUE(event.contains("usage"));
+    EXPECT_EQ(event["usage"].is_null(), &event != &events.back());
     if (!event["choices"].empty()) content += event["choices"][0]["delta"].value("content", "");
   }
   EXPECT_EQ(ids.size(), 1u);

@@ -181,7 +181,7 @@ TEST_F(Telling, TheContextIsWhatFitsIntoTheCache) {
   ApiOptions options = greedy_options();
   options.batch.kv_tokens = 100;
   const Service service(engine_, options);
-  EXPECT_EQ(json::parse(service.get("/v1/models/it").body)["context_length"], 128) << "four blocks of 32";
+  EXPECT_EQ(json::parse(service.get("/v1/models/it").body)["context_length"], 100);
 }
 
 TEST_F(Telling, ModelsHealthAndPageAreThere) {

@@ -229,7 +229,11 @@ Result<void> read_rope(const gguf::File &file, const Metadata &metadata, Config 
   scaling.kind = *kind;
   const bool yarn = scaling.kind == RopeScaling::Kind::kYarn;
   if (auto done = refuse_yarn_variants(metadata, yarn); !done) return done;
+  constexpr double kMostAttention = 1000;  // models have some 1; far beyond it scores leave all numbers
   auto attention_factor = metadata.positive_or("rope.scaling.attn_factor", 1);
+  if (attention_factor && *attention_factor > kMostAttention)
+    return fail("{}: qwen3.rope.scaling.attn_factor: expected at most {}, found {}", file.path(), kMostAttention,
+                *attention_factor);
   if (auto done = store(attention_factor, scaling.attention_factor); !done) return done;
   if (scaling.kind == RopeScaling::Kind::kNone) return {};
 
@@ -264,6 +268,20 @@ Result<void> read_vocab(const gguf::File &file, const Metadata &metadata, Config
   return {};
 }
 
+// llama.cpp's numbers, as files of embedding models have them: 0 none, 1 mean, 3 last. What else there is (2 the first
+// token's, 4 a ranking) is for other models.
+void read_pooling(const gguf::File &file, const Metadata &metadata, Config &config,
+                  std::vector<std::string> &warnings) {
+  const gguf::Value *value = metadata.find("pooling_type");
+  const auto type = value != nullptr ? value->as_uint() : std::optional<uint64_t>(0);
+  config.pools_last = type == 3u;
+  if (!type || *type == 2 || *type > 3)
+    warnings.push_back(
+        fmt::format("{}: qwen3.pooling_type: expected 1 (mean) or 3 (last), found {}; embeddings are the "
+                    "mean",
+                    file.path(), describe(*value)));
+}
+
 }  // namespace
 
 Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings) {
@@ -276,6 +294,7 @@ Result<Config> read_config(const gguf::File &file, std::vector<std::string> &war
   if (auto done = read_shape(file, metadata, config); !done) return tl::unexpected(done.error());
   if (auto done = refuse_other_attention(metadata); !done) return tl::unexpected(done.error());
   if (auto done = read_rope(file, metadata, config); !done) return tl::unexpected(done.error());
+  read_pooling(file, metadata, config, warnings);
   return config;
 }
 

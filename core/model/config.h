@@ -33,6 +33,7 @@ struct Config {
   float rms_eps = 1e-6f;
   double rope_base = 10000;
   RopeScaling rope_scaling;
+  bool pools_last = false;  // an embedding is the last token's hidden state (pooling_type 3), else the mean of all
 };
 
 // Reads and checks the metadata under "qwen3.". Refused with one line: another architecture, prism.hadamard.* keys, an

@@ -115,6 +115,9 @@ Result<void> Tokenizer::State::check_ids() const {
   if (data.add_bos && !data.bos) {
     return fail("tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
   }
+  if (data.add_eos && !data.eos) {
+    return fail("tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id is missing");
+  }
   return {};
 }
 
@@ -289,6 +292,7 @@ uint32_t Tokenizer::size() const { return static_cast<uint32_t>(state_->data.tok
 std::optional<int32_t> Tokenizer::bos() const { return state_->data.bos; }
 std::optional<int32_t> Tokenizer::eos() const { return state_->data.eos; }
 bool Tokenizer::add_bos() const { return state_->data.add_bos; }
+bool Tokenizer::add_eos() const { return state_->data.add_eos; }
 const std::string &Tokenizer::chat_template() const { return state_->data.chat_template; }
 std::optional<int32_t> Tokenizer::find(std::string_view token) const { return state_->find(token); }
 

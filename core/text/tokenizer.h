@@ -33,6 +33,7 @@ struct TokenizerData {
   std::optional<int32_t> bos, eos, pad;
   std::vector<int32_t> more_eos;  // what ends a generation beside eos: GGUF's eot_token_id and eos_token_ids
   bool add_bos = false;
+  bool add_eos = false;       // a text to embed ends with eos
   std::string chat_template;  // Jinja source, or empty
 };
 
@@ -40,7 +41,7 @@ struct TokenizerData {
 Result<TokenizerData> read_tokenizer(const gguf::File &file);
 // From the text of tokenizer.json and (may be empty) tokenizer_config.json, Hugging Face's layout. Errors begin with
 // the file's name. What would change ids and has no place in TokenizerData (another normalizer, a split pattern that is
-// not in our table, tokens that strip spaces) is refused. Ids that nothing names become unused "[PADid]" tokens.
+// not in our table, tokens that strip spaces, a post-processor that adds more than bos or eos) is refused. Ids that nothing names become unused "[PADid]" tokens.
 Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json);
 // Sets the `tokenizer.*` keys that read_tokenizer() reads back. Call it before Writer::begin_data().
 void write_tokenizer(const TokenizerData &data, gguf::Writer &writer);
@@ -75,6 +76,7 @@ class Tokenizer {
   std::optional<int32_t> bos() const;
   std::optional<int32_t> eos() const;
   bool add_bos() const;  // a prompt begins with bos()
+  bool add_eos() const;  // a text to embed ends with eos()
   bool is_control(int32_t id) const;
   bool is_special(int32_t id) const;                          // anything but bytes of ordinary text
   bool is_end_of_generation(int32_t id) const;                // eos, <|im_end|>, <|endoftext|> and their kin

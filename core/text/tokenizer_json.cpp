@@ -188,6 +188,53 @@ Result<std::string> read_pre_tokenizer(const Json &document) {
   return std::string(*pre);
 }
 
+// What is put around a text: "A" is the text, and everything else a special token. Empty: nothing is.
+Result<std::vector<std::string>> read_template(const Json &step) {
+  std::vector<std::string> parts;
+  const Json *single = member(step, "single");
+  for (const Json &part : single != nullptr && single->is_array() ? *single : Json::array()) {
+    const Json *text = member(part, "Sequence"), *token = member(part, "SpecialToken");
+    const Json *named = text != nullptr ? text : token;
+    parts.push_back(text != nullptr ? "" : named == nullptr ? "?" : string_or_empty(*named, "id"));
+  }
+  if (std::count(parts.begin(), parts.end(), "") != 1)
+    return fail("{}: post_processor is a template that does not hold the text once", kFile);
+  return parts;
+}
+
+// Tokens that are put around every text: as of now bos in front and eos behind, which the configuration names.
+Result<void> read_post_processor(const Json &document, TokenizerData &data) {
+  const Json *whole = member(document, "post_processor");
+  if (whole == nullptr) return {};
+  const Json *steps = string_or_empty(*whole, "type") == "Sequence" ? member(*whole, "processors") : nullptr;
+  const Json all = steps != nullptr && steps->is_array() ? *steps : Json::array({*whole});
+  const auto is_token = [&](std::optional<int32_t> id, const std::string &spelling) {
+    return id && data.tokens[static_cast<size_t>(*id)] == spelling;
+  };
+  for (const Json &step : all) {
+    const std::string type = string_or_empty(step, "type");
+    if (type == "ByteLevel") continue;  // changes offsets alone
+    if (type != "TemplateProcessing")
+      return fail("{}: post_processor is {}; expected ByteLevel or TemplateProcessing", kFile, bonsai::quoted(type));
+    const auto parts = read_template(step);
+    if (!parts) return tl::unexpected(parts.error());
+    for (size_t i = 0; i < parts->size(); ++i) {
+      const std::string &part = (*parts)[i];
+      if (part.empty()) continue;
+      const bool is_first = i == 0, is_last = i + 1 == parts->size();
+      if (is_first && is_token(data.bos, part)) {
+        data.add_bos = true;
+      } else if (is_last && is_token(data.eos, part)) {
+        data.add_eos = true;
+      } else {
+        return fail("{}: post_processor adds {}, which is neither bos_token in front of a text nor eos_token behind it",
+                    kFile, bonsai::quoted(part));
+      }
+    }
+  }
+  return {};
+}
+
 // A token that the configuration names, as a string or as an object with its content; nullopt when it names none.
 Result<std::optional<int32_t>> read_named_token(const Json &config, const char *key, const TokenizerData &data) {
   const Json *value = member(config, key);
@@ -253,8 +300,10 @@ Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::
   vocabulary.fill_holes();
   data.pre = std::move(*pre);
   data.merges = std::move(*merges);
-  if (tokenizer_config_json.empty()) return data;
-  if (auto ok = read_config(tokenizer_config_json, data); !ok) return tl::unexpected(ok.error());
+  if (!tokenizer_config_json.empty()) {
+    if (auto ok = read_config(tokenizer_config_json, data); !ok) return tl::unexpected(ok.error());
+  }
+  if (auto ok = read_post_processor(*document, data); !ok) return tl::unexpected(ok.error());
   return data;
 }
 

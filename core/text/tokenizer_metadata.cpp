@@ -21,6 +21,7 @@ constexpr std::string_view kPad = "tokenizer.ggml.padding_token_id";
 constexpr std::string_view kEndOfTurn = "tokenizer.ggml.eot_token_id";
 constexpr std::string_view kMoreEos = "tokenizer.ggml.eos_token_ids";
 constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
+constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
 constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
 
 // Reads one key after the other; every error begins with the file's path and the key.
@@ -124,6 +125,7 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
       take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
       take(reader.id(kPad), data.pad, error) && take(reader.id(kEndOfTurn), end_of_turn, error) &&
       take(reader.boolean(kAddBos, false), data.add_bos, error) &&
+      take(reader.boolean(kAddEos, false), data.add_eos, error) &&
       (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
@@ -145,6 +147,7 @@ void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
   set_id(kPad, data.pad);
   if (!data.more_eos.empty()) writer.set_int32s(kMoreEos, data.more_eos);
   writer.set_bool(kAddBos, data.add_bos);
+  if (data.add_eos) writer.set_bool(kAddEos, true);
   if (!data.chat_template.empty()) writer.set_string(kChatTemplate, data.chat_template);
 }
 

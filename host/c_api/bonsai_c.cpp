@@ -47,6 +47,7 @@ static_assert(BONSAI_FINISH_CONTEXT_FULL == static_cast<int>(FinishReason::kCont
 static_assert(BONSAI_FINISH_CANCELLED == static_cast<int>(FinishReason::kCancelled));
 static_assert(BONSAI_POOLING_MEAN == static_cast<int>(Pooling::kMean));
 static_assert(BONSAI_POOLING_LAST == static_cast<int>(Pooling::kLast));
+static_assert(BONSAI_POOLING_MODEL == static_cast<int>(Pooling::kModel));
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Outcomes
@@ -428,8 +429,8 @@ bonsai_outcome bonsai_engine_embed(const bonsai_engine *engine, const char *text
                                    bonsai_pooling pooling, float *vector, uint64_t capacity, bonsai_failure *failure) {
   return guarded(failure, [&] {
     const Engine &known = *required(engine, "engine").engine;
-    if (pooling > BONSAI_POOLING_LAST)
-      refuse("pooling: expected 0 (mean) or 1 (last), found " + std::to_string(pooling));
+    if (pooling > BONSAI_POOLING_MODEL)
+      refuse("pooling: expected 0 (mean), 1 (last) or 2 (the model's), found " + std::to_string(pooling));
     float &first = required(vector, "vector");
     check_capacity(capacity, known.model().embedding);
     const EmbeddingOptions options = {.pooling = static_cast<Pooling>(pooling)};

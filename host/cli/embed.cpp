@@ -90,9 +90,9 @@ int embed_command(const std::vector<std::string> &command_line, Terminal &termin
       throw Failure(fmt::format("text {} of {}: {}", i + 1, texts.size(), error.what()));
     }
   }
+  const Pooling pooling = options.pooling == Pooling::kModel ? engine.model().pooling : options.pooling;
   if (arguments->flag("json"))
-    terminal.out.write_json(
-        {{"pooling", options.pooling == Pooling::kMean ? "mean" : "last"}, {"embeddings", std::move(all)}});
+    terminal.out.write_json({{"pooling", pooling == Pooling::kMean ? "mean" : "last"}, {"embeddings", std::move(all)}});
   return kSuccess;
 }
 

@@ -17,10 +17,8 @@ namespace {
 // Runs one sequence of tokens through an executor of its own, in pieces of a batch.
 class Pass {
  public:
-  Pass(std::span<const int32_t> tokens, const EmbeddingOptions &options)
-      : tokens_(tokens),
-        is_mean_(options.pooling == Pooling::kMean),
-        most_(std::min(options.batch_tokens, n_tokens())) {}
+  Pass(std::span<const int32_t> tokens, const EmbeddingOptions &options, bool is_mean)
+      : tokens_(tokens), is_mean_(is_mean), most_(std::min(options.batch_tokens, n_tokens())) {}
 
   BackendResult<std::unique_ptr<Executor>> start_on(Placement &placement) const {
     return placement.make_executor(sizes_for(placement));
@@ -91,9 +89,10 @@ class Pass {
 };
 
 void check(const EngineState &engine, std::span<const int32_t> tokens, const EmbeddingOptions &options) {
-  if (options.pooling != Pooling::kMean && options.pooling != Pooling::kLast)
-    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("pooling: expected kMean (0) or kLast (1), found {}",
-                                                               static_cast<uint32_t>(options.pooling)));
+  if (options.pooling > Pooling::kModel)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("pooling: expected kMean (0), kLast (1) or kModel (2), found {}",
+                                  static_cast<uint32_t>(options.pooling)));
   if (options.batch_tokens == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "batch_tokens: expected at least 1, found 0");
   engine.check_tokens(tokens);
@@ -121,12 +120,15 @@ std::vector<int32_t> tokens_to_embed(const EngineState &engine, std::string_view
   std::vector<int32_t> tokens =
       value_or_throw(known.encode(text, text::SpecialTokens::kPlain), ErrorKind::kInvalidArgument);
   if (known.bos() && known.add_bos()) tokens.insert(tokens.begin(), *known.bos());
+  if (known.eos() && known.add_eos()) tokens.push_back(*known.eos());
   return tokens;
 }
 
 std::vector<float> embed(EngineState &engine, std::span<const int32_t> tokens, const EmbeddingOptions &options) {
   check(engine, tokens, options);
-  const Pass pass(tokens, options);
+  const bool is_mean =
+      options.pooling == Pooling::kMean || (options.pooling == Pooling::kModel && !engine.model.config.pools_last);
+  const Pass pass(tokens, options, is_mean);
   for (std::shared_ptr<Placement> placement = engine.placement();;) {
     auto executor = pass.start_on(*placement);
     const bool has_started = executor.has_value();

@@ -104,7 +104,8 @@ ModelInfo Engine::model() const {
           .vocabulary = config.vocab,
           .trained_context = config.context,
           .context = state_->context(),
-          .embedding = config.hidden};
+          .embedding = config.hidden,
+          .pooling = config.pools_last ? Pooling::kLast : Pooling::kMean};
 }
 
 BackendInfo Engine::backend() const {

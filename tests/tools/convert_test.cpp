@@ -233,6 +233,29 @@ TEST_F(Convert, AChatTemplateInAFileOfItsOwnRules) {
   EXPECT_EQ(text::read_tokenizer(*load().file)->chat_template, "{{ messages }}");
 }
 
+// As Qwen3-Embedding's checkpoints have it.
+TEST_F(Convert, WhatIsPutAroundATextArrives) {
+  const auto processed = [&](nlohmann::json single) {
+    TinyCheckpoint checkpoint;
+    checkpoint.tokenizer["post_processor"] = {
+        {"type", "Sequence"},
+        {"processors", {{{"type", "ByteLevel"}}, {{"type", "TemplateProcessing"}, {"single", std::move(single)}}}}};
+    checkpoint.tokenizer_config["eos_token"] = "<|im_end|>";
+    return checkpoint;
+  };
+  const nlohmann::json text = {{"Sequence", {{"id", "A"}}}}, end = {{"SpecialToken", {{"id", "<|im_end|>"}}}},
+                       other = {{"SpecialToken", {{"id", "<|im_start|>"}}}};
+  const Outcome outcome = convert(processed({text, end}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(text::read_tokenizer(*load().file)->add_eos);
+  ASSERT_EQ(convert(processed(nlohmann::json::array({text}))).exit_code, 0);
+  EXPECT_FALSE(text::read_tokenizer(*load().file)->add_eos);
+  fs::remove(output());
+  EXPECT_EQ(refusal(processed({text, other})),
+            "/tokenizer.json: post_processor adds '<|im_start|>', which is neither bos_token in front of a text nor "
+            "eos_token behind it\n");
+}
+
 TEST_F(Convert, AChatTemplateThatCannotBeUsedIsSaid) {
   TinyCheckpoint checkpoint;
   checkpoint.write(input());
@@ -379,6 +402,13 @@ TEST_F(Convert, RefusesWhatTheRuntimeWouldRefuse) {
   yarn.config["rope_scaling"] = {{"type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"beta_slow", 32}};
   EXPECT_EQ(refusal(yarn),
             words + "qwen3.rope.scaling.yarn_beta_fast: expected at least yarn_beta_slow (32), found 1\n");
+  EXPECT_EQ(refusal([] {
+              TinyCheckpoint both;
+              both.config["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "default"}};
+              both.config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4}};
+              return both;
+            }()),
+            "/config.json: rope_scaling: expected nothing beside rope_parameters, or the same\n");
   TinyCheckpoint mute;
   mute.tokenizer["model"]["vocab"].erase("a");
   const std::string refused = refusal(mute);

@@ -78,6 +78,7 @@ Result<void> check_architecture(const std::string &path, const Json &document) {
   reader.only("hidden_act", "silu");
   reader.only("attention_bias", false);
   reader.only("use_sliding_window", false);
+  reader.only("partial_rotary_factor", 1.0);
   reader.refuse("quantization_config", "expected unquantised weights");
   return reader.done();
 }
@@ -136,7 +137,10 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, model::C
 // Newer files hold rope_theta and the scaling in `rope_parameters`, older ones in two members of their own.
 Result<void> read_rope(const std::string &path, const Json &document, model::Config &config) {
   const Json *parameters = member(document, "rope_parameters");
-  const Json *scaling = parameters ? parameters : member(document, "rope_scaling");
+  const Json *older = member(document, "rope_scaling");
+  if (parameters && older && *parameters != *older)
+    return fail("{}: rope_scaling: expected nothing beside rope_parameters, or the same", path);
+  const Json *scaling = parameters ? parameters : older;
   if (scaling && !scaling->is_object()) {
     return fail("{}: {}: expected an object, found {}", path, parameters ? "rope_parameters" : "rope_scaling",
                 describe(*scaling));

@@ -150,7 +150,8 @@ BONSAI_C_API bonsai_outcome bonsai_engine_detokenize(const bonsai_engine *engine
 typedef uint32_t bonsai_pooling;
 enum {
   BONSAI_POOLING_MEAN = 0, /* of all tokens' final hidden states */
-  BONSAI_POOLING_LAST = 1  /* the last token's */
+  BONSAI_POOLING_LAST = 1, /* the last token's */
+  BONSAI_POOLING_MODEL = 2 /* what the model's file says, else the mean */
 };
 
 /* A vector of length 1 for a text, of bonsai_engine_info's `embedding` numbers: texts are alike where the dot product

@@ -160,6 +160,7 @@ struct ModelInfo {
   uint32_t trained_context = 0;  // positions that the model knows
   uint32_t context = 0;          // most tokens of a session here
   uint32_t embedding = 0;        // numbers in an embedding: the model's hidden size
+  Pooling pooling = {};          // Pooling::kModel is this one
 };
 
 struct BackendInfo {
@@ -258,7 +259,8 @@ class BONSAI_API Engine {
   Session new_session() const;
 
   // One vector for a text, (the model's hidden size) long and of length 1: texts are alike where the dot product of
-  // theirs is near 1. The model's BOS comes first if it wants one; special tokens that are spelled out are plain text.
+  // theirs is near 1. The model's BOS comes first, and its EOS last, if it wants them; special tokens that are spelled
+  // out are plain text.
   // Errors: an empty text, invalid UTF-8, a file without tokenizer, more tokens than the context, options out of range,
   // a backend that fails where the CPU cannot or may not take over.
   std::vector<float> embed(std::string_view text, const EmbeddingOptions &options = {}) const;

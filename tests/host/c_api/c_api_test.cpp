@@ -214,8 +214,9 @@ TEST(CEmbedding, IsThatOfTheCxxApi) {
   const EngineHandle engine = load();
   const std::string text = "The king had three daughters.";
   const size_t size = expected.model().embedding;
-  for (const auto &[pooling, same] :
-       {std::pair{uint32_t{BONSAI_POOLING_MEAN}, Pooling::kMean}, {uint32_t{BONSAI_POOLING_LAST}, Pooling::kLast}}) {
+  for (const auto &[pooling, same] : {std::pair{uint32_t{BONSAI_POOLING_MEAN}, Pooling::kMean},
+                                      {uint32_t{BONSAI_POOLING_LAST}, Pooling::kLast},
+                                      {uint32_t{BONSAI_POOLING_MODEL}, Pooling::kModel}}) {
     std::vector<float> vector(size + 1, -7);
     succeed([&](auto failure) {
       return bonsai_engine_embed(engine.get(), text.data(), text.size(), pooling, vector.data(), vector.size(),
@@ -232,9 +233,10 @@ TEST(CEmbedding, IsThatOfTheCxxApi) {
                    return bonsai_engine_embed(engine.get(), text.data(), text.size(), BONSAI_POOLING_MEAN,
                                               vector.data(), size - 1, failure);
                  });
-  expect_failure(BONSAI_BAD_ARGUMENT, "pooling: expected 0 (mean) or 1 (last), found 2", [&](auto failure) {
-    return bonsai_engine_embed(engine.get(), text.data(), text.size(), 2, vector.data(), size, failure);
-  });
+  expect_failure(BONSAI_BAD_ARGUMENT, "pooling: expected 0 (mean), 1 (last) or 2 (the model's), found 3",
+                 [&](auto failure) {
+                   return bonsai_engine_embed(engine.get(), text.data(), text.size(), 3, vector.data(), size, failure);
+                 });
 }
 
 // Every engine that is refused leaves NULL in the place of it.

@@ -10,6 +10,7 @@
 #include "core/model/weights.h"
 #include "core/reference/reference.h"
 #include "tests/host/engine/seedling.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai {
 namespace {
@@ -141,8 +142,31 @@ TEST(Embedding, RefusesWhatIsNoTextAndNoOption) {
             }),
             "token id 4096 is outside the vocabulary of 4096");
   EXPECT_EQ(message([&] { engine.embed("a", {.batch_tokens = 0}); }), "batch_tokens: expected at least 1, found 0");
-  EXPECT_EQ(message([&] { engine.embed("a", {.pooling = static_cast<Pooling>(2)}); }),
-            "pooling: expected kMean (0) or kLast (1), found 2");
+  EXPECT_EQ(message([&] { engine.embed("a", {.pooling = static_cast<Pooling>(3)}); }),
+            "pooling: expected kMean (0), kLast (1) or kModel (2), found 3");
+}
+
+// Qwen3-Embedding's files: a text ends with EOS, whose hidden state stands for it.
+TEST(Embedding, IsWhatTheModelsFileSays) {
+  const auto info_and_embedding = [](uint32_t pooling_type, bool add_eos) {
+    const test::TinyModelFile file({.metadata = [&](gguf::Writer &writer) {
+      if (pooling_type > 0) writer.set_uint32("qwen3.pooling_type", pooling_type);
+      if (add_eos) writer.set_bool("tokenizer.ggml.add_eos_token", true);
+    }});
+    const Engine engine = Engine::load({.model = file.path(), .backend = "cpu"});
+    std::vector<int32_t> tokens = engine.tokenize("the wolf", false);
+    const std::vector<int32_t> to_embed = engine.tokenize_to_embed("the wolf");
+    EXPECT_EQ(to_embed.size(), tokens.size() + add_eos);
+    EXPECT_EQ(engine.embed("the wolf"), engine.embed_tokens(to_embed, {.pooling = engine.model().pooling}));
+    return std::pair(engine.model().pooling, engine.embed("the wolf"));
+  };
+  const auto plain = info_and_embedding(0, false), mean = info_and_embedding(1, false),
+             last = info_and_embedding(3, false), whole = info_and_embedding(3, true);
+  EXPECT_EQ(plain.first, Pooling::kMean);
+  EXPECT_EQ(mean, plain);
+  EXPECT_EQ(last.first, Pooling::kLast);
+  EXPECT_NE(last.second, mean.second);
+  EXPECT_NE(whole.second, last.second);
 }
 
 constexpr const char *kAllFreed = "; left behind: 0 weights, 0 sessions; rules broken: 0";

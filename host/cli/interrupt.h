@@ -13,9 +13,9 @@
 namespace bonsai::cli {
 
 // While it lives, and once graceful() was called, the first of these signals requests a stop and the second ends the
-// process at once (but no SIGHUP: a terminal that closes sends two); before graceful() the first does. Make it before other threads, which inherit that these signals
-// are blocked and leave them to the one that waits for them here. SIGINT and SIGHUP stay ignored where they are, as
-// nohup and shells' background jobs have it.
+// process at once (but no SIGHUP: a terminal that closes sends two); before graceful() the first does. Make it before
+// other threads, which inherit that these signals are blocked and leave them to the one that waits for them here.
+// SIGINT and SIGHUP stay ignored where they are, as nohup and shells' background jobs have it.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -23,14 +23,14 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard &) = delete;
   InterruptGuard &operator=(const InterruptGuard &) = delete;
 
-  // Each call begins anew, with a token that no signal has stopped but one that Busy has kept. `ends_on_second`: as above;
-  // else SIGINT, however often, only requests that stop, and SIGTERM alone can end the process.
+  // Each call begins anew, with a token that no signal has stopped but one that Busy has kept. `ends_on_second`: as
+  // above; else SIGINT, however often, only requests that stop, and SIGTERM alone can end the process.
   std::stop_token graceful(bool ends_on_second = true);
   // As before graceful(): the next signal ends the process; but where a person types a line, SIGINT is none of ours.
   void abrupt(bool ignores_interrupts = false);
 
-  // While it lives, a signal that ends the process runs `last` before, perhaps in a thread of ours. Its destructor waits
-  // for that. Precondition: `last` throws nothing.
+  // While it lives, a signal that ends the process runs `last` before, perhaps in a thread of ours. Its destructor
+  // waits for that. Precondition: `last` throws nothing.
   class LastWords {
    public:
     LastWords(InterruptGuard &guard, std::function<void()> last);

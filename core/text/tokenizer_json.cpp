@@ -188,7 +188,7 @@ Result<std::string> read_pre_tokenizer(const Json &document) {
   return std::string(*pre);
 }
 
-// What is put around a text: "A" is the text, and everything else a special token. Empty: nothing is.
+// What is put around a text, which is itself the empty part; the others are special tokens.
 Result<std::vector<std::string>> read_template(const Json &step) {
   std::vector<std::string> parts;
   const Json *single = member(step, "single");
@@ -202,7 +202,7 @@ Result<std::vector<std::string>> read_template(const Json &step) {
   return parts;
 }
 
-// Tokens that are put around every text: as of now bos in front and eos behind, which the configuration names.
+// Tokens that are put around every text: bos in front and eos behind, which the configuration names.
 Result<void> read_post_processor(const Json &document, TokenizerData &data) {
   const Json *whole = member(document, "post_processor");
   if (whole == nullptr) return {};

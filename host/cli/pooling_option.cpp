@@ -8,7 +8,7 @@ namespace bonsai::cli {
 
 void add_pooling_option(Options &options) {
   options.value("pooling", "NAME",
-                "an embedding is the mean of all tokens' hidden states, or the last token's: mean, last (what the\n"
+                "an embedding is the mean of all tokens' hidden states, or the last token's: mean, last (what the "
                 "model's file says, else the mean)");
 }
 

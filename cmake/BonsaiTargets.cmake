@@ -24,7 +24,7 @@ if(CCACHE)
 endif()
 
 add_library(bonsai_options INTERFACE)
-# No contraction: a fused multiply-add happens where the source says so, and nowhere else (DESIGN §7).
+# No contraction: a fused multiply-add happens where the source says so, and nowhere else.
 target_compile_options(bonsai_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
 target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(BONSAI_SANITIZE)

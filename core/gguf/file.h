@@ -77,7 +77,7 @@ struct Tensor {
 
 // A checked file. Every count, offset, length, alignment, type and overlap has been verified: what is here can be used.
 // Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File. The data of
-// scale-last tensors (DESIGN §5, OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
+// scale-last tensors (OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
 // so nobody downstream, the ABI included, meets a layout that one old writer used. The copy costs such a file what
 // mapping saves, its size in memory and a pass over it at open; the pages of the original are released behind it.
 class File {

@@ -1,4 +1,4 @@
-// Type id 42: Q2_0_G64 in ggml's files, TQ2_0_G128 in PrismML's older ones (DESIGN §5).
+// Type id 42: Q2_0_G64 in ggml's files, TQ2_0_G128 in PrismML's older ones.
 #pragma once
 
 #include <cstdint>

@@ -147,7 +147,7 @@ Result<void> read_shape(const gguf::File &file, const Metadata &metadata, Config
   return {};
 }
 
-// Keys that would change the arithmetic in ways that DESIGN §6 does not have.
+// Keys that would change the arithmetic in ways that no backend knows.
 Result<void> refuse_other_attention(const Metadata &metadata) {
   auto causal = metadata.only("attention.causal", "true (no other attention is computed)",
                               [](const gguf::Value &value) { return value.as_bool() == true; });

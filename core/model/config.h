@@ -1,4 +1,4 @@
-// A Qwen3 model's shape, read from GGUF metadata (DESIGN §6).
+// A Qwen3 model's shape, read from GGUF metadata.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Weight formats: one table that says how each is laid out, decoded, encoded and multiplied (DESIGN §5).
+// Weight formats: one table that says how each is laid out, decoded, encoded and multiplied.
 #pragma once
 
 #include <cstddef>

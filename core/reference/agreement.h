@@ -1,4 +1,4 @@
-// How well predictions agree with the judge's (DESIGN §7).
+// How well predictions agree with the judge's.
 #pragma once
 
 #include <cstdint>

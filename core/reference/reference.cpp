@@ -163,7 +163,7 @@ Result<void> Evaluator::check(std::span<const int32_t> tokens) const {
   return {};
 }
 
-// Some tokens through all layers, as DESIGN §6 writes it down for one.
+// Some tokens through all layers, written down as for one.
 void Evaluator::advance(std::span<const int32_t> tokens) {
   const double eps = model_.config.rms_eps;
   const Positions at = {length_, tokens.size()};

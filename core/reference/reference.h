@@ -1,4 +1,4 @@
-// The judge: the forward pass in float64 over decoded weights (DESIGN §6, §7). It shares no arithmetic with any backend
+// The judge: the forward pass in float64 over decoded weights. It shares no arithmetic with any backend
 // and is written to be read, not to be fast.
 #pragma once
 

@@ -7,7 +7,7 @@
 namespace bonsai::reference {
 namespace {
 
-// c(b) of DESIGN §6: the pair index whose wave turns `rotations` times within the original context.
+// c(b) of YaRN: the pair index whose wave turns `rotations` times within the original context.
 long double turns_at(long double rotations, const model::Config &config) {
   const long double original = config.rope_scaling.original_context;
   return config.head_dim * std::log(original / (2 * std::numbers::pi_v<long double> * rotations)) /

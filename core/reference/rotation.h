@@ -1,4 +1,4 @@
-// The judge's own account of RoPE: long double and libm, where the backends' tables have neither (DESIGN §6, §7).
+// The judge's own account of RoPE: long double and libm, where the backends' tables have neither.
 #pragma once
 
 #include <vector>

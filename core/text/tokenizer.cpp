@@ -24,6 +24,12 @@ constexpr int32_t kUserDefined = 4;
 constexpr int32_t kUnused = 5;
 constexpr int32_t kByte = 6;
 
+// Types of tokens that are looked for in a text as they are spelled.
+constexpr bool stands_as_it_is(int32_t type) { return type == kControl || type == kUserDefined; }
+
+// Bytes of such a spelling, ten times what models have: to look for one takes the text's length times its own.
+constexpr size_t kLongestSpecial = 256;
+
 // Control tokens that end a turn or a document whether or not the file says so: Qwen's chat files name one as eos and
 // rely on the other, its base files the other way round.
 constexpr std::string_view kEndNames[] = {"<|im_end|>", "<|endoftext|>"};
@@ -88,6 +94,10 @@ Result<void> Tokenizer::State::check_tokens() {
     }
     if (find_invalid_utf8(tokens[id]) != std::string_view::npos) {
       return fail("tokenizer.ggml.tokens[{}] is {}, which is not UTF-8", id, bonsai::quoted(tokens[id]));
+    }
+    if (stands_as_it_is(data.types[id]) && tokens[id].size() > kLongestSpecial) {
+      return fail("tokenizer.ggml.tokens[{}] is a control or user-defined token of {} bytes; expected at most {}", id,
+                  tokens[id].size(), kLongestSpecial);
     }
   }
   if (const auto twin = index.build(tokens)) {
@@ -167,10 +177,10 @@ Result<void> Tokenizer::State::resolve_merges() {
 
 void Tokenizer::State::collect_special_tokens() {
   for (size_t id = 0; id < data.tokens.size(); ++id) {
-    const bool user_defined = data.types[id] == kUserDefined;
-    if (user_defined) user_defined_tokens.add(data.tokens[id], static_cast<int32_t>(id));
-    if (user_defined || data.types[id] == kControl) parsed_tokens.add(data.tokens[id], static_cast<int32_t>(id));
-    if (data.types[id] == kControl) control_tokens.add(data.tokens[id], static_cast<int32_t>(id));
+    if (!stands_as_it_is(data.types[id])) continue;
+    parsed_tokens.add(data.tokens[id], static_cast<int32_t>(id));
+    SpecialMatcher &others = data.types[id] == kControl ? control_tokens : user_defined_tokens;
+    others.add(data.tokens[id], static_cast<int32_t>(id));
   }
   control_tokens.finish();
   user_defined_tokens.finish();
@@ -240,14 +250,12 @@ Tokenizer::~Tokenizer() = default;
 
 Result<void> Tokenizer::State::encode(std::string_view text, const SpecialMatcher &specials,
                                       std::vector<int32_t> &ids) const {
-  const std::string normal = normalize_nfc(text);
-  const std::string_view view = normal;
   WordMerger merger(merges);
   std::vector<int32_t> word;
-  for (size_t at = 0; at < view.size();) {
-    const auto match = specials.find(view, at);
-    const size_t end = match ? match->begin : view.size();
-    if (auto ok = encode_words(view.substr(at, end - at), merger, word, ids); !ok) return ok;
+  for (size_t at = 0; at < text.size();) {
+    const auto match = specials.find(text, at);
+    const size_t end = match ? match->begin : text.size();
+    if (auto ok = encode_words(normalize_nfc(text.substr(at, end - at)), merger, word, ids); !ok) return ok;
     if (match) ids.push_back(match->id);
     at = match ? match->end : end;
   }

@@ -1,4 +1,4 @@
-// Byte-level BPE with the model's own pre-tokenizer pattern, as Qwen's tokenizers do it (DESIGN §10).
+// Byte-level BPE with the model's own pre-tokenizer pattern, as Qwen's tokenizers do it.
 #pragma once
 
 #include <cstdint>
@@ -59,12 +59,13 @@ class Tokenizer {
   Tokenizer &operator=(Tokenizer &&) noexcept;
   ~Tokenizer();
 
-  // Ids of `text` after NFC. Invalid UTF-8 is an error that names the byte offset. Nothing is added in front. Special
-  // tokens are looked for after NFC: a combining mark behind "<|im_end|>" that changes its last character undoes it.
+  // Ids of `text`. Invalid UTF-8 is an error that names the byte offset. Nothing is added in front. Special tokens are
+  // looked for as they are spelled, and NFC is for each piece between them: a combining mark behind "<|im_end|>" does
+  // not undo it. So does Hugging Face's library for added tokens with "normalized": false, which Qwen's all are.
   Result<std::vector<int32_t>> encode(std::string_view text, SpecialTokens special) const;
 
   // The same for a text of which `trusted` says where control tokens count: one is recognised if it is spelled out
-  // wholly within one of these ranges, before NFC, so that what stands around it cannot undo it. Elsewhere it is plain
+  // wholly within one of these ranges. Elsewhere it is plain
   // text, and the text between two control tokens is encoded as one piece, whoever wrote which part of it.
   // Precondition: the ranges lie in `text`, in order and apart from one another.
   Result<std::vector<int32_t>> encode(std::string_view text, std::span<const ByteRange> trusted) const;

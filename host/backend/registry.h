@@ -1,4 +1,4 @@
-// Finds, loads and checks backends, and chooses one (DESIGN §4).
+// Finds, loads and checks backends, and chooses one.
 #pragma once
 
 #include <bonsai/backend.h>

@@ -93,9 +93,9 @@ std::vector<int32_t> Engine::tokenize(std::string_view text, bool parse_special)
 
 std::vector<int32_t> Engine::tokenize_prompt(std::string_view text) const { return state_->encode(text, true); }
 
-std::string Engine::detokenize(std::span<const int32_t> tokens) const {
+std::string Engine::detokenize(std::span<const int32_t> tokens, bool show_special) const {
   if (!tokens.empty()) state_->check_tokens(tokens);
-  return state_->require_tokenizer().decode(tokens);
+  return state_->require_tokenizer().decode(tokens, show_special);
 }
 
 ModelInfo Engine::model() const {

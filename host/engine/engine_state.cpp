@@ -60,10 +60,13 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
 }
 
 void EngineState::load_tokenizer() {
-  Result<text::Tokenizer> created = text::read_tokenizer(*model.file).and_then([this](text::TokenizerData data) {
+  const auto create = [this](text::TokenizerData data) -> Result<text::Tokenizer> {
     if (!options.chat_template.empty()) data.chat_template = options.chat_template;
-    return text::Tokenizer::create(std::move(data));
-  });
+    auto made = text::Tokenizer::create(std::move(data));
+    if (!made) return fail("{}: {}", model.file->path(), made.error().message);
+    return made;
+  };
+  Result<text::Tokenizer> created = text::read_tokenizer(*model.file).and_then(create);
   if (!created) {
     no_tokenizer = std::move(created.error().message);
     log(LogLevel::kDebug, no_tokenizer);  // it becomes the error of whoever needs one, and is nobody else's business

@@ -1,4 +1,4 @@
-// Level 0: the forward pass composed in float32 on the host from the device's matrix products (DESIGN §6). One thread;
+// Level 0: the forward pass composed in float32 on the host from the device's matrix products. One thread;
 // the equations are the reference's, the code and the arithmetic are not.
 #pragma once
 

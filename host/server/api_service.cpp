@@ -107,17 +107,19 @@ class ApiService::Impl {
     bool is_public;
     void (Impl::*function)(HttpRequest request, const Responding &responder);
   };
-  static constexpr size_t kRoutes = 9;
+  static constexpr size_t kRoutes = 11;
   static const std::array<Route, kRoutes> &routes() {
     static constexpr std::array<Route, kRoutes> all = {{{"GET", "/", true, &Impl::page},
                                                         {"GET", "/health", true, &Impl::health},
                                                         {"GET", "/metrics", false, &Impl::metrics},
+                                                        {"GET", "/props", false, &Impl::properties},
                                                         {"GET", "/v1/models", false, &Impl::models},
                                                         {"POST", "/v1/chat/completions", false, &Impl::chat},
                                                         {"POST", "/v1/completions", false, &Impl::complete},
                                                         {"POST", "/v1/embeddings", false, &Impl::embed},
                                                         {"POST", "/tokenize", false, &Impl::tokenize},
-                                                        {"POST", "/detokenize", false, &Impl::detokenize}}};
+                                                        {"POST", "/detokenize", false, &Impl::detokenize},
+                                                        {"POST", "/apply-template", false, &Impl::apply_template}}};
     return all;
   }
   static constexpr std::string_view kModel = "/v1/models/";  // and a name behind it
@@ -200,6 +202,15 @@ class ApiService::Impl {
     responder->reply({.body = to_line(model) + "\n"});
   }
 
+  // What clients of llama.cpp's server look up there before they ask for anything.
+  void properties(HttpRequest, const Responding &responder) {
+    const Json properties = {{"default_generation_settings", {{"n_ctx", batch_.stats().context}}},
+                             {"total_slots", options_.batch.max_sequences},
+                             {"model_alias", options_.model_name},
+                             {"build_info", "bonsai " BONSAI_VERSION}};
+    responder->reply({.body = to_line(properties) + "\n"});
+  }
+
   // -------------------------------------------------------------------------------------------------------------------
   // What takes its time
 
@@ -222,13 +233,17 @@ class ApiService::Impl {
   void chat(HttpRequest request, const Responding &responder) {
     push(readers_, responder, [this, responder, body = std::move(request.body)] {
       ChatRequest wanted = read_chat_request(body, options_.defaults);
-      if (!format_) throw ApiError(fmt::format("{} (/v1/completions continues texts)", no_format_));
+      check_format();
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
       std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object), std::move(place), prompt, wanted)
           ->start(wanted, {prompt.tokens});
     });
+  }
+
+  void check_format() const {
+    if (!format_) throw ApiError(fmt::format("{} (/v1/completions continues texts)", no_format_));
   }
 
   // A call that has to be is begun for the model, which then can only go on with it.
@@ -305,8 +320,17 @@ class ApiService::Impl {
 
   void detokenize(HttpRequest request, const Responding &responder) {
     push(readers_, responder, [this, responder, body = std::move(request.body)] {
-      const std::string text = engine_.detokenize(read_detokenize_request(body));
+      const std::string text = engine_.detokenize(read_detokenize_request(body), true);
       responder->reply({.body = to_line({{"content", text}}) + "\n"});
+    });
+  }
+
+  void apply_template(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      ChatRequest wanted = read_chat_request(body, options_.defaults);
+      check_format();
+      const std::string text = engine_.detokenize(prompt_for(wanted).tokens, true);
+      responder->reply({.body = to_line({{"prompt", text}}) + "\n"});
     });
   }
 

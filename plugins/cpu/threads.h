@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 
 #include "core/base/floating_point_environment.h"
 #include "plugins/cpu/team.h"
@@ -59,13 +60,8 @@ class Threads {
     Team team(count_);
     arena_.execute([&] {
       tbb::task_group others;
-      for (int i = 1; i < count_; ++i) {
-        others.run([&] {
-          const DefaultFloatingPoint environment;
-          team.stand_by();
-        });
-      }
       const Gathered gathered(*this, team, others);
+      gather(team, others);
       steps();
     });
   }
@@ -92,6 +88,19 @@ class Threads {
   }
 
  private:
+  // Sends the others to the team. Without memory for all of them fewer come, whose parts are the leader's.
+  void gather(Team &team, tbb::task_group &others) const {
+    try {
+      for (int i = 1; i < count_; ++i) {
+        others.run([&team] {
+          const DefaultFloatingPoint environment;
+          team.stand_by();
+        });
+      }
+    } catch (const std::bad_alloc &) {
+    }
+  }
+
   // Ends what together() began, also where a step throws.
   class Gathered {
    public:

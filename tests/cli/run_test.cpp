@@ -186,8 +186,8 @@ TEST(Run, AModelWhoseTokenizerIsUnknownIsRefusedInOneLine) {
       {.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.ggml.pre", "zwen2"); }});
   const Outcome outcome = run_program({"run", "-m", model.path(), "-p", "x"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err,
-            "bonsai run: tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'\n");
+  EXPECT_EQ(outcome.err, "bonsai run: " + model.path() +
+                             ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'\n");
 }
 
 struct Failing {

@@ -1,5 +1,5 @@
 // Truth from outside: tests/data/make_external_golden.py computes the logits of three small models with numpy. The
-// judge agrees to the rounding of float64, the CPU backend to what DESIGN §7 allows.
+// judge agrees to the rounding of float64, the CPU backend to what 8-bit activations allow.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

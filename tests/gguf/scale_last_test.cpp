@@ -1,4 +1,4 @@
-// Promise: files whose ternary blocks end with their scale are read as what they mean (DESIGN §5), and nobody
+// Promise: files whose ternary blocks end with their scale are read as what they mean, and nobody
 // downstream can tell.
 #include <gtest/gtest.h>
 #include <unistd.h>

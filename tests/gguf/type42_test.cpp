@@ -1,4 +1,4 @@
-// Promise: id 42 is read as what the file's author meant (DESIGN §5), or not at all.
+// Promise: id 42 is read as what the file's author meant, or not at all.
 #include "core/gguf/type42.h"
 
 #include <gtest/gtest.h>

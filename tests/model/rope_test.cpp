@@ -1,4 +1,4 @@
-// The rotation tables against the formula of DESIGN §6, written a second time in long double and pair by pair.
+// The rotation tables against the formula, written a second time in long double and pair by pair.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -188,7 +188,7 @@ uint64_t fnv1a(std::span<const float> values, uint64_t hash) {
   return hash;
 }
 
-// The same bytes on every machine (DESIGN §7), whatever its libm: so they can be pinned.
+// The same bytes on every machine, whatever its libm: so they can be pinned.
 TEST(Rope, BytesArePinned) {
   Config config = bonsai_8b();
   config.rope_scaling.attention_factor = 1.1386294361119891;

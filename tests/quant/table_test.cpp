@@ -1,4 +1,4 @@
-// Promise: the table's rows are what DESIGN §5 says, and its look-ups find them.
+// Promise: the table's rows are what the formats' specifications say, and its look-ups find them.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -39,6 +39,15 @@ TEST(Tokenizer, NormalizesBeforeItSplits) {
   EXPECT_EQ(tokenizer.encode("e\u0301", SpecialTokens::kParse), (Ids{0xC3, 0xA9}));
 }
 
+TEST(Tokenizer, ACombiningMarkDoesNotUndoTheTokenBeforeIt) {
+  const Tokenizer tokenizer = tiny_tokenizer();
+  const Ids mark = *tokenizer.encode("\u0338", SpecialTokens::kPlain);
+  Ids expected{kImEnd};
+  expected.insert(expected.end(), mark.begin(), mark.end());
+  EXPECT_EQ(tokenizer.encode("<|im_end|>\u0338", SpecialTokens::kParse), expected);
+  EXPECT_EQ(*tokenizer.encode(">\u0338", SpecialTokens::kParse), *tokenizer.encode("\u226F", SpecialTokens::kPlain));
+}
+
 TEST(Tokenizer, AddsNothingInFront) {
   TokenizerData data = tiny_tokenizer_data();
   data.add_bos = true;
@@ -149,7 +158,7 @@ TEST(Tokenizer, DecodingWhatWasEncodedGivesTheNormalizedText) {
     ASSERT_TRUE(plain) << plain.error().message;
     ASSERT_EQ(tokenizer.decode(*plain), normal) << "text " << i;
     const auto parsed = tokenizer.encode(text + "<|im_end|>\u0338" + text, SpecialTokens::kParse);
-    ASSERT_EQ(tokenizer.decode(*parsed, true), normalize_nfc(text + "<|im_end|>\u0338" + text)) << "text " << i;
+    ASSERT_EQ(tokenizer.decode(*parsed, true), normal + "<|im_end|>" + normalize_nfc("\u0338" + text)) << "text " << i;
   }
 }
 
@@ -197,6 +206,16 @@ TEST(TokenizerErrors, TokensMustBeUniqueUtf8AndCoverEveryByte) {
   data.types = {};
   data.bos = data.eos = data.pad = std::nullopt;
   EXPECT_EQ(error_of(data), "tokenizer.ggml.tokens has no token for byte 0x00, spelled '\u0100'");
+}
+
+TEST(TokenizerErrors, ASpecialTokenMayNotBeLong) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.tokens[kThink] = std::string(256, 'x');
+  data.tokens[kPad267] = std::string(257, 'y');  // is never looked for
+  EXPECT_EQ(error_of(data), "no error");
+  data.tokens[kThink] += 'x';
+  EXPECT_EQ(error_of(data),
+            "tokenizer.ggml.tokens[265] is a control or user-defined token of 257 bytes; expected at most 256");
 }
 
 TEST(TokenizerErrors, MergesMustJoinTokensIntoTokens) {

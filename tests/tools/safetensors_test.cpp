@@ -60,6 +60,8 @@ TEST(Safetensors, RefusesAHeaderThatIsNoObject) {
                     R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                     4),
             "a: the key occurs twice");
+  EXPECT_EQ(outcome(R"({"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4), "opened")
+      << "of a key within a tensor the last counts";
 }
 
 TEST(Safetensors, RefusesAWrongEntry) {

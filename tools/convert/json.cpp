@@ -10,22 +10,48 @@ namespace {
 
 constexpr size_t kMostNesting = 100;  // ten times what checkpoints need
 
+// Stops at a key of the outermost object that was there before. A pass of its own: the library's parser with a callback
+// takes time that is quadratic in the objects within an object, and a checkpoint's header has one for each tensor.
+class KeyWatch : public nlohmann::json_sax<Json> {
+ public:
+  const std::string &duplicate() const { return duplicate_; }
+
+  bool key(string_t &name) override {
+    if (depth_ > 1 || keys_.insert(name).second) return true;
+    duplicate_ = name;
+    return false;
+  }
+  bool start_object(size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t &) override { return true; }
+  bool string(string_t &) override { return true; }
+  bool binary(binary_t &) override { return true; }
+  bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) override { return false; }
+
+ private:
+  bool enter() { return ++depth_ > 0; }
+  bool leave() { return depth_-- > 0; }
+
+  std::set<std::string> keys_;
+  std::string duplicate_;
+  size_t depth_ = 0;
+};
+
 }  // namespace
 
 Result<Json> parse_object(const std::string &where, std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", where, kMostNesting);
-  std::set<std::string> keys;
-  std::string duplicate;
-  auto watch_keys = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(parsed.get<std::string>()).second) {
-      duplicate = parsed.get<std::string>();
-    }
-    return true;
-  };
   try {
-    Json document = Json::parse(text, watch_keys);
+    Json document = Json::parse(text);
     if (!document.is_object()) return fail("{}: expected a JSON object, found {}", where, document.type_name());
-    if (!duplicate.empty()) return fail("{}: {}: the key occurs twice", where, duplicate);
+    KeyWatch watch;
+    if (!Json::sax_parse(text, &watch)) return fail("{}: {}: the key occurs twice", where, watch.duplicate());
     return document;
   } catch (const Json::parse_error &error) {
     return fail("{}: malformed JSON at byte {}", where, error.byte);

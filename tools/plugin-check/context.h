@@ -56,7 +56,7 @@ void expect_ok(const char *call, bonsai_status status, const bonsai_error &error
 // What device_status says, zeros where it is not offered.
 bonsai_device_status status_of(const host::Device &device);
 
-// The relative L2 error that DESIGN §7 allows. A plugin does not say whether it multiplies quantised weights with 8-bit
+// The relative L2 error that is allowed. A plugin does not say whether it multiplies quantised weights with 8-bit
 // activations, so all of them are judged as if.
 inline constexpr double kFloatBound = 1e-4;
 inline constexpr double kQuantizedBound = 2e-2;

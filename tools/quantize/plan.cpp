@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace bonsai::quantize {
@@ -48,30 +49,29 @@ std::string kind_of(std::string_view name) {
 class NoticesByKind {
  public:
   void add(std::string_view tensor, std::string what) {
-    std::string kind = kind_of(tensor);
-    const auto known = std::find_if(notices_.begin(), notices_.end(),
-                                    [&](const Notice &notice) { return notice.kind == kind && notice.what == what; });
-    if (known != notices_.end()) {
-      ++known->tensors;
-    } else {
-      notices_.push_back({std::move(kind), std::string(tensor), std::move(what), 1});
-    }
+    const auto [known, is_new] = places_.try_emplace({kind_of(tensor), std::move(what)}, notices_.size());
+    if (is_new) notices_.push_back({&known->first, std::string(tensor), 0});
+    ++notices_[known->second].tensors;
   }
 
   void append_to(std::vector<std::string> &notices) const {
     for (const Notice &notice : notices_) {
+      const auto &[kind, what] = *notice.subject;
       const std::string who =
-          notice.tensors == 1 ? notice.first_tensor : fmt::format("{} ({} tensors)", notice.kind, notice.tensors);
-      notices.push_back(fmt::format("{}: {}", who, notice.what));
+          notice.tensors == 1 ? notice.first_tensor : fmt::format("{} ({} tensors)", kind, notice.tensors);
+      notices.push_back(fmt::format("{}: {}", who, what));
     }
   }
 
  private:
+  using Subject = std::pair<std::string, std::string>;  // the kind of tensor and what is said about it
   struct Notice {
-    std::string kind, first_tensor, what;
+    const Subject *subject;
+    std::string first_tensor;
     uint64_t tensors;
   };
-  std::vector<Notice> notices_;  // in order of appearance
+  std::vector<Notice> notices_;       // in order of appearance
+  std::map<Subject, size_t> places_;  // in notices_
 };
 
 // A misspelt pattern would pass for one that worked.

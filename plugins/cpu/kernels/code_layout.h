@@ -25,7 +25,7 @@ enum class SumTables : uint32_t {
   kTrits,  // weights are in base 3 (kernels/trits_matmul.inl.h)
 };
 
-// Columns of activations that are rounded with one scale. With longer groups the seedling misses DESIGN §7's 99 %
+// Columns of activations that are rounded with one scale. With longer groups the seedling misses the promised 99 %
 // agreement with the reference (docs/cpu-kernels.md).
 inline constexpr uint32_t kActivationGroup = 32;
 

@@ -94,7 +94,7 @@ std::string first_error(std::string_view log) {
 std::vector<std::string> compile_options(const CompileJob &job) {
   std::vector<std::string> options = {
       "-std=c++20",
-      "-fmad=false",      // a fused multiply-add happens where the source says so, as on the CPU (DESIGN §7)
+      "-fmad=false",      // a fused multiply-add happens where the source says so, as on the CPU
       "-default-device",  // functions need no __device__
       "-arch=" + job.architecture.name,
   };

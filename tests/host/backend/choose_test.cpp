@@ -1,4 +1,4 @@
-// Which backend is taken, what is said about the others, and who is sent which option (DESIGN §4).
+// Which backend is taken, what is said about the others, and who is sent which option.
 #include <gtest/gtest.h>
 
 #include <algorithm>

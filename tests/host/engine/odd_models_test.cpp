@@ -54,6 +54,15 @@ TEST(OddModels, WithoutTokenizerTokensWorkAndTextIsRefused) {
   EXPECT_NE(thrown.message.find("tokenizer.ggml.tokens"), std::string::npos) << thrown.message;
 }
 
+TEST(OddModels, AWrongTokenizerIsNamedWithItsFile) {
+  const test::TinyModelFile file(
+      {.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.ggml.pre", "magic"); }});
+  const Engine engine = Engine::load(options_for(file));
+  const Thrown thrown = thrown_by([&] { engine.tokenize("text"); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kModel);
+  EXPECT_EQ(thrown.message.rfind(file.path() + ": tokenizer.ggml.pre", 0), 0u) << thrown.message;
+}
+
 TEST(OddModels, ALongContextIsUsedOnlyWhenAskedFor) {
   const test::TinyModelFile file({.context = 8192});
   EngineOptions options = options_for(file);

@@ -74,7 +74,7 @@ TEST_F(SavedSession, MovesBetweenBackends) {
         error += (logits[i] - expected[i]) * (logits[i] - expected[i]);
         norm += expected[i] * expected[i];
       }
-      // Eight-bit activations on one side, float on the other (DESIGN §7).
+      // Eight-bit activations on one side, float on the other.
       EXPECT_LE(std::sqrt(error / norm), 2e-2) << from << " to " << to;
       EXPECT_EQ(session.generate(greedy(1)).stats.prompt_tokens, 0u);
     }

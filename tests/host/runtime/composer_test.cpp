@@ -1,5 +1,5 @@
 // A backend that only multiplies matrices runs whole models: the template plugin under the host's composer, judged by
-// core/reference (DESIGN §7, float activations).
+// core/reference (float activations).
 #include <gtest/gtest.h>
 
 #include <algorithm>

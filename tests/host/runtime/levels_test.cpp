@@ -8,7 +8,7 @@
 namespace bonsai::test {
 namespace {
 
-// DESIGN §7. With 8-bit activations the logits of a random model differ by some 2 to 4 % whoever computes them (its
+// With 8-bit activations the logits of a random model differ by some 2 to 4 % whoever computes them (its
 // layers are narrow, and nothing taught it to be robust); there the divergence of the predictions is the judge.
 constexpr double kFloatBound = 1e-4;
 constexpr double kMeanDivergenceBound = 1e-3;

@@ -34,6 +34,19 @@ class Talking : public testing::Test {
   const Engine engine_ = load(file_.path());
 };
 
+TEST_F(Talking, ShowsWhatTheModelWouldRead) {
+  const Service service(engine_);
+  const json messages = json::array({{{"role", "user"}, {"content", "Once"}}});
+  EXPECT_EQ(service.ask("/apply-template", {{"messages", messages}})["prompt"],
+            "<|im_start|>user:Once<|im_end|><|im_start|>a:");
+  EXPECT_EQ(service.ask("/apply-template", {{"messages", messages}, {"enable_thinking", false}})["prompt"],
+            "<|im_start|>user:Once<|im_end|><|im_start|>a:<think></think>");
+  const json king = json::array({{{"role", "king"}, {"content", "Once"}}});
+  const Response refused = service.post("/apply-template", {{"messages", king}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("no kings"), std::string::npos) << refused.body;
+}
+
 TEST_F(Talking, AnswersAsAConversationOfTheLibraryDoes) {
   const Service service(engine_);
   GenerateOptions options = greedy(24);

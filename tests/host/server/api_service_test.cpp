@@ -171,8 +171,7 @@ TEST_F(Telling, TokensOfATextAndBack) {
             engine_.tokenize(text, false));
   const json prompt = service.ask("/tokenize", {{"content", text}, {"add_special", true}})["tokens"];
   EXPECT_EQ(prompt, engine_.tokenize_prompt(text));
-  EXPECT_EQ(service.ask("/detokenize", {{"tokens", engine_.tokenize(text)}})["content"],
-            engine_.detokenize(engine_.tokenize(text)));
+  EXPECT_EQ(service.ask("/detokenize", {{"tokens", engine_.tokenize(text)}})["content"], text);
   EXPECT_EQ(service.ask("/detokenize", {{"tokens", json::array()}})["content"], "");
   EXPECT_EQ(service.post("/detokenize", {{"tokens", {4096}}}).status, 400);
 }
@@ -182,6 +181,7 @@ TEST_F(Telling, TheContextIsWhatFitsIntoTheCache) {
   options.batch.kv_tokens = 100;
   const Service service(engine_, options);
   EXPECT_EQ(json::parse(service.get("/v1/models/it").body)["context_length"], 100);
+  EXPECT_EQ(json::parse(service.get("/props").body)["default_generation_settings"]["n_ctx"], 100);
 }
 
 TEST_F(Telling, ModelsHealthAndPageAreThere) {
@@ -193,6 +193,9 @@ TEST_F(Telling, ModelsHealthAndPageAreThere) {
   EXPECT_EQ(service.get("/v1/models/other").status, 404);
   EXPECT_EQ(service.get("/v1/models/it%").status, 404);
   EXPECT_EQ(service.get("/health").body, "{\"status\": \"ok\"}\n");
+  const json properties = json::parse(service.get("/props").body);
+  EXPECT_EQ(properties["model_alias"], "it");
+  EXPECT_EQ(properties["total_slots"], greedy_options().batch.max_sequences);
   const Response page = service.get("/");
   EXPECT_EQ(page.header("content-type"), "text/html; charset=utf-8");
   EXPECT_NE(page.body.find("v1/chat/completions"), std::string::npos);

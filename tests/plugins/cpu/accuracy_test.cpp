@@ -1,4 +1,4 @@
-// DESIGN §7: the backend agrees with the float64 judge, at every level, in every format.
+// The backend agrees with the float64 judge, at every level, in every format.
 #include <gtest/gtest.h>
 
 #include <cmath>

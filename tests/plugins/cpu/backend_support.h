@@ -121,9 +121,9 @@ struct Tier {
 // The tiers that this machine can run, and over an emulation some that it perhaps cannot; portable is the first.
 std::vector<Tier> testable_tiers();
 
-// The relative L2 error that DESIGN §7 allows, and what 8-bit activations come to on tiny random models: rounding
+// The relative L2 error that is allowed, and what 8-bit activations come to on tiny random models: rounding
 // costs 0.4 % in each of nine products in a row, and random weights forgive nothing. On a trained model
-// DESIGN's 2e-2 holds: seedling_test.cpp.
+// the promised 2e-2 holds: seedling_test.cpp.
 inline constexpr double kFloatBound = 1e-4;
 inline constexpr double kQuantizedBound = 3e-2;
 

@@ -1,5 +1,5 @@
 // The README's table of formats and tiers: measured here against the float64 judge, and compared with what it says.
-// DESIGN §7's promise is checked on the way: every tier gives the same bytes.
+// The promise of reproducibility is checked on the way: every tier gives the same bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

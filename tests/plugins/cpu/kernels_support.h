@@ -1,5 +1,5 @@
 // What the kernel tests share: the tiers that this machine can test, random matrices, and the pinned arithmetic of
-// DESIGN §7 once more in plain scalar code, sharing nothing with the kernels.
+// The arithmetic once more in plain scalar code, sharing nothing with the kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -216,7 +216,7 @@ inline std::vector<float> random_vectors(size_t size, std::mt19937 &random) {
   return values;
 }
 
-// One block of activations as DESIGN §7 and kernels.h pin it.
+// One block of activations as kernels.h pins it.
 struct QuantizedBlock {
   std::vector<int> codes;
   std::vector<int> multipliers;  // of groups

@@ -1,4 +1,4 @@
-// DESIGN §7: the same bytes for any thread count, any batch and prompt chunking a token travels in, and any
+// The same bytes for any thread count, any batch and prompt chunking a token travels in, and any
 // instruction-set tier.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// DESIGN §7 for every format: the seedling once more in each, against the float64 judge of the same weights.
+// Accuracy in every format: the seedling once more in each, against the float64 judge of the same weights.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// DESIGN §7 on the real models of this repository, 1-bit and ternary: an 8-bit-activation path stays close to the
+// Accuracy on the real models of this repository, 1-bit and ternary: an 8-bit-activation path stays close to the
 // float64 judge.
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST_F(OneBitSeedling, GoldenPromptsAgree) {
   }
 }
 
-// What DESIGN §7 asks of an 8-bit-activation path over 2,000 tokens.
+// What is asked of an 8-bit-activation path over 2,000 tokens.
 TEST_P(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
   const reference::Agreement agreement = agreement_with_judge(model, session, two_thousand_tokens(model));
   EXPECT_LE(agreement.mean_divergence, 1e-3);

@@ -1,5 +1,5 @@
 // The vocabulary of 16-lane vectors that every kernel is written in, here in plain C++. This file defines what each
-// operation does; the other tiers' do the same, bit for bit, in their instructions (DESIGN §7).
+// operation does; the other tiers' do the same, bit for bit, in their instructions.
 //
 // A tier is one translation unit, compiled with its own flags, that defines BONSAI_TIER, includes one vector.h and then
 // the kernels. All of it lies in that tier's unnamed namespace, so that the linker cannot put a function compiled for

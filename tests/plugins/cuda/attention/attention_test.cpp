@@ -12,7 +12,7 @@ namespace {
 
 using emulation::Order;
 
-// A float32 computation of this length; the bound of DESIGN §7 is 1e-4.
+// A float32 computation of this length; the promised bound is 1e-4.
 constexpr double kTolerance = 3e-6;
 
 uint32_t width_of(const Sequences &sequences) { return sequences.shape().heads() * sequences.shape().head_dim; }

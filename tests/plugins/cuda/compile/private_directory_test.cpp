@@ -67,7 +67,7 @@ TEST_F(PrivateDirectories, ThatOthersReadAreTaken) {
   EXPECT_TRUE(PrivateDirectory::open(path_));
 }
 
-// That is the default, whose mode DESIGN §9 promises: an older one, or one made by hand, is brought to it.
+// That is the default, whose mode is promised: an older one, or one made by hand, is brought to it.
 TEST_F(PrivateDirectories, OfTheDefaultsNameAreClosedToOthers) {
   PrivateDirectory::make(path_);
   ASSERT_EQ(path_, kernel_cache_directory("", temporary_.path().c_str(), nullptr));

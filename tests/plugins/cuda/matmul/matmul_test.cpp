@@ -51,7 +51,7 @@ TEST_P(EveryFormat, ProductsAreThoseOfTheDecodedWeightsAndTheDecodedActivations)
   }
 }
 
-// DESIGN §7: 1e-4 where activations are floats, 2e-2 where they are 8 bits; relative L2 over all rows.
+// The promise: 1e-4 where activations are floats, 2e-2 where they are 8 bits; relative L2 over all rows.
 TEST_P(EveryFormat, ProductsAreWithinTheBoundOfUnpackedActivations) {
   constexpr uint64_t kTokens = 3, kManyRows = 64;
   RandomMatrix matrix(GetParam(), kManyRows, kColumns);

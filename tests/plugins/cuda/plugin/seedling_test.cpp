@@ -1,4 +1,4 @@
-// DESIGN §7 on a real model of this repository, with the kernels on the emulator: what a trained model says is close to
+// Accuracy on a real model of this repository, with the kernels on the emulator: what a trained model says is close to
 // what another program says.
 #include <gtest/gtest.h>
 

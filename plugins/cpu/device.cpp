@@ -112,6 +112,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
               .columns = columns,
               .n = static_cast<uint32_t>(std::min<uint64_t>(kGemvVectors, args.n - i)),
               .x = args.x + i * columns,
+              .x_stride = columns,
               .y = args.y + i * args.rows,
               .y_stride = args.rows,
               .activations = {gemv_activations_.data(), room.of_worker}});

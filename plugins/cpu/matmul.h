@@ -80,7 +80,8 @@ struct Product {
   std::span<const MatrixRows> rows;  // all of `columns` columns
   uint64_t columns;
   uint32_t n;                     // vectors
-  const float *x;                 // (n, columns)
+  const float *x;                 // (n, x_stride)
+  uint64_t x_stride;              // elements from row to row of x, `columns` of which count
   float *y;                       // (n, y_stride); with a sink, (threads, piece_elements(n)): scratch
   uint64_t y_stride;              // elements from row to row of y
   ActivationScratch activations;  // activation_room(n, columns, threads), or of more vectors or columns

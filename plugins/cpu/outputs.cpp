@@ -198,6 +198,7 @@ void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const 
               .columns = shape_.hidden,
               .n = group.n,
               .x = normed_.data(),
+              .x_stride = shape_.hidden,
               .y = logits_.data(),
               .y_stride = 0,
               .activations = inputs.activations,

@@ -112,7 +112,7 @@ QuantizedVectors::QuantizedVectors(const Product &product, const QuantizationPla
 Product part_of(const Product &product, uint32_t first, uint32_t last) {
   Product part = product;
   part.n = last - first;
-  part.x += first * product.columns;
+  part.x += first * product.x_stride;
   if (product.sink) {
     part.first_vector += first;
   } else {
@@ -123,7 +123,7 @@ Product part_of(const Product &product, uint32_t first, uint32_t last) {
 
 void quantize(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors) {
   kernels.quantize({.x = product.x,
-                    .x_stride = product.columns,
+                    .x_stride = product.x_stride,
                     .n = product.n,
                     .columns = product.columns,
                     .layout = vectors.layout,
@@ -141,8 +141,8 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   const size_t grain = pieces > 1 ? 1 : rows_worth_a_thread(columns);
   threads.each_range(product.n * pieces, grain, [&](size_t begin, size_t end, int) {
     const size_t first = begin / pieces, last = (end + pieces - 1) / pieces;
-    kernels.quantize({.x = product.x + first * columns,
-                      .x_stride = columns,
+    kernels.quantize({.x = product.x + first * product.x_stride,
+                      .x_stride = product.x_stride,
                       .n = static_cast<uint32_t>(last - first),
                       .columns = columns,
                       .layout = vectors.layout,

@@ -35,7 +35,7 @@ class SelfAttention::Walk {
     return inputs_.queries + (uint64_t{token} * shape_.heads + head) * 16 * shape_.vectors();
   }
   float *output(uint32_t token, uint32_t head) const {
-    return inputs_.y + (uint64_t{token} * shape_.heads + head) * shape_.head_dim;
+    return inputs_.y + token * inputs_.y_stride + uint64_t{head} * shape_.head_dim;
   }
   uint32_t length(uint32_t token) const { return batch_.positions[token] + 1; }
 

@@ -38,7 +38,8 @@ class SelfAttention {
     uint32_t layer;
     float softmax_scale;
     const float *queries;  // (n_tokens, heads, vectors * 16), filled up with zeros
-    float *y;              // (n_tokens, heads * head_dim)
+    float *y;              // (n_tokens, y_stride), heads * head_dim of each row
+    uint64_t y_stride;     // elements from row to row of y
   };
   void run(Threads &threads, const KernelTable &kernels, const Inputs &inputs) const;
 

@@ -9,6 +9,12 @@ namespace bonsai::cpu {
 
 using namespace plugin;
 
+namespace {
+
+constexpr uint32_t kTokensInPlace = 8;
+
+}  // namespace
+
 SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
   const ModelShape model = check_shape(spec);
   check_config(config, model);
@@ -55,11 +61,24 @@ Activations::Activations(const SessionShape &shape)
       h(uint64_t{shape.batch.max_tokens} * shape.model.hidden, "activations"),
       qkv(shape.batch.max_tokens * shape.model.qkv_rows(), "activations"),
       queries(shape.batch.max_tokens * shape.query_floats(), "activations"),
-      attended(shape.batch.max_tokens * shape.model.q_rows(), "activations"),
       gate_up(2 * uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
-      ffn(uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
       quantized(shape.activation_room().bytes, "activations"),
-      quantized_of_worker(shape.activation_room().of_worker) {}
+      quantized_of_worker(shape.activation_room().of_worker),
+      q_rows_(shape.model.q_rows()),
+      qkv_rows_(shape.model.qkv_rows()),
+      ffn_(shape.model.ffn),
+      attended_of_many_(shape.batch.max_tokens * q_rows_, "activations"),
+      ffn_of_many_(shape.batch.max_tokens * ffn_, "activations") {}
+
+Activations::Rows Activations::attended(uint32_t n_tokens) const {
+  if (n_tokens <= kTokensInPlace) return {qkv.data(), qkv_rows_};
+  return {attended_of_many_.data(), q_rows_};
+}
+
+Activations::Rows Activations::ffn(uint32_t n_tokens) const {
+  if (n_tokens <= kTokensInPlace) return {gate_up.data(), 2 * ffn_};
+  return {ffn_of_many_.data(), ffn_};
+}
 
 uint64_t Activations::bytes(const SessionShape &shape) {
   const uint64_t tokens = shape.batch.max_tokens;
@@ -70,8 +89,8 @@ uint64_t Activations::bytes(const SessionShape &shape) {
 }
 
 uint64_t Activations::bytes() const {
-  return x.bytes() + h.bytes() + qkv.bytes() + queries.bytes() + attended.bytes() + gate_up.bytes() + ffn.bytes() +
-         quantized.bytes();
+  return x.bytes() + h.bytes() + qkv.bytes() + queries.bytes() + attended_of_many_.bytes() + gate_up.bytes() +
+         ffn_of_many_.bytes() + quantized.bytes();
 }
 
 Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config)

@@ -41,6 +41,12 @@ struct SessionShape {
 
 // The states of a batch's tokens between the steps of a layer.
 struct Activations {
+  // Rows of a matrix, `stride` elements from one to the next.
+  struct Rows {
+    float *data;
+    uint64_t stride;
+  };
+
   explicit Activations(const SessionShape &shape);
   static uint64_t bytes(const SessionShape &shape);
   uint64_t bytes() const;
@@ -49,12 +55,21 @@ struct Activations {
   Buffer<float> h;              // (max_tokens, hidden) after a norm; a matrix's contribution to x
   Buffer<float> qkv;            // (max_tokens, qkv_rows)
   Buffer<float> queries;        // (max_tokens, heads, head_dim filled up to whole vectors)
-  Buffer<float> attended;       // (max_tokens, q_rows)
   Buffer<float> gate_up;        // (max_tokens, 2 * ffn)
-  Buffer<float> ffn;            // (max_tokens, ffn)
   Buffer<std::byte> quantized;  // scratch of matrix products
   uint64_t quantized_of_worker;
   ActivationScratch scratch() const { return {quantized.data(), quantized_of_worker}; }
+
+  // What a thread computes from its own results, and others read: attention's output (n_tokens, q_rows), and silu(gate)
+  // * up (n_tokens, ffn). Of few tokens it takes the place of q and of gate. On a place of its own its stores wait for
+  // the other cores to give up the lines that they have read; those of a product, which comes there next, are not
+  // waited for, but they are too many where tokens are (docs/cpu-kernels.md).
+  Rows attended(uint32_t n_tokens) const;
+  Rows ffn(uint32_t n_tokens) const;
+
+ private:
+  uint64_t q_rows_, qkv_rows_, ffn_;
+  Buffer<float> attended_of_many_, ffn_of_many_;  // where they are not in place
 };
 
 class Session {
@@ -107,10 +122,10 @@ class Session {
   void prepare_query(const Layer &layer, const bonsai_batch &batch, uint32_t token, uint32_t head);
   void prepare_key_and_value(const Layer &layer, uint32_t index, const bonsai_batch &batch, KvHead head);
   void normalize_and_rotate(float *head, const float *norm, uint32_t position) const;
-  SelfAttention::Inputs attention_inputs(uint32_t layer) const;
+  SelfAttention::Inputs attention_inputs(uint32_t layer, uint32_t n_tokens) const;
   void attend(uint32_t index, const bonsai_batch &batch);
   uint64_t attended_bytes(const bonsai_batch &batch) const;
-  void swiglu(const Section &columns);
+  void swiglu(const Section &columns, Activations::Rows y);
   void add_to_residual(const float *bias, uint32_t n_tokens);
   void run_head(const OutputStage::Request &request, const float *x, int32_t *selected);
   void load_inputs(const bonsai_batch &batch);

@@ -20,6 +20,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_ba
                        .columns = model.hidden,
                        .n = batch.n_tokens,
                        .x = a.h.data(),
+                       .x_stride = model.hidden,
                        .y = a.qkv.data(),
                        .y_stride = model.qkv_rows(),
                        .activations = a.scratch(),
@@ -30,14 +31,17 @@ void Session::attention_half(const Layer &layer, uint32_t index, const bonsai_ba
       has_sectors(qkv) && attention_.has_heads_for(device_.threads().count()) && !device_.profile().is_on();
   const auto prepare = [&](const Section &heads, int worker) {
     prepare_heads(layer, index, batch, heads);
-    if (attends) attention_.run_heads(device_.kernels(), attention_inputs(index), heads.first, heads.last, worker);
+    if (attends)
+      attention_.run_heads(device_.kernels(), attention_inputs(index, batch.n_tokens), heads.first, heads.last, worker);
   };
   project(Phase::kQkv, qkv, {Phase::kRope, (model.group() + 2) * model.head_dim, prepare});
   if (!attends) attend(index, batch);
+  const Activations::Rows attended = a.attended(batch.n_tokens);
   project(Phase::kO, {.rows = layer.o,
                       .columns = model.q_rows(),
                       .n = batch.n_tokens,
-                      .x = a.attended.data(),
+                      .x = attended.data,
+                      .x_stride = attended.stride,
                       .y = a.h.data(),
                       .y_stride = model.hidden,
                       .activations = a.scratch(),
@@ -51,12 +55,14 @@ void Session::ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens) {
   const uint64_t hidden = shape_.model.hidden, ffn = shape_.model.ffn;
   Activations &a = activations_;
   norm_rows(layer.ffn_norm, n_tokens);
-  const auto step = [&](const Section &columns, int) { swiglu(columns); };
+  const Activations::Rows activated = a.ffn(n_tokens);
+  const auto step = [&](const Section &columns, int) { swiglu(columns, activated); };
   project(Phase::kGateUp,
           {.rows = layer.gate_up,
            .columns = hidden,
            .n = n_tokens,
            .x = a.h.data(),
+           .x_stride = hidden,
            .y = a.gate_up.data(),
            .y_stride = 2 * ffn,
            .activations = a.scratch(),
@@ -66,7 +72,8 @@ void Session::ffn_half(const Layer &layer, uint32_t index, uint32_t n_tokens) {
   project(Phase::kDown, {.rows = layer.down,
                          .columns = ffn,
                          .n = n_tokens,
-                         .x = a.ffn.data(),
+                         .x = activated.data,
+                         .x_stride = activated.stride,
                          .y = a.h.data(),
                          .y_stride = hidden,
                          .activations = a.scratch(),
@@ -111,16 +118,18 @@ void Session::run_step(const Product &product, const Step &step) {
 void Session::attend(uint32_t index, const bonsai_batch &batch) {
   Profile &profile = device_.profile();
   const Profile::Span span(profile, Phase::kAttention);
-  attention_.run(device_.threads(), device_.kernels(), attention_inputs(index));
+  attention_.run(device_.threads(), device_.kernels(), attention_inputs(index, batch.n_tokens));
   if (profile.is_on()) profile.add_bytes(Phase::kAttention, attended_bytes(batch));
 }
 
-SelfAttention::Inputs Session::attention_inputs(uint32_t layer) const {
+SelfAttention::Inputs Session::attention_inputs(uint32_t layer, uint32_t n_tokens) const {
+  const Activations::Rows y = activations_.attended(n_tokens);
   return {.cache = &cache_,
           .layer = layer,
           .softmax_scale = model_.softmax_scale(),
           .queries = activations_.queries.data(),
-          .y = activations_.attended.data()};
+          .y = y.data,
+          .y_stride = y.stride};
 }
 
 // Keys and values of one layer that the batch's sequences attend to, each position once for a run of tokens.
@@ -152,14 +161,14 @@ void Session::norm_rows(const float *weight, uint32_t n_tokens) {
   });
 }
 
-// ffn = silu(gate) * up
-void Session::swiglu(const Section &columns) {
+// y = silu(gate) * up
+void Session::swiglu(const Section &columns, Activations::Rows y) {
   const uint64_t ffn = shape_.model.ffn, begin = columns.first * Model::kFfnSector;
   const uint64_t end = std::min(ffn, columns.last * Model::kFfnSector);
   for (uint64_t token = columns.first_token; token < columns.last_token; ++token) {
     const float *gate = activations_.gate_up.data() + token * 2 * ffn + begin;
     device_.kernels().swiglu(
-        {.gate = gate, .up = gate + ffn, .n = end - begin, .y = activations_.ffn.data() + token * ffn + begin});
+        {.gate = gate, .up = gate + ffn, .n = end - begin, .y = y.data + token * y.stride + begin});
   }
 }
 

@@ -72,6 +72,7 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
                          .columns = kColumns,
                          .n = n,
                          .x = x.data(),
+                         .x_stride = kColumns,
                          .y = expected.data(),
                          .y_stride = kOutputs,
                          .activations = {scratch.get(), room.of_worker}};
@@ -119,6 +120,7 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
                            .columns = kColumns,
                            .n = n,
                            .x = x.data(),
+                           .x_stride = kColumns,
                            .y = expected.data(),
                            .y_stride = kOutputs,
                            .activations = {scratch.get(), room.of_worker}};
@@ -232,6 +234,7 @@ TEST(Multiply, GivesWhatASinkSelectsByBounds) {
                            .columns = kColumns,
                            .n = n,
                            .x = x.data(),
+                           .x_stride = kColumns,
                            .y = expected.data(),
                            .y_stride = kOutputs,
                            .activations = {scratch.get(), room.of_worker}};

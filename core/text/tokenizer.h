@@ -65,8 +65,8 @@ class Tokenizer {
   Result<std::vector<int32_t>> encode(std::string_view text, SpecialTokens special) const;
 
   // The same for a text of which `trusted` says where control tokens count: one is recognised if it is spelled out
-  // wholly within one of these ranges. Elsewhere it is plain
-  // text, and the text between two control tokens is encoded as one piece, whoever wrote which part of it.
+  // wholly within one of these ranges. Elsewhere it is plain text, and the text between two control tokens is encoded
+  // as one piece, whoever wrote which part of it.
   // Precondition: the ranges lie in `text`, in order and apart from one another.
   Result<std::vector<int32_t>> encode(std::string_view text, std::span<const ByteRange> trusted) const;
 

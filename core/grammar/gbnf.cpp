@@ -145,7 +145,7 @@ class Parser {
       auto part = parse_item(depth);
       if (!part) return part;
       if (at_ == begin) return sequence(std::move(parts));
-      auto repeated = parse_repetition(*std::move(part));
+      auto repeated = parse_repetition(*std::move(part), depth);
       if (!repeated) return repeated;
       parts.push_back(*std::move(repeated));
       skip_space(depth > 0);
@@ -252,9 +252,9 @@ class Parser {
     return made;
   }
 
-  Result<Expression> parse_repetition(Expression part) {
+  Result<Expression> parse_repetition(Expression part, uint32_t depth) {
     for (uint32_t n = 0;; ++n) {
-      skip_space(false);
+      skip_space(depth > 0);
       const size_t begin = at_;
       const auto repetition = read_repetition(text_, at_, RepetitionStyle::kGbnf);
       if (!repetition) return bad_repetition(repetition.error());

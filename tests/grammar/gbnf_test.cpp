@@ -47,6 +47,12 @@ TEST(Gbnf, AlternativesMayBeEmptyAndRunOverLines) {
   expect_none(grammar, {"at", "bc", "d"});
 }
 
+TEST(Gbnf, WithinParenthesesARepetitionMayStandOnTheNextLine) {
+  const Grammar grammar = gbnf("root ::= (\n  \"a\"\n  +\n  (\"b\")  # many\n  {2}\n)\n");
+  expect_sentences(grammar, {"abb", "aaabb"});
+  expect_none(grammar, {"bb", "ab", "abbabb"});
+}
+
 TEST(Gbnf, RulesMayRecurInTheMiddleAndAtTheEnd) {
   const Grammar grammar = gbnf("root ::= \"(\" root \")\" | \"\" | \"x\" root");
   expect_sentences(grammar, {"", "()", "x()", "(x(xx))", "xxx"});

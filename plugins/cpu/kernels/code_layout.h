@@ -88,10 +88,10 @@ struct CodeLayout {
   int32_t offset = 0;
   uint32_t sub_blocks = 0;  // 0: the block has no integer scales
   Minimum minimum = Minimum::kNone;
-  bool float_scale = false;  // d is a float instead of a half
-  uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
-  bool base_three = false;   // codes of 0 to 2, three in five bits
-  bool sign_bytes = false;   // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
+  bool float_scale = false;    // d is a float instead of a half
+  uint32_t strip_tiles = 1;    // tiles whose blocks lie side by side (packed_matrix.h)
+  bool base_three = false;     // codes of 0 to 2, three in five bits
+  bool sign_bytes = false;     // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
   uint32_t float_columns = 0;  // of a block, where activations stay float
   bool operator==(const CodeLayout &) const = default;
 

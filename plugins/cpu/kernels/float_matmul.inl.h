@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kSpan = 16;
 
 // How a row's weights become floats: a span of 16 columns, and what is left at the end of a row. Weights lie in the
-// file's mapping, where nothing is aligned. Prompts multiply kTokens vectors at a time with a few rows. They take pieces
-// of kPiece values of the vectors: a small one where loads are what takes time.
+// file's mapping, where nothing is aligned. Prompts multiply kTokens vectors at a time with a few rows. They take
+// pieces of kPiece values of the vectors: a small one where loads are what takes time.
 struct F32Weights {
   static constexpr int kSums = 12;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;

@@ -189,8 +189,7 @@ I32x16 shift_right(I32x16 v) {
 
 template <int kBits>
 I32x16 shift_right_halves(I32x16 v) {
-  return each<I32x16>(
-      [](auto q) { return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(q), kBits)); }, v);
+  return each<I32x16>([](auto q) { return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(q), kBits)); }, v);
 }
 
 inline Mask16 less(F32x16 a, F32x16 b) {

@@ -332,8 +332,8 @@ inline F32x16 canonical_nan(F32x16 v) {
   return select(equal(v, v), v, splat(nan));
 }
 
-// -------- Lanes: float products, of prompts and of FP8, take the 16 lanes in kLaneParts passes, with as many in each, in order;
-// in more than one where a vector takes several of few registers.
+// -------- Lanes: float products, of prompts and of FP8, take the 16 lanes in kLaneParts passes, with as many in each,
+// in order; in more than one where a vector takes several of few registers.
 //   Lanes part<kPart>(F32x16)
 //   Lanes load_lanes(const float *), void store_lanes(float *, Lanes)   as many as a part has
 //   Lanes load_lanes_f16(const uint16_t *), Lanes splat_lanes(float)

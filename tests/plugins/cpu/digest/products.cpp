@@ -226,7 +226,8 @@ std::vector<Section> product_sections() {
     if (!has_kernels(traits.format)) continue;
     const std::string name(traits.name);
     sections.push_back({"packing " + name, run_packing, traits.format});
-    if (activation_layout(traits.format).block > 0) sections.push_back({"quantize for " + name, run_quantize, traits.format});
+    if (activation_layout(traits.format).block > 0)
+      sections.push_back({"quantize for " + name, run_quantize, traits.format});
     sections.push_back({"matmul " + name, run_matmul, traits.format});
   }
   return sections;

@@ -277,8 +277,7 @@ void read_pooling(const gguf::File &file, const Metadata &metadata, Config &conf
   config.pools_last = type == 3u;
   if (!type || *type == 2 || *type > 3)
     warnings.push_back(
-        fmt::format("{}: qwen3.pooling_type: expected 1 (mean) or 3 (last), found {}; embeddings are the "
-                    "mean",
+        fmt::format("{}: qwen3.pooling_type: expected 1 (mean) or 3 (last), found {}; embeddings are the mean",
                     file.path(), describe(*value)));
 }
 

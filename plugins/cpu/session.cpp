@@ -11,7 +11,7 @@ using namespace plugin;
 
 namespace {
 
-constexpr uint32_t kTokensInPlace = 8;
+constexpr uint32_t kTokensInPlace = 8;  // measured: 6 gain, 128 lose (docs/cpu-kernels.md)
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The kernels of the CPU backend, one table of them for each instruction-set tier. All tiers give the same bytes
-//; a tier is chosen once, when a device is opened.
+// The kernels of the CPU backend, one table of them for each instruction-set tier. All tiers give the same bytes;
+// a tier is chosen once, when a device is opened.
 #pragma once
 
 #include <cstddef>

@@ -11,10 +11,12 @@ BatchEngine::BatchEngine(const Engine &engine, const BatchOptions &options)
     : state_(std::make_unique<host::BatchState>(engine.state_, options)) {}
 BatchEngine::BatchEngine(BatchEngine &&) noexcept = default;
 BatchEngine &BatchEngine::operator=(BatchEngine &&other) noexcept {
-  if (this != &other) host::BatchState::release(std::exchange(state_, std::move(other.state_)));
+  if (this == &other) return *this;
+  host::BatchState::release(state_);
+  state_ = std::move(other.state_);
   return *this;
 }
-BatchEngine::~BatchEngine() { host::BatchState::release(std::move(state_)); }
+BatchEngine::~BatchEngine() { host::BatchState::release(state_); }
 
 std::future<Generation> BatchEngine::submit(std::string_view prompt, const GenerateOptions &options,
                                             const TextCallback &callback, int32_t priority) {

@@ -85,8 +85,8 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
   outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
   try {
-    thread_ = std::jthread([this](const std::stop_token &stop) {
-      work(stop);
+    thread_ = std::thread([this] {
+      work();
       const std::unique_ptr<BatchState> last = std::move(own_);
     });
   } catch (const std::system_error &error) {
@@ -96,17 +96,28 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
 }
 
 BatchState::~BatchState() {
-  thread_.request_stop();
+  stop();
   if (thread_.joinable()) thread_.join();
   placement_->discard(std::move(executor_));
 }
 
-void BatchState::release(std::unique_ptr<BatchState> state) {
-  if (!state || state->thread_.get_id() != std::this_thread::get_id()) return;
+void BatchState::stop() {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  wake_.notify_one();
+}
+
+void BatchState::release(std::unique_ptr<BatchState> &state) {
+  if (!state) return;
   BatchState &self = *state;
-  self.thread_.request_stop();
-  self.thread_.detach();
-  self.own_ = std::move(state);
+  self.stop();
+  if (self.thread_.get_id() == std::this_thread::get_id()) {
+    self.thread_.detach();
+    self.own_ = std::move(state);
+  } else {
+    self.thread_.join();
+    state.reset();
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -199,6 +210,8 @@ std::vector<std::future<Generation>> BatchState::submit(std::vector<Order> order
     requests.emplace(requests.size(), std::move(request));
   }
   const std::lock_guard lock(mutex_);
+  if (is_ending_)
+    throw EngineError(ErrorKind::kInvalidArgument, "the batch engine is being destroyed: it takes no more requests");
   while (!requests.empty()) {
     auto node = requests.extract(requests.begin());
     node.key() = node.mapped()->id = n_requests_++;
@@ -219,10 +232,10 @@ BatchStats BatchState::stats() const {
 
 // What is thrown here is want of memory, or the like: every request ends with it, for which none is needed, and the
 // thread lives on.
-void BatchState::work(const std::stop_token &stop) {
+void BatchState::work() {
   for (bool goes_on = true; goes_on;) {
     try {
-      goes_on = take_in(stop);
+      goes_on = take_in();
       if (goes_on) end_cancelled();
       if (goes_on && !requests_.empty()) step();
       while (!goes_on && !requests_.empty()) end(*requests_.begin()->second, FinishReason::kCancelled);
@@ -234,20 +247,22 @@ void BatchState::work(const std::stop_token &stop) {
   }
 }
 
-// Waits where there is nothing to do. False: it is time to stop.
-bool BatchState::take_in(const std::stop_token &stop) {
+// Waits where there is nothing to do. False: it is time to stop, and nothing is left to be taken in.
+bool BatchState::take_in() {
   RequestId first = 0;
+  bool is_ending = false;
   {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, stop, [&] { return !arrived_.empty() || !requests_.empty(); });
-    if (arrived_.empty()) return !stop.stop_requested();
+    wake_.wait(lock, [&] { return is_ending_ || !arrived_.empty() || !requests_.empty(); });
+    is_ending = is_ending_;
+    if (arrived_.empty()) return !is_ending;
     first = arrived_.begin()->first;
     requests_.merge(arrived_);
   }
   if (is_spoilt_) restart();
   for (auto at = requests_.find(first); at != requests_.end(); ++at)
     hand_over(*scheduler_, *at->second, at->second->order.tokens);
-  return !stop.stop_requested();
+  return !is_ending;
 }
 
 // It fits: prepare() has seen to that, and room() since.

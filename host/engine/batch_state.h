@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,15 +42,16 @@ class BatchState {
   BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options,
              ChooseLengths choose_lengths = choose_shared_lengths);
   ~BatchState();
-  // Destroys it; where this is its own thread, which cannot wait for itself, once that has ended.
-  static void release(std::unique_ptr<BatchState> state);
+  // Ends all requests, and takes `state` away once no callback can look for it there any more; on its own thread, which
+  // cannot wait for itself, at once, and it is destroyed when that has ended.
+  static void release(std::unique_ptr<BatchState> &state);
   BatchState(const BatchState &) = delete;
   BatchState &operator=(const BatchState &) = delete;
 
   const EngineState &engine() const { return *engine_; }
 
   // Takes all of them in at once, with a future for each, which stays empty where the order has its own `done`. Throws
-  // EngineError where one can never be served; none is taken in then.
+  // EngineError where one can never be served, or release() was called; none is taken in then.
   std::vector<std::future<Generation>> submit(std::vector<Order> orders);
 
   BatchStats stats() const;
@@ -64,10 +64,11 @@ class BatchState {
   BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
   void run_on(std::shared_ptr<Placement> placement);
   void replace_scheduler(std::unique_ptr<Scheduler> scheduler);
+  void stop();
 
   // The rest runs on the thread.
-  void work(const std::stop_token &stop);
-  bool take_in(const std::stop_token &stop);
+  void work();
+  bool take_in();
   static void hand_over(Scheduler &scheduler, const Request &request, std::span<const int32_t> tokens);
   void end_cancelled();
   void step();
@@ -103,13 +104,14 @@ class BatchState {
   std::vector<Output> outputs_;  // (max_outputs) kept for their memory
 
   mutable std::mutex mutex_;  // for what follows
-  std::condition_variable_any wake_;
+  std::condition_variable wake_;
   Requests arrived_;
+  bool is_ending_ = false;  // nothing arrives any more
   RequestId n_requests_ = 0;
   BatchStats stats_;
 
   std::unique_ptr<BatchState> own_;  // itself, once its own thread has to destroy it
-  std::jthread thread_;              // stops first
+  std::thread thread_;
 };
 
 }  // namespace bonsai::host

@@ -61,8 +61,10 @@ class BONSAI_API BatchEngine {
   explicit BatchEngine(const Engine &engine, const BatchOptions &options = {});
   BatchEngine(BatchEngine &&) noexcept;
   BatchEngine &operator=(BatchEngine &&) noexcept;
-  // Requests that have not ended end as cancelled. On the engine's thread, in a callback or with one that is destroyed,
-  // that happens behind it.
+  // Requests that have not ended end as cancelled. Until it returns callbacks may go on using this; what they submit is
+  // refused with kInvalidArgument. On the engine's thread, in a callback or with one that is destroyed, it returns at
+  // once and that happens behind it: callbacks may not use this any more. An assignment ends in the same way what was
+  // here before.
   ~BatchEngine();
 
   // Continues a prompt as Engine::generate() does: the same text for the same options. The future gives what that

@@ -545,6 +545,60 @@ void wait_for_threads(std::ptrdiff_t n) {
   EXPECT_LE(n_threads(), n);
 }
 
+// Two requests that run and one that waits, whose callbacks use their engine all the time.
+class Busy {
+ public:
+  explicit Busy(BatchEngine &batch) : batch_(batch) {
+    const auto callback = [this](std::string_view) { return use(); };
+    const auto done = [this](Generation generation, std::exception_ptr) {
+      use();
+      n_cancelled_ += generation.finish == FinishReason::kCancelled;
+      refused_ = thrown_by([&] { batch_.start_tokens(kPrompt, greedy(1), {}, {}); });
+    };
+    GenerateOptions endless = greedy(1000);
+    endless.ignore_eos = true;
+    for (int i = 0; i < 3; ++i) batch.start_tokens(kPrompt, endless, callback, done);
+    while (batch.stats().steps < 3) std::this_thread::yield();
+    is_ending_ = true;
+  }
+
+  void expect_all_cancelled() const {
+    EXPECT_EQ(n_cancelled_, 3);
+    EXPECT_EQ(refused_.kind, ErrorKind::kInvalidArgument);
+    EXPECT_EQ(refused_.message, "the batch engine is being destroyed: it takes no more requests");
+  }
+
+ private:
+  bool use() {
+    if (is_ending_) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the destructor waits
+    EXPECT_GT(batch_.stats().steps, 0u);
+    return true;
+  }
+
+  inline static const std::vector<int32_t> kPrompt = {1, 2, 3};
+  BatchEngine &batch_;
+  std::atomic<bool> is_ending_ = false;
+  int n_cancelled_ = 0;
+  Thrown refused_;
+};
+
+TEST(BatchEngine, MayBeUsedByCallbacksUntilItIsDestroyed) {
+  const Engine engine = load_seedling();
+  auto batch = std::make_unique<BatchEngine>(engine, BatchOptions{.max_sequences = 2});
+  const Busy busy(*batch);
+  batch.reset();
+  busy.expect_all_cancelled();
+}
+
+TEST(BatchEngine, MayBeUsedByCallbacksUntilAnotherTakesItsPlace) {
+  const Engine engine = load_seedling();
+  BatchEngine batch(engine, {.max_sequences = 2});
+  const Busy busy(batch);
+  batch = BatchEngine(engine);
+  busy.expect_all_cancelled();
+  EXPECT_EQ(batch.submit("The wolf", greedy(5)).get().tokens.size(), 5u);
+}
+
 TEST(BatchEngine, MayBeDestroyedByACallback) {
   std::ptrdiff_t n = 0;
   {

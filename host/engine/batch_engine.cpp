@@ -1,7 +1,12 @@
 // The public API: a thin object over BatchState.
 #include <bonsai/batch_engine.h>
 
+#include <exception>
+#include <future>
+#include <memory>
+#include <stop_token>
 #include <utility>
+#include <vector>
 
 #include "host/engine/batch_state.h"
 
@@ -43,12 +48,36 @@ std::vector<Generation> BatchEngine::generate(std::span<const std::string> promp
   return generate_tokens(tokens, options);
 }
 
+// One that fails stops the others at once, wherever it is in the list: nobody will read them.
 std::vector<Generation> BatchEngine::generate_tokens(std::span<const std::vector<int32_t>> prompts,
                                                      const GenerateOptions &options) {
+  std::stop_source stop;
+  const std::stop_callback with_callers(options.cancel, [&stop] { stop.request_stop(); });
+  GenerateOptions stoppable = options;
+  stoppable.cancel = stop.get_token();
   std::vector<host::BatchState::Order> orders;
-  for (const std::vector<int32_t> &prompt : prompts) orders.push_back({prompt, options, {}});
-  std::vector<Generation> generations;
-  for (auto &generation : state_->submit(std::move(orders))) generations.push_back(generation.get());
+  std::vector<std::future<Generation>> results;
+  for (const std::vector<int32_t> &prompt : prompts) {
+    const auto result = std::make_shared<std::promise<Generation>>();
+    results.push_back(result->get_future());
+    const auto done = [stop, result](Generation generation, const std::exception_ptr &error) mutable {
+      if (!error) return result->set_value(std::move(generation));
+      stop.request_stop();
+      result->set_exception(error);
+    };
+    orders.push_back({prompt, stoppable, {}, 0, done});
+  }
+  std::vector<Generation> generations(prompts.size());
+  state_->submit(std::move(orders));
+  std::exception_ptr failed;
+  for (size_t i = 0; i < results.size(); ++i) {
+    try {
+      generations[i] = results[i].get();
+    } catch (...) {
+      if (!failed) failed = std::current_exception();
+    }
+  }
+  if (failed) std::rethrow_exception(failed);
   return generations;
 }
 

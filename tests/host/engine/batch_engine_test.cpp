@@ -297,6 +297,23 @@ TEST(BatchEngine, ACallbackThatThrowsHarmsItsOwnRequestOnly) {
   EXPECT_EQ(other.get().text, engine.generate("The wolf", greedy(20)).text);
 }
 
+// Promise: who waits for many and gets an error has left nothing behind that still computes. The first prompt is a
+// long one, in steps of few tokens; a bias makes the choice behind the second fail.
+TEST(BatchEngine, OneThatFailsStopsTheOthersOfItsList) {
+  const Engine engine = load_seedling();
+  BatchEngine batch(engine, {.max_sequences = 2, .batch_tokens = 4});
+  const std::vector<std::vector<int32_t>> prompts = {std::vector<int32_t>(900, 7), {5, 5}};
+  GenerateOptions options = greedy(20);
+  constexpr float kMost = std::numeric_limits<float>::max();
+  options.sampling.frequency_penalty = -kMost;
+  options.sampling.logit_bias = {{5, kMost}};
+  const Thrown failed = thrown_by([&] { batch.generate_tokens(prompts, options); });
+  EXPECT_EQ(failed.message, "the model produced infinite logits, with the penalties and biases asked for");
+  const BatchStats stats = batch.stats();
+  EXPECT_EQ(stats.running + stats.waiting, 0u);
+  EXPECT_LT(stats.computed_tokens, 900u);
+}
+
 TEST(BatchEngine, ManyThreadsMaySubmit) {
   const Engine engine = load_seedling();
   const std::string expected = engine.generate("The wolf", greedy(10)).text;

@@ -10,8 +10,11 @@ namespace bonsai {
 Chat::Chat(const Engine &engine, const ChatOptions &options)
     : state_(std::make_unique<host::ChatState>(engine.state_, engine.new_session(), options)) {}
 Chat::Chat(Chat &&) noexcept = default;
-Chat &Chat::operator=(Chat &&) noexcept = default;
-Chat::~Chat() = default;
+Chat &Chat::operator=(Chat &&other) noexcept {
+  if (this != &other) host::Exclusive<host::ChatState>::release(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+Chat::~Chat() { host::Exclusive<host::ChatState>::release(std::move(state_)); }
 
 ChatReply Chat::send(std::string_view text, const GenerateOptions &options, const ChatCallback &callback) {
   return state_->send({.role = "user", .content = std::string(text)}, options, callback);

@@ -108,7 +108,7 @@ void ChatState::bring_to_session(const std::vector<int32_t> &tokens) {
 }
 
 ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback &callback) {
-  const Exclusive::Hold hold(exclusive_);
+  const Exclusive<ChatState>::Hold hold(exclusive_);
   return answer(options, callback);
 }
 
@@ -134,7 +134,7 @@ ChatReply ChatState::answer(const GenerateOptions &options, const ChatCallback &
 
 ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, const ChatCallback &callback) {
   add(std::move(message));
-  const Exclusive::Hold hold(exclusive_);
+  const Exclusive<ChatState>::Hold hold(exclusive_);
   const size_t n_messages = conversation_.messages.size();
   try {
     ChatReply reply = answer(options, callback);
@@ -147,7 +147,7 @@ ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, c
 }
 
 ChatReply ChatState::regenerate(const GenerateOptions &options, const ChatCallback &callback) {
-  const Exclusive::Hold hold(exclusive_);
+  const Exclusive<ChatState>::Hold hold(exclusive_);
   std::vector<ChatMessage> before = conversation_.messages;
   while (!conversation_.messages.empty() && conversation_.messages.back().role == "assistant")
     conversation_.messages.pop_back();

@@ -19,6 +19,7 @@ class ChatState {
  public:
   ChatState(std::shared_ptr<const EngineState> engine, Session session, const ChatOptions &options);
 
+  Exclusive<ChatState> &exclusive() { return exclusive_; }
   const Conversation &conversation() const { return conversation_; }
   void set_system(std::string_view text);
   void set_enable_thinking(std::optional<bool> enable);
@@ -40,7 +41,7 @@ class ChatState {
   void bring_to_session(const std::vector<int32_t> &tokens);
   ChatReply answer(const GenerateOptions &options, const ChatCallback &callback);
 
-  Exclusive exclusive_{"chat"};
+  Exclusive<ChatState> exclusive_{"chat"};
   std::shared_ptr<const EngineState> engine_;
   ConversationFormat format_;
   Session session_;

@@ -28,8 +28,11 @@ std::string_view finish_reason_name(FinishReason reason) {
 
 Session::Session(std::unique_ptr<host::SessionState> state) : state_(std::move(state)) {}
 Session::Session(Session &&) noexcept = default;
-Session &Session::operator=(Session &&) noexcept = default;
-Session::~Session() = default;
+Session &Session::operator=(Session &&other) noexcept {
+  if (this != &other) host::Exclusive<host::SessionState>::release(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+Session::~Session() { host::Exclusive<host::SessionState>::release(std::move(state_)); }
 
 void Session::append(std::string_view text) { idle(*state_).append_text(text); }
 void Session::append_tokens(std::span<const int32_t> tokens) { idle(*state_).append_tokens(tokens); }
@@ -41,7 +44,7 @@ uint32_t Session::length() const { return state_->length(); }
 uint32_t Session::room() const { return state_->room(); }
 
 Generation Session::generate(const GenerateOptions &options, const TextCallback &callback) {
-  const host::Exclusive::Hold hold(state_->exclusive());
+  const host::Exclusive<host::SessionState>::Hold hold(state_->exclusive());
   return host::generate(*state_, options, options.draft ? options.draft->state_ : nullptr, callback);
 }
 
@@ -54,7 +57,7 @@ std::vector<float> Session::logits() {
 }
 
 void Session::evaluate(std::span<const int32_t> tokens, const LogitsCallback &callback) {
-  const host::Exclusive::Hold hold(state_->exclusive());
+  const host::Exclusive<host::SessionState>::Hold hold(state_->exclusive());
   state_->evaluate(tokens, callback);
 }
 

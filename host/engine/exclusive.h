@@ -3,12 +3,15 @@
 
 #include <bonsai/engine.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace bonsai::host {
 
 // An object's lock against its own callbacks. They run in the thread of the call that they belong to, so this is no
 // lock between threads.
+template <class State>
 class Exclusive {
  public:
   // `what`: the object, for messages.
@@ -21,6 +24,7 @@ class Exclusive {
                         std::string("the ") + what_ + " is in the middle of a call, whose callback may not change it");
   }
 
+  // Of a call, declared before anything that uses the object: what was released meanwhile is destroyed at its end.
   class Hold {
    public:
     // Throws as require_idle() does.
@@ -28,7 +32,10 @@ class Exclusive {
       exclusive_.require_idle();
       exclusive_.is_held_ = true;
     }
-    ~Hold() { exclusive_.is_held_ = false; }
+    ~Hold() {
+      exclusive_.is_held_ = false;
+      const std::unique_ptr<State> last = std::move(exclusive_.released_);
+    }
     Hold(const Hold &) = delete;
     Hold &operator=(const Hold &) = delete;
 
@@ -36,9 +43,17 @@ class Exclusive {
     Exclusive &exclusive_;
   };
 
+  // Destroys `state`, or has the call do so that it is in the middle of.
+  static void release(std::unique_ptr<State> state) {
+    if (!state || !state->exclusive().is_held_) return;
+    Exclusive &exclusive = state->exclusive();
+    exclusive.released_ = std::move(state);
+  }
+
  private:
   const char *what_;
   bool is_held_ = false;
+  std::unique_ptr<State> released_;  // the object itself, which has no owner any more
 };
 
 }  // namespace bonsai::host

@@ -29,7 +29,7 @@ class SessionState {
 
   const EngineState &engine() const { return *engine_; }
   // Held by what calls back. Whoever changes the session for a caller has to find it idle.
-  Exclusive &exclusive() { return exclusive_; }
+  Exclusive<SessionState> &exclusive() { return exclusive_; }
   std::span<const int32_t> tokens() const { return tokens_; }
   uint32_t length() const { return static_cast<uint32_t>(tokens_.size()); }
   uint32_t room() const { return engine_->context() - length(); }
@@ -108,7 +108,7 @@ class SessionState {
 
   bool import_cache(uint32_t n_tokens, std::span<const std::byte> cache);
 
-  Exclusive exclusive_{"session"};
+  Exclusive<SessionState> exclusive_{"session"};
   std::shared_ptr<EngineState> engine_;
   std::shared_ptr<Placement> placement_;
   std::unique_ptr<Executor> executor_;  // from placement_

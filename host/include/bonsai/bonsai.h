@@ -38,7 +38,8 @@
  * are called by the thread that made the call, but for the log.
  *
  * Callbacks: they must return; no exception and no longjmp may leave them. Until the call that they belong to is over,
- * others that change the same session or chat, or save it, are refused.
+ * others that change the same session or chat, or save it, are refused. One that is freed meanwhile is gone for the
+ * caller, and lives until that call is over, which goes on to its end.
  *
  * Requests that share batches (batch_engine.h) are for C++ only so far.
  */

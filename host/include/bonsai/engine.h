@@ -148,7 +148,8 @@ struct Generation {
 
 // Receives text as it comes, in whole UTF-8 characters and never empty. Returning false ends the generation. Meanwhile
 // calls that change the session or chat that generates, or save it, are refused with kInvalidArgument; so with
-// LogitsCallback.
+// LogitsCallback. It may be destroyed or assigned to: what was there lives until the call is over, which goes on to its
+// end.
 using TextCallback = std::function<bool(std::string_view text)>;
 
 // Receives the logits (vocabulary) that follow the `index`-th of the given tokens; valid during the call.

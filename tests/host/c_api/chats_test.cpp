@@ -174,6 +174,17 @@ TEST(CChat, AnAnswerThatTheCallbackEndsStaysAsFarAsItCame) {
 }
 
 // The options of a chat are its template's to use, and the same as those of the C++ API.
+TEST(CChat, MayBeFreedByItsCallback) {
+  const EngineHandle engine = load();
+  const std::string expected = text_of(send(new_chat(engine), "hi", talk()));
+  ChatHandle chat = new_chat(engine);
+  const GenerationHandle generation = generated([&](auto to, auto failure) {
+    const bonsai_generate_options options = talk();
+    return bonsai_chat_send(chat.get(), "hi", 2, &options, free_handle<ChatHandle>, &chat, to, failure);
+  });
+  EXPECT_EQ(text_of(generation), expected);
+}
+
 TEST(CChat, ItsOptionsReachTheTemplate) {
   test::TinyModel model;
   model.metadata = [](gguf::Writer &writer) {

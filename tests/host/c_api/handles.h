@@ -160,6 +160,13 @@ inline std::vector<int32_t> tokens_of(const GenerationHandle &generation) {
   return {generation->tokens, generation->tokens + generation->n_tokens};
 }
 
+// The context of a callback that frees what it belongs to, which it does once.
+template <class Handle>
+int32_t free_handle(void *context, bonsai_piece, const char *, uint64_t) {
+  static_cast<Handle *>(context)->reset();
+  return 0;
+}
+
 // The path of a file of the running test's own, gone with this object.
 class ScratchFile {
  public:

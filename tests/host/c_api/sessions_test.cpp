@@ -40,6 +40,16 @@ TEST(CSession, GoesOnWhereItWas) {
   EXPECT_EQ(bonsai_session_room(session.get()), 995u);
 }
 
+TEST(CSession, MayBeFreedByItsCallback) {
+  const EngineHandle engine = load();
+  SessionHandle session = new_session(engine, "Once upon a time");
+  const GenerationHandle generation = generated([&](auto to, auto failure) {
+    const bonsai_generate_options options = greedily(6);
+    return bonsai_session_generate(session.get(), &options, free_handle<SessionHandle>, &session, to, failure);
+  });
+  EXPECT_EQ(text_of(generation), load_seedling().generate("Once upon a time", greedy(6)).text);
+}
+
 TEST(CSession, TakesTokensAndForgetsThem) {
   const EngineHandle engine = load();
   const SessionHandle session = new_session(engine);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -135,6 +136,24 @@ TEST_F(ChatTest, CallbacksMayNotChangeTheirChat) {
   EXPECT_EQ(reply.message.content, expected);
   EXPECT_EQ(chat_.messages().size(), 2u);
   EXPECT_EQ(chat_.send("more", talk()).message.role, "assistant");
+}
+
+TEST_F(ChatTest, MayBeDestroyedOrAssignedToByItsCallback) {
+  const std::string expected = chat_.send("hi", talk()).message.content;
+  auto chat = std::make_unique<Chat>(engine_);
+  const auto ask = [&](auto &whose, const std::function<void()> &change) {
+    return whose
+        .send("hi", talk(),
+              [&](ChatPiece, std::string_view) {
+                change();
+                return true;
+              })
+        .message.content;
+  };
+  EXPECT_EQ(ask(*chat, [&] { chat.reset(); }), expected);
+  EXPECT_EQ(ask(chat_, [&] { chat_ = Chat(engine_); }), expected);
+  EXPECT_EQ(chat_.messages().size(), 0u);
+  EXPECT_EQ(chat_.send("hi", talk()).message.content, expected);
 }
 
 TEST_F(ChatTest, AnAnswerThatIsStoppedStaysAsFarAsItCame) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -88,6 +89,47 @@ TEST(Session, CallbacksMayNotChangeTheirSession) {
   EXPECT_THROW(session.generate(greedy(6), [](std::string_view) -> bool { throw std::runtime_error("enough"); }),
                std::runtime_error);
   session.truncate(length);  // it is idle again
+}
+
+// Promise: the call goes on as if nothing had happened. What is computed meanwhile would get hold of what the session
+// has, were that given back.
+TEST(Session, MayBeDestroyedByItsCallback) {
+  const Engine engine = load_seedling();
+  const std::string expected = engine.generate("Once upon a time", greedy(6)).text;
+  const std::string other = engine.generate("The wolf", greedy(6)).text;
+  auto session = std::make_unique<Session>(engine.new_session());
+  session->append("Once upon a time");
+  const Generation generation = session->generate(greedy(6), [&](std::string_view) {
+    session.reset();
+    EXPECT_EQ(engine.generate("The wolf", greedy(6)).text, other);
+    return true;
+  });
+  EXPECT_EQ(generation.text, expected);
+
+  auto rows = std::make_unique<Session>(engine.new_session());
+  std::vector<float> logits;
+  rows->evaluate(engine.tokenize("The wolf"), [&](size_t, std::span<const float> row) {
+    rows.reset();
+    logits.assign(row.begin(), row.end());
+  });
+  Session whole = engine.new_session();
+  whole.append_tokens(engine.tokenize("The wolf"));
+  EXPECT_EQ(logits, whole.logits());
+}
+
+TEST(Session, MayBeAssignedToByItsCallback) {
+  const Engine engine = load_seedling();
+  const std::string expected = engine.generate("Once upon a time", greedy(6)).text;
+  Session session = engine.new_session();
+  session.append("Once upon a time");
+  const Generation generation = session.generate(greedy(6), [&](std::string_view) {
+    session = engine.new_session();
+    return true;
+  });
+  EXPECT_EQ(generation.text, expected);
+  EXPECT_EQ(session.length(), 0u);
+  session.append("Once upon a time");
+  EXPECT_EQ(session.generate(greedy(6)).text, expected);
 }
 
 TEST(Session, TruncatingGoesBackInTime) {

@@ -35,7 +35,7 @@ void Chat::set_system(std::string_view text) { state_->set_system(text); }
 void Chat::set_enable_thinking(std::optional<bool> enable) { state_->set_enable_thinking(enable); }
 const ChatOptions &Chat::options() const { return state_->conversation().options; }
 std::span<const ChatMessage> Chat::messages() const { return state_->conversation().messages; }
-std::string Chat::save() const { return host::write_conversation(state_->conversation()); }
+std::string Chat::save() const { return state_->save(); }
 void Chat::load(std::string_view json) { state_->load(json); }
 void Chat::save_session(const std::string &path) const { state_->save_session(path); }
 void Chat::load_session(const std::string &path) { state_->load_session(path); }

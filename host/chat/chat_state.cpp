@@ -75,10 +75,12 @@ void ChatState::load(std::string_view json) {
   conversation_ = read(json);
 }
 
-void ChatState::save_session(const std::string &path) const {
+std::string ChatState::save() const {
   exclusive_.require_idle();
-  session_.state_->save(path, write_conversation(conversation_));
+  return write_conversation(conversation_);
 }
+
+void ChatState::save_session(const std::string &path) const { session_.state_->save(path, save()); }
 
 void ChatState::load_session(const std::string &path) {
   exclusive_.require_idle();

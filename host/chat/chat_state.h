@@ -26,6 +26,7 @@ class ChatState {
   void add(ChatMessage message);
   void reset();
   void load(std::string_view json);
+  std::string save() const;
   void save_session(const std::string &path) const;
   void load_session(const std::string &path);
 

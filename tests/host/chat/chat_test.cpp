@@ -126,6 +126,7 @@ TEST_F(ChatTest, CallbacksMayNotChangeTheirChat) {
                                                         [&] { chat_.set_system("x"); },
                                                         [&] { chat_.load("{}"); },
                                                         [&] { chat_.set_enable_thinking(false); },
+                                                        [&] { chat_.save(); },
                                                         [&] { chat_.save_session("none"); },
                                                         [&] { chat_.load_session("none"); }};
     for (const auto &change : changes) {

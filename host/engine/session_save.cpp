@@ -53,7 +53,8 @@ void SessionState::load(const std::string &path, const NoteReader &read_note) {
   SessionFile &file = *parsed;
   const SessionOrigin origin = origin_of(*engine_);
   if (file.origin.model != origin.model)
-    refuse(ErrorKind::kModel, path, "a session of another model: its keys and values would mean nothing here");
+    refuse(ErrorKind::kInvalidArgument, path,
+           "a session of another model: its keys and values would mean nothing here");
   try {
     if (!file.tokens.empty()) engine_->check_tokens(file.tokens);
   } catch (const EngineError &error) {

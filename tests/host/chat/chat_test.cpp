@@ -259,7 +259,7 @@ TEST_F(ChatOnDisk, IsRefusedWhereItMeansNothing) {
   EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message,
             path_ + ": a session without a conversation, expected one that a chat has saved");
   const Thrown other_model = thrown_by([&] { chat_.load_session(seedling_chat); });
-  EXPECT_EQ(other_model.kind, ErrorKind::kModel);
+  EXPECT_EQ(other_model.kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(other_model.message,
             seedling_chat + ": a session of another model: its keys and values would mean nothing here");
   EXPECT_EQ(thrown_by([&] { chat_.load_session("/nowhere/x"); }).message,

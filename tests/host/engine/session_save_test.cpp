@@ -128,7 +128,7 @@ TEST_F(SavedSession, IsRefusedWhereItMeansNothing) {
   ternary.model = BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf";
   narrow.context = 40;
   const Thrown other = thrown_by([&] { Engine::load(ternary).new_session().load(file); });
-  EXPECT_EQ(other.kind, ErrorKind::kModel);
+  EXPECT_EQ(other.kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(other.message, file + ": a session of another model: its keys and values would mean nothing here");
   const Thrown full = thrown_by([&] { Engine::load(narrow).new_session().load(file); });
   EXPECT_EQ(full.kind, ErrorKind::kContextFull);

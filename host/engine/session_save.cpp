@@ -64,16 +64,18 @@ void SessionState::load(const std::string &path, const NoteReader &read_note) {
     refuse(ErrorKind::kContextFull, path,
            fmt::format("a session of {} tokens, room for {} (context)", file.tokens.size(), engine_->context()));
   if (read_note) read_note(file.note);
-  tokens_ = std::move(file.tokens);
   // The last token is run again for its logits.
-  const uint32_t n = std::min(file.n_cached, length() > 0 ? length() - 1 : 0);
-  n_computed_ = 0;
-  if (n == 0) return;
-  if (file.origin != origin) {
+  const auto n_before_last = static_cast<uint32_t>(std::max<size_t>(file.tokens.size(), 1) - 1);
+  const uint32_t n = std::min(file.n_cached, n_before_last);
+  bool is_imported = false;
+  if (n > 0 && file.origin != origin) {
     engine_->log(LogLevel::kWarning, fmt::format("{}: keys and values of another KV type are computed again", path));
-  } else if (import_cache(file.n_cached, file.cache)) {
-    n_computed_ = n;
+  } else if (n > 0) {
+    n_computed_ = 0;
+    is_imported = import_cache(file.n_cached, file.cache);
   }
+  tokens_ = std::move(file.tokens);  // behind all that throws, as the log may
+  n_computed_ = is_imported ? n : 0;
 }
 
 bool SessionState::import_cache(uint32_t n_tokens, std::span<const std::byte> cache) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 
 #include "tests/host/engine/seedling.h"
 #include "tests/model/tiny_model.h"
@@ -96,6 +97,22 @@ TEST_F(SavedSession, IsComputedAgainForAnotherKvType) {
   fresh.append_tokens(session.tokens());
   EXPECT_EQ(session.logits(), fresh.logits());
   EXPECT_EQ(warnings, std::vector<std::string>{file + ": keys and values of another KV type are computed again"});
+  std::filesystem::remove(file);
+}
+
+TEST_F(SavedSession, ThatIsNotLoadedForALogThatThrowsHasChangedNothing) {
+  const std::string file = path("throws");
+  save(Engine::load(with_kv(KvType::kF16)), file);
+  EngineOptions options = with_kv(KvType::kQ8_0);
+  options.log = [&](LogLevel level, std::string_view) {
+    if (level == LogLevel::kWarning) throw std::runtime_error("the disk is full");
+  };
+  const Engine engine = Engine::load(options);
+  Session session = engine.new_session();
+  session.append("Once upon a time");
+  EXPECT_THROW(session.load(file), std::runtime_error);
+  EXPECT_EQ(session.length(), 5u);
+  EXPECT_EQ(session.generate(greedy(8)).text, engine.generate("Once upon a time", greedy(8)).text);
   std::filesystem::remove(file);
 }
 

@@ -39,7 +39,7 @@ class Generator {
       : session_(session),
         failed_over_before_(!session.failed_over().empty()),
         options_(options),
-        continuation_(session.engine(), options, callback, session.tokens()),
+        continuation_(session.engine(), options_, callback, session.tokens()),
         speculator_(make_speculator(draft)) {}
   // What was computed ahead is of use to nobody else: the session is left as if there had been no proposals.
   ~Generator() { session_.drop_ahead(); }
@@ -142,7 +142,7 @@ class Generator {
 
   SessionState &session_;
   const bool failed_over_before_;  // a session goes over to the CPU once
-  const GenerateOptions &options_;
+  const GenerateOptions options_;  // the caller may change them, in the callback
   Continuation continuation_;
   const SessionState::Ask ask_ = [this](const SelectionLimits &limits) { return continuation_.selection(limits); };
   std::optional<Speculator> speculator_;

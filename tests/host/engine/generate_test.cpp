@@ -84,6 +84,22 @@ TEST(Generate, AStopTokenCanEndItAndTheSessionGoesOn) {
             golden_greedy().text);
 }
 
+// With guesses and without: what is left of the tokens is counted where these are made.
+TEST(Generate, OptionsThatTheCallbackChangesAreThoseOfTheNextOne) {
+  const Engine engine = load_seedling();
+  for (const bool lookup : {false, true}) {
+    GenerateOptions options = greedy(24);
+    options.lookup = lookup;
+    const std::vector<int32_t> expected = engine.generate("the King said to the King said", options).tokens;
+    const Generation generation = engine.generate("the King said to the King said", options, [&](std::string_view) {
+      options = greedy(1);
+      return true;
+    });
+    EXPECT_EQ(generation.tokens, expected);
+    EXPECT_EQ(generation.finish, FinishReason::kLength);
+  }
+}
+
 TEST(Generate, EqualSeedsGiveEqualTextAndTheSeedIsReported) {
   const Engine engine = load_seedling();
   GenerateOptions options;

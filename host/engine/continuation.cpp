@@ -169,10 +169,12 @@ std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   return std::nullopt;
 }
 
+// A character that was not completed may complete a stop string, as the one that shows in its place.
 Generation Continuation::finish(FinishReason reason) {
   result_.finish = reason;
   if (reason != FinishReason::kStopString && !refused_) {
     std::string rest = stops_.push(decoder_.flush());
+    if (stops_.stopped()) result_.finish = FinishReason::kStopString;
     rest += stops_.flush();
     show(rest);
   }

@@ -29,6 +29,22 @@ TEST(Generate, EndsBeforeAStopString) {
   EXPECT_EQ(streamed, generation.text);
 }
 
+// A text that ends within a character shows U+FFFD there.
+TEST(Generate, EndsBeforeAStopStringThatItsEndCompletes) {
+  const Engine engine = load_seedling();
+  const std::vector<int32_t> snowman = engine.tokenize("\u2603");
+  ASSERT_GT(snowman.size(), 1u);
+  GenerateOptions options = greedy(1);
+  options.sampling.logit_bias = {{snowman[0], 1000.0f}};
+  const Generation within = engine.generate("Once", options);
+  EXPECT_EQ(within.text, "\ufffd");
+  EXPECT_EQ(within.finish, FinishReason::kLength);
+  options.stop = {"\ufffd"};
+  const Generation stopped = engine.generate("Once", options);
+  EXPECT_EQ(stopped.text, "");
+  EXPECT_EQ(stopped.finish, FinishReason::kStopString);
+}
+
 // Biased towards it, the model ends its text at once; told to ignore the end, it cannot choose it.
 TEST(Generate, EndsWhereTheModelDoesUnlessToldToIgnoreIt) {
   const Engine engine = load_seedling();

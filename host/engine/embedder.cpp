@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/floating_point_environment.h"
 #include "host/engine/placement.h"
 #include "host/runtime/executor.h"
 
@@ -129,6 +130,7 @@ std::vector<float> embed(EngineState &engine, std::span<const int32_t> tokens, c
   const bool is_mean =
       options.pooling == Pooling::kMean || (options.pooling == Pooling::kModel && !engine.model.config.pools_last);
   const Pass pass(tokens, options, is_mean);
+  const DefaultFloatingPoint environment;  // for the sum and its length
   for (std::shared_ptr<Placement> placement = engine.placement();;) {
     auto executor = pass.start_on(*placement);
     const bool has_started = executor.has_value();

@@ -5,9 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "core/base/floating_point_environment.h"
+
 namespace bonsai::host {
 
 Result<LogProbs> LogProbs::create(std::span<const float> logits, uint32_t n_top) {
+  const DefaultFloatingPoint environment;
   // NaN never becomes the largest, but its exp does reach the sum.
   float largest = -std::numeric_limits<float>::infinity();
   for (const float logit : logits) largest = std::max(largest, logit);
@@ -36,6 +39,9 @@ void LogProbs::find_top(uint32_t n) {
   for (auto id = ids.begin(); id != end; ++id) top_.push_back({*id, logprob(*id)});
 }
 
-TokenLogProbs LogProbs::of(int32_t token) const { return {.chosen = {token, logprob(token)}, .top = top_}; }
+TokenLogProbs LogProbs::of(int32_t token) const {
+  const DefaultFloatingPoint environment;
+  return {.chosen = {token, logprob(token)}, .top = top_};
+}
 
 }  // namespace bonsai::host

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/floating_point_environment.h"
+
 namespace bonsai::host {
 namespace {
 
@@ -199,6 +201,7 @@ int32_t Sampler::draw(float largest) {
 }
 
 Result<int32_t> Sampler::sample(std::span<float> logits) {
+  const DefaultFloatingPoint environment;
   adjust(logits);
   const bool numbers = options_.top_k > 0 ? collect_top_k(logits) : collect(logits);
   if (!numbers) return fail(kNaN);
@@ -220,6 +223,7 @@ Result<int32_t> Sampler::choose() {
 // Choosing from what a device selected
 
 Selection Sampler::selection(const SelectionLimits &limits) const {
+  const DefaultFloatingPoint environment;
   Selection selection{.k = options_.top_k, .is_lasting = !has_penalties()};
   const bool is_adjusted = !options_.logit_bias.empty() || !counts_.empty();
   const bool is_served = selection.k > 0 && selection.k <= limits.max_k && (limits.adjusts || !is_adjusted);
@@ -265,6 +269,7 @@ bool Sampler::add_penalties(Selection &selection) const {
 }
 
 Result<int32_t> Sampler::sample(const TopLogits &top) {
+  const DefaultFloatingPoint environment;
   candidates_.clear();
   for (size_t i = 0; i < top.ids.size(); ++i) {
     if (std::isnan(top.logits[i])) return fail(kNaN);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <initializer_list>
 #include <numeric>
@@ -71,6 +72,17 @@ TEST(Embedding, IsThatOfTheReferenceAtEveryLevel) {
     EXPECT_EQ(found[1], found[2]);
     EXPECT_EQ(found[2], found[3]);
     EXPECT_LE(1 - cosine(found[0], found[3]), kBound);
+  }
+}
+
+TEST(Embedding, DoesNotDependOnTheCallersRounding) {
+  const Engine engine = load_seedling();
+  for (const Pooling pooling : kBoth) {
+    const std::vector<float> expected = engine.embed(kTale, {.pooling = pooling});
+    std::fesetround(FE_UPWARD);
+    const std::vector<float> rounded = engine.embed(kTale, {.pooling = pooling});
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(rounded, expected);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cmath>
 #include <limits>
 
@@ -39,6 +40,25 @@ TEST(LogProbs, StayInRangeForLargeLogits) {
   EXPECT_EQ(logprobs->of(2).chosen.logprob, -kInfinity);
   const float moderate[] = {-5000, -5000, -5001};
   EXPECT_NEAR(LogProbs::create(moderate, 0)->of(0).chosen.logprob, -std::log(2 + std::exp(-1.0)), 1e-9);
+}
+
+TEST(LogProbs, DoNotDependOnTheCallersRounding) {
+  const auto found = [] {
+    std::vector<float> logits;
+    for (int i = 0; i < 100; ++i) logits.push_back(std::ldexp(static_cast<float>(i * 7919 % 100), -5));
+    std::vector<double> found;
+    const auto logprobs = LogProbs::create(logits, 3);
+    for (const LogProb &entry : logprobs->of(7).top) found.push_back(entry.logprob);
+    for (int32_t token = 0; token < 100; ++token) found.push_back(logprobs->of(token).chosen.logprob);
+    return found;
+  };
+  const std::vector<double> expected = found();
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD}) {
+    std::fesetround(rounding);
+    const std::vector<double> rounded = found();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(rounded, expected);
+  }
 }
 
 TEST(LogProbs, RankEqualTokensByIdAndNoMoreThanThereAre) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -202,6 +203,37 @@ TEST(Sampler, ChoicesAreTheSameOnEveryMachine) {
   std::vector<int32_t> tokens;
   for (int i = 0; i < 12; ++i) tokens.push_back(sample(sampler, {0.1f, 0.9f, -0.3f, 1.2f, 0.4f, 0.7f}));
   EXPECT_EQ(tokens, (std::vector<int32_t>{1, 0, 1, 0, 1, 0, 3, 3, 3, 2, 1, 4}));
+}
+
+// Neither the choices nor what bias and penalties make of the logits, here or on a device.
+TEST(Sampler, DoesNotDependOnTheCallersRounding) {
+  const auto found = [] {
+    SamplingOptions options = plain();
+    options.top_k = 40;
+    options.top_p = 0.9f;
+    options.repetition_penalty = 1.3f;
+    options.frequency_penalty = 0.1f;
+    options.logit_bias = {{7, 0.1f}};
+    Sampler sampler = make(options, 300);
+    std::vector<float> found;
+    for (int i = 0; i < 50; ++i) {
+      std::vector<float> logits(300);
+      for (size_t j = 0; j < logits.size(); ++j) logits[j] = std::ldexp(static_cast<float>(j * 7919 % 1009), -7);
+      const Result<int32_t> token = sampler.sample(logits);
+      found.insert(found.end(), logits.begin(), logits.end());
+      found.push_back(static_cast<float>(token.value_or(-1)));
+      sampler.remember({&*token, 1});
+      for (const float add : sampler.selection({.max_k = 40, .adjusts = true}).add) found.push_back(add);
+    }
+    return found;
+  };
+  const std::vector<float> expected = found();
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD}) {
+    std::fesetround(rounding);
+    const std::vector<float> rounded = found();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(rounded, expected);
+  }
 }
 
 TEST(Sampler, WithoutASeedOneIsDrawnAndTold) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <exception>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -58,14 +60,21 @@ uint32_t blocks_for(uint64_t n_tokens, uint32_t block_size) {
 }  // namespace
 
 struct BatchState::Request {
-  Request(const EngineState &engine, Order what)
+  Request(const EngineState &engine, Order what, std::atomic<bool> &is_stop_requested)
       : order(std::move(what)),
+        notice(order.options.cancel, Notice{is_stop_requested}),
         continuation(engine, order.options, order.callback, order.tokens),
         speculator(make_speculator(engine, order.options)) {
     if (speculator) speculator->begin(order.tokens);
   }
 
+  struct Notice {
+    std::atomic<bool> &is_stop_requested;
+    void operator()() const noexcept { is_stop_requested = true; }
+  };
+
   Order order;
+  const std::stop_callback<Notice> notice;
   Continuation continuation;
   std::optional<Speculator> speculator;
   RequestId id = 0;
@@ -190,7 +199,7 @@ void BatchState::run_on(std::shared_ptr<Placement> placement) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Requests come in
 
-std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) const {
+std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) {
   engine_->check_tokens(order.tokens);
   if (order.tokens.size() >= context_)
     throw EngineError(
@@ -198,7 +207,7 @@ std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) const {
         fmt::format("context full: a prompt of {} tokens leaves no room to continue (context {}, KV cache "
                     "for {})",
                     order.tokens.size(), engine_->context(), options_.kv_tokens));
-  return std::make_unique<Request>(*engine_, std::move(order));
+  return std::make_unique<Request>(*engine_, std::move(order), is_stop_requested_);
 }
 
 std::vector<std::future<Generation>> BatchState::submit(std::vector<Order> orders) {
@@ -260,8 +269,11 @@ bool BatchState::take_in() {
     requests_.merge(arrived_);
   }
   if (is_spoilt_) restart();
-  for (auto at = requests_.find(first); at != requests_.end(); ++at)
-    hand_over(*scheduler_, *at->second, at->second->order.tokens);
+  for (auto at = requests_.find(first); at != requests_.end(); ++at) {
+    const Order &order = at->second->order;
+    hand_over(*scheduler_, *at->second, order.tokens);
+    if (order.options.cancel.stop_requested()) is_stop_requested_ = true;  // its notice may have come before it
+  }
   return !is_ending;
 }
 
@@ -273,6 +285,7 @@ void BatchState::hand_over(Scheduler &scheduler, const Request &request, std::sp
 }
 
 void BatchState::end_cancelled() {
+  if (!is_stop_requested_.exchange(false)) return;
   std::vector<Request *> cancelled;
   for (const auto &[id, request] : requests_)
     if (request->order.options.cancel.stop_requested()) cancelled.push_back(request.get());

@@ -4,6 +4,7 @@
 
 #include <bonsai/batch_engine.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -59,7 +60,7 @@ class BatchState {
  private:
   struct Request;
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;  // go from one to the other without an allocation
-  std::unique_ptr<Request> prepare(Order order) const;
+  std::unique_ptr<Request> prepare(Order order);
   ExecutorConfig executor_config(const Placement &placement) const;
   BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
   void run_on(std::shared_ptr<Placement> placement);
@@ -98,6 +99,8 @@ class BatchState {
   std::unique_ptr<Scheduler> scheduler_;
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before
+  // Of a request or several, since end_cancelled() looked: so many may wait that a step cannot ask each of them.
+  std::atomic<bool> is_stop_requested_ = false;
   Requests requests_;
   Requests ended_;               // in this step
   bool is_spoilt_ = false;       // scheduler_: what it says need not be so, and there is no request

@@ -11,6 +11,7 @@ struct Scheduler::Sequence {
   int32_t priority = 0;
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;
+  uint64_t preempted_by = 0;  // the plan that did so last; they are counted from 1
   // While it runs:
   std::vector<uint32_t> blocks;     // its part of the KV cache, in order; it is one user of each
   RadixTree::Node *node = nullptr;  // of the last block that the tree holds too
@@ -69,6 +70,7 @@ Result<void> Scheduler::submit(ScheduledRequest request) {
 
 const Step &Scheduler::plan() {
   step_ = Step();
+  ++n_plans_;
   for (Sequence *sequence : running_) drop_guesses(*sequence);
   admit();
   uint32_t n_decoding = 0;
@@ -114,10 +116,12 @@ void Scheduler::drop_guesses(Sequence &sequence) {
   for (; sequence.blocks.size() > n_needed; sequence.blocks.pop_back()) pool_.release(sequence.blocks.back());
 }
 
-// In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin.
+// In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin. Those that make
+// place for others meanwhile are not looked at again.
 void Scheduler::admit() {
-  const std::vector<Sequence *> waiting(waiting_.begin(), waiting_.end());
-  for (Sequence *candidate : waiting) {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    Sequence *const candidate = *next++;  // before it starts, and leaves the queue
+    if (candidate->preempted_by == n_plans_) continue;
     Admission admission;
     const auto n_tokens = static_cast<uint32_t>(candidate->tokens.size());
     if (config_.share_prefixes) admission.match = tree_.match(std::span(candidate->tokens).first(n_tokens - 1));
@@ -334,6 +338,7 @@ void Scheduler::preempt(Sequence &sequence) {
   running_.erase(&sequence);
   give_up_blocks(sequence);
   waiting_.insert(&sequence);
+  sequence.preempted_by = n_plans_;
   ++counts_.preemptions;
 }
 

@@ -151,6 +151,7 @@ class Scheduler {
   std::map<RequestId, std::unique_ptr<Sequence>> sequences_;
   Ranked waiting_, running_;  // every sequence is in one of them
   uint64_t n_submitted_ = 0;
+  uint64_t n_plans_ = 0;
   Step step_;
   SchedulerCounts counts_;
 };

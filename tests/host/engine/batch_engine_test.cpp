@@ -277,6 +277,37 @@ TEST(BatchEngine, ARequestThatWaitsIsCancelledToo) {
   EXPECT_EQ(running.get().finish, FinishReason::kCancelled);
 }
 
+// Whenever that is: before they come, while they wait, and while another is being cancelled.
+TEST(BatchEngine, AnyNumberOfThoseThatWaitAreCancelled) {
+  BatchEngine batch(load_seedling(), {.max_sequences = 1});
+  GenerateOptions endless = greedy(1000);
+  endless.ignore_eos = true;
+  std::stop_source stop_first;
+  endless.cancel = stop_first.get_token();
+  auto running = batch.submit("The wolf", endless);
+  std::vector<std::stop_source> stops(40);
+  Futures waiting;
+  for (size_t i = 0; i < stops.size(); ++i) {
+    if (i % 4 == 0) stops[i].request_stop();
+    endless.cancel = stops[i].get_token();
+    waiting.push_back(batch.submit("The wolf", endless));
+    if (i % 4 == 1) stops[i].request_stop();
+  }
+  for (size_t i = 2; i < stops.size(); i += 4) stops[i].request_stop();
+  for (size_t i = 0; i < stops.size(); ++i) {
+    if (i % 4 == 3) continue;
+    const Generation generation = waiting[i].get();
+    EXPECT_EQ(generation.finish, FinishReason::kCancelled);
+    EXPECT_TRUE(generation.tokens.empty());
+  }
+  stop_first.request_stop();
+  EXPECT_EQ(running.get().finish, FinishReason::kCancelled);
+  for (size_t i = 3; i < stops.size(); i += 4) {
+    stops[i].request_stop();
+    EXPECT_EQ(waiting[i].get().finish, FinishReason::kCancelled);
+  }
+}
+
 TEST(BatchEngine, RequestsEndAsCancelledWithIt) {
   Futures all;
   {

@@ -1,12 +1,15 @@
-// Promise: where memory runs out on a batch engine's thread, the requests end with that, and it serves the next ones.
-// Here the allocations of that thread can fail.
+// Promises: where memory runs out on a batch engine's thread, the requests end with that, and it serves the next ones;
+// and a step takes none for those that wait. Here the allocations of that thread are counted, and can fail.
 #include <bonsai/batch_engine.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <future>
 #include <limits>
 #include <new>
+#include <stop_token>
 #include <vector>
 
 #include "tests/host/engine/seedling.h"
@@ -17,6 +20,7 @@ constexpr size_t kNever = std::numeric_limits<size_t>::max();
 std::atomic<size_t> allocations_left = kNever;  // of threads that are limited
 std::atomic<bool> fails_once = false;
 thread_local bool is_limited = false;
+thread_local size_t allocated_bytes = 0;
 
 bool may_allocate() {
   if (!is_limited || allocations_left == kNever) return true;
@@ -31,6 +35,7 @@ bool may_allocate() {
 }  // namespace
 
 void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  allocated_bytes += size;
   return may_allocate() ? std::malloc(size == 0 ? 1 : size) : nullptr;
 }
 void *operator new(size_t size) {
@@ -102,6 +107,35 @@ TEST_P(BatchMemory, MayRunOutAtAnyTime) {
 
 INSTANTIATE_TEST_SUITE_P(Once, BatchMemory, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(ForGood, BatchMemory, testing::Values(false));
+
+// Between two pieces of a text, while others wait for its place.
+size_t least_bytes_of_a_step(const Engine &engine, size_t n_waiting) {
+  BatchEngine batch(engine, {.max_sequences = 1});
+  std::promise<void> all_there;
+  size_t n = 0, before = 0, least = std::numeric_limits<size_t>::max();
+  GenerateOptions options = greedy(100);
+  options.ignore_eos = true;
+  auto running = batch.submit("Once", options, [&, waited = all_there.get_future().share()](std::string_view) {
+    waited.wait();
+    if (++n > 2) least = std::min(least, allocated_bytes - before);  // those that wait have been taken in
+    before = allocated_bytes;
+    return n < 20;
+  });
+  std::stop_source stop;
+  options.cancel = stop.get_token();
+  std::vector<std::future<Generation>> waiting;
+  for (size_t i = 0; i < n_waiting; ++i) waiting.push_back(batch.submit("The wolf", options));
+  all_there.set_value();
+  running.get();
+  stop.request_stop();
+  for (auto &result : waiting) result.get();
+  return least;
+}
+
+TEST(BatchSteps, TakeNoMemoryForThoseThatWait) {
+  const Engine engine = load_seedling();
+  EXPECT_EQ(least_bytes_of_a_step(engine, 2000), least_bytes_of_a_step(engine, 1));
+}
 
 }  // namespace
 }  // namespace bonsai

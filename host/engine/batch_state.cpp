@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kDefaultKvTokens = 16384;
+constexpr uint32_t kMostBatchTokens = 1u << 20;  // what the CPU backend takes, which may have to take over
 
 double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
@@ -34,6 +35,9 @@ BatchOptions checked(BatchOptions options, uint32_t context) {
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("batch_tokens: expected at least one for each of max_sequences ({}), found {}",
                                   options.max_sequences, options.batch_tokens));
+  if (options.batch_tokens > kMostBatchTokens)
+    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("batch_tokens: expected at most {}, found {}",
+                                                               kMostBatchTokens, options.batch_tokens));
   if (options.kv_tokens == 0) {
     const uint64_t all = uint64_t{options.max_sequences} * context;
     options.kv_tokens = std::max(context, static_cast<uint32_t>(std::min<uint64_t>(all, kDefaultKvTokens)));

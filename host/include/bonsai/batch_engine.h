@@ -54,7 +54,8 @@ class BatchState;
 }  // namespace host
 
 // A service with a thread of its own, which all requests share. Every method may be called from any thread. Keeps what
-// it needs of its engine alive, and may be used beside sessions of it.
+// it needs of its engine alive, and may be used beside sessions of it. A process that fork() makes has no such thread:
+// there it may neither be used nor destroyed.
 class BONSAI_API BatchEngine {
  public:
   // Errors: options out of range, a backend that cannot hold the KV cache where the CPU cannot or may not take over.

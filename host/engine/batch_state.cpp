@@ -103,7 +103,6 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
       const std::unique_ptr<BatchState> last = std::move(own_);
     });
   } catch (const std::system_error &error) {
-    placement_->discard(std::move(executor_));
     throw EngineError(ErrorKind::kBackend, std::string("the thread of a batch cannot be started: ") + error.what());
   }
 }
@@ -111,7 +110,6 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
 BatchState::~BatchState() {
   stop();
   if (thread_.joinable()) thread_.join();
-  placement_->discard(std::move(executor_));
 }
 
 void BatchState::stop() {
@@ -155,28 +153,18 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
   constexpr uint32_t kFrom = 0, kTo = 1;
   BackendResult<void> copied;
   if (sizes.n_blocks > 1) copied = placement->kv_copy(**made, {&kFrom, 1}, {&kTo, 1});
-  if (!copied && copied.error().status != BONSAI_UNSUPPORTED) {
-    placement->discard(*std::move(made));
-    return copied;
-  }
-  std::unique_ptr<Scheduler> scheduler;
-  try {
-    scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
-                                                            .n_blocks = sizes.n_blocks,
-                                                            .block_size = sizes.block_size,
-                                                            .batch_tokens = options_.batch_tokens,
-                                                            .max_sequences = options_.max_sequences,
-                                                            .share_prefixes = options_.share_prefixes,
-                                                            .copy_blocks = copied.has_value()});
-    for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
-    pass_costs_.emplace();
-  } catch (...) {
-    placement->discard(*std::move(made));
-    throw;
-  }
-  if (executor_) placement_->discard(std::move(executor_));
-  placement_ = std::move(placement);
+  if (!copied && copied.error().status != BONSAI_UNSUPPORTED) return copied;
+  auto scheduler = std::make_unique<Scheduler>(SchedulerConfig{.context = context_,
+                                                               .n_blocks = sizes.n_blocks,
+                                                               .block_size = sizes.block_size,
+                                                               .batch_tokens = options_.batch_tokens,
+                                                               .max_sequences = options_.max_sequences,
+                                                               .share_prefixes = options_.share_prefixes,
+                                                               .copy_blocks = copied.has_value()});
+  for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
+  pass_costs_.emplace();
   executor_ = *std::move(made);
+  placement_ = std::move(placement);  // behind it: the executor that was here goes first
   replace_scheduler(std::move(scheduler));
   return {};
 }

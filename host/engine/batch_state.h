@@ -95,7 +95,7 @@ class BatchState {
   const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
 
   std::shared_ptr<Placement> placement_;
-  std::unique_ptr<Executor> executor_;  // from placement_
+  LentExecutor executor_;  // from placement_
   std::unique_ptr<Scheduler> scheduler_;
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before

@@ -21,33 +21,14 @@ class Pass {
   Pass(std::span<const int32_t> tokens, const EmbeddingOptions &options, bool is_mean)
       : tokens_(tokens), is_mean_(is_mean), most_(std::min(options.batch_tokens, n_tokens())) {}
 
-  BackendResult<std::unique_ptr<Executor>> start_on(Placement &placement) const {
+  BackendResult<LentExecutor> start_on(Placement &placement) const {
     return placement.make_executor(sizes_for(placement));
   }
 
   // The sum of the wanted tokens' hidden states, (hidden): in float64 and from the first token to the last, so that it
   // does not matter where one batch ends.
-  BackendResult<std::vector<double>> sum_on(Placement &placement, std::unique_ptr<Executor> executor) const {
-    auto sum = run(placement, *executor);
-    placement.discard(std::move(executor));
-    return sum;
-  }
-
- private:
-  uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
-
-  ExecutorConfig sizes_for(const Placement &placement) const {
-    ExecutorConfig sizes = placement.executor_config();
-    sizes.context = n_tokens();
-    sizes.n_blocks = (n_tokens() + sizes.block_size - 1) / sizes.block_size;
-    sizes.max_blocks_per_sequence = sizes.n_blocks;
-    sizes.max_tokens = most_;
-    sizes.max_outputs = is_mean_ ? most_ : 1;
-    return sizes;
-  }
-
-  BackendResult<std::vector<double>> run(Placement &placement, Executor &executor) const {
-    std::vector<uint32_t> block_table(executor.config().n_blocks), positions(tokens_.size());
+  BackendResult<std::vector<double>> sum_on(Placement &placement, LentExecutor executor) const {
+    std::vector<uint32_t> block_table(executor->config().n_blocks), positions(tokens_.size());
     std::iota(block_table.begin(), block_table.end(), 0u);
     std::iota(positions.begin(), positions.end(), 0u);
     const std::vector<uint32_t> sequences(most_, 0);
@@ -62,11 +43,24 @@ class Pass {
       batch.block_table = block_table;
       batch.blocks_per_sequence = static_cast<uint32_t>(block_table.size());
       want(outputs, first, n);
-      auto done = placement.forward(executor, batch, outputs);
+      auto done = placement.forward(*executor, batch, outputs);
       if (!done) return tl::unexpected(std::move(done.error()));
       for (const Output &output : outputs) add(output.hidden, sum);
     }
     return sum;
+  }
+
+ private:
+  uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
+
+  ExecutorConfig sizes_for(const Placement &placement) const {
+    ExecutorConfig sizes = placement.executor_config();
+    sizes.context = n_tokens();
+    sizes.n_blocks = (n_tokens() + sizes.block_size - 1) / sizes.block_size;
+    sizes.max_blocks_per_sequence = sizes.n_blocks;
+    sizes.max_tokens = most_;
+    sizes.max_outputs = is_mean_ ? most_ : 1;
+    return sizes;
   }
 
   // Of the batch of `n` tokens that begins at `first`: all of them, or the text's last.

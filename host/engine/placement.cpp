@@ -116,19 +116,21 @@ BackendResult<std::optional<std::vector<Device::Phase>>> Placement::profile(bons
   return on_device([&] { return device_->profile(action); });
 }
 
-BackendResult<std::unique_ptr<Executor>> Placement::take_executor() {
-  return on_device([&]() -> BackendResult<std::unique_ptr<Executor>> {
-    if (spare_executor_) return std::move(spare_executor_);
-    return host::make_executor(*device_model_, executor_config_);
+void Discard::operator()(Executor *executor) const noexcept {
+  const std::lock_guard lock(placement->mutex_);
+  delete executor;
+}
+
+BackendResult<LentExecutor> Placement::take_executor() {
+  return on_device([&]() -> BackendResult<LentExecutor> {
+    if (spare_executor_) return lend(std::move(spare_executor_));
+    return host::make_executor(*device_model_, executor_config_).map([&](auto made) { return lend(std::move(made)); });
   });
 }
 
-void Placement::give_back(std::unique_ptr<Executor> executor) {
+void Placement::give_back(LentExecutor executor) {
   const std::lock_guard lock(mutex_);
-  if (retired_ || spare_executor_)
-    executor.reset();
-  else
-    spare_executor_ = std::move(executor);
+  if (!retired_ && !spare_executor_) spare_executor_.reset(executor.release());
 }
 
 BackendResult<void> Placement::forward(Executor &executor, const Batch &batch, std::span<Output> outputs) {
@@ -162,13 +164,9 @@ void Placement::drop(Executor &executor) {
   }
 }
 
-BackendResult<std::unique_ptr<Executor>> Placement::make_executor(const ExecutorConfig &sizes) {
-  return on_device([&] { return host::make_executor(*device_model_, sizes); });
-}
-
-void Placement::discard(std::unique_ptr<Executor> executor) {
-  const std::lock_guard lock(mutex_);
-  executor.reset();
+BackendResult<LentExecutor> Placement::make_executor(const ExecutorConfig &sizes) {
+  return on_device(
+      [&] { return host::make_executor(*device_model_, sizes).map([&](auto made) { return lend(std::move(made)); }); });
 }
 
 BackendResult<void> Placement::kv_copy(Executor &executor, std::span<const uint32_t> sources,

@@ -22,6 +22,15 @@ bool is_backends_fault(const BackendError &error);
 // Whether it is the CPU backend, which takes over from others and has none that could take over from it.
 bool is_cpu(const Backend &backend);
 
+class Placement;
+
+// Has an executor destroyed as its placement makes every call on the device: when no other thread is there.
+struct Discard {
+  Placement *placement = nullptr;
+  void operator()(Executor *executor) const noexcept;
+};
+using LentExecutor = std::unique_ptr<Executor, Discard>;  // its placement outlives it
+
 // Shared by the engine and every session that runs on the device, and gone with the last of them. All functions may be
 // called from any thread: one at a time reaches the device, and none does once it is lost. The model outlives this.
 class Placement {
@@ -42,10 +51,10 @@ class Placement {
   Device::Status status();
   BackendResult<std::optional<std::vector<Device::Phase>>> profile(bonsai_profile_action action);
 
-  // One executor for each session; whoever takes it gives it back. Numbers that no model's logits can be, from a
-  // backend that is not the CPU's, are its failure: NaN and +infinity.
-  BackendResult<std::unique_ptr<Executor>> take_executor();
-  void give_back(std::unique_ptr<Executor> executor);
+  // One executor for each session, which may be given back for the next one. Numbers that no model's logits can be,
+  // from a backend that is not the CPU's, are its failure: NaN and +infinity.
+  BackendResult<LentExecutor> take_executor();
+  void give_back(LentExecutor executor);
   BackendResult<void> forward(Executor &executor, const Batch &batch, std::span<Output> outputs);
 
   // Whether a pass runs while this host does other things, so that submitting one ahead of time pays: on a processor of
@@ -56,9 +65,8 @@ class Placement {
   BackendResult<Output> wait(Executor &executor);
   void drop(Executor &executor);
 
-  // An executor of other sizes, which the caller gives to discard() in the end.
-  BackendResult<std::unique_ptr<Executor>> make_executor(const ExecutorConfig &sizes);
-  void discard(std::unique_ptr<Executor> executor);
+  // An executor of other sizes.
+  BackendResult<LentExecutor> make_executor(const ExecutorConfig &sizes);
   BackendResult<void> kv_copy(Executor &executor, std::span<const uint32_t> sources,
                               std::span<const uint32_t> destinations);
   BackendResult<void> kv_export(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
@@ -73,9 +81,11 @@ class Placement {
   void retire();
 
  private:
+  friend struct Discard;
   Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes);
   BackendResult<void> start(const model::Model &model, const UploadProgress &progress);
   BackendResult<void> check_numbers(std::span<const Output> outputs) const;
+  LentExecutor lend(std::unique_ptr<Executor> executor) { return {executor.release(), {this}}; }
   template <class Call>
   auto on_device(Call call) -> decltype(call());
 

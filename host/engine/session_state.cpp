@@ -34,7 +34,7 @@ void SessionState::run_on(std::shared_ptr<Placement> placement) {
     placement = engine_->fail_over(*placement, executor.error(), EngineState::FailedTo::kStart);
     executor = placement->take_executor();
   }
-  std::unique_ptr<Executor> taken = value_or_throw(std::move(executor));
+  LentExecutor taken = value_or_throw(std::move(executor));
   if (executor_) placement_->give_back(std::move(executor_));
   placement_ = std::move(placement);
   executor_ = std::move(taken);

@@ -111,7 +111,7 @@ class SessionState {
   Exclusive<SessionState> exclusive_{"session"};
   std::shared_ptr<EngineState> engine_;
   std::shared_ptr<Placement> placement_;
-  std::unique_ptr<Executor> executor_;  // from placement_
+  LentExecutor executor_;  // from placement_
   std::vector<uint32_t> block_table_;
   std::vector<int32_t> tokens_;
   uint32_t n_computed_ = 0;  // tokens whose keys and values are in the cache

@@ -65,9 +65,10 @@ enum {
   BONSAI_SUCCESS = 0,
   BONSAI_BAD_ARGUMENT = 1,   /* a caller's mistake: an option, a token id, a text that is not UTF-8, a NULL */
   BONSAI_BAD_MODEL = 2,      /* the model's file cannot be read or is refused, or lacks what was asked for */
-  BONSAI_BACKEND_FAILED = 3, /* no backend could be opened; or one failed and the CPU could not take over */
+  BONSAI_BACKEND_FAILED = 3, /* no backend could be opened; or one failed, for want of memory or whatever else, and the
+                                CPU could not take over */
   BONSAI_CONTEXT_FULL = 4,   /* the sequence does not fit */
-  BONSAI_NO_MEMORY = 5,      /* of this host */
+  BONSAI_NO_MEMORY = 5,      /* of this host, for what the library does itself and no backend */
   BONSAI_FAILED = 6          /* anything else */
 };
 

@@ -144,6 +144,11 @@ T known_part(const T &given, const T &defaults) {
   return known;
 }
 
+// A field that may come to mean something in a later version.
+void require_unused(uint32_t reserved) {
+  if (reserved != 0) refuse("reserved: expected 0, found " + std::to_string(reserved));
+}
+
 // Fills a caller's struct of `struct_size` bytes.
 template <class T>
 bonsai_outcome fill(T *options, uint64_t struct_size, const T &defaults) {
@@ -190,6 +195,7 @@ std::pair<std::string, std::string> key_and_value(const char *option) {
 
 EngineOptions engine_options(const bonsai_engine_options &given) {
   const bonsai_engine_options raw = known_part(given, bonsai_engine_options{});
+  require_unused(raw.reserved);
   EngineOptions options;
   options.model = &required(raw.model, "model");
   if (raw.backend != nullptr) options.backend = raw.backend;
@@ -246,6 +252,7 @@ SamplingOptions sampling_options(const bonsai_generate_options &raw) {
 GenerateOptions generate_options(const bonsai_generate_options *given) {
   if (given == nullptr) return {};
   const bonsai_generate_options raw = known_part(*given, raw_defaults({}));
+  require_unused(raw.reserved);
   GenerateOptions options;
   options.max_tokens = raw.max_tokens;
   options.sampling = sampling_options(raw);

@@ -103,7 +103,7 @@ typedef struct bonsai_engine_options {
   uint32_t n_backend_options;
   const char *const *backend_options; /* (n_backend_options), each "key=value": "cpu.isa=avx2" */
   uint32_t context;                   /* most tokens of a session; 0: the model's, or 4,096 if that is less */
-  uint32_t reserved;                  /* 0 */
+  uint32_t reserved;                  /* must be 0 */
   const char *kv;                     /* what keys and values are stored as: NULL or "f16"; "q8_0", "f32" */
   bonsai_progress_fn progress;        /* may be NULL */
   void *progress_context;
@@ -195,7 +195,7 @@ typedef struct bonsai_generate_options {
   const char *grammar;        /* GBNF, or NULL */
   const char *json_schema;    /* not both */
   uint32_t lookup;            /* 1: guess at the next tokens by what followed the last ones earlier */
-  uint32_t reserved;          /* 0 */
+  uint32_t reserved;          /* must be 0 */
   const bonsai_engine *draft; /* a smaller model with the same vocabulary that guesses, or NULL */
   const bonsai_stop *stop;    /* or NULL */
 } bonsai_generate_options;

@@ -100,6 +100,21 @@ TEST(CFailure, IsALineOfTextAlsoWhereAPathIsNone) {
   EXPECT_TRUE(report.message.starts_with("/no\\x0awhere\\xff.gguf: ")) << report.message;
 }
 
+// What a later version may come to know, an earlier one does not pass over.
+TEST(COptions, WithReservedFieldsThatAreSetAreRefused) {
+  bonsai_engine_options engine_options = seedling();
+  engine_options.reserved = 1;
+  bonsai_engine *none = nullptr;
+  expect_failure(BONSAI_BAD_ARGUMENT, "reserved: expected 0, found 1",
+                 [&](auto failure) { return bonsai_engine_load(&engine_options, &none, failure); });
+  const EngineHandle engine = load();
+  bonsai_generate_options options = greedily(1);
+  options.reserved = 7;
+  expect_failure(BONSAI_BAD_ARGUMENT, "reserved: expected 0, found 7", [&](auto failure) {
+    return bonsai_engine_generate(engine.get(), "Once", 4, &options, nullptr, nullptr, nullptr, failure);
+  });
+}
+
 template <class Struct>
 using Init = std::function<bonsai_outcome(Struct *options, uint64_t struct_size)>;
 

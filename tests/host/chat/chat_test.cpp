@@ -140,7 +140,7 @@ TEST_F(ChatTest, CallbacksMayNotChangeTheirChat) {
 }
 
 TEST_F(ChatTest, MayBeDestroyedOrAssignedToByItsCallback) {
-  const std::string expected = chat_.send("hi", talk()).message.content;
+  const std::string expected = Chat(engine_).send("hi", talk()).message.content;
   auto chat = std::make_unique<Chat>(engine_);
   const auto ask = [&](auto &whose, const std::function<void()> &change) {
     return whose

@@ -1,17 +1,14 @@
 #include "plugins/cpu/device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "plugins/common/failure.h"
 #include "plugins/common/session_config.h"
 #include "plugins/common/weight_description.h"
+#include "plugins/cpu/machine_memory.h"
+#include "plugins/cpu/proc.h"
 #include "plugins/cpu/weight.h"
 
 namespace bonsai::cpu {
@@ -42,52 +39,25 @@ int threads_for(int asked) {
   return runnable;
 }
 
-// The value of the first line "key : value" of a file under /proc; empty if there is none.
-std::string read_proc(const char *path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key)) continue;
-    const size_t value = line.find_first_not_of(" \t", line.find(':') + 1);
-    return value == std::string::npos ? std::string() : line.substr(value);
-  }
-  return {};
-}
-
 std::string read_processor_name() {
   std::string name = read_proc("/proc/cpuinfo", "model name");
   return name.empty() ? "CPU" : name;
 }
 
-struct MachineMemory {
-  uint64_t total_bytes;  // 0: unknown
-  uint64_t free_bytes;   // what could be had without swapping; 0: unknown
-};
-
-// What a file of the control group (version 2) says, if that is a number.
-std::optional<uint64_t> group_bytes(const char *path) {
-  uint64_t bytes = 0;
-  if (!(std::ifstream(path) >> bytes)) return std::nullopt;
-  return bytes;
-}
-
-// The machine's, or what the control group leaves of it.
-MachineMemory machine_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  const uint64_t total = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
-  const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
-  MachineMemory memory = {total, available_kib * 1024};
-  const auto most = group_bytes("/sys/fs/cgroup/memory.max"), used = group_bytes("/sys/fs/cgroup/memory.current");
-  if (!most || !used || *most >= total) return memory;
-  return {*most, std::min(memory.free_bytes, *most - std::min(*most, *used))};
-}
-
 }  // namespace
 
 Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
-    : kernels_(kernels_for(options)), threads_(threads_for(options.threads)) {
+    : kernels_(kernels_for(options)), mapped_(options.mapped), threads_(threads_for(options.threads)) {
   if (!log) return;
   log(log_context, BONSAI_LOG_DEBUG,
       fmt::format("cpu: {} kernels on {} of {} cores", kernels_.name, threads_.count(), available_cores()).c_str());
+}
+
+// A quarter of the machine is left to what comes later: keys and values, and other programs.
+bool Device::copies_floats(uint64_t bytes) const {
+  if (mapped_ != Mapped::kAuto) return mapped_ == Mapped::kOff;
+  const MachineMemory memory = machine_memory();
+  return memory.free_bytes >= bytes && memory.free_bytes - bytes >= memory.total_bytes / 4;
 }
 
 void Device::reserve_gemv(uint64_t columns) {

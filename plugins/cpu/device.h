@@ -29,6 +29,10 @@ class Device {
   Profile &profile() { return profile_; }
   Slabs &slabs() { return slabs_; }
 
+  // Whether so many bytes of floats that could be read where the caller has them are copied, as huge pages are read
+  // faster.
+  bool copies_floats(uint64_t bytes) const;
+
   // What device_status says.
   void describe(bonsai_device_status &status) const;
   // Every call has run when it returns.
@@ -46,6 +50,7 @@ class Device {
 
  private:
   KernelTable kernels_;
+  Mapped mapped_;
   Threads threads_;
   Profile profile_;
   Slabs slabs_;

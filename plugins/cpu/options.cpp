@@ -24,7 +24,11 @@ constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.p
                                               "cache that weights are fetched into ahead of their use: auto, l1, l2 or "
                                               "l2-late, less far ahead (default: auto, what is known to be faster on "
                                               "the processor)"};
-constexpr std::array<const bonsai_option_info *, 3> kInfos = {&kThreadsInfo, &kIsaInfo, &kPrefetchInfo};
+constexpr bonsai_option_info kMappedInfo = {
+    sizeof(bonsai_option_info), "cpu.mapped",
+    "F32, F16 and BF16 matrices are read where the file is mapped: on; off: copied into large pages, which are read "
+    "faster; auto: copied while a quarter of the memory stays free (default: auto)"};
+constexpr std::array<const bonsai_option_info *, 4> kInfos = {&kThreadsInfo, &kIsaInfo, &kPrefetchInfo, &kMappedInfo};
 
 int parse_threads(std::string_view value) {
   int threads = 0;
@@ -43,6 +47,13 @@ std::optional<Prefetch> parse_prefetch(std::string_view value) {
   reject("cpu.prefetch is '{}', expected auto, l1, l2 or l2-late", value);
 }
 
+Mapped parse_mapped(std::string_view value) {
+  if (value == "auto") return Mapped::kAuto;
+  if (value == "on") return Mapped::kOn;
+  if (value == "off") return Mapped::kOff;
+  reject("cpu.mapped is '{}', expected auto, on or off", value);
+}
+
 }  // namespace
 
 std::span<const bonsai_option_info *const> option_infos() { return kInfos; }
@@ -56,8 +67,10 @@ Options parse_options(const bonsai_device_config &config) {
       options.isa = value;
     } else if (key == kPrefetchInfo.key) {
       options.prefetch = parse_prefetch(value);
+    } else if (key == kMappedInfo.key) {
+      options.mapped = parse_mapped(value);
     } else {
-      refuse("unknown option {}, expected cpu.threads, cpu.isa or cpu.prefetch", key);
+      refuse("unknown option {}, expected cpu.threads, cpu.isa, cpu.prefetch or cpu.mapped", key);
     }
   });
   return options;

@@ -11,10 +11,14 @@
 
 namespace bonsai::cpu {
 
+// Whether floats that are multiplied with are read where the caller has them, mostly the file's mapping, or copied.
+enum class Mapped { kAuto, kOn, kOff };
+
 struct Options {
   int threads = 0;                        // computing threads; 0: as many as there are cores
   std::string isa = "auto";               // the name of an instruction-set tier, or "auto"
   std::optional<Prefetch> prefetch = {};  // none: the processor's best
+  Mapped mapped = Mapped::kAuto;          // copied as long as there is memory
 };
 
 // Most threads that cpu.threads may ask for.

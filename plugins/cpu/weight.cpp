@@ -17,6 +17,9 @@ namespace {
 // Tiles that are worth handing to another thread when a matrix is packed.
 constexpr size_t kPackGrain = 16;
 
+// Bytes that are worth handing to another thread when a matrix is copied.
+constexpr size_t kCopyGrain = size_t{1} << 20;
+
 // Rows that are worth handing to another thread when codes are counted.
 constexpr size_t kCountGrain = 64;
 
@@ -71,9 +74,10 @@ void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_b
   made.first_row = rows_;
   made.matrix = {
       .format = static_cast<quant::Format>(part.dtype), .rows = part.rows, .columns = columns_, .data = source};
-  made.packed = (uses_ & BONSAI_USE_MATRIX) && is_repacked(made.matrix.format);
+  const bool is_multiplied = (uses_ & BONSAI_USE_MATRIX) != 0;
+  made.packed = is_multiplied && is_repacked(made.matrix.format);
   rows_ += part.rows;
-  if (!made.packed && may_borrow) {
+  if (!made.packed && may_borrow && !(is_multiplied && device.copies_floats(part.data_bytes))) {
     borrowed_bytes_ += part.data_bytes;
     return;
   }
@@ -94,7 +98,9 @@ void Weight::add_part(Device &device, const bonsai_weight_part &part, bool may_b
     });
     made.matrix.packing = packing;
   } else {
-    std::memcpy(made.storage.get(), source, part.data_bytes);
+    device.threads().each_range(part.data_bytes, kCopyGrain, [&](uint64_t begin, uint64_t end, int) {
+      std::memcpy(made.storage.get() + begin, source + begin, end - begin);
+    });
   }
   made.matrix.data = made.storage.get();
   bytes_ += round_up(bytes, kCacheLine);

@@ -28,7 +28,7 @@ bonsai_status open_with(const char *key, const char *value, bonsai_error *error)
 
 TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   BONSAI_EXPECT_FAILS(open_with("cpu.speed", "9", &error), BONSAI_UNSUPPORTED,
-                      "unknown option cpu.speed, expected cpu.threads, cpu.isa or cpu.prefetch");
+                      "unknown option cpu.speed, expected cpu.threads, cpu.isa, cpu.prefetch or cpu.mapped");
   for (const char *value : {"0", "-1", "1025", "two", "2x", "", "99999999999"}) {
     const std::string expected = std::string("cpu.threads is '") + value + "', expected a number from 1 to 1024";
     BONSAI_EXPECT_FAILS(open_with("cpu.threads", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
@@ -39,6 +39,10 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   for (const char *value : {"", "l3", "L1", "l1,l2"}) {
     const std::string expected = std::string("cpu.prefetch is '") + value + "', expected auto, l1, l2 or l2-late";
     BONSAI_EXPECT_FAILS(open_with("cpu.prefetch", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
+  }
+  for (const char *value : {"", "yes", "ON", "copied"}) {
+    const std::string expected = std::string("cpu.mapped is '") + value + "', expected auto, on or off";
+    BONSAI_EXPECT_FAILS(open_with("cpu.mapped", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
   }
   bonsai_error error = empty_error();
   EXPECT_EQ(open_with("cpu.isa", "sse9", &error), BONSAI_INVALID_ARGUMENT);
@@ -108,6 +112,7 @@ TEST(DeviceArguments, InfoSaysWhatTheBackendOffers) {
   EXPECT_STREQ(info.options[0]->key, "cpu.threads");
   EXPECT_STREQ(info.options[1]->key, "cpu.isa");
   EXPECT_STREQ(info.options[2]->key, "cpu.prefetch");
+  EXPECT_STREQ(info.options[3]->key, "cpu.mapped");
 }
 
 TEST(DeviceArguments, AnErrorIsFilledAsFarAsItsSizeReaches) {

@@ -1,0 +1,48 @@
+#include "plugins/cpu/machine_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "plugins/cpu/proc.h"
+
+namespace bonsai::cpu {
+
+namespace {
+
+// What a file of the control group says, if that is a number.
+std::optional<uint64_t> read_bytes(const std::string &path) {
+  uint64_t bytes = 0;
+  if (!(std::ifstream(path) >> bytes)) return std::nullopt;
+  return bytes;
+}
+
+// Pages of files, which make room for others when that is wanted.
+uint64_t cached_bytes(const std::string &path) {
+  std::ifstream file(path);
+  std::string key;
+  uint64_t sum = 0;
+  for (uint64_t bytes = 0; file >> key >> bytes;) {
+    if (key == "inactive_file" || key == "active_file") sum += bytes;
+  }
+  return sum;
+}
+
+}  // namespace
+
+MachineMemory machine_memory(const std::string &group) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  const uint64_t total = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+  const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
+  MachineMemory memory = {total, available_kib * 1024};
+  const auto most = read_bytes(group + "/memory.max"), used = read_bytes(group + "/memory.current");
+  if (!most || !used || *most >= total) return memory;
+  const uint64_t kept = *used - std::min(*used, cached_bytes(group + "/memory.stat"));
+  return {*most, std::min(memory.free_bytes, *most - std::min(*most, kept))};
+}
+
+}  // namespace bonsai::cpu

@@ -3,6 +3,7 @@
 #include <bonsai/batch_engine.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stop_token>
 #include <thread>
 
@@ -205,7 +206,8 @@ TEST(FailOverMoves, OnlyWhatAskedForTooMuch) {
         Engine::load(failing_options({.at = 2, .status = "oom", .function = "session_create"}, journal));
     const std::vector<float> first = engine.embed("The wolf");
     EXPECT_EQ(engine.embed("The wolf"), first);
-    EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.batch_tokens = 2'000'000}); }).kind, ErrorKind::kBackend);
+    constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+    EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.kv_tokens = kMost}); }).kind, ErrorKind::kBackend);
     EXPECT_EQ(engine.backend().name, "failing");
     EXPECT_EQ(BatchEngine(engine).submit("Once upon a time", sampled()).get().text, undisturbed().text);
   }

@@ -202,15 +202,25 @@ Result<std::vector<std::string>> read_template(const Json &step) {
   return parts;
 }
 
-// Tokens that are put around every text: bos in front and eos behind, which the configuration names.
+std::optional<int32_t> find_token(const TokenizerData &data, std::string_view spelling) {
+  const auto found = std::find(data.tokens.begin(), data.tokens.end(), spelling);
+  if (found == data.tokens.end()) return std::nullopt;
+  return static_cast<int32_t>(found - data.tokens.begin());
+}
+
+// What stands behind every text is its end; as in llama.cpp's files, the configuration's eos then ends a turn.
+void set_last_token(int32_t id, TokenizerData &data) {
+  if (data.eos && *data.eos != id) data.more_eos.push_back(*data.eos);
+  data.eos = id;
+  data.add_eos = true;
+}
+
+// Tokens that are put around every text: the configuration's bos in front, and any behind it.
 Result<void> read_post_processor(const Json &document, TokenizerData &data) {
   const Json *whole = member(document, "post_processor");
   if (whole == nullptr) return {};
   const Json *steps = string_or_empty(*whole, "type") == "Sequence" ? member(*whole, "processors") : nullptr;
   const Json all = steps != nullptr && steps->is_array() ? *steps : Json::array({*whole});
-  const auto is_token = [&](std::optional<int32_t> id, const std::string &spelling) {
-    return id && data.tokens[static_cast<size_t>(*id)] == spelling;
-  };
   for (const Json &step : all) {
     const std::string type = string_or_empty(step, "type");
     if (type == "ByteLevel") continue;  // changes offsets alone
@@ -221,14 +231,17 @@ Result<void> read_post_processor(const Json &document, TokenizerData &data) {
     for (size_t i = 0; i < parts->size(); ++i) {
       const std::string &part = (*parts)[i];
       if (part.empty()) continue;
+      const auto id = find_token(data, part);
       const bool is_first = i == 0, is_last = i + 1 == parts->size();
-      if (is_first && is_token(data.bos, part)) {
+      if (is_first && id && id == data.bos) {
         data.add_bos = true;
-      } else if (is_last && is_token(data.eos, part)) {
-        data.add_eos = true;
+      } else if (is_last && id) {
+        set_last_token(*id, data);
       } else {
-        return fail("{}: post_processor adds {}, which is neither bos_token in front of a text nor eos_token behind it",
-                    kFile, bonsai::quoted(part));
+        return fail(
+            "{}: post_processor adds {}; expected at most bos_token in front of a text and one token of the "
+            "vocabulary behind it",
+            kFile, bonsai::quoted(part));
       }
     }
   }
@@ -242,11 +255,9 @@ Result<std::optional<int32_t>> read_named_token(const Json &config, const char *
   const Json *content = value->is_object() ? member(*value, "content") : value;
   if (content == nullptr || !content->is_string()) return fail("{}: {} is not a token", kConfigFile, key);
   const auto spelling = content->get<std::string>();
-  const auto found = std::find(data.tokens.begin(), data.tokens.end(), spelling);
-  if (found == data.tokens.end()) {
-    return fail("{}: {} is {}, which is not in the vocabulary", kConfigFile, key, bonsai::quoted(spelling));
-  }
-  return static_cast<int32_t>(found - data.tokens.begin());
+  const auto found = find_token(data, spelling);
+  if (!found) return fail("{}: {} is {}, which is not in the vocabulary", kConfigFile, key, bonsai::quoted(spelling));
+  return found;
 }
 
 // One template, or a list of named ones, of which "default" is meant.

@@ -1,6 +1,7 @@
 // The tokenizer's keys in GGUF metadata (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer), both
 // ways.
 #include <limits>
+#include <span>
 
 #include "core/base/utf8.h"
 #include "core/gguf/file.h"
@@ -129,7 +130,7 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
       (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
-  if (end_of_turn) data.more_eos.push_back(*end_of_turn);
+  if (end_of_turn) data.more_eos.insert(data.more_eos.begin(), *end_of_turn);
   return data;
 }
 
@@ -145,7 +146,10 @@ void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
   set_id(kBos, data.bos);
   set_id(kEos, data.eos);
   set_id(kPad, data.pad);
-  if (!data.more_eos.empty()) writer.set_int32s(kMoreEos, data.more_eos);
+  if (!data.more_eos.empty()) {  // the first under the name that every reader of such files knows
+    set_id(kEndOfTurn, data.more_eos.front());
+    if (data.more_eos.size() > 1) writer.set_int32s(kMoreEos, std::span(data.more_eos).subspan(1));
+  }
   writer.set_bool(kAddBos, data.add_bos);
   if (data.add_eos) writer.set_bool(kAddEos, true);
   if (!data.chat_template.empty()) writer.set_string(kChatTemplate, data.chat_template);

@@ -86,6 +86,19 @@ TEST_F(TokenizerMetadata, TheEndOfTurnTokenEndsAGeneration) {
   EXPECT_EQ(read->more_eos, std::vector<int32_t>{kThink});
 }
 
+// eos_token_ids is known to few programs, eot_token_id to all.
+TEST_F(TokenizerMetadata, AnotherTokenThatEndsAGenerationIsWrittenAsTheEndOfTurn) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.more_eos = {kImStart};
+  auto writer = gguf::Writer::create(path_);
+  write_tokenizer(data, *writer);
+  ASSERT_TRUE(finish_and_read(*writer));
+  const auto file = gguf::File::open(path_);
+  ASSERT_NE(file->find("tokenizer.ggml.eot_token_id"), nullptr);
+  EXPECT_EQ(file->find("tokenizer.ggml.eot_token_id")->as_int(), kImStart);
+  EXPECT_EQ(file->find("tokenizer.ggml.eos_token_ids"), nullptr);
+}
+
 TEST_F(TokenizerMetadata, AMissingKeyIsNamed) {
   const auto error_after = [&](const std::vector<std::string> &keys) {
     auto writer = gguf::Writer::create(path_);

@@ -243,17 +243,124 @@ TEST_F(Convert, WhatIsPutAroundATextArrives) {
     checkpoint.tokenizer_config["eos_token"] = "<|im_end|>";
     return checkpoint;
   };
-  const nlohmann::json text = {{"Sequence", {{"id", "A"}}}}, end = {{"SpecialToken", {{"id", "<|im_end|>"}}}},
-                       other = {{"SpecialToken", {{"id", "<|im_start|>"}}}};
-  const Outcome outcome = convert(processed({text, end}));
+  const auto special = [](const char *token) { return nlohmann::json{{"SpecialToken", {{"id", token}}}}; };
+  const nlohmann::json text = {{"Sequence", {{"id", "A"}}}};
+  const Outcome outcome = convert(processed({text, special("<|im_end|>")}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(text::read_tokenizer(*load().file)->add_eos);
   ASSERT_EQ(convert(processed(nlohmann::json::array({text}))).exit_code, 0);
   EXPECT_FALSE(text::read_tokenizer(*load().file)->add_eos);
+
+  ASSERT_EQ(convert(processed({text, special("<|im_start|>")})).exit_code, 0);
+  const model::Model other = load();
+  EXPECT_TRUE(text::read_tokenizer(*other.file)->add_eos);
+  EXPECT_EQ(text::read_tokenizer(*other.file)->eos, 259) << "what stands behind a text is its end";
+  ASSERT_NE(other.file->find("tokenizer.ggml.eot_token_id"), nullptr);
+  EXPECT_EQ(other.file->find("tokenizer.ggml.eot_token_id")->as_uint(), 260u) << "and eos_token a turn's";
+
   fs::remove(output());
-  EXPECT_EQ(refusal(processed({text, other})),
-            "/tokenizer.json: post_processor adds '<|im_start|>', which is neither bos_token in front of a text nor "
-            "eos_token behind it\n");
+  const std::string expected =
+      "; expected at most bos_token in front of a text and one token of the vocabulary behind it\n";
+  EXPECT_EQ(refusal(processed({special("<|im_start|>"), text})),
+            "/tokenizer.json: post_processor adds '<|im_start|>'" + expected);
+  EXPECT_EQ(refusal(processed({text, special("<eos>")})), "/tokenizer.json: post_processor adds '<eos>'" + expected);
+}
+
+// Of a Qwen3Model that was saved alone, names lack "model." and there is no head.
+TEST_F(Convert, AModelWithoutAHeadArrives) {
+  TinyCheckpoint checkpoint;
+  ASSERT_EQ(convert(checkpoint).exit_code, 0);
+  const std::string tied = test::read_file(output());
+  checkpoint.config["architectures"] = {"Qwen3Model"};
+  checkpoint.config["tie_word_embeddings"] = false;
+  for (auto &tensor : checkpoint.tensors) tensor.name = tensor.name.substr(std::string("model.").size());
+  const Outcome outcome = convert(checkpoint);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(test::read_file(output()) == tied);
+  fs::remove(output());
+  checkpoint.tensors.push_back({"layers.1.mlp.up_proj.weight", "F32", {1}, "abcd"});
+  EXPECT_EQ(refusal(checkpoint), ": layers.1.mlp.up_proj.weight: not part of a Qwen3 of 1 layers\n");
+}
+
+class ConvertPooling : public Convert {
+ protected:
+  // Converts a checkpoint whose pooling is configured so.
+  Outcome convert_with(const nlohmann::json &pooling, nlohmann::json modules = kModules) {
+    TinyCheckpoint().write(input());
+    fs::create_directory(input() + "/1_Pooling");
+    test::write_file(input() + "/modules.json", modules.dump());
+    test::write_file(input() + "/1_Pooling/config.json", pooling.dump());
+    return convert_input();
+  }
+
+  // qwen3.pooling_type of the result; 0 where there is none.
+  uint64_t written_type() const {
+    const model::Model model = load();
+    const gguf::Value *type = model.file->find("qwen3.pooling_type");
+    return type != nullptr ? type->as_uint().value() : 0;
+  }
+
+  inline static const nlohmann::json kModules = {
+      {{"path", ""}, {"type", "sentence_transformers.models.Transformer"}},
+      {{"path", "1_Pooling"}, {"type", "sentence_transformers.models.Pooling"}},
+      {{"path", "2_Normalize"}, {"type", "sentence_transformers.models.Normalize"}}};
+};
+
+TEST_F(ConvertPooling, OfAnEmbeddingModelArrives) {
+  Outcome outcome = convert_with({{"pooling_mode_cls_token", false}, {"pooling_mode_lasttoken", true}});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(written_type(), 3u);
+  EXPECT_TRUE(load().config.pools_last);
+  ASSERT_EQ(convert_with({{"pooling_mode_mean_tokens", true}}).exit_code, 0);
+  EXPECT_EQ(written_type(), 1u);
+  ASSERT_EQ(convert_with({{"pooling_mode", "lasttoken"}}).exit_code, 0);
+  EXPECT_EQ(written_type(), 3u) << "as newer files say it";
+  ASSERT_EQ(convert_with({}, nlohmann::json::array({kModules[0]})).exit_code, 0);
+  EXPECT_EQ(written_type(), 0u);
+}
+
+TEST_F(ConvertPooling, ThatIsNotComputedIsSaid) {
+  const std::string said = "bonsai-convert: " + input() +
+                           "/1_Pooling/config.json: expected the pooling to be the mean or the last token's; "
+                           "embeddings of the result are the mean\n";
+  Outcome outcome = convert_with({{"pooling_mode_cls_token", true}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, said);
+  EXPECT_EQ(written_type(), 2u);
+  for (const nlohmann::json &pooling :
+       {nlohmann::json{{"pooling_mode_max_tokens", true}},
+        nlohmann::json{{"pooling_mode_mean_tokens", true}, {"pooling_mode_lasttoken", true}},
+        nlohmann::json::object()}) {
+    outcome = convert_with(pooling);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.err, said);
+    EXPECT_EQ(written_type(), 0u);
+  }
+  nlohmann::json modules = kModules;
+  modules.push_back({{"path", "3_Dense"}, {"type", "sentence_transformers.models.Dense"}});
+  outcome = convert_with({{"pooling_mode_mean_tokens", true}}, modules);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
+                             "/modules.json: \"sentence_transformers.models.Dense\": not computed; embeddings of the "
+                             "result are what goes into it\n");
+}
+
+TEST_F(ConvertPooling, OfABrokenFileIsRefused) {
+  const auto refusal_with = [&](const nlohmann::json &modules) {
+    convert_with({{"pooling_mode_mean_tokens", true}}, modules);
+    return refusal_of_input();
+  };
+  EXPECT_EQ(refusal_with(nlohmann::json::object()), "/modules.json: expected a JSON array, found object\n");
+  nlohmann::json modules = kModules;
+  for (const char *path : {"", "..", "/etc", "../1_Pooling"}) {
+    modules[1]["path"] = path;
+    EXPECT_EQ(refusal_with(modules),
+              std::string("/modules.json: path of the pooling: expected a directory's name, found \"") + path + "\"\n");
+  }
+  modules[1]["path"] = "elsewhere";
+  EXPECT_TRUE(refusal_with(modules).starts_with("/elsewhere/config.json: "));
 }
 
 TEST_F(Convert, AChatTemplateThatCannotBeUsedIsSaid) {
@@ -361,7 +468,8 @@ TEST_F(Convert, RefusesWhatTheRuntimeDoesNotCompute) {
     return refusal(checkpoint);
   };
   EXPECT_EQ(refusal_with("architectures", {"LlamaForCausalLM"}),
-            "/config.json: architectures: expected [\"Qwen3ForCausalLM\"], found [\"LlamaForCausalLM\"]\n");
+            "/config.json: architectures: expected [\"Qwen3ForCausalLM\"] or [\"Qwen3Model\"], found "
+            "[\"LlamaForCausalLM\"]\n");
   EXPECT_EQ(refusal_with("hidden_act", "gelu"), "/config.json: hidden_act: expected \"silu\", found \"gelu\"\n");
   EXPECT_EQ(refusal_with("attention_bias", true), "/config.json: attention_bias: expected false, found true\n");
   EXPECT_EQ(refusal_with("use_sliding_window", true), "/config.json: use_sliding_window: expected false, found true\n");

@@ -14,11 +14,11 @@ namespace bonsai::convert {
 
 struct CheckpointConfig {
   model::Config model;  // vocab is the embedding's rows as config.json states them
-  bool tied = false;    // tie_word_embeddings: there is no lm_head
+  bool tied = false;    // tie_word_embeddings, or a Qwen3Model: there is no lm_head
 };
 
-// Reads a Qwen3ForCausalLM's config.json. What the runtime would compute differently (biases, sliding windows, other
-// activations, quantised storage, other rope scalings) is refused.
+// Reads the config.json of a Qwen3ForCausalLM or a Qwen3Model. What the runtime would compute differently (biases,
+// sliding windows, other activations, quantised storage, other rope scalings) is refused.
 Result<CheckpointConfig> read_checkpoint_config(const std::string &path);
 
 // The tensors of a checkpoint, whichever files they are in.

@@ -68,11 +68,17 @@ class ConfigReader {
   std::optional<Error> error_;
 };
 
+// Whether the checkpoint is the model without a head.
+bool is_headless(const Json &document) {
+  const Json *architectures = member(document, "architectures");
+  return architectures && *architectures == Json::array({"Qwen3Model"});
+}
+
 Result<void> check_architecture(const std::string &path, const Json &document) {
   ConfigReader reader(path, document);
   const Json *architectures = member(document, "architectures");
-  if (!architectures || *architectures != Json::array({"Qwen3ForCausalLM"})) {
-    reader.set_error("architectures", "[\"Qwen3ForCausalLM\"]", architectures);
+  if (!is_headless(document) && (!architectures || *architectures != Json::array({"Qwen3ForCausalLM"}))) {
+    reader.set_error("architectures", "[\"Qwen3ForCausalLM\"] or [\"Qwen3Model\"]", architectures);
   }
   reader.only("model_type", "qwen3");
   reader.only("hidden_act", "silu");
@@ -162,7 +168,7 @@ Result<CheckpointConfig> read_checkpoint_config(const std::string &path) {
   if (auto done = read_shape(path, *document, config.model); !done) return tl::unexpected(done.error());
   if (auto done = read_rope(path, *document, config.model); !done) return tl::unexpected(done.error());
   ConfigReader reader(path, *document);
-  config.tied = reader.boolean_or("tie_word_embeddings", false);
+  config.tied = reader.boolean_or("tie_word_embeddings", false) || is_headless(*document);
   if (auto done = reader.done(); !done) return tl::unexpected(done.error());
   return config;
 }

@@ -15,6 +15,7 @@
 #include "tools/common/formats.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
+#include "tools/convert/pooling.h"
 
 namespace bonsai::convert {
 namespace {
@@ -67,6 +68,13 @@ void write_config(const Request &request, const model::Config &config, gguf::Wri
   write_rope_scaling(config.rope_scaling, writer);
 }
 
+Result<void> copy_pooling(const Request &request, gguf::Writer &writer, Notices &notices) {
+  const auto pooling = read_pooling(request.directory, notices);
+  if (!pooling) return tl::unexpected(pooling.error());
+  if (*pooling) writer.set_uint32("qwen3.pooling_type", **pooling);
+  return {};
+}
+
 Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer &writer) {
   const std::string tokenizer_path = inside(request, "tokenizer.json");
   const std::string config_path = inside(request, "tokenizer_config.json");
@@ -109,12 +117,15 @@ struct PlannedTensor {
 class Planner {
  public:
   Planner(const Request &request, const CheckpointConfig &config, const CheckpointTensors &tensors)
-      : request_(request), config_(config), tensors_(tensors) {}
+      : request_(request),
+        config_(config),
+        tensors_(tensors),
+        prefix_(tensors.find("embed_tokens.weight") != nullptr ? "" : "model.") {}
 
   Result<std::vector<PlannedTensor>> plan(Notices &notices) {
     const model::Config &c = config_.model;
-    matrix("token_embd", "model.embed_tokens", c.vocab, c.hidden);
-    norm("output_norm", "model.norm", c.hidden);
+    matrix("token_embd", prefix_ + "embed_tokens", c.vocab, c.hidden);
+    norm("output_norm", prefix_ + "norm", c.hidden);
     if (!config_.tied) matrix("output", "lm_head", c.vocab, c.hidden);
     for (uint32_t layer = 0; layer < c.layers && !error_; ++layer) plan_layer(layer);
     check_others();
@@ -127,7 +138,7 @@ class Planner {
   void plan_layer(uint32_t layer) {
     const model::Config &c = config_.model;
     const std::string to = fmt::format("blk.{}.", layer);
-    const std::string from = fmt::format("model.layers.{}.", layer);
+    const std::string from = fmt::format("{}layers.{}.", prefix_, layer);
     const uint64_t q_rows = uint64_t{c.heads} * c.head_dim;
     const uint64_t kv_rows = uint64_t{c.kv_heads} * c.head_dim;
     norm(to + "attn_norm", from + "input_layernorm", c.hidden);
@@ -174,7 +185,7 @@ class Planner {
     for (std::string_view name : tensors_.names()) {
       if (taken_.contains(std::string(name)) || (config_.tied && name == "lm_head.weight")) continue;
       if (name.ends_with(".bias")) return set_error(fmt::format("{}: Qwen3 has no biases", name));
-      if (name.starts_with("model.layers.") && name.ends_with(".weight")) {
+      if (name.starts_with(prefix_ + "layers.") && name.ends_with(".weight")) {
         return set_error(fmt::format("{}: not part of a Qwen3 of {} layers", name, config_.model.layers));
       }
       notices_.push_back(fmt::format("{}: not part of Qwen3 and left out", name));
@@ -188,6 +199,7 @@ class Planner {
   const Request &request_;
   const CheckpointConfig &config_;
   const CheckpointTensors &tensors_;
+  const std::string prefix_;  // of the names but lm_head's; a Qwen3Model that was saved alone has none
   std::vector<PlannedTensor> plan_;
   std::set<std::string> taken_;
   Notices notices_;
@@ -283,7 +295,9 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
   auto writer = gguf::Writer::create(request.output);
   if (!writer) return tl::unexpected(writer.error());
   write_config(request, config->model, *writer);
-  auto copied = copy_tokenizer(request, config->model.vocab, *writer);
+  auto copied = copy_pooling(request, *writer, notices);
+  if (!copied) return tl::unexpected(copied.error());
+  copied = copy_tokenizer(request, config->model.vocab, *writer);
   if (!copied) return tl::unexpected(copied.error());
   uint64_t total = 0;
   for (const PlannedTensor &tensor : *plan) {

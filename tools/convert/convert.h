@@ -12,7 +12,8 @@
 namespace bonsai::convert {
 
 struct Request {
-  std::string directory;  // config.json, tokenizer.json, model.safetensors or its shards, chat_template.jinja
+  // config.json, tokenizer.json, model.safetensors or its shards, chat_template.jinja, modules.json and its pooling
+  std::string directory;
   std::string output;
   std::string name;                 // general.name; empty: the directory's
   const quant::FormatTraits *type;  // of every matrix; norms are F32

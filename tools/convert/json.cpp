@@ -43,21 +43,26 @@ class KeyWatch : public nlohmann::json_sax<Json> {
   size_t depth_ = 0;
 };
 
-}  // namespace
-
-Result<Json> parse_object(const std::string &where, std::string_view text) {
+Result<Json> parse(const std::string &where, std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", where, kMostNesting);
   try {
-    Json document = Json::parse(text);
-    if (!document.is_object()) return fail("{}: expected a JSON object, found {}", where, document.type_name());
-    KeyWatch watch;
-    if (!Json::sax_parse(text, &watch)) return fail("{}: {}: the key occurs twice", where, watch.duplicate());
-    return document;
+    return Json::parse(text);
   } catch (const Json::parse_error &error) {
     return fail("{}: malformed JSON at byte {}", where, error.byte);
   } catch (const Json::out_of_range &) {
     return fail("{}: holds a number that no double can hold", where);
   }
+}
+
+}  // namespace
+
+Result<Json> parse_object(const std::string &where, std::string_view text) {
+  auto document = parse(where, text);
+  if (!document) return document;
+  if (!document->is_object()) return fail("{}: expected a JSON object, found {}", where, document->type_name());
+  KeyWatch watch;
+  if (!Json::sax_parse(text, &watch)) return fail("{}: {}: the key occurs twice", where, watch.duplicate());
+  return document;
 }
 
 Result<std::string> read_text(const std::string &path) {
@@ -70,6 +75,15 @@ Result<Json> read_object(const std::string &path) {
   auto text = read_text(path);
   if (!text) return tl::unexpected(text.error());
   return parse_object(path, *text);
+}
+
+Result<Json> read_array(const std::string &path) {
+  auto text = read_text(path);
+  if (!text) return tl::unexpected(text.error());
+  auto document = parse(path, *text);
+  if (document && !document->is_array())
+    return fail("{}: expected a JSON array, found {}", path, document->type_name());
+  return document;
 }
 
 const Json *member(const Json &object, std::string_view key) {

@@ -1,5 +1,5 @@
-// Reading members of JSON objects with errors that name them. Used for config.json, the shard index and safetensors
-// headers.
+// Reading members of JSON objects with errors that name them. Used for config.json, the shard index, safetensors
+// headers and what an embedding model's files say of pooling.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,9 @@ Result<Json> parse_object(const std::string &where, std::string_view text);
 
 // The same from a file.
 Result<Json> read_object(const std::string &path);
+
+// An array from a file; refuses anything else.
+Result<Json> read_array(const std::string &path);
 
 // A whole file as a string.
 Result<std::string> read_text(const std::string &path);

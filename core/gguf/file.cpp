@@ -31,6 +31,20 @@ std::unique_ptr<std::byte[]> scales_first(std::span<const std::byte> blocks) {
   return copy;
 }
 
+// Large models are handed round in parts that llama.cpp made, each a sound file with some of the tensors.
+Result<void> check_whole(const File &file) {
+  const auto number = [&](std::string_view key) {
+    const Value *value = file.find(key);
+    return value != nullptr ? value->as_uint() : std::nullopt;
+  };
+  const auto parts = number("split.count"), index = number("split.no");
+  if (parts.value_or(1) <= 1) return {};
+  return fail(
+      "{} of {} of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split "
+      "--merge FIRST_PART OUT.gguf",
+      index && *index < *parts ? fmt::format("part {}", *index + 1) : "a part", *parts);
+}
+
 }  // namespace
 
 uint64_t Tensor::rows() const {
@@ -53,6 +67,7 @@ Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
 Result<File> File::read(std::span<const std::byte> bytes, std::string name, std::optional<MappedFile> mapping) {
   auto file = Parser(bytes).parse();
   if (!file) return fail("{}: {}", name, file.error().message);
+  if (const auto whole = check_whole(*file); !whole) return fail("{}: {}", name, whole.error().message);
   file->name_ = std::move(name);
   file->mapping_ = std::move(mapping);
   if (file->scale_last_) file->put_scales_first();

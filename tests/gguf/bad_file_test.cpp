@@ -167,6 +167,23 @@ const std::vector<BadFile> &tensor_cases() {
   return cases;
 }
 
+FileBytes &part_of_model(FileBytes &file, uint8_t index, uint8_t parts) {
+  file.header(0, 2).key("split.no", ValueType::kUint8).u8(index);
+  return file.key("split.count", ValueType::kUint8).u8(parts);
+}
+
+const std::vector<BadFile> &part_cases() {
+  static const std::string advice =
+      " of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split --merge "
+      "FIRST_PART OUT.gguf";
+  static const std::vector<BadFile> cases = {
+      {"First", [](FileBytes &f) { part_of_model(f, 0, 3); }, "part 1 of 3" + advice},
+      {"Last", [](FileBytes &f) { part_of_model(f, 2, 3); }, "part 3 of 3" + advice},
+      {"Beyond", [](FileBytes &f) { part_of_model(f, 3, 3); }, "a part of 3" + advice},
+  };
+  return cases;
+}
+
 class BadFileTest : public testing::TestWithParam<BadFile> {};
 
 TEST_P(BadFileTest, IsRefusedWithOneLine) {
@@ -181,7 +198,13 @@ const auto kName = [](const auto &info) { return std::string(info.param.name); }
 INSTANTIATE_TEST_SUITE_P(Header, BadFileTest, testing::ValuesIn(header_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Key, BadFileTest, testing::ValuesIn(key_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Value, BadFileTest, testing::ValuesIn(value_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(Part, BadFileTest, testing::ValuesIn(part_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Tensor, BadFileTest, testing::ValuesIn(tensor_cases()), kName);
+
+TEST(OnlyPart, IsTheWhole) {
+  FileBytes bytes;
+  EXPECT_TRUE(File::parse(part_of_model(bytes, 0, 1).bytes(), "good.gguf"));
+}
 
 }  // namespace
 }  // namespace bonsai::gguf

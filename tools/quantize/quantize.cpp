@@ -20,19 +20,9 @@ namespace bonsai::quantize {
 namespace {
 
 constexpr uint64_t kPieceWeights = 1 << 20;  // recoded at a time, and then written: at most 4 MiB
-constexpr std::string_view kSplitCount = "split.count";
 
 bool is_float(quant::Format format) {
   return format == quant::Format::kF32 || format == quant::Format::kF16 || format == quant::Format::kBF16;
-}
-
-Result<void> check_input(const gguf::File &file) {
-  if (file.tensors().empty()) return fail("{}: has no tensors", file.path());
-  const gguf::Value *count = file.find(kSplitCount);
-  const auto parts = count != nullptr ? count->as_uint() : std::nullopt;
-  if (parts > 1)
-    return fail("{}: {} is {}: one part of a model, expected all in one file", file.path(), kSplitCount, *parts);
-  return {};
 }
 
 // What describes the input as a file, not the model.
@@ -113,7 +103,7 @@ class Streamer {
 Result<Report> quantize(const Request &request, const Progress &progress) {
   const auto file = gguf::File::open(request.input);
   if (!file) return tl::unexpected(file.error());
-  if (const auto checked = check_input(*file); !checked) return tl::unexpected(checked.error());
+  if (file->tensors().empty()) return fail("{}: has no tensors", file->path());
   Report report;
   report.notices = file->warnings();
   const std::vector<PlannedTensor> plan = plan_tensors(*file, request, report.notices);

@@ -51,6 +51,43 @@ std::string_view out_of_range(std::string_view text) {
   return is_number ? ", which is out of the range of 32-bit numbers" : "";
 }
 
+// The word of a short option whose value stands in the same word: "-n5". nullptr for every other.
+const std::string *stuck_word(const po::option &option) {
+  const bool is_stuck = option.position_key < 0 && option.original_tokens.size() == 1 && !option.value.empty() &&
+                        !option.original_tokens.front().starts_with("--");
+  return is_stuck ? &option.original_tokens.front() : nullptr;
+}
+
+// Whether the word is another program's option, read as one of ours with a value: "-ngl" as -n with "gl".
+bool is_foreign(const po::option &option, const po::options_description &all) {
+  if (stuck_word(option) == nullptr) return false;
+  const po::option_description *description = all.find_nothrow(option.string_key, false);
+  const bool takes_number = description != nullptr && description->semantic()->name() == "N";
+  return takes_number && option.value.front().find_first_of("+-0123456789") != 0;
+}
+
+// Refuses words that would be read as what nobody means: another program's option, an argument too many. -1: any number
+// may be given without a name.
+void check_words(const po::parsed_options &words, const po::options_description &all, int most_positional) {
+  int left = most_positional;
+  const po::option *before = nullptr;
+  for (const po::option &option : words.options) {
+    if (is_foreign(option, all))
+      throw UsageError(fmt::format("unrecognised option {}", bonsai::quoted(*stuck_word(option))));
+    if (option.position_key >= 0 && left-- == 0) {
+      const std::string *stuck = before != nullptr ? stuck_word(*before) : nullptr;
+      const std::string reading = stuck == nullptr
+                                      ? ""
+                                      : fmt::format("{} was read as {} with {}, and ", bonsai::quoted(*stuck),
+                                                    stuck->substr(0, 2), bonsai::quoted(before->value[0]));
+      throw UsageError(fmt::format(
+          "{} is an argument too many: {}{} given by name", bonsai::quoted(option.value.front()), reading,
+          most_positional == 0 ? "everything, such as the model (-m FILE), is" : "everything but the file is"));
+    }
+    before = &option;
+  }
+}
+
 }  // namespace
 
 Options::Options(std::string name, std::string usage, std::string text)
@@ -92,37 +129,18 @@ std::string Options::help() const {
   return text.str();
 }
 
-// The first argument without a name that is not taken.
-std::string Options::surplus(const std::vector<std::string> &arguments) const {
-  po::options_description all;
-  all.add(shown_).add(hidden_);
-  const std::string key = "nameless";
-  const po::parsed_options parsed = po::command_line_parser(arguments)
-                                        .options(all)
-                                        .positional(po::positional_options_description().add(key.c_str(), -1))
-                                        .style(kStyle)
-                                        .run();
-  int left = most_positional_;
-  for (const po::option &option : parsed.options) {
-    if (option.string_key == key && left-- == 0) return option.value.front();
-  }
-  return {};
-}
-
 std::optional<Arguments> Arguments::parse(const Options &options, const std::vector<std::string> &arguments,
                                           Terminal &terminal) {
   po::options_description all;
   all.add(options.shown_).add(options.hidden_);
-  po::positional_options_description positional;
-  if (options.most_positional_ != 0) positional.add(options.positional_.c_str(), options.most_positional_);
+  const std::string nameless = options.most_positional_ != 0 ? options.positional_ : "nameless";
+  const auto positional = po::positional_options_description().add(nameless.c_str(), -1);
   Arguments parsed;
   try {
-    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(kStyle).run(),
-              parsed.values_);
-  } catch (const po::too_many_positional_options_error &) {
-    throw UsageError(fmt::format(
-        "{} is an argument too many: {} given by name", bonsai::quoted(options.surplus(arguments)),
-        options.most_positional_ == 0 ? "everything, such as the model (-m FILE), is" : "everything but the file is"));
+    const po::parsed_options words =
+        po::command_line_parser(arguments).options(all).positional(positional).style(kStyle).run();
+    check_words(words, all, options.most_positional_);
+    po::store(words, parsed.values_);
   } catch (const po::error &error) {
     throw UsageError(error.what());
   }

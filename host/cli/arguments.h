@@ -32,7 +32,6 @@ class Options {
 
  private:
   friend class Arguments;
-  std::string surplus(const std::vector<std::string> &arguments) const;
 
   std::string name_, usage_, text_;
   boost::program_options::options_description shown_, hidden_;

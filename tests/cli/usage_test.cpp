@@ -76,6 +76,16 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"stray_file",
                 {"info", "a.gguf", "b.gguf"},
                 "'b.gguf' is an argument too many: everything but the file is given by name"},
+        // What llama.cpp's programs take, and boost reads as our -n, -t and -c with the rest as a value.
+        Mistake{"foreign_ngl", {"run", "-ngl", "99"}, "unrecognised option '-ngl'"},
+        Mistake{"foreign_np", {"serve", "-np", "4"}, "unrecognised option '-np'"},
+        Mistake{"foreign_tb", {"run", "-tb", "2"}, "unrecognised option '-tb'"},
+        Mistake{"foreign_cnv", {"run", "-cnv"}, "unrecognised option '-cnv'"},
+        Mistake{"foreign_fa",
+                {"run", "-fa", "on"},
+                "'on' is an argument too many: '-fa' was read as -f with 'a', and everything, such as the model (-m "
+                "FILE), is given by name"},
+        Mistake{"n_stuck", {"run", "-n10x"}, "--predict: expected a whole number from 1 to 4294967295, found '10x'"},
         Mistake{"n_zero", {"run", "-n", "0"}, "--predict: expected a whole number from 1 to 4294967295, found '0'"},
         Mistake{
             "n_negative", {"run", "-n", "-2"}, "--predict: expected a whole number from 1 to 4294967295, found '-2'"},

@@ -23,6 +23,8 @@ constexpr std::string_view kQwen2Pattern =
 constexpr KnownPattern kKnownPatterns[] = {
     {"qwen2", kQwen2Pattern},
     {"deepseek-r1-qwen", kQwen2Pattern},
+    {"f2llmv2", kQwen2Pattern},
+    {"kormo", kQwen2Pattern},
 };
 
 // Unicode's White_Space. PCRE2's \s differs from it (U+180E, and without UCP everything above U+007F), and the

@@ -10,8 +10,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Words split(std::string_view text) {
-  const auto pattern = PreTokenizer::create("qwen2");
+Words split(std::string_view text, std::string_view pre = "qwen2") {
+  const auto pattern = PreTokenizer::create(pre);
   EXPECT_TRUE(pattern) << pattern.error().message;
   WordCursor cursor(*pattern, text);
   Words words;
@@ -72,12 +72,19 @@ TEST(PreTokenizer, ARunOfAMegabyteIsOneWord) {
   EXPECT_TRUE(split(spaces + "x") == (Words{spaces.substr(1), " x"}));
 }
 
+// Models that were trained on from Qwen's have its pattern under names of their own.
+TEST(PreTokenizer, OtherNamesOfThePatternSplitAlike) {
+  const std::string text = "don't 12 (a-b)\r\n\n \u3000x";
+  for (const char *pre : {"deepseek-r1-qwen", "f2llmv2", "kormo"}) EXPECT_EQ(split(text, pre), split(text));
+}
+
 TEST(PreTokenizer, AnUnknownNameIsRefused) {
   for (const std::string name : {"llama-bpe", "default", ""}) {
     const auto pattern = PreTokenizer::create(name);
     ASSERT_FALSE(pattern);
     EXPECT_EQ(pattern.error().message,
-              "tokenizer.ggml.pre is '" + name + "'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'");
+              "tokenizer.ggml.pre is '" + name +
+                  "'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen', 'f2llmv2', 'kormo'");
   }
 }
 

@@ -256,7 +256,9 @@ TEST(TokenizerErrors, IdsMustBeInTheVocabulary) {
 TEST(TokenizerErrors, ThePreTokenizerMustBeKnownAndTheTemplateUtf8) {
   TokenizerData data = tiny_tokenizer_data();
   data.pre = "llama-bpe";
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.pre is 'llama-bpe'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'");
+  EXPECT_EQ(
+      error_of(data),
+      "tokenizer.ggml.pre is 'llama-bpe'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen', 'f2llmv2', 'kormo'");
   data = tiny_tokenizer_data();
   data.chat_template = "ab\xFF";
   EXPECT_EQ(error_of(data), "tokenizer.chat_template is not UTF-8 at byte offset 2");

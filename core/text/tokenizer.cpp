@@ -114,8 +114,7 @@ Result<void> Tokenizer::State::check_ids() const {
     return fail("{} is {}; expected an id below {}, the number of tokens", key, *id, data.tokens.size());
   };
   for (const auto &[key, id] :
-       {std::pair{"tokenizer.ggml.bos_token_id", data.bos}, std::pair{"tokenizer.ggml.eos_token_id", data.eos},
-        std::pair{"tokenizer.ggml.padding_token_id", data.pad}}) {
+       {std::pair{"tokenizer.ggml.bos_token_id", data.bos}, std::pair{"tokenizer.ggml.eos_token_id", data.eos}}) {
     if (auto ok = check(key, id); !ok) return ok;
   }
   for (const int32_t id : data.more_eos) {

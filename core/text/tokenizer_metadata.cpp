@@ -76,6 +76,14 @@ class MetadataReader {
     return static_cast<int32_t>(*id);
   }
 
+  // Nothing is padded here, and files exist in which this is no token's.
+  std::optional<int32_t> padding_id(size_t n_tokens) const {
+    const gguf::Value *value = file_.find(kPad);
+    const auto id = value == nullptr ? std::nullopt : value->as_uint();
+    if (!id || *id >= n_tokens || !fits(static_cast<int64_t>(*id))) return std::nullopt;
+    return static_cast<int32_t>(*id);
+  }
+
   // `fallback` when the key is absent.
   Result<bool> boolean(std::string_view key, bool fallback) const {
     const gguf::Value *value = file_.find(key);
@@ -124,12 +132,12 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
       take(reader.string(kPre), data.pre, error) && take(reader.strings(kTokens), data.tokens, error) &&
       take(reader.int32s(kTokenType), data.types, error) && take(reader.strings(kMerges), data.merges, error) &&
       take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
-      take(reader.id(kPad), data.pad, error) && take(reader.id(kEndOfTurn), end_of_turn, error) &&
-      take(reader.boolean(kAddBos, false), data.add_bos, error) &&
+      take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.boolean(kAddBos, false), data.add_bos, error) &&
       take(reader.boolean(kAddEos, false), data.add_eos, error) &&
       (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
+  data.pad = reader.padding_id(data.tokens.size());
   if (end_of_turn) data.more_eos.insert(data.more_eos.begin(), *end_of_turn);
   return data;
 }

@@ -99,6 +99,18 @@ TEST_F(TokenizerMetadata, AnotherTokenThatEndsAGenerationIsWrittenAsTheEndOfTurn
   EXPECT_EQ(file->find("tokenizer.ggml.eos_token_ids"), nullptr);
 }
 
+// Nothing is padded: what stands there harms nobody.
+TEST_F(TokenizerMetadata, APaddingTokenThatIsNoneIsIgnored) {
+  for (const int64_t id : {int64_t{-1}, int64_t{268}, int64_t{UINT32_MAX}}) {
+    const auto read = read_back(tiny_tokenizer_data(), [id](gguf::Writer &writer) {
+      writer.set_value("tokenizer.ggml.padding_token_id", {gguf::ValueType::kInt64, id});
+    });
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->pad, std::nullopt);
+    EXPECT_TRUE(Tokenizer::create(*read));
+  }
+}
+
 TEST_F(TokenizerMetadata, AMissingKeyIsNamed) {
   const auto error_after = [&](const std::vector<std::string> &keys) {
     auto writer = gguf::Writer::create(path_);

@@ -241,9 +241,6 @@ TEST(TokenizerErrors, IdsMustBeInTheVocabulary) {
   data.eos = -1;
   EXPECT_EQ(error_of(data), "tokenizer.ggml.eos_token_id is -1; expected an id below 268, the number of tokens");
   data.eos = std::nullopt;
-  data.pad = 300;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.padding_token_id is 300; expected an id below 268, the number of tokens");
-  data.pad = std::nullopt;
   data.more_eos = {5, 500};
   EXPECT_EQ(error_of(data),
             "tokenizer.ggml.eot_token_id or an element of tokenizer.ggml.eos_token_ids is 500; expected an id below "

@@ -108,6 +108,9 @@ Result<void> store(Result<T> value, Field &field) {
 Result<void> read_head_dim(const gguf::File &file, const Metadata &metadata, Config &config) {
   // As in llama.cpp, a file that does not say has heads that divide the hidden size.
   uint32_t absent = config.hidden / config.heads;
+  const gguf::Value *type = file.find("general.type");  // adapters, projectors and matrices of importance have others
+  if (type && type->as_string() != "model")
+    return fail("{}: general.type: expected \"model\", found {}", file.path(), describe(*type));
   auto key_length = metadata.whole_or("attention.key_length", 2, kMostHeadDim, absent);
   if (!key_length) return tl::unexpected(key_length.error());
   auto value_length = metadata.whole_or("attention.value_length", 2, kMostHeadDim, absent);

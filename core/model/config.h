@@ -36,8 +36,9 @@ struct Config {
   bool pools_last = false;  // an embedding is the last token's hidden state (pooling_type 3), else the mean of all
 };
 
-// Reads and checks the metadata under "qwen3.". Refused with one line: another architecture, prism.hadamard.* keys, an
-// unknown rope.scaling.type, a missing or absurd number (names key, value and what was expected). When `token_embd` has
+// Reads and checks the metadata under "qwen3.". Refused with one line: a file that is no model (general.type), another
+// architecture, prism.hadamard.* keys, an unknown rope.scaling.type, a missing or absurd number (names key, value and
+// what was expected). When `token_embd` has
 // another row count than the metadata says, the tensor is right and `warnings` gets a line.
 Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings);
 

@@ -97,6 +97,15 @@ TEST(Config, RefusesOtherArchitectures) {
   EXPECT_EQ(outcome_without("general.architecture"), "general.architecture: missing, expected \"qwen3\"");
 }
 
+TEST(Config, RefusesWhatIsNoModel) {
+  EXPECT_EQ(outcome_with_string("general.type", "model"), "loaded");
+  EXPECT_EQ(outcome_with_string("general.type", "adapter"), "general.type: expected \"model\", found \"adapter\"");
+  TinyModel options;
+  options.without = {"general.architecture"};
+  options.metadata = [](Writer &writer) { writer.set_string("general.type", "imatrix"); };
+  EXPECT_EQ(outcome(options), "general.type: expected \"model\", found \"imatrix\"");
+}
+
 TEST(Config, RefusesRotatedWeights) {
   EXPECT_EQ(outcome_with_uint("prism.hadamard.size", 128),
             "prism.hadamard.size: the weights are stored in a rotated (Hadamard) basis, which this runtime does not "

@@ -55,6 +55,24 @@ class Metadata {
     return whole(key, least, most);
   }
 
+  // A number that holds for every layer: given once, or once for each of them.
+  Result<uint32_t> whole_of_layers(std::string_view key, uint64_t least, uint64_t most, uint32_t layers) const {
+    const gguf::Value *value = find(key);
+    const gguf::Array *array = value ? value->as_array() : nullptr;
+    if (!array) return whole(key, least, most);
+    const auto numbers = array->count == layers ? array->integers() : std::nullopt;
+    if (!numbers || std::ranges::any_of(*numbers, [&](int64_t number) { return number != numbers->front(); })) {
+      return fail("{}: {}: expected a whole number, or the same for each of {} layers, found {}", file_.path(),
+                  full(key), layers, describe(*value));
+    }
+    const int64_t number = numbers->front();
+    if (number < 0 || static_cast<uint64_t>(number) < least || static_cast<uint64_t>(number) > most) {
+      return fail("{}: {}: expected whole numbers from {} to {}, found {}", file_.path(), full(key), least, most,
+                  number);
+    }
+    return static_cast<uint32_t>(number);
+  }
+
   Result<double> positive(std::string_view key) const {
     const gguf::Value *value = find(key);
     if (!value) return fail("{}: {}: missing, expected a positive number", file_.path(), full(key));
@@ -131,11 +149,17 @@ Result<void> read_head_dim(const gguf::File &file, const Metadata &metadata, Con
 Result<void> read_shape(const gguf::File &file, const Metadata &metadata, Config &config) {
   if (auto done = store(metadata.whole("block_count", 1, kMostLayers), config.layers); !done) return done;
   if (auto done = store(metadata.whole("embedding_length", 1, kMostHidden), config.hidden); !done) return done;
-  if (auto done = store(metadata.whole("feed_forward_length", 1, kMostFfn), config.ffn); !done) return done;
   if (auto done = store(metadata.whole("context_length", 1, kMostContext), config.context); !done) return done;
-  if (auto done = store(metadata.whole("attention.head_count", 1, kMostHeads), config.heads); !done) return done;
-  auto kv_heads = metadata.whole_or("attention.head_count_kv", 1, config.heads, config.heads);
-  if (auto done = store(kv_heads, config.kv_heads); !done) return done;
+  const auto of_layers = [&](std::string_view key, uint64_t most) {
+    return metadata.whole_of_layers(key, 1, most, config.layers);
+  };
+  if (auto done = store(of_layers("feed_forward_length", kMostFfn), config.ffn); !done) return done;
+  if (auto done = store(of_layers("attention.head_count", kMostHeads), config.heads); !done) return done;
+  constexpr std::string_view kKvHeads = "attention.head_count_kv";
+  config.kv_heads = config.heads;
+  if (metadata.find(kKvHeads)) {
+    if (auto done = store(of_layers(kKvHeads, config.heads), config.kv_heads); !done) return done;
+  }
   if (config.heads % config.kv_heads != 0) {
     return fail("{}: qwen3.attention.head_count_kv: expected a divisor of the {} heads, found {}", file.path(),
                 config.heads, config.kv_heads);

@@ -131,10 +131,6 @@ TEST(Config, NamesAnAbsurdValue) {
             "qwen3.embedding_length: expected a whole number from 1 to 131072, found \"wide\"");
   EXPECT_EQ(outcome_with([](Writer &writer) { writer.set_int32("qwen3.feed_forward_length", -256); }),
             "qwen3.feed_forward_length: expected a whole number from 1 to 1048576, found -256");
-  EXPECT_EQ(outcome_with([](Writer &writer) {
-              writer.set_int32s("qwen3.attention.head_count", std::vector{4, 4});
-            }),
-            "qwen3.attention.head_count: expected a whole number from 1 to 4096, found an array of 2 elements");
   EXPECT_EQ(outcome_with_float("qwen3.attention.layer_norm_rms_epsilon", -1),
             "qwen3.attention.layer_norm_rms_epsilon: expected a positive number, found -1");
   EXPECT_EQ(outcome_with_float("qwen3.attention.layer_norm_rms_epsilon", 64),
@@ -142,6 +138,29 @@ TEST(Config, NamesAnAbsurdValue) {
   EXPECT_EQ(outcome_with_float("qwen3.rope.freq_base", std::numeric_limits<float>::infinity()),
             "qwen3.rope.freq_base: expected a positive number, found inf");
   EXPECT_EQ(outcome_with_float("qwen3.rope.freq_base", 0.5), "qwen3.rope.freq_base: expected at least 1, found 0.5");
+}
+
+std::string outcome_with_int32s(const std::string &key, const std::vector<int32_t> &values) {
+  return outcome_with([&](Writer &writer) { writer.set_int32s(key, values); });
+}
+
+TEST(Config, NumbersMayBeGivenForEachLayer) {
+  EXPECT_EQ(outcome_with_int32s("qwen3.feed_forward_length", {256, 256}), "loaded");
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count", {4, 4}), "loaded");
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count_kv", {2, 2}), "loaded");
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count_kv", {8, 8}),
+            "qwen3.attention.head_count_kv: expected whole numbers from 1 to 4, found 8");
+  EXPECT_EQ(outcome_with_int32s("qwen3.feed_forward_length", {-1, -1}),
+            "qwen3.feed_forward_length: expected whole numbers from 1 to 1048576, found -1");
+  const std::string expected =
+      "qwen3.attention.head_count: expected a whole number, or the same for each of 2 layers, ";
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count", {4, 2}), expected + "found an array of 2 elements");
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count", {4, 4, 4}), expected + "found an array of 3 elements");
+  EXPECT_EQ(outcome_with_int32s("qwen3.attention.head_count", {}), expected + "found an array of 0 elements");
+  EXPECT_EQ(outcome_with([](Writer &writer) {
+              writer.set_strings("qwen3.attention.head_count", std::vector<std::string>{"4", "4"});
+            }),
+            expected + "found an array of 2 elements");
 }
 
 TEST(Config, HeadsMustShareEvenly) {

@@ -108,6 +108,9 @@ Result<void> check_architecture(const gguf::File &file) {
                   file.path(), key);
     }
   }
+  const gguf::Value *type = file.find("general.type");  // adapters, projectors and matrices of importance have others
+  if (type && type->as_string() != "model")
+    return fail("{}: general.type: expected \"model\", found {}", file.path(), describe(*type));
   const gguf::Value *value = file.find("general.architecture");
   if (!value) return fail("{}: general.architecture: missing, expected \"qwen3\"", file.path());
   if (value->as_string() != "qwen3") {
@@ -126,9 +129,6 @@ Result<void> store(Result<T> value, Field &field) {
 Result<void> read_head_dim(const gguf::File &file, const Metadata &metadata, Config &config) {
   // As in llama.cpp, a file that does not say has heads that divide the hidden size.
   uint32_t absent = config.hidden / config.heads;
-  const gguf::Value *type = file.find("general.type");  // adapters, projectors and matrices of importance have others
-  if (type && type->as_string() != "model")
-    return fail("{}: general.type: expected \"model\", found {}", file.path(), describe(*type));
   auto key_length = metadata.whole_or("attention.key_length", 2, kMostHeadDim, absent);
   if (!key_length) return tl::unexpected(key_length.error());
   auto value_length = metadata.whole_or("attention.value_length", 2, kMostHeadDim, absent);
@@ -219,8 +219,6 @@ Result<void> refuse_yarn_variants(const Metadata &metadata, bool yarn) {
   auto done = metadata.only("rope.scaling.yarn_ext_factor", fmt::format("{}", plain_extrapolation),
                             number_is(plain_extrapolation));
   if (!done) return done;
-  done = metadata.only("rope.scaling.yarn_attn_factor", "1 (attn_factor is the key for it)", number_is(1));
-  if (!done) return done;
   return metadata.only("rope.scaling.yarn_log_multiplier", "0", number_is(0));
 }
 
@@ -295,6 +293,14 @@ Result<void> read_vocab(const gguf::File &file, const Metadata &metadata, Config
   return {};
 }
 
+// llama.cpp's converter writes here what Hugging Face's code ignores, and its own loader does not read it for a Qwen3.
+void warn_of_ignored_factor(const gguf::File &file, const Metadata &metadata, std::vector<std::string> &warnings) {
+  const gguf::Value *value = metadata.find("rope.scaling.yarn_attn_factor");
+  if (!value || value->as_number() == 1.0) return;
+  warnings.push_back(fmt::format(
+      "{}: qwen3.rope.scaling.yarn_attn_factor: ignored (attn_factor is the key that counts)", file.path()));
+}
+
 // llama.cpp's numbers, as files of embedding models have them: 0 none, 1 mean, 3 last. What else there is (2 the first
 // token's, 4 a ranking) is for other models.
 void read_pooling(const gguf::File &file, const Metadata &metadata, Config &config,
@@ -320,6 +326,7 @@ Result<Config> read_config(const gguf::File &file, std::vector<std::string> &war
   if (auto done = read_shape(file, metadata, config); !done) return tl::unexpected(done.error());
   if (auto done = refuse_other_attention(metadata); !done) return tl::unexpected(done.error());
   if (auto done = read_rope(file, metadata, config); !done) return tl::unexpected(done.error());
+  warn_of_ignored_factor(file, metadata, warnings);
   read_pooling(file, metadata, config, warnings);
   return config;
 }

@@ -215,13 +215,27 @@ std::string yarn_outcome(const std::string &key, float value) {
 TEST(Config, YarnVariantsPassOnlyAtTheValueThatChangesNothing) {
   EXPECT_EQ(yarn_outcome("yarn_ext_factor", 1), "loaded");
   EXPECT_EQ(yarn_outcome("yarn_ext_factor", 0.5), "qwen3.rope.scaling.yarn_ext_factor: expected 1, found 0.5");
-  EXPECT_EQ(yarn_outcome("yarn_attn_factor", 1), "loaded");
-  EXPECT_EQ(yarn_outcome("yarn_attn_factor", 2),
-            "qwen3.rope.scaling.yarn_attn_factor: expected 1 (attn_factor is the key for it), found 2");
   EXPECT_EQ(yarn_outcome("yarn_log_multiplier", 0), "loaded");
   EXPECT_EQ(yarn_outcome("yarn_log_multiplier", 0.5), "qwen3.rope.scaling.yarn_log_multiplier: expected 0, found 0.5");
   EXPECT_EQ(outcome_with_float("qwen3.rope.scaling.yarn_ext_factor", 1),
             "qwen3.rope.scaling.yarn_ext_factor: expected 0, found 1");
+}
+
+// As DeepSeek-R1-0528-Qwen3-8B's files have it.
+TEST(Config, AFactorThatOthersIgnoreIsIgnored) {
+  TinyModel options;
+  options.yarn_factor = 4;
+  options.metadata = [](Writer &writer) { writer.set_float32("qwen3.rope.scaling.yarn_attn_factor", 0.878f); };
+  TinyModelFile file(options);
+  auto model = load_model(file.path());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_NEAR(model->config.rope_scaling.attention_factor, 1.1386294361119891, 1e-15);
+  EXPECT_EQ(model->warnings,
+            std::vector{file.path() + ": qwen3.rope.scaling.yarn_attn_factor: ignored (attn_factor is the key that "
+                                      "counts)"});
+  options.metadata = [](Writer &writer) { writer.set_float32("qwen3.rope.scaling.yarn_attn_factor", 1); };
+  TinyModelFile one(options);
+  EXPECT_TRUE(load_model(one.path())->warnings.empty());
 }
 
 TEST(Config, RefusesAbsurdYarn) {

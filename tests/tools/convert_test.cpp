@@ -210,6 +210,28 @@ TEST_F(Convert, YarnArrivesUnderEitherName) {
   EXPECT_NEAR(model.config.rope_scaling.attention_factor, 1.5, 1e-6) << "it replaces the usual factor";
 }
 
+// As DeepSeek-R1-0528-Qwen3-8B's checkpoint has it, and others that were written by hand.
+TEST_F(Convert, WhatChangesNothingOfARopeScalingPasses) {
+  TinyCheckpoint checkpoint;
+  checkpoint.config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"attn_factor", 0.878}};
+  Outcome outcome = convert(checkpoint);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
+                             "/config.json: rope_scaling.attn_factor: ignored, as by Hugging Face's transformers\n");
+  EXPECT_NEAR(load().config.rope_scaling.attention_factor, 1 + 0.1 * std::log(4.0), 1e-12);
+  checkpoint.config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", true}, {"extrapolation_factor", 1}};
+  outcome = convert(checkpoint);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  checkpoint.config.erase("rope_scaling");
+  checkpoint.config["rope_parameters"] = {
+      {"rope_type", "default"}, {"rope_theta", 5000.0}, {"partial_rotary_factor", 1.0}};
+  outcome = convert(checkpoint);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+}
+
 TEST_F(Convert, TheTokenizerArrivesPaddedToTheEmbedding) {
   ASSERT_EQ(convert(TinyCheckpoint()).exit_code, 0);
   const model::Model model = load();
@@ -490,6 +512,12 @@ TEST_F(Convert, NamesAnAbsurdNumber) {
   EXPECT_EQ(refusal_with("hidden_size", -128),
             "/config.json: hidden_size: expected a whole number from 1 to 131072, found -128\n");
   EXPECT_EQ(refusal_with("head_dim", nullptr),
+  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"truncate", false}}),
+            "/config.json: rope_scaling.truncate: expected true, found false\n");
+  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 0.7}}),
+            "/config.json: rope_parameters.mscale: not a scaling that the runtime computes\n");
+  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}),
+            "/config.json: rope_parameters.partial_rotary_factor: expected 1.0, found 0.5\n");
             "/config.json: head_dim: expected a whole number from 1 to 1024, found nothing\n");
   EXPECT_EQ(refusal_with("head_dim", 63), "/config.json: head_dim: expected an even number, found 63\n");
   EXPECT_EQ(refusal_with("rms_norm_eps", 0), "/config.json: rms_norm_eps: expected a positive number, found 0\n");

@@ -13,8 +13,9 @@
 namespace bonsai::convert {
 
 struct CheckpointConfig {
-  model::Config model;  // vocab is the embedding's rows as config.json states them
-  bool tied = false;    // tie_word_embeddings, or a Qwen3Model: there is no lm_head
+  model::Config model;               // vocab is the embedding's rows as config.json states them
+  bool tied = false;                 // tie_word_embeddings, or a Qwen3Model: there is no lm_head
+  std::vector<std::string> notices;  // what the file says and the result does not; one line each
 };
 
 // Reads the config.json of a Qwen3ForCausalLM or a Qwen3Model. What the runtime would compute differently (biases,

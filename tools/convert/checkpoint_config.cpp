@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <span>
 
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
@@ -49,12 +51,19 @@ class ConfigReader {
     if (has(key) && !error_) error_ = Error{fmt::format("{}: {}{}: {}", path_, prefix_, key, reason)};
   }
 
+  // For what changes nothing, but may be missed.
+  void notice(std::string_view key, std::string_view text) {
+    notices_.push_back(fmt::format("{}: {}{}: {}", path_, prefix_, key, text));
+  }
+
   uint32_t set_error(std::string_view key, std::string_view expected, const Json *found) {
     if (error_) return 0;
     error_ = Error{fmt::format("{}: {}{}: expected {}, found {}", path_, prefix_, key, expected,
                                found ? describe(*found) : "nothing")};
     return 0;
   }
+
+  const std::vector<std::string> &notices() const { return notices_; }
 
   Result<void> done() const {
     if (error_) return tl::unexpected(*error_);
@@ -65,6 +74,7 @@ class ConfigReader {
   const std::string &path_;
   const Json &object_;
   std::string prefix_;
+  std::vector<std::string> notices_;
   std::optional<Error> error_;
 };
 
@@ -110,20 +120,36 @@ Result<void> read_shape(const std::string &path, const Json &document, model::Co
   return {};
 }
 
-Result<void> read_scaling(const std::string &path, const Json &scaling, model::Config &config) {
-  constexpr std::array<std::string_view, 8> kKnown = {
+// Members of a scaling beside those that read_scaling() reads: what changes nothing passes, and what Hugging Face's own
+// code ignores is ignored with a notice.
+void check_other_scaling(const Json &scaling, ConfigReader &reader) {
+  constexpr std::array<std::string_view, 8> kRead = {
       "type",      "rope_type", "rope_theta", "factor", "original_max_position_embeddings", "attention_factor",
       "beta_fast", "beta_slow"};
+  reader.only("partial_rotary_factor", 1.0);
+  reader.only("truncate", true);
+  reader.only("extrapolation_factor", 1.0);
+  if (reader.has("attn_factor")) reader.notice("attn_factor", "ignored, as by Hugging Face's transformers");
+  constexpr std::array<std::string_view, 4> kChecked = {"partial_rotary_factor", "truncate", "extrapolation_factor",
+                                                        "attn_factor"};
   for (const auto &[key, value] : scaling.items()) {
-    if (std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end() || value.is_null()) continue;
-    return fail("{}: rope_scaling.{}: not a scaling that the runtime computes", path, key);
+    const auto is_in = [&](std::span<const std::string_view> keys) {
+      return std::ranges::find(keys, key) != keys.end();
+    };
+    if (!is_in(kRead) && !is_in(kChecked)) reader.refuse(key, "not a scaling that the runtime computes");
   }
-  ConfigReader reader(path, scaling, "rope_scaling.");
+}
+
+// `prefix` stands before keys in messages.
+Result<void> read_scaling(const std::string &path, const Json &scaling, const std::string &prefix,
+                          CheckpointConfig &config) {
+  ConfigReader reader(path, scaling, prefix);
+  check_other_scaling(scaling, reader);
   const std::string_view type_key = reader.has("rope_type") ? "rope_type" : "type";
   const Json *type = member(scaling, type_key);
-  model::RopeScaling &rope = config.rope_scaling;
+  model::RopeScaling &rope = config.model.rope_scaling;
   using Kind = model::RopeScaling::Kind;
-  if (type && *type == "default") return {};
+  if (type && *type == "default") return reader.done();
   if (type && *type == "linear") rope.kind = Kind::kLinear;
   if (type && *type == "yarn") rope.kind = Kind::kYarn;
   if (rope.kind == Kind::kNone) reader.set_error(type_key, "\"default\", \"linear\" or \"yarn\"", type);
@@ -132,30 +158,30 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, model::C
   if (rope.factor < 1) reader.set_error("factor", "at least 1", member(scaling, "factor"));
   if (rope.kind == Kind::kYarn) {
     constexpr std::string_view kOriginal = "original_max_position_embeddings";
-    rope.original_context = reader.has(kOriginal) ? reader.whole(kOriginal, 1 << 24) : config.context;
+    rope.original_context = reader.has(kOriginal) ? reader.whole(kOriginal, 1 << 24) : config.model.context;
     rope.attention_factor = reader.positive_or("attention_factor", 1 + 0.1 * std::log(rope.factor));
     rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
     rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);
   }
+  config.notices = reader.notices();
   return reader.done();
 }
 
 // Newer files hold rope_theta and the scaling in `rope_parameters`, older ones in two members of their own.
-Result<void> read_rope(const std::string &path, const Json &document, model::Config &config) {
+Result<void> read_rope(const std::string &path, const Json &document, CheckpointConfig &config) {
   const Json *parameters = member(document, "rope_parameters");
   const Json *older = member(document, "rope_scaling");
   if (parameters && older && *parameters != *older)
     return fail("{}: rope_scaling: expected nothing beside rope_parameters, or the same", path);
   const Json *scaling = parameters ? parameters : older;
-  if (scaling && !scaling->is_object()) {
-    return fail("{}: {}: expected an object, found {}", path, parameters ? "rope_parameters" : "rope_scaling",
-                describe(*scaling));
-  }
+  const std::string name = parameters ? "rope_parameters" : "rope_scaling";
+  if (scaling && !scaling->is_object())
+    return fail("{}: {}: expected an object, found {}", path, name, describe(*scaling));
   const bool theta_inside = parameters && member(*parameters, "rope_theta");
   ConfigReader reader(path, theta_inside ? *parameters : document, theta_inside ? "rope_parameters." : "");
-  config.rope_base = reader.positive_or("rope_theta", config.rope_base);
+  config.model.rope_base = reader.positive_or("rope_theta", config.model.rope_base);
   if (auto done = reader.done(); !done) return done;
-  return scaling ? read_scaling(path, *scaling, config) : Result<void>{};
+  return scaling ? read_scaling(path, *scaling, name + ".", config) : Result<void>{};
 }
 
 }  // namespace
@@ -166,7 +192,7 @@ Result<CheckpointConfig> read_checkpoint_config(const std::string &path) {
   CheckpointConfig config;
   if (auto done = check_architecture(path, *document); !done) return tl::unexpected(done.error());
   if (auto done = read_shape(path, *document, config.model); !done) return tl::unexpected(done.error());
-  if (auto done = read_rope(path, *document, config.model); !done) return tl::unexpected(done.error());
+  if (auto done = read_rope(path, *document, config); !done) return tl::unexpected(done.error());
   ConfigReader reader(path, *document);
   config.tied = reader.boolean_or("tie_word_embeddings", false) || is_headless(*document);
   if (auto done = reader.done(); !done) return tl::unexpected(done.error());

@@ -288,7 +288,7 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
   if (!config) return tl::unexpected(config.error());
   auto tensors = CheckpointTensors::open(request.directory);
   if (!tensors) return tl::unexpected(tensors.error());
-  Notices notices;
+  Notices notices = config->notices;
   auto plan = Planner(request, *config, *tensors).plan(notices);
   if (!plan) return tl::unexpected(plan.error());
 

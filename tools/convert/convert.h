@@ -23,7 +23,7 @@ struct Request {
 using Progress = std::function<bool(uint64_t done_weights, uint64_t total_weights)>;
 
 // What a person should know about the result: matrices that fell back to F16 because their rows do not divide into
-// blocks, tensors that were left out. One line each.
+// blocks, what was left out or ignored. One line each.
 using Notices = std::vector<std::string>;
 
 // Streams: memory stays far below the checkpoint's size. The output appears under its name only when it is complete.

@@ -117,7 +117,7 @@ TEST_F(Convert, TheSeedlingIsLossless) {
     const size_t count = tensor.rows() * tensor.columns();
     const bool is_matrix = found->shape.size() == 2;
     EXPECT_EQ(tensor.format, is_matrix ? quant::Format::kQ1_0_G128 : quant::Format::kF32) << name;
-    expect_same_bits(decode(tensor.format, tensor.data, count), decode(found->format, found->bytes, count), name);
+    expect_same_bits(decode(tensor.format, tensor.data, count), decode(*found->format, found->bytes, count), name);
   }
 }
 
@@ -471,9 +471,9 @@ TEST_F(Convert, NamesAFileWhoseJsonIsBeyondMeasure) {
 
 TEST_F(Convert, ShowsHostileNamesHarmlessly) {
   TinyCheckpoint().write_texts(input());
-  test::write_file(input() + "/model.safetensors", test::safetensors({{"b\n\x1B[31m", "I8", {1}, "a"}}));
+  test::write_file(input() + "/model.safetensors", test::safetensors({{"b\n\x1B[31m", "F32", {1}, "a"}}));
   EXPECT_EQ(refusal_of_input(),
-            "/model.safetensors: b\\x0a\\x1b[31m: dtype: expected F32, F16 or BF16, found \"I8\"\n");
+            "/model.safetensors: b\\x0a\\x1b[31m: data_offsets: the shape asks for 4 bytes, found 1\n");
 }
 
 TEST_F(Convert, NamesATruncatedFile) {
@@ -566,8 +566,32 @@ TEST_F(Convert, NamesAWrongTensor) {
   EXPECT_EQ(refusal(checkpoint), ": model.layers.1.mlp.up_proj.weight: not part of a Qwen3 of 1 layers\n");
   checkpoint = TinyCheckpoint();
   checkpoint.tensor("model.norm.weight").dtype = "I16";
-  EXPECT_EQ(refusal(checkpoint),
-            "/model.safetensors: model.norm.weight: dtype: expected F32, F16 or BF16, found \"I16\"\n");
+  EXPECT_EQ(refusal(checkpoint), ": model.norm.weight: dtype: expected F32, F16 or BF16, found \"I16\"\n");
+}
+
+TEST_F(Convert, TensorsThatNobodyNeedsAreLeftOutWhateverTheirType) {
+  TinyCheckpoint checkpoint;
+  ASSERT_EQ(convert(checkpoint).exit_code, 0);
+  const std::string plain = test::read_file(output());
+  checkpoint.tensors.push_back({"model.position_ids", "I64", {2}, std::string(16, '\0')});
+  checkpoint.tensors.push_back({"model.rotary_emb.inv_freq", "F32", {1}, "abcd"});
+  const Outcome outcome = convert(checkpoint);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err,
+            "bonsai-convert: model.position_ids: not part of Qwen3 and left out\n"
+            "bonsai-convert: model.rotary_emb.inv_freq: not part of Qwen3 and left out\n");
+  EXPECT_TRUE(test::read_file(output()) == plain);
+}
+
+TEST_F(Convert, AHeadThatIsMissingIsTheEmbedding) {
+  TinyCheckpoint checkpoint;
+  checkpoint.config["tie_word_embeddings"] = false;
+  const Outcome outcome = convert(checkpoint);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err,
+            "bonsai-convert: lm_head.weight: missing, although tie_word_embeddings is false; the head is the "
+            "embedding\n");
+  EXPECT_TRUE(load().tied);
 }
 
 TEST_F(Convert, NamesAWeightThatIsNotFinite) {

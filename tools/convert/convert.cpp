@@ -126,7 +126,7 @@ class Planner {
     const model::Config &c = config_.model;
     matrix("token_embd", prefix_ + "embed_tokens", c.vocab, c.hidden);
     norm("output_norm", prefix_ + "norm", c.hidden);
-    if (!config_.tied) matrix("output", "lm_head", c.vocab, c.hidden);
+    plan_head();
     for (uint32_t layer = 0; layer < c.layers && !error_; ++layer) plan_layer(layer);
     check_others();
     if (error_) return tl::unexpected(*error_);
@@ -137,6 +137,14 @@ class Planner {
  private:
   void plan_layer(uint32_t layer) {
     const model::Config &c = config_.model;
+  void plan_head() {
+    if (config_.tied) return;
+    if (tensors_.find("lm_head.weight") != nullptr)
+      matrix("output", "lm_head", config_.model.vocab, config_.model.hidden);
+    else
+      notices_.push_back("lm_head.weight: missing, although tie_word_embeddings is false; the head is the embedding");
+  }
+
     const std::string to = fmt::format("blk.{}.", layer);
     const std::string from = fmt::format("{}layers.{}.", prefix_, layer);
     const uint64_t q_rows = uint64_t{c.heads} * c.head_dim;
@@ -175,6 +183,8 @@ class Planner {
     if (!source) return set_error(fmt::format("{}: missing, expected {}", from, expected));
     if (source->shape != shape) {
       return set_error(fmt::format("{}: expected {}, found {}", from, expected, fmt::join(source->shape, " x ")));
+    if (!source->format)
+      return set_error(fmt::format("{}: dtype: expected F32, F16 or BF16, found {}", from, source->dtype));
     }
     std::reverse(shape.begin(), shape.end());
     plan_.push_back({std::move(to), source, std::move(shape), format});
@@ -227,7 +237,7 @@ class Streamer {
 
  private:
   Result<void> stream_piece(const PlannedTensor &tensor, uint64_t begin, uint64_t count) {
-    const quant::FormatTraits &source = quant::traits(tensor.source->format);
+    const quant::FormatTraits &source = quant::traits(*tensor.source->format);
     values_.resize(count);
     source.decode(tensor.source->bytes.data() + begin * source.block_bytes, values_.data(), count);
     auto bad = std::find_if(values_.begin(), values_.end(), [](float value) { return !std::isfinite(value); });

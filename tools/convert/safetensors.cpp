@@ -18,11 +18,10 @@ uint64_t little_endian_u64(const std::byte *bytes) {
   return value;
 }
 
-std::optional<quant::Format> format_of(const Json *dtype) {
-  if (!dtype || !dtype->is_string()) return std::nullopt;
-  if (*dtype == "F32") return quant::Format::kF32;
-  if (*dtype == "F16") return quant::Format::kF16;
-  if (*dtype == "BF16") return quant::Format::kBF16;
+std::optional<quant::Format> format_of(std::string_view dtype) {
+  if (dtype == "F32") return quant::Format::kF32;
+  if (dtype == "F16") return quant::Format::kF16;
+  if (dtype == "BF16") return quant::Format::kBF16;
   return std::nullopt;
 }
 
@@ -49,11 +48,12 @@ std::optional<uint64_t> byte_count(const std::vector<uint64_t> &shape, quant::Fo
 // One entry of the header: {"dtype": "F16", "shape": [2, 3], "data_offsets": [begin, end]}.
 Result<SourceTensor> read_entry(const std::string &path, const std::string &name, const Json &entry,
                                 std::span<const std::byte> data) {
-  auto format = format_of(member(entry, "dtype"));
-  if (!format) {
-    const Json *dtype = member(entry, "dtype");
-    return fail("{}: {}: dtype: expected F32, F16 or BF16, found {}", path, name, dtype ? describe(*dtype) : "nothing");
+  const Json *dtype = member(entry, "dtype");
+  if (!dtype || !dtype->is_string()) {
+    return fail("{}: {}: dtype: expected a name such as F32, found {}", path, name,
+                dtype ? describe(*dtype) : "nothing");
   }
+  const auto format = format_of(dtype->get<std::string>());
   auto shape = whole_numbers(member(entry, "shape"));
   if (!shape) return fail("{}: {}: shape: expected an array of whole numbers", path, name);
   auto offsets = whole_numbers(member(entry, "data_offsets"));
@@ -65,12 +65,12 @@ Result<SourceTensor> read_entry(const std::string &path, const std::string &name
     return fail("{}: {}: data_offsets: expected a range within the {} bytes of data, found {} to {}", path, name,
                 data.size(), begin, end);
   }
-  auto expected = byte_count(*shape, *format);
+  const auto expected = format ? byte_count(*shape, *format) : end - begin;
   if (expected != end - begin) {
     return fail("{}: {}: data_offsets: the shape asks for {} bytes, found {}", path, name,
                 expected ? std::to_string(*expected) : "more than 2^64", end - begin);
   }
-  return SourceTensor{name, *format, std::move(*shape), data.subspan(begin, end - begin)};
+  return SourceTensor{name, describe(*dtype), format, std::move(*shape), data.subspan(begin, end - begin)};
 }
 
 // The format allows neither gaps nor overlaps. Sorts the tensors by where they lie.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,9 +15,10 @@ namespace bonsai::convert {
 
 struct SourceTensor {
   std::string name;
-  quant::Format format;              // F32, F16 or BF16
-  std::vector<uint64_t> shape;       // outermost first: (rows, columns)
-  std::span<const std::byte> bytes;  // row-major, little-endian, exactly what shape and format ask for
+  std::string dtype;                    // as messages show it
+  std::optional<quant::Format> format;  // F32, F16 or BF16; nullopt for what no weight of a Qwen3 is
+  std::vector<uint64_t> shape;          // outermost first: (rows, columns)
+  std::span<const std::byte> bytes;  // row-major, little-endian; with a format, exactly what it and the shape ask for
 };
 
 // A checked file: every name is unique and the tensors fill the data section without a gap or an overlap. Spans point

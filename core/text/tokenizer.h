@@ -44,7 +44,9 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file);
 // not in our table, tokens that strip spaces, a post-processor that adds more than bos in front of a text and one token
 // behind it) is refused. That last token is eos then, and the configuration's eos one of more_eos. Ids that nothing
 // names become unused "[PADid]" tokens.
-Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json);
+// `warnings` gets a line on chat templates that are left out.
+Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json,
+                                          std::vector<std::string> &warnings);
 // Sets the `tokenizer.*` keys that read_tokenizer() reads back. Call it before Writer::begin_data().
 void write_tokenizer(const TokenizerData &data, gguf::Writer &writer);
 // Appends unused "[PADid]" tokens up to `size`, so that there are as many tokens as rows in the embedding. Does nothing

@@ -261,19 +261,33 @@ Result<std::optional<int32_t>> read_named_token(const Json &config, const char *
 }
 
 // One template, or a list of named ones, of which "default" is meant.
-Result<std::string> read_chat_template(const Json &config) {
+Result<std::string> read_chat_template(const Json &config, std::vector<std::string> &warnings) {
   const Json *value = member(config, "chat_template");
   if (value == nullptr) return std::string();
   if (value->is_string()) return value->get<std::string>();
-  if (value->is_array()) {
-    for (const Json &named : *value) {
-      if (string_or_empty(named, "name") == "default") return string_or_empty(named, "template");
+  const bool is_list = value->is_array() && std::ranges::all_of(*value, [](const Json &named) {
+                         return !string_or_empty(named, "name").empty() && member(named, "template") != nullptr &&
+                                member(named, "template")->is_string();
+                       });
+  if (!is_list) return fail("{}: chat_template is neither a string nor a list of named templates", kConfigFile);
+  std::string used;
+  std::vector<std::string> others;
+  for (const Json &named : *value) {
+    const std::string name = string_or_empty(named, "name");
+    if (name == "default") {
+      used = string_or_empty(named, "template");
+    } else {
+      others.push_back(bonsai::quoted(name));
     }
   }
-  return fail("{}: chat_template is neither a string nor a list with a template named 'default'", kConfigFile);
+  if (!others.empty()) {
+    warnings.push_back(fmt::format("{}: chat_template: only the one named 'default' is used; left out: {}", kConfigFile,
+                                   fmt::join(others, ", ")));
+  }
+  return used;
 }
 
-Result<void> read_config(std::string_view text, TokenizerData &data) {
+Result<void> read_config(std::string_view text, TokenizerData &data, std::vector<std::string> &warnings) {
   const auto config = parse(kConfigFile, text);
   if (!config) return tl::unexpected(config.error());
   const auto bos = read_named_token(*config, "bos_token", data);
@@ -282,7 +296,7 @@ Result<void> read_config(std::string_view text, TokenizerData &data) {
   for (const auto *token : {&bos, &eos, &pad}) {
     if (!*token) return tl::unexpected(token->error());
   }
-  auto chat_template = read_chat_template(*config);
+  auto chat_template = read_chat_template(*config, warnings);
   if (!chat_template) return tl::unexpected(chat_template.error());
   data.bos = *bos;
   data.eos = *eos;
@@ -294,7 +308,8 @@ Result<void> read_config(std::string_view text, TokenizerData &data) {
 
 }  // namespace
 
-Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json) {
+Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json,
+                                          std::vector<std::string> &warnings) {
   const auto document = parse(kFile, tokenizer_json);
   if (!document) return tl::unexpected(document.error());
   if (auto ok = check_model(*document); !ok) return tl::unexpected(ok.error());
@@ -312,7 +327,7 @@ Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::
   data.pre = std::move(*pre);
   data.merges = std::move(*merges);
   if (!tokenizer_config_json.empty()) {
-    if (auto ok = read_config(tokenizer_config_json, data); !ok) return tl::unexpected(ok.error());
+    if (auto ok = read_config(tokenizer_config_json, data, warnings); !ok) return tl::unexpected(ok.error());
   }
   if (auto ok = read_post_processor(*document, data); !ok) return tl::unexpected(ok.error());
   return data;

@@ -36,7 +36,8 @@ void try_text(const Tokenizer &tokenizer, std::string_view text) {
 }
 
 void try_tokenizer_json(std::string_view json) {
-  auto data = bonsai::text::read_tokenizer_json(json, json);
+  std::vector<std::string> warnings;
+  auto data = bonsai::text::read_tokenizer_json(json, json, warnings);
   if (refused_in_one_line(data)) return;
   const auto tokenizer = Tokenizer::create(std::move(*data));
   if (refused_in_one_line(tokenizer)) return;

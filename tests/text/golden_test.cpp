@@ -124,7 +124,9 @@ TEST_F(Qwen3Tokens, RunsOfAMegabyteAreEncoded) {
 TEST(SeedlingTokens, TokenizerJsonGivesTheGoldenIds) {
   const std::string folder = std::string(BONSAI_SHARED_DATA) + "/../seedling/out/";
   if (!std::filesystem::exists(folder + "tokenizer.json")) GTEST_SKIP() << "../shared/seedling/out is not there";
-  auto data = read_tokenizer_json(read_file(folder + "tokenizer.json"), read_file(folder + "tokenizer_config.json"));
+  std::vector<std::string> warnings;
+  auto data =
+      read_tokenizer_json(read_file(folder + "tokenizer.json"), read_file(folder + "tokenizer_config.json"), warnings);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->pre, "qwen2");
   const auto tokenizer = Tokenizer::create(std::move(*data));

@@ -9,18 +9,26 @@ namespace {
 
 using Json = nlohmann::json;
 
+// For documents that need no warning.
+Result<TokenizerData> read(std::string_view json, std::string_view config) {
+  std::vector<std::string> warnings;
+  auto data = read_tokenizer_json(json, config, warnings);
+  EXPECT_TRUE(warnings.empty()) << warnings.front();
+  return data;
+}
+
 std::string error_of(const Json &document, std::string_view config = "") {
-  const auto data = read_tokenizer_json(document.dump(), config);
+  const auto data = read(document.dump(), config);
   return data ? "no error" : data.error().message;
 }
 
 std::string error_of_text(std::string_view text, std::string_view config = "") {
-  const auto data = read_tokenizer_json(text, config);
+  const auto data = read(text, config);
   return data ? "no error" : data.error().message;
 }
 
 TEST(TokenizerJson, SaysWhatTheVocabularySays) {
-  const auto data = read_tokenizer_json(tiny_json().dump(), "");
+  const auto data = read(tiny_json().dump(), "");
   ASSERT_TRUE(data) << data.error().message;
   TokenizerData expected = tiny_tokenizer_data();
   expected.tokens.pop_back();  // padding is not in the file
@@ -43,7 +51,7 @@ TEST(TokenizerJson, MergesMayBePairs) {
     pairs.push_back({text.substr(0, space), text.substr(space + 1)});
   }
   document["model"]["merges"] = pairs;
-  const auto data = read_tokenizer_json(document.dump(), "");
+  const auto data = read(document.dump(), "");
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->merges, tiny_tokenizer_data().merges);
 }
@@ -51,7 +59,7 @@ TEST(TokenizerJson, MergesMayBePairs) {
 TEST(TokenizerJson, HolesBecomeUnusedTokens) {
   Json document = tiny_json();
   document["added_tokens"].push_back({{"id", 270}, {"content", "<far>"}, {"special", true}});
-  const auto data = read_tokenizer_json(document.dump(), "");
+  const auto data = read(document.dump(), "");
   ASSERT_TRUE(data) << data.error().message;
   ASSERT_EQ(data->tokens.size(), 271u);
   EXPECT_EQ(data->tokens[269], "[PAD269]");
@@ -63,13 +71,13 @@ TEST(TokenizerJson, HolesBecomeUnusedTokens) {
 TEST(TokenizerJson, AnAddedTokenMayRepeatTheVocabularyAndDecidesItsType) {
   Json document = tiny_json();
   document["model"]["vocab"]["<|im_end|>"] = kImEnd;
-  const auto data = read_tokenizer_json(document.dump(), "");
+  const auto data = read(document.dump(), "");
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->types[kImEnd], 3);
 }
 
 TEST(TokenizerJson, TheConfigurationNamesTheSpecialTokens) {
-  const auto data = read_tokenizer_json(tiny_json().dump(), R"({
+  const auto data = read(tiny_json().dump(), R"({
       "bos_token": "<|endoftext|>", "eos_token": {"content": "<|im_end|>", "lstrip": false}, "pad_token": null,
       "add_bos_token": true, "chat_template": "{{ x }}"})");
   ASSERT_TRUE(data) << data.error().message;
@@ -81,10 +89,19 @@ TEST(TokenizerJson, TheConfigurationNamesTheSpecialTokens) {
 }
 
 TEST(TokenizerJson, OfSeveralChatTemplatesTheDefaultOneCounts) {
-  const auto data = read_tokenizer_json(tiny_json().dump(), R"({"chat_template": [
-      {"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]})");
+  std::vector<std::string> warnings;
+  auto data = read_tokenizer_json(tiny_json().dump(), R"({"chat_template": [
+      {"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]})",
+                                  warnings);
   ASSERT_TRUE(data) << data.error().message;
   EXPECT_EQ(data->chat_template, "plain");
+  data = read_tokenizer_json(tiny_json().dump(), R"({"chat_template": [
+      {"name": "tool_use", "template": "tools"}, {"name": "rag", "template": "documents"}]})",
+                             warnings);
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->chat_template, "");
+  const std::string said = "tokenizer_config.json: chat_template: only the one named 'default' is used; left out: ";
+  EXPECT_EQ(warnings, (std::vector{said + "'tool_use'", said + "'tool_use', 'rag'"}));
 }
 
 TEST(TokenizerJsonErrors, MalformedJsonIsOneLine) {
@@ -167,8 +184,10 @@ TEST(TokenizerJsonErrors, TheConfigurationMustNameTokensThatExist) {
             "tokenizer_config.json: eos_token is '<eos>', which is not in the vocabulary");
   EXPECT_EQ(error_of(tiny_json(), R"({"bos_token": 1})"), "tokenizer_config.json: bos_token is not a token");
   EXPECT_EQ(error_of(tiny_json(), R"({"pad_token": {"id": 1}})"), "tokenizer_config.json: pad_token is not a token");
-  EXPECT_EQ(error_of(tiny_json(), R"({"chat_template": 1})"),
-            "tokenizer_config.json: chat_template is neither a string nor a list with a template named 'default'");
+  for (const char *chat_template : {"1", "[1]", R"([{"name": "default"}])", R"([{"template": "x"}])"}) {
+    EXPECT_EQ(error_of(tiny_json(), fmt::format(R"({{"chat_template": {}}})", chat_template)),
+              "tokenizer_config.json: chat_template is neither a string nor a list of named templates");
+  }
 }
 
 }  // namespace

@@ -385,6 +385,17 @@ TEST_F(ConvertPooling, OfABrokenFileIsRefused) {
   EXPECT_TRUE(refusal_with(modules).starts_with("/elsewhere/config.json: "));
 }
 
+TEST_F(Convert, OtherChatTemplatesAreLeftOutAndSaid) {
+  TinyCheckpoint checkpoint;
+  checkpoint.tokenizer_config["chat_template"] = nlohmann::json::array({{{"name", "tool_use"}, {"template", "tools"}}});
+  const Outcome outcome = convert(checkpoint);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
+                             "/tokenizer_config.json: chat_template: only the one named 'default' is used; left out: "
+                             "'tool_use'\n");
+  EXPECT_EQ(text::read_tokenizer(*load().file)->chat_template, "");
+}
+
 TEST_F(Convert, AChatTemplateThatCannotBeUsedIsSaid) {
   TinyCheckpoint checkpoint;
   checkpoint.write(input());
@@ -501,6 +512,12 @@ TEST_F(Convert, RefusesWhatTheRuntimeDoesNotCompute) {
             "/config.json: rope_scaling.type: expected \"default\", \"linear\" or \"yarn\", found \"longrope\"\n");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"mscale", 0.7}}),
             "/config.json: rope_scaling.mscale: not a scaling that the runtime computes\n");
+  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"truncate", false}}),
+            "/config.json: rope_scaling.truncate: expected true, found false\n");
+  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 0.7}}),
+            "/config.json: rope_parameters.mscale: not a scaling that the runtime computes\n");
+  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}),
+            "/config.json: rope_parameters.partial_rotary_factor: expected 1.0, found 0.5\n");
 }
 
 TEST_F(Convert, NamesAnAbsurdNumber) {
@@ -512,12 +529,6 @@ TEST_F(Convert, NamesAnAbsurdNumber) {
   EXPECT_EQ(refusal_with("hidden_size", -128),
             "/config.json: hidden_size: expected a whole number from 1 to 131072, found -128\n");
   EXPECT_EQ(refusal_with("head_dim", nullptr),
-  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"truncate", false}}),
-            "/config.json: rope_scaling.truncate: expected true, found false\n");
-  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4}, {"mscale", 0.7}}),
-            "/config.json: rope_parameters.mscale: not a scaling that the runtime computes\n");
-  EXPECT_EQ(refusal_with("rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}),
-            "/config.json: rope_parameters.partial_rotary_factor: expected 1.0, found 0.5\n");
             "/config.json: head_dim: expected a whole number from 1 to 1024, found nothing\n");
   EXPECT_EQ(refusal_with("head_dim", 63), "/config.json: head_dim: expected an even number, found 63\n");
   EXPECT_EQ(refusal_with("rms_norm_eps", 0), "/config.json: rms_norm_eps: expected a positive number, found 0\n");

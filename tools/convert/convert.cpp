@@ -75,7 +75,7 @@ Result<void> copy_pooling(const Request &request, gguf::Writer &writer, Notices 
   return {};
 }
 
-Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer &writer) {
+Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer &writer, Notices &notices) {
   const std::string tokenizer_path = inside(request, "tokenizer.json");
   const std::string config_path = inside(request, "tokenizer_config.json");
   const std::string template_path = inside(request, "chat_template.jinja");
@@ -83,8 +83,10 @@ Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer
   if (!tokenizer) return tl::unexpected(tokenizer.error());
   Result<std::string> config = fs::exists(config_path) ? read_text(config_path) : std::string();
   if (!config) return tl::unexpected(config.error());
-  auto data = text::read_tokenizer_json(*tokenizer, *config);
+  std::vector<std::string> warnings;
+  auto data = text::read_tokenizer_json(*tokenizer, *config, warnings);
   if (!data) return fail("{}", inside(request, data.error().message));
+  for (const std::string &warning : warnings) notices.push_back(inside(request, warning));
   if (fs::exists(template_path)) {  // newer checkpoints keep it in a file of its own, which then rules
     auto chat_template = read_text(template_path);
     if (!chat_template) return tl::unexpected(chat_template.error());
@@ -135,8 +137,6 @@ class Planner {
   }
 
  private:
-  void plan_layer(uint32_t layer) {
-    const model::Config &c = config_.model;
   void plan_head() {
     if (config_.tied) return;
     if (tensors_.find("lm_head.weight") != nullptr)
@@ -145,6 +145,8 @@ class Planner {
       notices_.push_back("lm_head.weight: missing, although tie_word_embeddings is false; the head is the embedding");
   }
 
+  void plan_layer(uint32_t layer) {
+    const model::Config &c = config_.model;
     const std::string to = fmt::format("blk.{}.", layer);
     const std::string from = fmt::format("{}layers.{}.", prefix_, layer);
     const uint64_t q_rows = uint64_t{c.heads} * c.head_dim;
@@ -181,10 +183,10 @@ class Planner {
     const SourceTensor *source = tensors_.find(from);
     taken_.insert(from);
     if (!source) return set_error(fmt::format("{}: missing, expected {}", from, expected));
-    if (source->shape != shape) {
-      return set_error(fmt::format("{}: expected {}, found {}", from, expected, fmt::join(source->shape, " x ")));
     if (!source->format)
       return set_error(fmt::format("{}: dtype: expected F32, F16 or BF16, found {}", from, source->dtype));
+    if (source->shape != shape) {
+      return set_error(fmt::format("{}: expected {}, found {}", from, expected, fmt::join(source->shape, " x ")));
     }
     std::reverse(shape.begin(), shape.end());
     plan_.push_back({std::move(to), source, std::move(shape), format});
@@ -307,7 +309,7 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
   write_config(request, config->model, *writer);
   auto copied = copy_pooling(request, *writer, notices);
   if (!copied) return tl::unexpected(copied.error());
-  copied = copy_tokenizer(request, config->model.vocab, *writer);
+  copied = copy_tokenizer(request, config->model.vocab, *writer, notices);
   if (!copied) return tl::unexpected(copied.error());
   uint64_t total = 0;
   for (const PlannedTensor &tensor : *plan) {

@@ -40,9 +40,10 @@ Result<void> check_whole(const File &file) {
   const auto parts = number("split.count"), index = number("split.no");
   if (parts.value_or(1) <= 1) return {};
   return fail(
-      "{} of {} of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split "
+      "{} of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split "
       "--merge FIRST_PART OUT.gguf",
-      index && *index < *parts ? fmt::format("part {}", *index + 1) : "a part", *parts);
+      index && *index < *parts ? fmt::format("part {} of {}", *index + 1, *parts)
+                               : fmt::format("one of {} parts", *parts));
 }
 
 }  // namespace

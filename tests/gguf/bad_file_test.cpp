@@ -179,7 +179,7 @@ const std::vector<BadFile> &part_cases() {
   static const std::vector<BadFile> cases = {
       {"First", [](FileBytes &f) { part_of_model(f, 0, 3); }, "part 1 of 3" + advice},
       {"Last", [](FileBytes &f) { part_of_model(f, 2, 3); }, "part 3 of 3" + advice},
-      {"Beyond", [](FileBytes &f) { part_of_model(f, 3, 3); }, "a part of 3" + advice},
+      {"Beyond", [](FileBytes &f) { part_of_model(f, 3, 3); }, "one of 3 parts" + advice},
   };
   return cases;
 }

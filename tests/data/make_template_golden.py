@@ -459,6 +459,128 @@ uni.strip('Kj')
 "\u2028a\u2028"|trim
 "a\u2028b".splitlines()
 'Straße'.lower()
+nothing|select|list
+nothing|reject('odd')|list
+nothing|selectattr('x')|list
+nothing|rejectattr('x', 'eq', 1)|list
+nothing|map(attribute='x')|list
+nothing|map('upper')|list
+zero|select|list
+n|select|list
+'%s is %d' % ('a', 3)
+'%s' % s
+'%s %s' % [1, 2]
+'%s' % [1, 2]
+'plain' % [1]
+'plain' % {'a': 1}
+'plain' % ()
+'plain' % 1
+'plain' % 'a'
+'%s' % ()
+'%s' % (1, 2)
+'%s' % missing
+'%s|%r|%s' % (quote, quote, nothing)
+'%5s|%-5s|%05s|%.2s|%5.1s' % ('ab', 'ab', 'ab', 'äöü', 'xyz')
+'%d|%5d|%-5d|%05d|%+d|% d|%.3d|%i|%u' % (n, n, n, n, n, n, n, n, n)
+'%d|%05d|%+05d|%.3d' % (-n, -n, -n, -n)
+'%d %d %s' % (3.9, true, true)
+'%x|%X|%#x|%o|%#o' % (255, 255, 255, 8, 8)
+'%f|%.2f|%8.3f|%-8.1f|%08.2f|%+.1f|%.0f' % (x, x, x, x, x, x, x)
+'%e|%.2E|%g|%.3g|%G|%g' % (big, x, big, 1234.5, small, 100000)
+'%f %F' % (n, -0.0)
+'100%% of %s' % s
+'%%'
+'%% %d' % 3
+'%c%c' % ('a', 228)
+'%(a)s and %(b)s' % {'a': 1, 'b': [2]}
+'%(a)05.1f' % {'a': 2.25}
+'%(zz)s' % obj
+'%(a)s' % (1,)
+'%s %(a)s' % {'a': 1}
+'%d' % 'a'
+'%x' % 2.5
+'%y' % 1
+'%' % 1
+'a%' % ()
+'%s of %s'|format('a', n)
+'%(a)s'|format(a=s)
+'%s'|format
+'%s %(a)s'|format(1, a=2)
+'{} {}'.format('a', 1)
+'{0} {1} {0} {b}'.format('a', 'c', b=1)
+'{}'.format(quote)
+'{!r} {!s}'.format('a', 'b')
+'{a.b} {a[b]} {c[0]} {c[1][k]}'.format(a={'b': 1}, c=[1, {'k': 2}])
+'{0[a]} {0.b}'.format(obj)
+'{{}} {{{}}}'.format(n)
+'{:5}|{:<5}|{:>5}|{:^5}|{:*^6}|{:é>4}|{:.2}|{:5.1}|{:s}|{:05}'.format('ab', 'ab', 'ab', 'ab', 'ab', 'ab', 'äöü', 'xyz', 'q', 'ab')
+'{:5}|{:<5}|{:^5}|{:05}|{:+}|{: }|{:d}|{:x}|{:#X}|{:o}|{:,}|{:*=+6}'.format(n, n, n, n, n, n, n, 255, 255, 8, 1234567, n)
+'{:5}|{:+05d}|{:,}|{:<6,d}|'.format(-n, -n, -1234, -123)
+'{:.2f}|{:8.3f}|{:08.2f}|{:e}|{:.1E}|{:g}|{:%}|{:.1%}|{:,.2f}|{:,}'.format(x, x, x, x, x, x, x, x, 1234567.891, 1234.5)
+'{}|{:6}|{:f}|{:.0f}'.format(x, x, n, x)
+'{}|{:5}|{:d}|{}'.format(true, true, true, nothing)
+'{} {}'.format(1)
+'{a}'.format(1)
+'{} {0}'.format(1)
+'{0} {}'.format(1)
+'{'.format(1)
+'}'.format(1)
+'{:d}'.format('a')
+'{:d}'.format(2.5)
+'{:s}'.format(1)
+'{:+}'.format('a')
+'{:=5}'.format('a')
+'{:5}'.format([1])
+'{:.2d}'.format(3)
+'{!z}'.format(3)
+'{0.zz}'.format(obj)
+'{:y}'.format(3)
+'abcb'.rindex('b')
+'abc'.rindex('z')
+'12'.isnumeric()
+'½Ⅷ'.isnumeric()
+'1a'.isnumeric()
+''.isnumeric()
+'Straße ǅ ΣΑΣ'.casefold()
+'ab'.center(5)
+'abc'.center(6, '*')
+'ab'.center(1)
+'ab'|center(7) ~ '|'
+n|center(4) ~ '|'
+('ab'|center)|length
+[1, 2, 3]|batch(2)|list
+[1, 2, 3]|batch(2, 'x')|list
+'abc'|batch(2)|list
+[]|batch(2)|list
+[1, 2]|batch(0)|list
+[1, 2, 3, 4, 5, 6, 7]|slice(3)|list
+[1, 2, 3, 4, 5, 6, 7]|slice(3, 'x')|list
+[1]|slice(3)|list
+[1, 2]|slice(0)|list
+people|groupby('age')|map(attribute='grouper')|list
+people|groupby('age')|map(attribute='list')|map('length')|list
+people|groupby('name')|map('first')|list
+people|groupby('zip', default='none')|list|length
+words|map('lower')|groupby(0)|map('first')|list
+[{'a': 'B'}, {'a': 'b'}, {'a': 'A'}]|groupby('a')|map('first')|list
+[{'a': 'B'}, {'a': 'b'}, {'a': 'A'}]|groupby('a', case_sensitive=true)|map('first')|list
+([{'a': 1}]|groupby('a'))
+[{'a': 1}, {'a': 'x'}]|groupby('a')
+'a b/c?d=e&ü~_.-'|urlencode
+{'a b': 'c/d', 'e': 1}|urlencode
+[('a', 'b'), ('c', 'ü')]|urlencode
+n|urlencode
+[1]|urlencode
+'foo bar baz qux'|truncate(9)
+'foo bar baz qux'|truncate(9, true)
+'foo bar baz qux'|truncate(11)
+'foo bar baz qux'|truncate(11, leeway=0)
+'foo bar baz qux'|truncate(9, end='~', leeway=0)
+'äöüäöüäöüäöü'|truncate(5, leeway=0)
+'abc'|truncate(2)
+'foo bar baz qux'|truncate(2, leeway=0)
+joiner is callable
+cycler()
 """
 
 # Whole templates.
@@ -519,6 +641,18 @@ TEMPLATES = [
     "{% for x in people|sort(attribute='age') %}{{ x.name }}{% endfor %}", "{{ loop }}", "{% break %}", "{% endif %}", "{% if yes %}", "{{ n", "{{ n }", "{% nope %}",
     "{{ 1 + }}", "{{ n | nope }}", "{{ n is nope }}", "{{ 'abc }}", "{# never closed", "{% raw %}x", "{{ (1, 2 }}", "{{ [1, 2) }}", "{% for x of list %}{% endfor %}",
     "{% set true = 1 %}", "{{ f(a=1, 2) }}", "{% macro m(a=1, b) %}{% endmacro %}", "{{ n $ 2 }}", "{{ a.b. }}", "{{ {1: } }}", "{% include 'x' %}",
+    "{% set j = joiner() %}{% for i in list %}{{ j() }}{{ i }}{% endfor %}", "{% set j = joiner('|') %}{{ j() }}a{{ j() }}b{{ j() }}",
+    "{% set c = cycler('a', n) %}{{ c.current }}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.reset() }}{{ c.next() }}",
+    "{% macro m(a) %}{{ a }}{{ varargs }}{% endmacro %}{{ m(1, 2, 3) }}{{ m(1) }}{{ m() }}",
+    "{% macro m(a) %}{{ a }}{{ kwargs }}{% endmacro %}{{ m(1, b=2, c='x') }}{{ m(a=1) }}",
+    "{% macro m() %}{% for v in varargs %}{{ v }},{% endfor %}{% for k, v in kwargs.items() %}{{ k }}={{ v }};{% endfor %}{% endmacro %}{{ m(1, 'b', k=2) }}",
+    "{% macro m(a) %}{{ kwargs }}{% endmacro %}{{ m(1, 2) }}", "{% macro m(a) %}{{ varargs }}{% endmacro %}{{ m(1, b=2) }}",
+    "{% macro m(a) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, a=2) }}",
+    "{% macro m() %}{{ caller(1, 2, k=3) }}{% endmacro %}{% call(a) m() %}{{ a }}{{ varargs }}{{ kwargs }}{% endcall %}",
+    "{% macro m() %}{{ kwargs }}{{ caller() }}{% endmacro %}{% call m(k=1) %}x{% endcall %}",
+    "{% for g, xs in people|groupby('age') %}{{ g }}:{% for x in xs %}{{ x.name }} {% endfor %}{% endfor %}",
+    "{% for g in people|groupby('age') %}{{ g.grouper }}{{ g.list|length }}{{ g }}{% endfor %}",
+    "{% for row in list|batch(2, 0) %}{{ row|join('-') }};{% endfor %}", "{{ '%s' % ('<' ~ s ~ '>') }}{{ '%%' % () }}",
 ]
 
 

@@ -209,6 +209,10 @@ Value attribute(Runtime &runtime, const Value &object, std::string_view name) {
     return field == nullptr ? no_attribute(object, name) : *field;
   }
   if (Value found = method(object, name); !found.is_undefined()) return found;
+  if (const Sequence *sequence = object.sequence(); sequence != nullptr && sequence->is_group) {
+    if (name == "grouper") return sequence->items[0];
+    if (name == "list") return sequence->items[1];
+  }
   if (const Dict *dict = object.dict()) {
     runtime.spend_on_items(dict->items.size());
     if (const Value *value = dict->find(name)) return *value;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/text/template/format.h"
 #include "core/text/template/operators.h"
 
 namespace bonsai::jinja {
@@ -146,6 +147,7 @@ Value arithmetic(Runtime &runtime, Operator op, const Value &left, const Value &
   if (real_left && real_right) return reals(runtime, op, *real_left, *real_right);
   if (op == Operator::kAdd) return add(runtime, left, right);
   if (op == Operator::kMultiply) return multiply(runtime, left, right);
+  if (op == Operator::kModulo && left.text() != nullptr) return fill_places(runtime, *left.text(), right);
   return no_operator(runtime, op, left, right);
 }
 

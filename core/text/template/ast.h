@@ -132,6 +132,8 @@ struct Macro {
   std::string name;
   std::vector<Parameter> parameters;
   Body body;
+  // Its body asks for what no parameter is there for: the further arguments, and those with other names.
+  bool takes_varargs = false, takes_kwargs = false;
 };
 struct MacroDefinition {
   Macro macro;

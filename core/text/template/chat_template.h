@@ -4,7 +4,8 @@
 // raise_exception(), strftime_now(), break and continue, {% generation %}.
 //
 // Not there, and an error when a template asks for it: include, import, extends and block, recursive loops, arguments
-// with '*', integers beyond 64 bits, methods that change an object. Upper and lower case map one character to one.
+// with '*', wordwrap, integers beyond 64 bits, methods that change an object. Upper and lower case map one character to
+// one.
 #pragma once
 
 #include <ctime>

@@ -231,6 +231,30 @@ Value Evaluator::call(const Value &callee, CallArguments arguments) {
   return call_builtin(*this, what, *callable->builtin, callable->self, std::move(arguments));
 }
 
+// What no parameter takes, as `varargs` and `kwargs`, where the macro's body asks for them.
+void Evaluator::bind_rest(const Macro &macro, CallArguments &arguments, Scope &scope) {
+  if (macro.takes_varargs) {
+    std::vector<Value> &given = arguments.positional;
+    const auto rest = given.begin() + static_cast<ptrdiff_t>(std::min(given.size(), macro.parameters.size()));
+    scope.set("varargs", list({rest, given.end()}, Sequence::Kind::kTuple));
+    given.erase(rest, given.end());
+  }
+  if (!macro.takes_kwargs) return;
+  const size_t n_given = arguments.positional.size();
+  const auto is_rest = [&](const auto &argument) {
+    const auto same = [&](const Parameter &parameter) { return parameter.name == argument.first; };
+    const auto place = std::find_if(macro.parameters.begin(), macro.parameters.end(), same) - macro.parameters.begin();
+    const bool is_free = static_cast<size_t>(place) >= n_given && static_cast<size_t>(place) < macro.parameters.size();
+    return argument.first != "caller" && !is_free;
+  };
+  std::vector<std::pair<Value, Value>> rest;
+  for (const auto &argument : arguments.named)
+    if (spend_on_items(macro.parameters.size()) && is_rest(argument))
+      rest.emplace_back(make_text(argument.first, Origin::kTemplate), argument.second);
+  std::erase_if(arguments.named, is_rest);
+  scope.set("kwargs", dict(std::move(rest)));
+}
+
 // Defaults see the parameters before them, so they are evaluated in the macro's own scope.
 void Evaluator::bind(const Macro &macro, CallArguments arguments, Scope &scope) {
   const std::vector<Parameter> &parameters = macro.parameters;
@@ -266,6 +290,7 @@ Value Evaluator::call_macro(const Callable &callable, CallArguments arguments) {
   if (failed()) return {};
   const uint32_t line = this->line();
   Block block(*this, callable.scope);
+  bind_rest(*callable.macro, arguments, block.scope());
   bind(*callable.macro, std::move(arguments), block.scope());
   Value text = capture(callable.macro->body);
   if (!failed()) at_line(line);

@@ -78,6 +78,7 @@ class Evaluator final : public Runtime {
   std::vector<Value> loop_items(const For &node);
   void assign(const Target &target, Value value);
   Value call_macro(const Callable &macro, CallArguments arguments);
+  void bind_rest(const Macro &macro, CallArguments &arguments, Scope &scope);
   void bind(const Macro &macro, CallArguments arguments, Scope &scope);
   Value make_macro(const Macro &macro);
   // The text that a body prints, in a scope of its own.

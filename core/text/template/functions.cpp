@@ -79,10 +79,67 @@ Value strftime_now(Call &call) {
   return make_text(date, Origin::kInput);
 }
 
+// What changes from call to call is the fields of a namespace.
+Value stateful(Call &call, std::vector<std::pair<std::string_view, Value>> fields) {
+  std::vector<std::pair<Value, Value>> items;
+  for (auto &[name, value] : fields) items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
+  return call.runtime().make_namespace(call.runtime().dict(std::move(items)));
+}
+
+Value bound(const Builtin &builtin, Value self) {
+  return std::make_shared<const Callable>(Callable{.builtin = &builtin, .self = std::move(self)});
+}
+
+// Nothing at first, the separator from then on.
+Value join_next(Call &call) {
+  Namespace &state = *call.self().name_space();
+  const bool begun = is_true(*state.find("used"));
+  state.set("used", true);
+  return begun ? *state.find("sep") : Value(TracedText());
+}
+
+Value joiner(Call &call) {
+  static constexpr Builtin kJoinNext = {"joiner", "", 0, join_next};
+  const Value separator = call.has(0) ? call[0] : make_text(", ", Origin::kTemplate);
+  return bound(kJoinNext, stateful(call, {{"sep", separator}, {"used", false}}));
+}
+
+// A template may have set the fields of a cycler to anything.
+Value cycle_to(Call &call, int64_t step) {
+  Namespace &state = *call.self().name_space();
+  const Sequence *items = state.find("items")->sequence();
+  const auto position = state.find("pos")->as_integer();
+  if (items == nullptr || items->items.empty() || !position || *position < 0)
+    return call.fail("the cycler was changed");
+  const auto n = static_cast<int64_t>(items->items.size());
+  const int64_t at = *position % n, next = step == 0 ? 0 : (at + step) % n;
+  state.set("pos", next);
+  state.set("current", items->items[static_cast<size_t>(next)]);
+  return step == 0 ? Value(None()) : items->items[static_cast<size_t>(at)];
+}
+
+Value cycler(Call &call) {
+  static constexpr Builtin kNext = {"next", "", 0, [](Call &next) { return cycle_to(next, 1); }};
+  static constexpr Builtin kReset = {"reset", "", 0, [](Call &reset) { return cycle_to(reset, 0); }};
+  std::vector<Value> &items = call.rest().positional;
+  if (items.empty()) return call.fail("expected at least one value");
+  const Value first = items.front();
+  const Value made = stateful(call, {{"items", call.runtime().list(std::move(items), Sequence::Kind::kTuple)},
+                                     {"pos", int64_t{0}},
+                                     {"current", first}});
+  if (Namespace *state = made.name_space()) {
+    state->set("next", bound(kNext, made));
+    state->set("reset", bound(kReset, made));
+  }
+  return made;
+}
+
 constexpr Builtin kFunctions[] = {
     {"range", "start stop step", 1, range},
     {"dict", "mapping *", 0, dict},
     {"namespace", "mapping *", 0, [](Call &call) { return call.runtime().make_namespace(dict(call)); }},
+    {"joiner", "sep", 0, joiner},
+    {"cycler", "*", 0, cycler},
     {"raise_exception", "message", 1, raise_exception},
     {"strftime_now", "format", 1, strftime_now},
 };

@@ -171,18 +171,20 @@ class Parser {
   }
 
   // Loops outside of a macro are none that its body could break.
-  Body macro_body(std::string_view end, std::string_view opener, uint32_t line) {
+  void macro_body(Macro &macro, std::string_view end, std::string_view opener, uint32_t line) {
     const uint32_t outer_loops = std::exchange(loops_, 0);
-    Body body = whole_body(end, opener, line);
+    const size_t begin = tokens_.place();
+    macro.body = whole_body(end, opener, line);
     loops_ = outer_loops;
-    return body;
+    macro.takes_varargs = tokens_.names_since(begin, "varargs");
+    macro.takes_kwargs = tokens_.names_since(begin, "kwargs");
   }
 
   Statement::Node macro_tag(uint32_t line) {
     MacroDefinition definition;
     definition.macro.name = tokens_.take_name("a macro's name");
     definition.macro.parameters = parameters();
-    definition.macro.body = macro_body("endmacro", "macro", line);
+    macro_body(definition.macro, "endmacro", "macro", line);
     return definition;
   }
 
@@ -192,7 +194,7 @@ class Parser {
     if (tokens_.at_operator("(")) statement.caller.parameters = parameters();
     statement.call = expressions_.expression();
     if (!std::holds_alternative<CallOf>(statement.call->node)) tokens_.fail_at(line, "'call' without a call");
-    statement.caller.body = macro_body("endcall", "call", line);
+    macro_body(statement.caller, "endcall", "call", line);
     return statement;
   }
 

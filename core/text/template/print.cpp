@@ -137,6 +137,10 @@ class ReprWriter {
 TracedText to_text(Runtime &runtime, const Value &value) {
   if (const TracedText *text = value.text()) return *text;
   if (value.is_undefined()) return {};
+  return to_repr(runtime, value);
+}
+
+TracedText to_repr(Runtime &runtime, const Value &value) {
   ReprWriter writer(runtime);
   writer.write(value);
   return writer.take();

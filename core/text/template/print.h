@@ -12,6 +12,9 @@ namespace bonsai::jinja {
 // str(): texts as they are, with their origin; undefined is nothing; anything else has Origin::kInput.
 TracedText to_text(Runtime &runtime, const Value &value);
 
+// repr(): undefined is "Undefined".
+TracedText to_repr(Runtime &runtime, const Value &value);
+
 // Python's float.__repr__: the fewest digits that read back as the same number.
 std::string print_real(double number);
 

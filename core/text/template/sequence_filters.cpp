@@ -111,6 +111,67 @@ Value unique(Call &call) {
   return generator(call, values_of(std::move(kept)));
 }
 
+// Those whose keys are equal, in the order of the keys, as pairs of a name and a list.
+Value groupby(Call &call) {
+  std::vector<Keyed> keyed;  // pairs of the attribute and the value
+  for (Value &value : self_items(call)) {
+    Value name = follow(call.runtime(), value, call[0]);
+    if (name.is_undefined() && call.has(1) && !call[1].is_none()) name = call[1];
+    Value key = sort_key(call, name, {}, call.flag(2, false));
+    if (call.runtime().failed()) return {};
+    keyed.push_back({std::move(key), call.runtime().list({std::move(name), std::move(value)})});
+  }
+  if (!check_comparable(call, keyed)) return {};
+  stable_sort(keyed, false);
+  std::vector<Value> groups;
+  for (auto begin = keyed.begin(); begin != keyed.end() && !call.runtime().failed();) {
+    const auto differs = [&](const Keyed &item) { return !equal(call.runtime(), item.key, begin->key); };
+    const auto end = std::find_if(begin, keyed.end(), differs);
+    std::vector<Value> members;
+    for (auto item = begin; item != end; ++item) members.push_back(item->value.sequence()->items[1]);
+    const Value &name = begin->value.sequence()->items[0];
+    groups.push_back(call.runtime().list({name, call.runtime().list(std::move(members))}, Sequence::Kind::kTuple));
+    if (Sequence *group = groups.back().sequence()) group->is_group = true;
+    begin = end;
+  }
+  return call.runtime().list(std::move(groups));
+}
+
+Value batch(Call &call) {
+  const int64_t size = call.integer(0, 0);
+  const bool fills = call.has(1) && !call[1].is_none();
+  std::vector<Value> batches, batch;
+  for (Value &item : self_items(call)) {
+    if (static_cast<int64_t>(batch.size()) == size) batches.push_back(call.runtime().list(std::exchange(batch, {})));
+    batch.push_back(std::move(item));
+  }
+  if (!batch.empty()) {
+    while (fills && static_cast<int64_t>(batch.size()) < size && call.runtime().spend(1)) batch.push_back(call[1]);
+    batches.push_back(call.runtime().list(std::move(batch)));
+  }
+  return generator(call, std::move(batches));
+}
+
+// The first slices have an item more where they do not come out even; the others are filled up to that.
+Value slice_filter(Call &call) {
+  const std::vector<Value> items = self_items(call);
+  const int64_t n_slices = call.integer(0, 0);
+  if (n_slices == 0) return call.fail("expected at least one slice");
+  if (n_slices < 0) return generator(call, {});
+  const auto n_items = static_cast<int64_t>(items.size()), each = n_items / n_slices, n_longer = n_items % n_slices;
+  const bool fills = call.has(1) && !call[1].is_none();
+  std::vector<Value> slices;
+  auto at = items.begin();
+  for (int64_t i = 0; i < n_slices && call.runtime().spend(1); ++i) {
+    const auto end = at + each + (i < n_longer ? 1 : 0);
+    std::vector<Value> slice(at, end);
+    at = end;
+    if (fills && i >= n_longer) slice.push_back(call[1]);
+    slices.push_back(call.runtime().list(std::move(slice)));
+  }
+  return generator(call, std::move(slices));
+}
+
 Value sum(Call &call) {
   Value total = call.has(1) ? call[1] : Value(int64_t{0});
   for (const Value &value : self_items(call)) {
@@ -232,7 +293,11 @@ Value map_attribute(Call &call) {
   return generator(call, std::move(mapped));
 }
 
+// As of any list without elements; what is to be done with them is not looked at then.
+bool holds_nothing(Call &call) { return !is_true(call.self()); }
+
 Value map(Call &call) {
+  if (holds_nothing(call)) return generator(call, {});
   if (call.rest().positional.empty() && !call.rest().named.empty()) return map_attribute(call);
   const auto name = take_name(call, "a filter");
   if (!name) return {};
@@ -248,6 +313,7 @@ Value map(Call &call) {
 
 // Those items for which a test (none: truth) of the item or one of its attributes says `wanted`.
 Value choose(Call &call, bool by_attribute, bool wanted) {
+  if (holds_nothing(call)) return generator(call, {});
   Value attribute;
   if (by_attribute) {
     if (call.rest().positional.empty()) return call.fail("expected the name of an attribute");
@@ -285,6 +351,9 @@ constexpr Builtin kSequenceFilters[] = {
     {"min", "case_sensitive attribute", 0, [](Call &call) { return extreme(call, false); }},
     {"max", "case_sensitive attribute", 0, [](Call &call) { return extreme(call, true); }},
     {"sum", "attribute start", 0, sum},
+    {"groupby", "attribute default case_sensitive", 1, groupby},
+    {"batch", "linecount fill_with", 1, batch},
+    {"slice", "slices fill_with", 1, slice_filter},
     {"reverse", "", 0, reverse},
     {"default", "default_value boolean", 0, fallback},
     {"d", "default_value boolean", 0, fallback},

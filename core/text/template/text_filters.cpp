@@ -8,6 +8,7 @@
 
 #include "core/text/template/builtins.h"
 #include "core/text/template/characters.h"
+#include "core/text/template/format.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/print.h"
 #include "core/text/template/text_operations.h"
@@ -121,6 +122,81 @@ Value tojson(Call &call) {
 
 Value string(Call &call) { return call.printed_self(); }
 
+Value center(Call &call) {
+  const TracedText space(" ", Origin::kInput);
+  return padded(call.runtime(), call.printed_self(), {call.integer(0, 80), Side::kCenter, space});
+}
+
+// "%s of %s" | format(a, b), or with names.
+Value format(Call &call) {
+  CallArguments &given = call.rest();
+  if (given.named.empty())
+    return fill_places(call.runtime(), call.printed_self(),
+                       call.runtime().list(std::move(given.positional), Sequence::Kind::kTuple));
+  if (!given.positional.empty()) return call.fail("takes values with names or without, not both");
+  std::vector<std::pair<Value, Value>> items;
+  for (auto &[name, value] : given.named) items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
+  return fill_places(call.runtime(), call.printed_self(), call.runtime().dict(std::move(items)));
+}
+
+// To a length in characters with the end that says so, at a space if there is one.
+Value truncate(Call &call) {
+  const TracedText text = call.printed_self();
+  const TracedText end = call.has(2) ? to_text(call.runtime(), call[2]) : TracedText("...", Origin::kTemplate);
+  const int64_t length = call.integer(0, 255), leeway = call.integer(3, 5);
+  const int64_t room = length - static_cast<int64_t>(count_characters(end.bytes()));
+  if (room < 0) return call.fail("the length is less than that of the end");
+  if (leeway < 0) return call.fail("the leeway is less than 0");
+  const std::vector<size_t> offsets = character_offsets(text.bytes());
+  const auto n = static_cast<int64_t>(offsets.size()) - 1;
+  if (n <= length || n - length <= leeway) return text;
+  size_t cut = offsets[static_cast<size_t>(room)];
+  if (const size_t space = text.bytes().substr(0, cut).rfind(' '); !call.flag(1, false) && space != text.bytes().npos)
+    cut = space;
+  TextBuilder out(call.runtime());
+  out.append(text, {0, cut});
+  out.append(end);
+  return out.take();
+}
+
+// RFC 3986's unreserved characters stay; the others' bytes are spelled out.
+void append_percent_encoded(TextBuilder &out, const TracedText &text, bool in_query) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text.bytes()[i];
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' ||
+                          c == '~' || (c == '/' && !in_query);
+    if (is_plain)
+      out.append(text, {i, i + 1});
+    else if (c == ' ' && in_query)
+      out.append("+", Origin::kInput);
+    else
+      out.append(fmt::format("%{:02X}", static_cast<uint8_t>(c)), Origin::kInput);
+  }
+}
+
+// A text, or a query of a mapping's items or of pairs.
+Value urlencode(Call &call) {
+  TextBuilder out(call.runtime());
+  const Dict *dict = call.self().dict();
+  if (dict == nullptr && call.self().sequence() == nullptr) {
+    append_percent_encoded(out, call.printed_self(), false);
+    return out.take();
+  }
+  std::vector<Value> pairs;
+  if (dict == nullptr) pairs = items_of(call.runtime(), call.self());
+  for (size_t i = 0; dict != nullptr && i < dict->items.size(); ++i)
+    pairs.push_back(call.runtime().list({dict->items[i].first, dict->items[i].second}));
+  for (const Value &pair : pairs) {
+    const std::vector<Value> parts = items_of(call.runtime(), pair);
+    if (parts.size() != 2) return call.fail("expected pairs of a name and a value");
+    if (!out.text().empty()) out.append("&", Origin::kInput);
+    append_percent_encoded(out, to_text(call.runtime(), parts[0]), true);
+    out.append("=", Origin::kInput);
+    append_percent_encoded(out, to_text(call.runtime(), parts[1]), true);
+  }
+  return out.take();
+}
+
 Value wordcount(Call &call) {
   const TracedText text = call.printed_self();
   const auto is_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) || (c & 0x80); };
@@ -223,6 +299,10 @@ constexpr Builtin kTextFilters[] = {
     {"forceescape", "", 0, escape},
     {"safe", "", 0, string},
     {"string", "", 0, string},
+    {"center", "width", 0, center},
+    {"format", "*", 0, format},
+    {"truncate", "length killwords end leeway", 0, truncate},
+    {"urlencode", "", 0, urlencode},
     {"tojson", "ensure_ascii indent separators sort_keys", 0, tojson},
     {"wordcount", "", 0, wordcount},
 };

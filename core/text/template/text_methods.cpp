@@ -2,9 +2,11 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/text/template/builtins.h"
 #include "core/text/template/characters.h"
+#include "core/text/template/format.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/text_operations.h"
 #include "core/text/utf8.h"
@@ -89,8 +91,8 @@ Value find_method(Call &call, bool last) {
   return static_cast<int64_t>(count_characters(bytes(call).substr(0, at)));
 }
 
-Value index_method(Call &call) {
-  const Value at = find_method(call, false);
+Value index_method(Call &call, bool last) {
+  const Value at = find_method(call, last);
   return at.as_integer() == -1 ? call.fail("the string is not found") : at;
 }
 
@@ -129,24 +131,14 @@ Value without_affix(Call &call, bool at_start) {
   return at_start ? self(call).slice({affix->size(), self(call).size()}) : self(call).slice({0, rest});
 }
 
-// Padding to a width in characters; what is padded with has the origin of the call's own text, which is input.
-Value padded(Call &call, int64_t before, int64_t after, const TracedText &with) {
-  TextBuilder out(call.runtime());
-  for (int64_t i = 0; i < before && !call.runtime().failed(); ++i) out.append(with);
-  out.append(self(call));
-  for (int64_t i = 0; i < after && !call.runtime().failed(); ++i) out.append(with);
-  return out.take();
-}
-
-Value justify(Call &call, bool left) {
+Value justify(Call &call, Side side) {
   TracedText with(" ", Origin::kInput);
   if (call.has(1)) {
     const TracedText *fill = call.text(1);
     if (fill == nullptr) return {};
     with = *fill;
   }
-  const int64_t missing = call.integer(0, 0) - static_cast<int64_t>(count_characters(bytes(call)));
-  return left ? padded(call, 0, missing, with) : padded(call, missing, 0, with);
+  return padded(call.runtime(), self(call), {.width = call.integer(0, 0), .side = side, .with = with});
 }
 
 Value zfill(Call &call) {
@@ -166,6 +158,28 @@ bool is_letter(char32_t c) {
   return of >= UTF8PROC_CATEGORY_LU && of <= UTF8PROC_CATEGORY_LO;
 }
 bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+// Python also counts letters that are numbers, such as Chinese ones.
+bool is_number(char32_t c) {
+  const auto of = category(c);
+  return of >= UTF8PROC_CATEGORY_ND && of <= UTF8PROC_CATEGORY_NO;
+}
+
+// Unicode's full case folding, which makes several characters of some.
+Value casefold(Call &call) {
+  TextBuilder out(call.runtime());
+  for (size_t at = 0; at < bytes(call).size() && !call.runtime().failed();) {
+    const size_t begin = at;
+    const auto c = static_cast<utf8proc_int32_t>(text::next_code_point(bytes(call), at));
+    std::array<utf8proc_int32_t, 8> folded{};
+    const auto n = utf8proc_decompose_char(c, folded.data(), static_cast<utf8proc_ssize_t>(folded.size()),
+                                           UTF8PROC_CASEFOLD, nullptr);
+    std::string changed;
+    for (utf8proc_ssize_t i = 0; i < n; ++i)
+      text::append_utf8(changed, static_cast<char32_t>(folded[static_cast<size_t>(i)]));
+    out.append(changed, self(call).origin({begin, at}));
+  }
+  return out.take();
+}
 
 // Whether the text is not empty and every character is `kind`.
 template <class Kind>
@@ -197,23 +211,28 @@ constexpr Builtin kMethods[] = {
     {"title", "", 0, case_changed<Case::kTitle>},
     {"capitalize", "", 0, case_changed<Case::kCapitalized>},
     {"swapcase", "", 0, case_changed<Case::kSwapped>},
+    {"casefold", "", 0, casefold},
     {"replace", "old new count", 2, replace_method},
     {"join", "iterable", 1, join_method},
     {"find", "sub", 1, [](Call &call) { return find_method(call, false); }},
     {"rfind", "sub", 1, [](Call &call) { return find_method(call, true); }},
-    {"index", "sub", 1, index_method},
+    {"index", "sub", 1, [](Call &call) { return index_method(call, false); }},
+    {"rindex", "sub", 1, [](Call &call) { return index_method(call, true); }},
     {"count", "sub", 1, count_method},
     {"partition", "sep", 1, [](Call &call) { return partition(call, false); }},
     {"rpartition", "sep", 1, [](Call &call) { return partition(call, true); }},
     {"removeprefix", "prefix", 1, [](Call &call) { return without_affix(call, true); }},
     {"removesuffix", "suffix", 1, [](Call &call) { return without_affix(call, false); }},
-    {"ljust", "width fillchar", 1, [](Call &call) { return justify(call, true); }},
-    {"rjust", "width fillchar", 1, [](Call &call) { return justify(call, false); }},
+    {"ljust", "width fillchar", 1, [](Call &call) { return justify(call, Side::kLeft); }},
+    {"rjust", "width fillchar", 1, [](Call &call) { return justify(call, Side::kRight); }},
+    {"center", "width fillchar", 1, [](Call &call) { return justify(call, Side::kCenter); }},
+    {"format", "*", 0, [](Call &call) { return fill_fields(call.runtime(), self(call), call.rest()); }},
     {"zfill", "width", 1, zfill},
     {"isspace", "", 0, [](Call &call) { return all_are(call, is_space); }},
     {"isalpha", "", 0, [](Call &call) { return all_are(call, is_letter); }},
     {"isdigit", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
     {"isdecimal", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
+    {"isnumeric", "", 0, [](Call &call) { return all_are(call, is_number); }},
     {"isalnum", "", 0,
      [](Call &call) { return all_are(call, [](char32_t c) { return is_letter(c) || is_decimal(c); }); }},
     {"isupper", "", 0, [](Call &call) { return in_case(call, Case::kUpper, Case::kLower); }},

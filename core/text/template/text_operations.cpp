@@ -150,6 +150,17 @@ TracedText change_case(Runtime &runtime, const TracedText &text, Case to) {
   return out.take();
 }
 
+TracedText padded(Runtime &runtime, const TracedText &text, const Padding &padding) {
+  const int64_t missing = std::max<int64_t>(padding.width - static_cast<int64_t>(count_characters(text.bytes())), 0);
+  const int64_t odd = padding.side == Side::kCenter ? missing & padding.width & 1 : 0;
+  const int64_t before = padding.side == Side::kLeft ? 0 : padding.side == Side::kRight ? missing : missing / 2 + odd;
+  TextBuilder out(runtime);
+  for (int64_t i = 0; i < before && !runtime.failed(); ++i) out.append(padding.with);
+  out.append(text);
+  for (int64_t i = before; i < missing && !runtime.failed(); ++i) out.append(padding.with);
+  return out.take();
+}
+
 TracedText replace(Runtime &runtime, const TracedText &text, const TracedText &from, const TracedText &to,
                    int64_t most) {
   TextBuilder out(runtime);

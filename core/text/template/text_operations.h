@@ -21,6 +21,16 @@ TracedText strip(const TracedText &text, const Strip &which);
 enum class Case : uint8_t { kUpper, kLower, kTitle, kCapitalized, kSwapped };
 TracedText change_case(Runtime &runtime, const TracedText &text, Case to);
 
+// Filled up to a width in characters. What does not come out even in the middle is more on the right, but with
+// str.center() on the left where the width is odd.
+enum class Side : uint8_t { kLeft, kMiddle, kCenter, kRight };
+struct Padding {
+  int64_t width;
+  Side side;  // where the text stands
+  const TracedText &with;
+};
+TracedText padded(Runtime &runtime, const TracedText &text, const Padding &padding);
+
 // The first `most` occurrences, or all where that is negative.
 TracedText replace(Runtime &runtime, const TracedText &text, const TracedText &from, const TracedText &to,
                    int64_t most);

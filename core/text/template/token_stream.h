@@ -38,6 +38,13 @@ class TokenStream {
   bool skip_operator(std::string_view text) { return at_operator(text) && (take(), true); }
   bool skip_name(std::string_view text) { return at_name(text) && (take(), true); }
 
+  // Whether a name occurs among the tokens that were taken since place() was `from`.
+  size_t place() const { return at_; }
+  bool names_since(size_t from, std::string_view name) const {
+    return std::any_of(tokens_.begin() + static_cast<ptrdiff_t>(from), tokens_.begin() + static_cast<ptrdiff_t>(at_),
+                       [name](const Token &token) { return token.kind == Token::Kind::kName && token.text == name; });
+  }
+
   void expect(Token::Kind kind, std::string_view what) {
     if (at(kind)) {
       take();

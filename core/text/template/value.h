@@ -95,6 +95,7 @@ struct Sequence {
   Extent extent = {};
   std::string shown = {};  // of a range: how it prints
   size_t n_taken = 0;      // of a generator: items that were walked over
+  bool is_group = false;   // a tuple that groupby made: its two items are called `grouper` and `list`, too
 
   // Whether it has a length and items that can be asked for by number.
   bool is_indexed() const { return kind == Kind::kList || kind == Kind::kTuple || kind == Kind::kRange; }

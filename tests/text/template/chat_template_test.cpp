@@ -63,6 +63,12 @@ TEST(Provenance, ItLastsThroughTheOperationsOnTexts) {
             "user«d»X");
 }
 
+TEST(Provenance, ItLastsThroughFormats) {
+  EXPECT_EQ(traced("{{ '<%s|%6s>' % (u, 'b') }}", kUser), "«<»user«|»     «b>»");
+  EXPECT_EQ(traced("{{ '<{}|{:>6}>'.format(u, 'b') }}{{ '{:é<2}'.format(u[0]) }}", kUser), "«<»user«|»     «b>»u«é»");
+  EXPECT_EQ(traced("{{ '%d{}' % n }}{{ '{:03}'.format(n) }}{{ '<%s>' | format(u) }}", kUser), "5«{}»005«<»user«>»");
+}
+
 TEST(Provenance, ItLastsThroughMacrosAndBlocks) {
   EXPECT_EQ(traced("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(u) }}{{ m('t') }}", kUser), "«<»user«><t>»");
   EXPECT_EQ(traced("{% set b %}<{{ u }}>{% endset %}{{ b }}{% filter upper %}a{{ u }}{% endfilter %}", kUser),
@@ -144,6 +150,18 @@ TEST(TemplateErrors, RunTimeErrorsNameLineAndReason) {
   EXPECT_EQ(error_of("{{ [1] | map('string') }}"), "line 1: a generator cannot be printed; '| list' makes it a list");
   EXPECT_EQ(error_of("{{ range(100001) }}"), "line 1: function 'range': more than 100000 numbers");
   EXPECT_EQ(error_of("{{ namespace }}"), "line 1: a function cannot be printed");
+  EXPECT_EQ(error_of("{{ '%s %s' % 'a' }}"), "line 1: a format has more places than there are values");
+  EXPECT_EQ(error_of("{{ '%s' % ('a', 'b') }}"), "line 1: a format has fewer places than there are values");
+  EXPECT_EQ(error_of("{{ '%(b)s' % {'a': 1} }}"), "line 1: a format asks for 'b', which is not there");
+  EXPECT_EQ(error_of("{{ '%d' % 'a' }}"), "line 1: a format's '%d' needs a number, found string");
+  EXPECT_EQ(error_of("{{ '%*d' % (1, 2) }}"), "line 1: a format's '%' is followed by '*', which is no known type");
+  EXPECT_EQ(error_of("{{ '{}{}'.format(1) }}"), "line 1: a format asks for value 1, of 1");
+  EXPECT_EQ(error_of("{{ '{'.format(1) }}"), "line 1: a format has a single '{'");
+  EXPECT_EQ(error_of("{{ '{:{}}'.format(1, 2) }}"), "line 1: a format with a field within a field is not supported");
+  EXPECT_EQ(error_of("{{ '{:y}'.format(1) }}"), "line 1: the format 'y' is not supported");
+  EXPECT_EQ(error_of("{{ '{:d}'.format('a') }}"), "line 1: the format 'd' is not one for string");
+  EXPECT_EQ(error_of("{% set c = cycler(1) %}{% set c.items = 5 %}{{ c.next() }}"),
+            "line 1: method 'next': the cycler was changed");
   EXPECT_EQ(error_of("{% macro m(x) %}{{ x }}{% endmacro %}\n{{ m(1, 2) }}"),
             "line 2: macro 'm' takes at most 1 arguments, found 2");
   EXPECT_EQ(error_of("{% macro m(x) %}\n{{ x.y }}{% endmacro %}\n{{ m() }}"),
@@ -237,6 +255,11 @@ TEST(TemplateLimits, StepsAndTextsAreBounded) {
   options.limits.text_bytes = 1000;
   EXPECT_EQ(error_of("{{ 'a' | indent(2000, true) }}", {}, options), "line 1: a text of more than 1000 bytes");
   EXPECT_EQ(error_of("{{ 'a'.ljust(4000000000000) }}", {}, options), "line 1: a text of more than 1000 bytes");
+  EXPECT_EQ(error_of("{{ '%999999999s' % 'a' }}", {}, options), "line 1: a text of more than 1000 bytes");
+  EXPECT_EQ(error_of("{{ '{:999999999}'.format(1) }}", {}, options), "line 1: a text of more than 1000 bytes");
+  for (const std::string format : {"'%.999999999d' % 1", "'%.999999999f' % 1", "'{:.999999999f}'.format(1)"})
+    EXPECT_EQ(error_of("{{ " + format + " }}", {}, options),
+              "line 1: a format for numbers asks for more than 1000 digits");
   EXPECT_EQ(error_of("{{ 'ab' * 500 }}", {}, options), "rendered: " + repeated("ab", 500));
 }
 

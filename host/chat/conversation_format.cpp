@@ -16,10 +16,52 @@ void throw_unless(const Result<void> &result) {
   if (!result) throw EngineError(ErrorKind::kInvalidArgument, result.error().message);
 }
 
-Json to_json(const ChatMessage &message) {
+// As Python's json.dumps() writes it, which is what templates write where they do it themselves.
+std::string to_text(const Json &value) {
+  const auto writer = jinja::ChatTemplate::parse("{{ value | tojson }}");
+  const Json input = {{"value", value}}, nothing = Json::object();
+  return value_or_throw(writer->render({.input = input, .trusted = nothing}), ErrorKind::kInvalidArgument).text;
+}
+
+enum class Arguments { kAsObjects, kAsTexts };
+
+// In OpenAI's form. What a model writes is the function alone.
+Json to_call(const Json &given, Arguments arguments) {
+  if (!given.is_object()) return given;
+  Json call = given;
+  if (!call.contains("function") && call.contains("name")) call = {{"type", "function"}, {"function", given}};
+  if (arguments == Arguments::kAsObjects || !call.contains("function") || !call["function"].is_object()) return call;
+  const auto found = call["function"].find("arguments");
+  if (found != call["function"].end() && found->is_object()) *found = to_text(*found);
+  return call;
+}
+
+void add_calls(const Json &calls, Arguments arguments, Json &message) {
+  for (const Json &call : calls) message["tool_calls"].push_back(to_call(call, arguments));
+}
+
+void add_answered_call(const Json &calls, Json &message) {
+  if (calls.empty() || !calls.front().is_object()) return;
+  for (const auto &[field, name] : {std::pair("id", "tool_call_id"), std::pair("name", "name")})
+    if (const auto value = calls.front().find(field); value != calls.front().end()) message[name] = *value;
+}
+
+Json to_json(const ChatMessage &message, Arguments arguments) {
   Json json = {{"role", message.role}, {"content", message.content}};
   if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
-  if (!message.tool_calls.empty()) json["tool_calls"] = Json::parse(message.tool_calls);
+  if (message.tool_calls.empty()) return json;
+  const Json calls = Json::parse(message.tool_calls);
+  if (message.role == "tool")
+    add_answered_call(calls, json);
+  else
+    add_calls(calls, arguments, json);
+  return json;
+}
+
+Json to_json(std::span<const ChatMessage> messages, const ChatOptions &options, Arguments arguments) {
+  Json json = Json::array();
+  if (!options.system.empty()) json.push_back({{"role", "system"}, {"content", options.system}});
+  for (const ChatMessage &message : messages) json.push_back(to_json(message, arguments));
   return json;
 }
 
@@ -54,13 +96,19 @@ void ConversationFormat::check(const ChatMessage &message) {
   throw_unless(check_json_array("tool_calls", message.tool_calls));
 }
 
+// Arguments of calls are objects, as for Hugging Face's transformers; but there are templates that take them for text,
+// which is what OpenAI's API has, and fail.
 jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options) const {
-  Json input = {{"messages", Json::array()}, {"add_generation_prompt", true}};
-  if (!options.system.empty()) input["messages"].push_back({{"role", "system"}, {"content", options.system}});
-  for (const ChatMessage &message : messages) input["messages"].push_back(to_json(message));
+  Json input = {{"messages", to_json(messages, options, Arguments::kAsObjects)}, {"add_generation_prompt", true}};
   if (!options.tools.empty()) input["tools"] = Json::parse(options.tools);
   if (options.enable_thinking) input["enable_thinking"] = *options.enable_thinking;
   auto rendered = template_.chat_template.render({.input = input, .trusted = template_.trusted});
+  if (Json with_texts = rendered ? Json() : to_json(messages, options, Arguments::kAsTexts);
+      !rendered && with_texts != input["messages"]) {
+    input["messages"] = std::move(with_texts);
+    auto again = template_.chat_template.render({.input = input, .trusted = template_.trusted});
+    if (again) return *std::move(again);
+  }
   if (!rendered)
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("the model's chat template, {}", rendered.error().message));

@@ -55,11 +55,16 @@ Json read_arguments(const JsonFields &function) {
   }
 }
 
-// OpenAI's {"id", "type": "function", "function": {"name", "arguments"}}, as templates expect it: {"name",
-// "arguments"}.
+// OpenAI's {"id", "type": "function", "function": {"name", "arguments"}}, which is what templates expect, too.
 Json read_call(const Json &call, const std::string &where) {
   std::string name = read_function_name(call, where);
-  return {{"name", std::move(name)}, {"arguments", read_arguments({call["function"], where + ".function."})}};
+  const JsonFields fields(call, where + ".");
+  Json read = Json::object();
+  if (auto id = fields.text("id")) read["id"] = *std::move(id);
+  read["type"] = fields.text("type").value_or("function");
+  read["function"] = {{"name", std::move(name)},
+                      {"arguments", read_arguments({call["function"], where + ".function."})}};
+  return read;
 }
 
 std::string read_calls(const JsonFields &fields) {
@@ -72,6 +77,14 @@ std::string read_calls(const JsonFields &fields) {
   return all.empty() ? "" : all.dump();
 }
 
+// Of the message of a tool.
+std::string read_answered_call(const JsonFields &fields) {
+  Json call = Json::object();
+  if (auto id = fields.text("tool_call_id")) call["id"] = *std::move(id);
+  if (auto name = fields.text("name")) call["name"] = *std::move(name);
+  return call.empty() ? "" : Json::array({std::move(call)}).dump();
+}
+
 // "developer" is what OpenAI calls "system" by now.
 ChatMessage read_message(const Json &json, const std::string &where) {
   if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
@@ -81,11 +94,11 @@ ChatMessage read_message(const Json &json, const std::string &where) {
   return {.role = *role == "developer" ? "system" : *role,
           .content = read_content(fields, *role),
           .reasoning = fields.text("reasoning_content").value_or(""),
-          .tool_calls = read_calls(fields)};
+          .tool_calls = *role == "tool" ? read_answered_call(fields) : read_calls(fields)};
 }
 
-// Templates show the results of calls in the order of the messages, without the calls' ids: here they come in the order
-// of the calls, whichever was ready first.
+// Templates show the results of calls in the order of the messages, most of them without the calls' ids: here they come
+// in the order of the calls, whichever was ready first.
 class ResultOrder {
  public:
   // `json` is the message that was just read to the end of `messages`.

@@ -23,8 +23,11 @@ struct ChatMessage {
   std::string role;             // "system", "user", "assistant" or "tool", or another that the template knows
   std::string content;          // UTF-8, as all texts here
   std::string reasoning = {};   // of an assistant: what it thought before it answered
-  std::string tool_calls = {};  // of an assistant: a JSON array as the template expects it, which for Qwen's models is
-                                // [{"name": ..., "arguments": {...}}, ...]; empty: none
+  std::string tool_calls = {};  // of an assistant: a JSON array of what it calls, [{"name": ..., "arguments": {...}},
+                                // ...] or the same in OpenAI's form, [{"id": ..., "type": "function", "function":
+                                // {"name": ..., "arguments": {...}}}, ...], in which templates get both.
+                                // Of a tool: the call that it answers, [{"id": ..., "name": ...}], which templates
+                                // get as the message's tool_call_id and name. Empty: none
 };
 
 struct ChatOptions {

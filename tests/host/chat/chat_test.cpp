@@ -322,7 +322,8 @@ TEST_F(ChatTest, ToolsReachTheTemplateInTheirOrder) {
 constexpr const char *kToolTemplate =
     "{% if tools %}{{ tools | tojson }}{% endif %}"
     "{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
-    "{% for call in m.tool_calls %}{{ '\\n' if m.content or not loop.first }}<tool_call>\n{\"name\": \"{{ "
+    "{% for call in m.tool_calls %}{% if call.function %}{% set call = call.function %}{% endif %}"
+    "{{ '\\n' if m.content or not loop.first }}<tool_call>\n{\"name\": \"{{ "
     "call.name }}\", \"arguments\": {{ call.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}";
 
@@ -364,6 +365,50 @@ TEST(Chat, CallsOfToolsAreNoContentAndAreShownToTheModelAsItWroteThem) {
   Chat loaded(engine);
   loaded.load(chat.save());
   EXPECT_EQ(loaded.rendered(), chat.rendered());
+}
+
+std::string rendered_by(const char *chat_template, std::initializer_list<ChatMessage> messages) {
+  const test::TinyModelFile file(model_with(chat_template));
+  EngineOptions options;
+  options.model = file.path();
+  const Engine engine = Engine::load(options);
+  Chat chat(engine);
+  for (const ChatMessage &message : messages) chat.add(message);
+  return chat.rendered();
+}
+
+// What a model has called, as its answer or an older file has it, and as OpenAI's API does.
+constexpr const char *kOwnCalls = R"([{"name":"f","arguments":{"a":"b"}}])";
+constexpr const char *kCalls = R"([{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":"b"}}}])";
+
+TEST(Chat, TemplatesGetCallsInOpenAisForm) {
+  const char *shows = "{% for m in messages %}{{ m | tojson }}{% endfor %}";
+  EXPECT_EQ(rendered_by(shows, {{.role = "assistant", .content = "", .tool_calls = kOwnCalls}}),
+            R"({"role": "assistant", "content": "", "tool_calls": )"
+            R"([{"type": "function", "function": {"name": "f", "arguments": {"a": "b"}}}]})");
+  EXPECT_EQ(rendered_by(shows, {{.role = "assistant", .content = "", .tool_calls = kCalls}}),
+            R"({"role": "assistant", "content": "", "tool_calls": )"
+            R"([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": "b"}}}]})");
+  EXPECT_EQ(rendered_by(shows, {{.role = "tool", .content = "r", .tool_calls = R"([{"id":"c1","name":"f"}])"},
+                                {.role = "tool", .content = "s", .tool_calls = R"([{"id":"c2"}])"},
+                                {.role = "tool", .content = "t"}}),
+            R"({"role": "tool", "content": "r", "tool_call_id": "c1", "name": "f"})"
+            R"({"role": "tool", "content": "s", "tool_call_id": "c2"}{"role": "tool", "content": "t"})");
+}
+
+// As DeepSeek's do.
+TEST(Chat, TemplatesThatTakeArgumentsForTextGetText) {
+  const char *joins =
+      "{% for m in messages %}{% for c in m.tool_calls %}{{ '<' + c.function.arguments + '>' }}"
+      "{% endfor %}{% endfor %}";
+  for (const char *calls : {kOwnCalls, kCalls})
+    EXPECT_EQ(rendered_by(joins, {{.role = "assistant", .content = "", .tool_calls = calls}}), R"(<{"a": "b"}>)");
+  // What fails with both is said of the objects.
+  const Thrown thrown = thrown_by([&] {
+    rendered_by("{{ messages[0].tool_calls[0].function.arguments + 1 }}",
+                {{.role = "assistant", .content = "", .tool_calls = kCalls}});
+  });
+  EXPECT_EQ(thrown.message, "the model's chat template, line 1: cannot use '+' between mapping and integer");
 }
 
 TEST(Chat, WithoutToolsThereAreNoCalls) {

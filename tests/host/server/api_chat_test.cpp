@@ -17,7 +17,8 @@ constexpr const char *kTemplate =
     "{% if tools %}{{ tools | tojson }}{% endif %}"
     "{% for m in messages %}{% if m.role == 'king' %}{{ raise_exception('no kings') }}{% endif %}"
     "<|im_start|>{{ m.role }}:{{ m.content }}"
-    "{% for call in m.tool_calls %}{{ call.name }}{{ call.arguments | tojson }}{% endfor %}<|im_end|>{% endfor %}"
+    "{% for call in m.tool_calls %}{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}"
+    "<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>a:"
     "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}";
 

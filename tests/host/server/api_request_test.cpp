@@ -80,16 +80,21 @@ TEST(ApiRequest, MessagesBecomeTheLibrarys) {
                        {"role": "assistant", "reasoning_content": "hm", "tool_calls": [
                           {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": [1]}"}},
                           {"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}]},
-                       {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "r"}]}],
+                       {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "r"}]},
+                       {"role": "tool", "tool_call_id": "2", "name": "g", "content": "s"}],
           "tools": [{"type": "function", "function": {"name": "f"}}],
           "chat_template_kwargs": {"enable_thinking": false}})",
       {});
-  ASSERT_EQ(request.messages.size(), 3u);
+  ASSERT_EQ(request.messages.size(), 4u);
   EXPECT_EQ(request.messages[0].role, "system");
   EXPECT_EQ(request.messages[1].content, "");
   EXPECT_EQ(request.messages[1].reasoning, "hm");
-  EXPECT_EQ(request.messages[1].tool_calls, R"([{"name":"f","arguments":{"a":[1]}},{"name":"g","arguments":{}}])");
+  EXPECT_EQ(request.messages[1].tool_calls,
+            R"([{"id":"1","type":"function","function":{"name":"f","arguments":{"a":[1]}}},)"
+            R"({"id":"2","type":"function","function":{"name":"g","arguments":{}}}])");
   EXPECT_EQ(request.messages[2].content, "r");
+  EXPECT_EQ(request.messages[2].tool_calls, R"([{"id":"1"}])");
+  EXPECT_EQ(request.messages[3].tool_calls, R"([{"id":"2","name":"g"}])");
   EXPECT_EQ(request.chat.tools, R"([{"type":"function","function":{"name":"f"}}])");
   EXPECT_EQ(request.chat.enable_thinking, false);
 }
@@ -195,9 +200,10 @@ TEST(ApiRequest, ArgumentsThatAreNoObjectStayAsTheModelWroteThem) {
         .messages[0]
         .tool_calls;
   };
-  EXPECT_EQ(arguments(R"({"a": 1})"), R"([{"name":"f","arguments":{"a":1}}])");
-  EXPECT_EQ(arguments("\"null\""), R"([{"name":"f","arguments":{}}])");
-  EXPECT_EQ(arguments("\"{\\\"a\\\": \""), R"([{"name":"f","arguments":"{\"a\": "}])");
+  const std::string begin = R"([{"type":"function","function":{"name":"f","arguments":)";
+  EXPECT_EQ(arguments(R"({"a": 1})"), begin + R"({"a":1}}}])");
+  EXPECT_EQ(arguments("\"null\""), begin + "{}}}]");
+  EXPECT_EQ(arguments("\"{\\\"a\\\": \""), begin + R"("{\"a\": "}}])");
 }
 
 TEST(ApiRequest, ResultsComeInTheOrderOfTheCalls) {
@@ -376,6 +382,8 @@ TEST(ApiRequestRefuses, MessagesThatAreNone) {
   EXPECT_EQ(call("{\"function\": {}}"), "messages[0].tool_calls[0].function.name is missing");
   EXPECT_EQ(call("{\"function\": {\"name\": \"f\", \"arguments\": 5}}"),
             "messages[0].tool_calls[0].function.arguments: expected a JSON object as text, found 5");
+  EXPECT_EQ(call("{\"id\": 5, \"function\": {\"name\": \"f\"}}"),
+            "messages[0].tool_calls[0].id: expected a string, found 5");
 }
 
 TEST(ApiRequestRefuses, PromptsThatAreNone) {

@@ -23,7 +23,10 @@ std::string to_text(const Json &value) {
   return value_or_throw(writer->render({.input = input, .trusted = nothing}), ErrorKind::kInvalidArgument).text;
 }
 
+// What calls pass. OpenAI's API has texts, which some templates join to others.
 enum class Arguments { kAsObjects, kAsTexts };
+// Tools and documents that are not there. Some templates walk over them without asking.
+enum class Absent { kIsNone, kIsUndefined };
 
 // In OpenAI's form. What a model writes is the function alone.
 Json to_call(const Json &given, Arguments arguments) {
@@ -65,6 +68,14 @@ Json to_json(std::span<const ChatMessage> messages, const ChatOptions &options, 
   return json;
 }
 
+Json variables(std::span<const ChatMessage> messages, const ChatOptions &options, Absent absent, Arguments arguments) {
+  Json json = {{"messages", to_json(messages, options, arguments)}, {"add_generation_prompt", true}};
+  if (absent == Absent::kIsNone) json.update({{"tools", nullptr}, {"documents", nullptr}});
+  if (!options.tools.empty()) json["tools"] = Json::parse(options.tools);
+  if (options.enable_thinking) json["enable_thinking"] = *options.enable_thinking;
+  return json;
+}
+
 // Whether the prompt ends within reasoning that the answer goes on with.
 bool opens_reasoning(std::string_view prompt) {
   while (prompt.ends_with('\n') || prompt.ends_with(' ')) prompt.remove_suffix(1);
@@ -96,23 +107,18 @@ void ConversationFormat::check(const ChatMessage &message) {
   throw_unless(check_json_array("tool_calls", message.tool_calls));
 }
 
-// Arguments of calls are objects, as for Hugging Face's transformers; but there are templates that take them for text,
-// which is what OpenAI's API has, and fail.
+// Templates differ in what they fail with: what Hugging Face's transformers hand over counts as long as they do not.
 jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options) const {
-  Json input = {{"messages", to_json(messages, options, Arguments::kAsObjects)}, {"add_generation_prompt", true}};
-  if (!options.tools.empty()) input["tools"] = Json::parse(options.tools);
-  if (options.enable_thinking) input["enable_thinking"] = *options.enable_thinking;
-  auto rendered = template_.chat_template.render({.input = input, .trusted = template_.trusted});
-  if (Json with_texts = rendered ? Json() : to_json(messages, options, Arguments::kAsTexts);
-      !rendered && with_texts != input["messages"]) {
-    input["messages"] = std::move(with_texts);
-    auto again = template_.chat_template.render({.input = input, .trusted = template_.trusted});
-    if (again) return *std::move(again);
+  std::string first_error;
+  for (const Absent absent : {Absent::kIsNone, Absent::kIsUndefined}) {
+    for (const Arguments arguments : {Arguments::kAsObjects, Arguments::kAsTexts}) {
+      const Json input = variables(messages, options, absent, arguments);
+      auto rendered = template_.chat_template.render({.input = input, .trusted = template_.trusted});
+      if (rendered) return *std::move(rendered);
+      if (first_error.empty()) first_error = std::move(rendered.error().message);
+    }
   }
-  if (!rendered)
-    throw EngineError(ErrorKind::kInvalidArgument,
-                      fmt::format("the model's chat template, {}", rendered.error().message));
-  return *std::move(rendered);
+  throw EngineError(ErrorKind::kInvalidArgument, fmt::format("the model's chat template, {}", first_error));
 }
 
 ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const {

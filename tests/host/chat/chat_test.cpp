@@ -411,6 +411,18 @@ TEST(Chat, TemplatesThatTakeArgumentsForTextGetText) {
   EXPECT_EQ(thrown.message, "the model's chat template, line 1: cannot use '+' between mapping and integer");
 }
 
+// As for Hugging Face's transformers.
+TEST(Chat, ToolsThatAreNotThereAreNone) {
+  EXPECT_EQ(
+      rendered_by("{{ tools is defined }} {{ tools is none }} {{ documents is none }} {{ enable_thinking is none }}",
+                  {{.role = "user", .content = "hi"}}),
+      "True True True False");
+  // None cannot be walked over, and what is undefined can.
+  EXPECT_EQ(rendered_by("{% for tool in tools %}{{ tool }}{% endfor %}{{ messages[0].content }}",
+                        {{.role = "user", .content = "hi"}}),
+            "hi");
+}
+
 TEST(Chat, WithoutToolsThereAreNoCalls) {
   const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
   const test::TinyModelFile file(model_with(kToolTemplate));

@@ -18,15 +18,32 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
 constexpr size_t kMostNesting = 90;  // a message's calls may be nested 100 deep, and lie in an array
 
+// Some models call arguments parameters, and some write them as a text of JSON. Those that are missing are none only
+// where the call says nothing else: what it says could be them.
+std::optional<Json> read_arguments(const Json &call) {
+  const auto is_name = [](std::string_view name) { return name == "arguments" || name == "parameters"; };
+  bool says_more = false;
+  for (const auto &[name, value] : call.items()) {
+    if (!is_name(name)) says_more |= name != "name";
+    if (!is_name(name) || value.is_null()) continue;
+    if (value.is_object()) return value;
+    if (!value.is_string() || is_nested_deeper(value.get_ref<const std::string &>(), kMostNesting)) return std::nullopt;
+    Json read = Json::parse(value.get_ref<const std::string &>(), nullptr, false);
+    return read.is_object() ? std::optional(std::move(read)) : std::nullopt;
+  }
+  return says_more ? std::nullopt : std::optional(Json::object());
+}
+
 // What lies between the tags, if it is a call.
 std::optional<std::string> read_call(std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return std::nullopt;
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
-  const auto name = json.find("name"), arguments = json.find("arguments");
+  const auto name = json.find("name");
   if (name == json.end() || !name->is_string()) return std::nullopt;
-  if (arguments != json.end() && !arguments->is_object()) return std::nullopt;
-  return Json({{"name", *name}, {"arguments", arguments == json.end() ? Json::object() : *arguments}}).dump();
+  std::optional<Json> arguments = read_arguments(json);
+  if (!arguments) return std::nullopt;
+  return Json({{"name", *name}, {"arguments", *std::move(arguments)}}).dump();
 }
 
 // Where the tag is closed: not within one of the call's own texts.

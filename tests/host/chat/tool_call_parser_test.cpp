@@ -52,6 +52,15 @@ const Example kExamples[] = {
 see.T{"name":"f","arguments":{}}T{"name":"g","arguments":{}})"}},
     {"<tool_call>{\"name\":\"f\"}</tool_call>\n\nDone.\n",
      {R"([{"name":"f","arguments":{}}])", "Done.\n", "T{\"name\":\"f\",\"arguments\":{}}CDone.\n"}},
+    // Other words for the arguments.
+    {"<tool_call>{\"name\": \"f\", \"parameters\": {\"a\": 1}}</tool_call>",
+     {R"([{"name":"f","arguments":{"a":1}}])", "", R"(T{"name":"f","arguments":{"a":1}})"}},
+    {"<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>",
+     {R"([{"name":"f","arguments":{"a":1}}])", "", R"(T{"name":"f","arguments":{"a":1}})"}},
+    {"<tool_call>{\"id\": 3, \"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>",
+     {R"([{"name":"f","arguments":{"a":1}}])", "", R"(T{"name":"f","arguments":{"a":1}})"}},
+    {"<tool_call>{\"name\": \"f\", \"arguments\": null}</tool_call>",
+     {R"([{"name":"f","arguments":{}}])", "", R"(T{"name":"f","arguments":{}})"}},
     // A model that ends its answer instead of closing the tag.
     {"a\n<tool_call>\n{\"name\": \"f\"}\n",
      {R"([{"name":"f","arguments":{}}])", "a", "CaT{\"name\":\"f\",\"arguments\":{}}"}},
@@ -79,7 +88,12 @@ constexpr std::string_view kContents[] = {
     "<tool_call>f()</tool_call>",
     "x\n<tool_call>[{\"name\": \"f\"}]</tool_call>\ny",
     "<tool_call>{\"name\": 1}</tool_call>",
-    "<tool_call>{\"name\": \"f\", \"arguments\": \"{}\"}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"arguments\": \"[]\"}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"arguments\": \"a\"}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"arguments\": 1}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"parameters\": []}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"args\": {\"a\": 1}}</tool_call>",
+    "<tool_call>{\"name\": \"f\", \"arguments\": null, \"a\": 1}</tool_call>",
     "<tool_call>{\"arguments\": {}}</tool_call>",
     "<tool_call>{\"name\": \"f\"} {}</tool_call>",
     "<tool_call></tool_call>",
@@ -102,6 +116,9 @@ TEST(ToolCallParser, WhatIsNoCallStaysAsItWasWritten) {
   const std::string deep = "<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": " + std::string(200, '[') +
                            std::string(200, ']') + "}}</tool_call>";
   EXPECT_EQ(parse(deep, 7), only_content(deep));
+  const std::string deep_text = "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"x\\\": " + std::string(200, '[') +
+                                std::string(200, ']') + "}\"}</tool_call>";
+  EXPECT_EQ(parse(deep_text, 7), only_content(deep_text));
 }
 
 TEST(ToolCallParser, TextComesAsSoonAsItCannotBeACall) {

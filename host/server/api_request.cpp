@@ -152,6 +152,7 @@ void refuse_unknown(const JsonFields &fields) {
                            "allowed_token_ids",
                            "include_stop_str_in_output",
                            "lora",
+                           "n_probs",
                            "suffix"})
     fields.refuse(name);
   for (const char *name : {"top_n_sigma", "t_max_predict_ms"}) {
@@ -200,6 +201,21 @@ void read_text_request(const JsonFields &fields, TextRequest &request) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Conversations
+
+// What is thought always comes apart from the answer, and takes as long as it takes.
+void refuse_unknown_of_chat(const JsonFields &fields) {
+  for (const char *name :
+       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
+    fields.refuse(name);
+  fields.refuse("best_of", 1);
+  fields.refuse("modalities", Json::array({"text"}));
+  fields.refuse("add_generation_prompt", true);
+  fields.refuse("parse_tool_calls", true);
+  for (const char *name : {"thinking_budget_tokens", "reasoning_budget"}) fields.refuse(name, -1);
+  const auto format = fields.text("reasoning_format");
+  if (format && *format != "auto" && *format != "deepseek")
+    throw ApiError(fmt::format("reasoning_format: expected auto or deepseek, found {}", bonsai::quoted(*format)));
+}
 
 // How hard to think is for other models to say, but not whether.
 void read_thinking(const JsonFields &fields, ChatOptions &chat) {
@@ -269,12 +285,7 @@ ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defa
   const bool wants = fields.flag("logprobs").value_or(false);
   if (top > 0 && !wants) throw ApiError("top_logprobs: expected with \"logprobs\": true only");
   if (wants) want_logprobs(top, request);
-  for (const char *name :
-       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
-    fields.refuse(name);
-  fields.refuse("best_of", 1);
-  fields.refuse("modalities", Json::array({"text"}));
-  fields.refuse("add_generation_prompt", true);
+  refuse_unknown_of_chat(fields);
   read_tools(fields, request);
   read_thinking(fields, request.chat);
   read_template_variables(fields, request.chat);

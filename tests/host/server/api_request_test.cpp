@@ -151,7 +151,8 @@ TEST(ApiRequest, FormatsBecomeSchemas) {
 TEST(ApiRequest, WhatMeansNothingIsNotRefused) {
   EXPECT_EQ(chat_said(R"("functions": [], "function_call": "auto", "mirostat": 0, "typical_p": 1.0, "best_of": 1,
       "modalities": ["text"], "stop_token_ids": [], "use_beam_search": false, "add_generation_prompt": true,
-      "top_n_sigma": -1, "t_max_predict_ms": 0, "skip_special_tokens": true, "lora": [],
+      "n_probs": 0, "reasoning_format": "auto", "thinking_budget_tokens": -1, "reasoning_budget": -1,
+      "parse_tool_calls": true, "top_n_sigma": -1, "t_max_predict_ms": 0, "skip_special_tokens": true, "lora": [],
       "top_logprobs": 0, "logprobs": false, "reasoning_effort": "low", "parallel_tool_calls": false, "tools": [])"),
             "nothing");
   const CompletionRequest request =
@@ -347,6 +348,12 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("skip_special_tokens": false)"), "skip_special_tokens: not supported");
   EXPECT_EQ(chat_said(R"("allowed_token_ids": [5])"), "allowed_token_ids: not supported");
   EXPECT_EQ(chat_said(R"("top_n_sigma": 1.5)"), "top_n_sigma: not supported");
+  EXPECT_EQ(chat_said(R"("n_probs": 3)"), "n_probs: not supported");
+  EXPECT_EQ(chat_said(R"("parse_tool_calls": false)"), "parse_tool_calls: not supported");
+  EXPECT_EQ(chat_said(R"("thinking_budget_tokens": 0)"), "thinking_budget_tokens: not supported");
+  EXPECT_EQ(chat_said(R"("reasoning_budget": 100)"), "reasoning_budget: not supported");
+  EXPECT_EQ(chat_said(R"("reasoning_format": "deepseek")"), "nothing");
+  EXPECT_EQ(chat_said(R"("reasoning_format": "none")"), "reasoning_format: expected auto or deepseek, found 'none'");
   EXPECT_EQ(chat_said(R"("suffix": "x")"), "suffix: not supported");
   EXPECT_EQ(chat_said(R"("parallel_tool_calls": "x")"), "parallel_tool_calls: expected true or false, found \"x\"");
   EXPECT_EQ(chat_said(R"("response_format": {})"), "response_format.type is missing");

@@ -85,12 +85,20 @@ std::string read_answered_call(const JsonFields &fields) {
   return call.empty() ? "" : Json::array({std::move(call)}).dump();
 }
 
+// What came before tools: without its calls and results a conversation would be another.
+void refuse_functions(const JsonFields &fields, std::string_view role) {
+  if (role == "function") throw ApiError(fmt::format("{}: expected tool, found 'function'", fields.path("role")));
+  if (fields.find("function_call") != nullptr)
+    throw ApiError(fmt::format("{}: not supported, expected tool_calls", fields.path("function_call")));
+}
+
 // "developer" is what OpenAI calls "system" by now.
 ChatMessage read_message(const Json &json, const std::string &where) {
   if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
   const JsonFields fields(json, where + ".");
   const auto role = fields.text("role");
   if (!role) throw ApiError(fmt::format("{} is missing", fields.path("role")));
+  refuse_functions(fields, *role);
   return {.role = *role == "developer" ? "system" : *role,
           .content = read_content(fields, *role),
           .reasoning = fields.text("reasoning_content").value_or(""),

@@ -185,7 +185,7 @@ TEST(ApiRequest, MinusOneIsNoLimit) {
 TEST(ApiRequest, ThoseWhoAnswerNeedNotHaveSaidAnything) {
   const ChatRequest request = read_chat_request(
       R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": null, "refusal": "no"},
-                       {"role": "assistant", "content": null}, {"role": "tool", "content": null},
+                       {"role": "assistant", "content": null, "function_call": null}, {"role": "tool", "content": null},
                        {"role": "assistant", "content": [{"type": "refusal", "refusal": "never"}]}]})",
       {});
   EXPECT_EQ(request.messages[1].content, "no");
@@ -378,6 +378,10 @@ TEST(ApiRequestRefuses, MessagesThatAreNone) {
   EXPECT_EQ(messages_said("[7]"), "messages[0]: expected an object, found 7");
   EXPECT_EQ(messages_said("[{\"content\": \"x\"}]"), "messages[0].role is missing");
   EXPECT_EQ(messages_said("[{\"role\": \"user\"}]"), "messages[0].content is missing");
+  EXPECT_EQ(messages_said(R"([{"role": "function", "name": "f", "content": "x"}])"),
+            "messages[0].role: expected tool, found 'function'");
+  EXPECT_EQ(messages_said(R"([{"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}}])"),
+            "messages[0].function_call: not supported, expected tool_calls");
   EXPECT_EQ(messages_said("[{\"role\": \"user\", \"content\": 5}]"),
             "messages[0].content: expected a string or an array of texts, found 5");
   EXPECT_EQ(messages_said("[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]"),

@@ -34,6 +34,14 @@ constexpr size_t kLongestSpecial = 256;
 // rely on the other, its base files the other way round.
 constexpr std::string_view kEndNames[] = {"<|im_end|>", "<|endoftext|>"};
 
+// What answers in a chat are read by: they show, whichever type the file gives them. Qwen's files have them as
+// user-defined tokens, models trained on from these sometimes as control tokens.
+constexpr std::string_view kAnswerTags[] = {"<think>", "</think>", "<tool_call>", "</tool_call>"};
+
+bool is_answer_tag(std::string_view spelling) {
+  return std::find(std::begin(kAnswerTags), std::end(kAnswerTags), spelling) != std::end(kAnswerTags);
+}
+
 // NFC makes a text at most three times as long, and positions within a word are 32 bits.
 constexpr size_t kMostTextBytes = size_t{1} << 30;
 
@@ -217,6 +225,8 @@ void Tokenizer::State::decode(int32_t id, bool show_control, std::string &out) c
       out += spelling;
       break;
     case kControl:
+      if (show_control || is_answer_tag(spelling)) out += spelling;
+      break;
     case kUnknown:
     case kUnused:
       if (show_control) out += spelling;

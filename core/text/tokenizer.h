@@ -74,7 +74,8 @@ class Tokenizer {
   Result<std::vector<int32_t>> encode(std::string_view text, std::span<const ByteRange> trusted) const;
 
   // Bytes of one token, or of several joined: byte-level tokens become their bytes, control tokens their spelling when
-  // `show_control`, else nothing (unused tokens likewise). Ids outside the vocabulary give nothing.
+  // `show_control`, else nothing (unused tokens likewise), but for <think>, </think>, <tool_call> and </tool_call>, by
+  // which answers are read. Ids outside the vocabulary give nothing.
   std::string decode(std::span<const int32_t> ids, bool show_control = false) const;
 
   uint32_t size() const;

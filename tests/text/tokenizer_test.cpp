@@ -97,6 +97,22 @@ TEST(Tokenizer, DecodeShowsControlTokensOnlyWhenAsked) {
   EXPECT_EQ(tokenizer.decode(ids, true), "<|im_start|>a<think> a[PAD267]<|im_end|>");
 }
 
+// Promise: what a chat's answer is read by is in its text; and a user's words still cannot forge it.
+TEST(Tokenizer, DecodeShowsTheTagsOfAnswersAlsoWhereTheyAreControlTokens) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.types[kThink] = 3;
+  for (const char *tag : {"</think>", "<tool_call>", "</tool_call>"}) {
+    data.tokens.emplace_back(tag);
+    data.types.push_back(3);
+  }
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  const Ids ids = {kImStart, kThink, 'a', 268, 269, 270, kImEnd};
+  EXPECT_EQ(tokenizer->decode(ids), "<think>a</think><tool_call></tool_call>");
+  EXPECT_EQ(*tokenizer->encode("<think>", SpecialTokens::kParse), Ids{kThink});
+  EXPECT_EQ(tokenizer->encode("<think>", SpecialTokens::kPlain)->size(), 7u);
+}
+
 TEST(Tokenizer, IdsOutsideTheVocabularyDecodeToNothing) {
   const Tokenizer tokenizer = tiny_tokenizer();
   EXPECT_EQ(tokenizer.decode(Ids{-1, 'a', 268, INT32_MAX, INT32_MIN, 'b'}), "ab");

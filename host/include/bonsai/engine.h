@@ -276,8 +276,8 @@ class BONSAI_API Engine {
   // What a session begins with that is given this text first (Session::append()): special tokens count as such, and the
   // model's BOS comes first where it does there. Errors: also an empty text and a model without BOS.
   std::vector<int32_t> tokenize_prompt(std::string_view text) const;
-  // The text of ids. `show_special`: control tokens are spelled out; else they are no text. Errors: an id outside the
-  // vocabulary, a file without tokenizer.
+  // The text of ids. `show_special`: control tokens are spelled out; else they are no text, but for <think>, </think>,
+  // <tool_call> and </tool_call>. Errors: an id outside the vocabulary, a file without tokenizer.
   std::string detokenize(std::span<const int32_t> tokens, bool show_special = false) const;
 
   ModelInfo model() const;

@@ -78,7 +78,7 @@ void skip_unless_declared(Context &context) {
   skip_unless(context.has(BONSAI_FEATURE_DETERMINISTIC), "BONSAI_FEATURE_DETERMINISTIC is not declared");
 }
 
-// The plainest format and the first quantised one, in the KV dtype that the backend prefers.
+// The plainest format and the first quantised one, in the first KV dtype that the backend lists.
 void check_two_formats(Context &context) {
   skip_unless_declared(context);
   const bonsai_kv_dtype kv = context.info().kv_dtypes.at(0);

@@ -13,9 +13,11 @@
  *
  * Rules for every call
  *
- * Structs     Begin with `struct_size`, set to sizeof by whoever fills them. A reader uses a field only if struct_size
- *             covers it; fields are only ever appended. Arrays of structs are arrays of pointers, so elements can grow.
- *             An input struct shorter than its form in version 0.9 is BONSAI_INVALID_ARGUMENT.
+ * Structs     Begin with `struct_size`, set to sizeof by whoever owns the memory: the caller also of those that the
+ *             callee fills, which leaves it as it is and writes no further. A reader uses a field only if struct_size
+ *             covers it; fields are only ever appended, and what is behind those that the reader knows means nothing to
+ *             it. Arrays of structs are arrays of pointers, so elements can grow, and lie anywhere. An input struct
+ *             shorter than its form in version 0.9 is BONSAI_INVALID_ARGUMENT.
  * Unknown     Unknown flag bits and enum values are answered with BONSAI_UNSUPPORTED.
  * Errors      A function returns a status. Its last argument may be NULL; if not, the callee fills it on failure. Output
  *             arguments are untouched on failure, but where a function says otherwise. No exception, signal, abort,
@@ -26,7 +28,9 @@
  *             [device]  the host serialises calls on one device and on all that was made from it (weights, sessions), but
  *                       may make each from another thread. Calls on different devices run at once.
  * Lifetime    A backend, once loaded, stays loaded until the process ends.
- * Numbers     Little-endian, IEEE 754. Sizes count elements unless named bytes. Matrices are row-major.
+ * Numbers     Little-endian, IEEE 754. Sizes count elements unless named bytes. Matrices are row-major. The host leaves
+ *             the floating-point environment of the thread that it calls on to its user: a backend that needs another
+ *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found.
  *
  * Legal after a failure: after BONSAI_OUT_OF_MEMORY everything, but the KV cache at the failed batch's positions is
  * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called
@@ -36,7 +40,7 @@
  * be right, the CPU takes over and the text goes on. Such are NaN; +infinity, or nothing above -infinity, where no logit
  * was adjusted; and an id that the mask excludes with a logit above -infinity. While a model is loaded, the host goes to
  * the next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both
- * are errors.
+ * are errors. But for kv_export and kv_import, strict or not: the host warns, and computes keys and values again.
  */
 #ifndef BONSAI_BACKEND_H
 #define BONSAI_BACKEND_H
@@ -68,7 +72,7 @@ extern "C" {
 typedef uint32_t bonsai_status;
 enum {
   BONSAI_OK = 0,
-  BONSAI_INVALID_ARGUMENT = 1, /* a caller's mistake: a null, a shape, an index out of range */
+  BONSAI_INVALID_ARGUMENT = 1, /* a caller's mistake: a null, an index out of range, sizes that do not fit together */
   BONSAI_UNSUPPORTED = 2,      /* a legal request that this backend or device does not serve */
   BONSAI_OUT_OF_MEMORY = 3,    /* host or device memory; the message says which and how much was asked for */
   BONSAI_DEVICE_LOST = 4,      /* the device is gone: see "Legal after a failure" above */
@@ -160,7 +164,8 @@ enum {
 };
 
 /* An option's key as the user writes it after `--backend-opt`, "cpu.threads" for one. The key "device" is the host's
- * own (which device is opened) and never sent. */
+ * own (which device is opened), never sent, and not to be listed. An option NAME.warm, with the backend's NAME, is set to
+ * "on" by `bonsai backends --warm`: device_open then makes and keeps what later starts would wait for (kernels). */
 typedef struct bonsai_option_info {
   uint32_t struct_size;
   const char *key;  /* not empty, and no other option of the device has it */
@@ -174,13 +179,15 @@ typedef struct bonsai_device_info {
   const char *name;                         /* "AMD EPYC 7B13", "NVIDIA H200" */
   uint64_t memory_total_bytes;              /* 0: unknown */
   uint64_t memory_free_bytes;               /* 0: unknown */
-  uint32_t n_options;
-  uint32_t n_kv_dtypes;
+  uint32_t n_options;                       /* at most 256 */
+  uint32_t n_kv_dtypes;                     /* at most 16 */
   const bonsai_option_info *const *options; /* (n_options) */
-  const bonsai_kv_dtype *kv_dtypes;         /* (n_kv_dtypes), the preferred first; at least one from level 1 on */
-  const uint32_t *block_sizes;              /* (n_block_sizes) tokens in a KV block, each 1 to 65,536, the preferred
-                                               first; at least one from level 1 on */
-  uint32_t n_block_sizes;
+  const bonsai_kv_dtype *kv_dtypes;         /* (n_kv_dtypes), in any order; at least one from level 1 on. The host asks
+                                               for BONSAI_KV_F16, or for what the user names by --kv, and passes over a
+                                               backend with sessions that does not list it */
+  const uint32_t *block_sizes;              /* (n_block_sizes) tokens in a KV block, each 1 to 65,536; at least one from
+                                               level 1 on. The host takes 32 if it is listed, else the first */
+  uint32_t n_block_sizes;                   /* at most 64 */
   uint32_t max_k;                           /* largest top-k; at least 1,024 if sessions are offered */
 } bonsai_device_info;
 
@@ -219,7 +226,7 @@ typedef struct bonsai_device_status {
 typedef uint32_t bonsai_weight_use;
 enum {
   BONSAI_USE_MATRIX = 1u << 0,   /* y = W x */
-  BONSAI_USE_EMBEDDING = 1u << 1 /* rows are looked up by token id */
+  BONSAI_USE_EMBEDDING = 1u << 1 /* rows are looked up by token id, which only level 2 does */
 };
 
 typedef uint32_t bonsai_weight_flags;
@@ -342,7 +349,8 @@ typedef struct bonsai_session_config {
   uint32_t max_sequences;           /* most rows of a batch's block table */
   uint32_t max_blocks_per_sequence; /* most columns of a batch's block table */
   uint32_t max_outputs;             /* most outputs of a batch */
-  uint32_t max_k;                   /* largest k of an output */
+  uint32_t max_k;                   /* largest k of an output: at most the device's max_k, and at most vocab; without a
+                                       head it means nothing */
   uint32_t reserved;                /* 0 */
 } bonsai_session_config;
 
@@ -399,7 +407,7 @@ typedef struct bonsai_output {
   uint32_t n_adjustments;
   const int32_t *ids;           /* (n_ids) */
   const int32_t *adjust_ids;    /* (n_adjustments), each id once */
-  const float *adjust_add;      /* (n_adjustments) */
+  const float *adjust_add;      /* (n_adjustments), finite or -infinity */
   const float *adjust_repeat;   /* (n_adjustments), > 0; 1 changes nothing */
   const uint32_t *mask;         /* (ceil(vocab / 32)) bit i % 32 of word i / 32; NULL: everything is allowed */
   float temperature;
@@ -436,7 +444,7 @@ enum {
 /* Filled by profile. Phases and names belong to the device and live until its next call of profile, or device_close. */
 typedef struct bonsai_profile {
   uint32_t struct_size;
-  uint32_t n_phases;
+  uint32_t n_phases;                         /* at most 256 */
   const bonsai_profile_phase *const *phases; /* (n_phases) those that ran, in the order of a forward pass */
 } bonsai_profile;
 
@@ -473,13 +481,15 @@ typedef struct bonsai_backend_api {
   /* Ends a device. Its sessions and weights have been ended before. NULL is allowed. [device] */
   void (*device_close)(bonsai_device *device);
 
-  /* Writes the uses (bonsai_weight_use) that the device serves for `dtype`: 0 with BONSAI_OK if none. A matrix in a
-   * dtype that is not served is transcoded into one that is, if that is lossless (ternary packings into each other, F16
-   * and BF16 into F32). If not, even for one matrix only, the host passes the whole backend over for this model. An
-   * embedding that is not served stays with the host. [device] */
+  /* Writes the uses (bonsai_weight_use) that the device serves for `dtype`: 0 with BONSAI_OK if none, also for a dtype
+   * that the backend does not know (BONSAI_UNSUPPORTED means the same). A matrix in a dtype that is not served is
+   * transcoded into one that is, if that is lossless (ternary packings into each other, F16 and BF16 into F32). If not,
+   * even for one matrix only, the host passes the whole backend over for this model. An embedding that is not served
+   * stays with the host, as every embedding does below level 2. [device] */
   bonsai_status (*dtype_support)(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error);
 
-  /* Brings a weight, stacked of parts, to the device. `result` may be NULL. Ended by weight_free. [device] */
+  /* Brings a weight, stacked of parts, to the device. A size that the device has no kernels for is BONSAI_UNSUPPORTED,
+   * also in a dtype that it serves. `result` may be NULL. Ended by weight_free. [device] */
   bonsai_status (*weight_upload)(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
                                  bonsai_weight_result *result, bonsai_error *error);
 
@@ -491,14 +501,15 @@ typedef struct bonsai_backend_api {
 
   /* -------- Level 1: all five or none -------- */
 
-  /* Writes what session_create would allocate. Weights in `model` may be NULL here. [device] */
+  /* Writes what session_create would allocate. The `weight` of every slice in `model` may be NULL here. [device] */
   bonsai_status (*session_memory)(bonsai_device *device, const bonsai_model_spec *model,
                                   const bonsai_session_config *config, bonsai_session_memory *memory,
                                   bonsai_error *error);
 
   /* Makes a session: scratch and the KV pool for a model on a device. A model that the backend cannot run right (an unknown
-   * feature bit or layer kind, an odd shape) is BONSAI_UNSUPPORTED: the host then goes to the next backend or to the
-   * CPU, not to level 0 of this one. Ended by session_destroy. [device] */
+   * feature bit or layer kind, a shape that it has no kernels for) is BONSAI_UNSUPPORTED: the host then goes to the next
+   * backend or to the CPU, not to level 0 of this one. A shape that no model has (an odd rope_dim, n_kv_heads that do not
+   * divide n_heads) may be BONSAI_INVALID_ARGUMENT as well. Ended by session_destroy. [device] */
   bonsai_status (*session_create)(bonsai_device *device, const bonsai_model_spec *model,
                                   const bonsai_session_config *config, bonsai_session **session, bonsai_error *error);
 
@@ -508,12 +519,15 @@ typedef struct bonsai_backend_api {
 
   /* Runs layer `layer` (counted within the session) over the batch. `in` (n_tokens, hidden) is the layer's input; NULL: the
    * state that the previous layer_encode left. `out` (n_tokens, hidden) receives the layer's output; NULL: it stays on the
-   * device. The batch's tokens and hidden are not read. [device] */
+   * device. The batch's tokens and hidden are not read, and may both be NULL, also where the session has the embedding.
+   * Runs after what was submitted before; a submit, or an lm_head with an `in`, leaves no state. [device] */
   bonsai_status (*layer_encode)(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
                                 float *out, bonsai_error *error);
 
   /* Output norm, head and selection. `in` (n_rows, hidden), output j reads row outputs[j]->token; NULL: the state that the
-   * previous layer_encode left, whose rows are its batch's tokens (n_rows then equals its n_tokens). [device] */
+   * previous layer_encode left, whose rows are its batch's tokens (n_rows then equals its n_tokens). With `in`, n_rows is
+   * at least 1, and may exceed max_tokens. n_outputs is at most max_outputs; 0 is allowed, and computes nothing.
+   * [device] */
   bonsai_status (*lm_head)(bonsai_session *session, const float *in, uint32_t n_rows,
                            const bonsai_output *const *outputs, uint32_t n_outputs, bonsai_error *error);
 
@@ -532,15 +546,16 @@ typedef struct bonsai_backend_api {
 
   /* -------- Any level; NULL allowed -------- */
 
-  /* Copies whole KV blocks, all layers: sources[i] to destinations[i], in order. Runs after what was submitted before.
-   * [device] */
+  /* Copies whole KV blocks, all layers: sources[i] to destinations[i], in order. n 0 is allowed, and the arrays may then be
+   * NULL. Runs after what was submitted before. [device] */
   bonsai_status (*kv_copy)(bonsai_session *session, const uint32_t *sources, const uint32_t *destinations, uint32_t n,
                            bonsai_error *error);
 
   /* Writes positions [0, n_tokens) of a sequence, whose blocks are listed in order, in the canonical layout:
    *   for each layer of the session: K (n_tokens, n_kv_heads, head_dim), then V likewise,
    * elements in the session's KV dtype (F32 and F16 little-endian, Q8_0 as 34-byte blocks along head_dim). `bytes` is
-   * exactly n_layers * 2 * n_tokens * n_kv_heads * bytes of a head. Waits for what was submitted before. [device] */
+   * exactly n_layers * 2 * n_tokens * n_kv_heads * bytes of a head. There may be more blocks than the tokens fill, or none
+   * of both: the pointers may then be NULL. Waits for what was submitted before. [device] */
   bonsai_status (*kv_export)(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
                              void *data, uint64_t bytes, bonsai_error *error);
 

@@ -141,8 +141,10 @@ static bonsai_status copy_part(struct part *to, const bonsai_weight_part *from, 
     return invalid(error, "a part is NULL, short or empty");
   const struct format *format = find_format(from->dtype);
   if (!format) return failure(error, BONSAI_UNSUPPORTED, "dtype %u: expected F32 or Q1_0_G128", from->dtype);
-  const uint64_t row_bytes = columns / format->block_weights * format->block_bytes;
-  if (columns % format->block_weights || from->data_bytes % row_bytes || from->data_bytes / row_bytes != from->rows)
+  const uint64_t blocks = columns / format->block_weights, row_bytes = blocks * format->block_bytes;
+  if (columns % format->block_weights || row_bytes / format->block_bytes != blocks) /* or their product overflows */
+    return invalid(error, "columns are not whole blocks, or more than there can be");
+  if (from->data_bytes % row_bytes || from->data_bytes / row_bytes != from->rows)
     return invalid(error, "data_bytes are not rows of whole blocks");
   *to = (struct part){format, from->rows, row_bytes, malloc(from->data_bytes)};
   if (!to->data) return failure(error, BONSAI_OUT_OF_MEMORY, "host memory: %.0f bytes", (double)from->data_bytes);
@@ -174,8 +176,8 @@ static bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_de
 /* ---- y[i] = W x[i]: what a backend exists for ---- */
 
 static bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
-  if (!device || LACKS(args, bonsai_gemv_args, y) || !args->weight || !args->x || !args->y || !args->n)
-    return invalid(error, "expected a device, a weight, x, y and at least one vector");
+  if (!device || LACKS(args, bonsai_gemv_args, y) || !args->weight || !args->x || !args->y || !args->n || !args->rows)
+    return invalid(error, "expected a device, a weight, x, y and at least one vector and row");
   const bonsai_weight *w = args->weight;
   if (args->first_row > w->rows || args->rows > w->rows - args->first_row)
     return invalid(error, "first_row and rows reach beyond the weight's rows");

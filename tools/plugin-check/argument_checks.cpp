@@ -173,6 +173,7 @@ constexpr Mistake<Upload> kUploads[] = {
     {"a short part", Expected::kInvalid, [](Upload &upload) { upload.part.struct_size = 16; }},
     {"an unknown dtype", Expected::kUnsupported, [](Upload &upload) { upload.part.dtype = 1000000; }},
     {"no columns", Expected::kInvalid, [](Upload &upload) { upload.desc.columns = 0; }},
+    {"columns that overflow", Expected::kEither, [](Upload &upload) { upload.desc.columns = uint64_t{1} << 62; }},
     {"no rows", Expected::kInvalid, [](Upload &upload) { upload.part.rows = 0; }},
     {"rows that overflow", Expected::kInvalid, [](Upload &upload) { upload.part.rows = uint64_t{1} << 62; }},
     {"a byte too few", Expected::kInvalid, [](Upload &upload) { --upload.part.data_bytes; }},
@@ -229,6 +230,7 @@ void check_columns(Context &context) {
 
 constexpr Mistake<bonsai_gemv_args> kProducts[] = {
     {"no vectors", Expected::kInvalid, [](bonsai_gemv_args &args) { args.n = 0; }},
+    {"no rows", Expected::kInvalid, [](bonsai_gemv_args &args) { args.rows = 0; }},
     {"no weight", Expected::kInvalid, [](bonsai_gemv_args &args) { args.weight = nullptr; }},
     {"no x", Expected::kInvalid, [](bonsai_gemv_args &args) { args.x = nullptr; }},
     {"no y", Expected::kInvalid, [](bonsai_gemv_args &args) { args.y = nullptr; }},

@@ -49,7 +49,9 @@ void check_copy(Context &context) {
   context.need_sessions();
   skip_unless(context.api().kv_copy != nullptr, "kv_copy is not offered");
   Stage stage(context, narrow_shape(context.plainest_format()));
-  const uint32_t shared = 3 * stage.session.config.block_size - 5, all = shared + 20;
+  // Three blocks, the last of them not full: fewer where blocks are large, since positions are few.
+  const uint32_t block_size = stage.session.config.block_size;
+  const uint32_t shared = std::clamp(3 * block_size, 8u, 400u) - 5, all = shared + 20;
   const std::vector<int32_t> tokens = stage.tokens(all, 1), others = with_other_tail(stage, tokens, shared, 2),
                              thirds = with_other_tail(stage, tokens, shared, 3);
   const std::vector<uint32_t> first = stage.take_blocks(all), second = stage.take_blocks(all),
@@ -58,11 +60,12 @@ void check_copy(Context &context) {
   run_span(stage, tokens, {0, shared, 64}, first, comparison, "the original");
 
   // To the second sequence, and in the same call from there to the third: copies happen in order.
-  std::vector<uint32_t> sources(first.begin(), first.begin() + 3), destinations(second.begin(), second.begin() + 3);
-  sources.insert(sources.end(), second.begin(), second.begin() + 3);
-  destinations.insert(destinations.end(), third.begin(), third.begin() + 3);
+  const uint32_t n = blocks_for(shared, block_size);
+  std::vector<uint32_t> sources(first.begin(), first.begin() + n), destinations(second.begin(), second.begin() + n);
+  sources.insert(sources.end(), second.begin(), second.begin() + n);
+  destinations.insert(destinations.end(), third.begin(), third.begin() + n);
   bonsai_error error = empty_error();
-  expect_ok("kv_copy", context.api().kv_copy(stage.session.handle, sources.data(), destinations.data(), 6, &error),
+  expect_ok("kv_copy", context.api().kv_copy(stage.session.handle, sources.data(), destinations.data(), 2 * n, &error),
             error);
   run_span(stage, others, {shared, all, 7}, second, comparison, "the copy");
   run_span(stage, tokens, {shared, all, 20}, first, comparison, "the original after it was copied");

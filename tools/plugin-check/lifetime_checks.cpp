@@ -5,6 +5,8 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/stage.h"
@@ -47,7 +49,9 @@ void live(Context &context, const RandomModel &random, const Matrix &matrix) {
     if (context.api().session_create) {
       UploadedModel uploaded(*device, random.model(), {.embedding = false});
       Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
-      session.logits(random_tokens(8, random.config().vocab, 1), 0, {3});
+      std::vector<uint32_t> blocks(blocks_for(8, session.config.block_size));
+      std::iota(blocks.begin(), blocks.end(), 3u);
+      session.logits(random_tokens(8, random.config().vocab, 1), 0, blocks);
     }
   }
   expect_empty(*device);

@@ -6,20 +6,22 @@
 
 namespace bonsai::check {
 
-bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype) {
+bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, uint32_t block_size) {
   expect(!context.info().block_sizes.empty(), "device_info lists no block size, although sessions are offered");
   bonsai_session_config config{};
   config.struct_size = sizeof config;
   config.kv_dtype = kv_dtype;
-  config.block_size = context.info().block_sizes[0];
+  config.block_size = block_size ? block_size : context.info().block_sizes[0];
   config.max_tokens = 512;
   config.max_sequences = 8;
-  config.max_blocks_per_sequence = (1024 + config.block_size - 1) / config.block_size;
+  config.max_blocks_per_sequence = blocks_for(1024, config.block_size);
   config.n_blocks = 3 * config.max_blocks_per_sequence + config.max_sequences;
   config.max_outputs = 512;
   config.max_k = 64;
   return config;
 }
+
+uint32_t blocks_for(uint32_t positions, uint32_t block_size) { return (positions + block_size - 1) / block_size; }
 
 Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path)
     : model(model), config(config), api(model.device.api()), path_(path) {

@@ -13,9 +13,12 @@
 
 namespace bonsai::check {
 
-// For batches of up to 512 tokens and as many outputs, 8 sequences of up to 1,024 positions, in the block size that the
-// backend prefers.
-bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype);
+// For batches of up to 512 tokens and as many outputs, 8 sequences of up to 1,024 positions, in blocks of this size; 0:
+// of the first that the backend lists.
+bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, uint32_t block_size = 0);
+
+// Blocks that hold this many positions.
+uint32_t blocks_for(uint32_t positions, uint32_t block_size);
 
 class Session {
  public:

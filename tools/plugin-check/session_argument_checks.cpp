@@ -14,6 +14,7 @@ namespace {
 struct Creation {
   UploadedModel &model;
   bonsai_session_config config;
+  uint32_t unlisted_block_size;
 
   bonsai_model_spec &spec() { return model.spec; }
   bonsai_layer_spec &layer() { return model.layers[0]; }
@@ -48,13 +49,21 @@ constexpr Mistake<Creation> kCreations[] = {
     {"a slice beyond its weight", Expected::kInvalid, [](Creation &c) { c.q().first_row = 1000000; }},
     {"a short slice", Expected::kInvalid, [](Creation &c) { c.q().struct_size = 8; }},
     {"an unknown KV dtype", Expected::kUnsupported, [](Creation &c) { c.config.kv_dtype = 77; }},
-    {"a block size that is not listed", Expected::kEither, [](Creation &c) { c.config.block_size = 7; }},
+    {"a block size that is not listed", Expected::kEither,
+     [](Creation &c) { c.config.block_size = c.unlisted_block_size; }},
     {"no blocks", Expected::kInvalid, [](Creation &c) { c.config.n_blocks = 0; }},
     {"no tokens", Expected::kInvalid, [](Creation &c) { c.config.max_tokens = 0; }},
     {"no sequences", Expected::kInvalid, [](Creation &c) { c.config.max_sequences = 0; }},
     {"a k beyond the device's", Expected::kEither, [](Creation &c) { c.config.max_k = 1u << 30; }},
     {"a short configuration", Expected::kInvalid, [](Creation &c) { c.config.struct_size = 16; }},
 };
+
+uint32_t unlisted_block_size(const Context &context) {
+  const std::vector<uint32_t> &sizes = context.info().block_sizes;
+  uint32_t size = 1;
+  while (std::find(sizes.begin(), sizes.end(), size) != sizes.end()) ++size;
+  return size;
+}
 
 bonsai_session *no_session() { return reinterpret_cast<bonsai_session *>(uintptr_t{0x5AA5}); }
 
@@ -92,7 +101,7 @@ void check_creations(Context &context) {
   bonsai_session *session = no_session();
   const Untouched untouched(session);
   for (const auto &mistake : kCreations) {
-    Creation creation = {uploaded, usual_config(context, context.plainest_kv())};
+    Creation creation = {uploaded, usual_config(context, context.plainest_kv()), unlisted_block_size(context)};
     mistake.make(creation);
     const std::string what = std::string("session_create with ") + mistake.what;
     expect_refused(what, mistake.expected, [&](bonsai_error *error) {
@@ -116,6 +125,7 @@ struct Request {
   bonsai_output output{};
   const bonsai_output *outputs = &output;
   uint32_t n_outputs = 1;
+  uint32_t block_size;
 
   std::vector<float> logits;
   std::vector<int32_t> top_ids = {-1, -1};
@@ -124,7 +134,8 @@ struct Request {
   std::vector<int32_t> ids = {0};
   std::vector<float> ones = {1};
 
-  Request(Stage &stage, const std::vector<uint32_t> &blocks) : logits(stage.config().vocab) {
+  Request(Stage &stage, const std::vector<uint32_t> &blocks)
+      : block_size(stage.session.config.block_size), logits(stage.config().vocab) {
     batch.block_table = {blocks, {blocks.back()}};
     batch.add(1, 0);
     batch.add(2, 1);
@@ -163,7 +174,8 @@ constexpr Mistake<Request> kBatches[] = {
     {"a wider block table than the session's", Expected::kInvalid,
      [](Request &r) { r.view.blocks_per_sequence = 1000000; }},
     {"a sequence that does not exist", Expected::kInvalid, [](Request &r) { r.batch.sequences[1] = 2; }},
-    {"a position beyond the block table", Expected::kInvalid, [](Request &r) { r.batch.positions[1] = 900; }},
+    {"a position beyond the block table", Expected::kInvalid,
+     [](Request &r) { r.batch.positions[1] = r.view.blocks_per_sequence * r.block_size; }},
     {"a position beyond the RoPE tables", Expected::kInvalid, [](Request &r) { r.batch.positions[1] = 1u << 30; }},
     {"a block beyond the pool", Expected::kInvalid,
      [](Request &r) {
@@ -381,12 +393,12 @@ void check_kv_calls(Context &context) {
     expect_refused("kv_copy to beyond the pool", Expected::kInvalid, copy(session, &good, &beyond));
   }
   if (!api.kv_export || !api.kv_import) return;
-  std::vector<std::byte> data(1 << 20);
   const uint32_t tokens = stage.session.config.block_size;
   const uint64_t floats = 2ull * stage.config().layers * tokens * stage.config().kv_heads * stage.config().head_dim;
   const uint64_t bytes = stage.kv == BONSAI_KV_F32   ? floats * 4
                          : stage.kv == BONSAI_KV_F16 ? floats * 2
                                                      : floats / 32 * 34;
+  std::vector<std::byte> data(bytes / tokens * (tokens + 1));  // what the largest of the ranges would take
   struct Range {
     const char *what;
     const uint32_t *blocks;

@@ -29,12 +29,8 @@ double bound_of(const RandomModel &random, bonsai_kv_dtype kv) {
 
 bonsai_session_config config_of(Context &context, bonsai_kv_dtype kv, const StageOptions &options) {
   skip_unless(context.stores(kv), "KV dtype {} is not offered", kv_name(kv));
-  bonsai_session_config config = usual_config(context, kv);
+  bonsai_session_config config = usual_config(context, kv, options.block_size);
   config.max_k = options.max_k;
-  if (options.block_size == 0) return config;
-  config.block_size = options.block_size;
-  config.max_blocks_per_sequence = (1024 + config.block_size - 1) / config.block_size;
-  config.n_blocks = 3 * config.max_blocks_per_sequence + config.max_sequences;
   return config;
 }
 
@@ -52,7 +48,7 @@ Stage::Stage(Context &context, const ModelShape &shape, const StageOptions &opti
 }
 
 std::vector<uint32_t> Stage::take_blocks(uint32_t positions) {
-  const uint32_t n = (positions + session.config.block_size - 1) / session.config.block_size;
+  const uint32_t n = blocks_for(positions, session.config.block_size);
   expect(n <= free_blocks_.size(), "the suite asks for {} blocks of {} that are left", n, free_blocks_.size());
   const std::vector<uint32_t> taken(free_blocks_.end() - n, free_blocks_.end());
   free_blocks_.resize(free_blocks_.size() - n);

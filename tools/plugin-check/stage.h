@@ -16,7 +16,7 @@ namespace bonsai::check {
 struct StageOptions {
   std::optional<Path> path = {};           // the best that is offered
   std::optional<bonsai_kv_dtype> kv = {};  // the plainest that is offered
-  uint32_t block_size = 0;                 // 0: the one that the backend prefers
+  uint32_t block_size = 0;                 // 0: the first that the backend lists
   uint32_t max_k = 64;
   Placement placement = {};
 };

@@ -53,6 +53,13 @@ bool has_fault(bonsai_session *session, std::string_view name) {
   return session && reinterpret_cast<Session *>(session)->is(name);
 }
 
+bonsai_status refuse(bonsai_error *error, const char *message, bonsai_status status = BONSAI_INVALID_ARGUMENT) {
+  if (!error) return status;
+  if (BONSAI_HAS_FIELD(error, bonsai_error, code)) error->code = status;
+  if (BONSAI_HAS_FIELD(error, bonsai_error, message)) std::strcpy(error->message, message);
+  return status;
+}
+
 // -------- Devices
 
 // Opens the CPU device with all options but "fault".
@@ -261,6 +268,7 @@ class FaultyOutputs {
 
 bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
                            float *out, bonsai_error *error) {
+  if (has_fault(session, "wants tokens for layers") && batch && !batch->tokens) return refuse(error, "no tokens");
   const bonsai_status status = cpu().layer_encode(inner(session), layer, batch, in, out, error);
   if (status == BONSAI_OK && has_fault(session, "runs the last layer twice") && layer > 0) {
     return cpu().layer_encode(inner(session), layer, batch, nullptr, out, error);

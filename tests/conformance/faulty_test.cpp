@@ -42,6 +42,8 @@ constexpr Fault kFaults[] = {
     {"rotates too far", "layer.biases", "relative error"},
     {"rotates too far", "forward.batches", "relative error"},
     {"runs the last layer twice", "layers.batches", "relative error"},
+    {"wants tokens for layers", "layers.batches", "no tokens"},
+    {"wants tokens for layers", "layers.tied", "no tokens"},
     {"has one wrong logit", "forward.F32", "relative error"},
     {"has one wrong logit", "outputs.head", "relative error"},
     {"attends to one position too many", "forward.batches", "relative error"},

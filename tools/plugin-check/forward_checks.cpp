@@ -169,13 +169,13 @@ void check_mixed_formats(Context &context) {
   }
 }
 
-void check_tied(Context &context) {
-  context.need(Path::kForward);
+void check_tied(Context &context, Path path) {
+  context.need(path);
   const Format format = context.plainest_format();
   skip_unless(context.looks_up(format), "{} embeddings are not claimed", quant::traits(format).name);
   ModelShape shape = narrow_shape(format);
   shape.tied = true;
-  Stage stage(context, shape);
+  Stage stage(context, shape, {.path = path});
   compare_batches(stage, kFewBatchSizes);
 }
 
@@ -287,7 +287,10 @@ void add_forward_checks(std::vector<Check> &checks) {
   checks.push_back({"forward.batches", "batches of every size over several sequences agree with the judge (level 2)",
                     [](Context &context) { check_batches(context, Path::kForward); }});
   checks.push_back({"forward.mixed", "a layer's matrices may have different dtypes", check_mixed_formats});
-  checks.push_back({"forward.tied", "one weight may be embedding and head", check_tied});
+  checks.push_back({"layers.tied", "layers take states from the host, whether or not the session has the embedding",
+                    [](Context &context) { check_tied(context, Path::kLayers); }});
+  checks.push_back({"forward.tied", "one weight may be embedding and head",
+                    [](Context &context) { check_tied(context, Path::kForward); }});
   checks.push_back({"forward.heads", "heads share KV heads as the model says", check_heads});
   checks.push_back({"forward.yarn", "the host's RoPE tables are used, scaling included", check_yarn});
   checks.push_back(

@@ -35,10 +35,9 @@ void Session::run(Batch &batch, const Outputs &outputs) {
   bonsai_batch view = batch.view();
   if (path_ == Path::kForward && model.spec.embedding) return run_forward(view, outputs);
   const std::vector<float> states = batch.hidden.empty() ? embed(model.model, batch.tokens) : batch.hidden;
-  if (path_ == Path::kLayers) return run_layers(view, states, outputs);
   view.tokens = nullptr;
-  view.hidden = states.data();
-  run_forward(view, outputs);
+  view.hidden = path_ == Path::kForward ? states.data() : nullptr;  // layer_encode takes them apart
+  path_ == Path::kForward ? run_forward(view, outputs) : run_layers(view, states, outputs);
 }
 
 void Session::run_forward(const bonsai_batch &batch, const Outputs &outputs) {

@@ -10,7 +10,8 @@ Placement placement_of(Context &context, const ModelShape &shape, Path path, Pla
   context.need(path);
   const auto named = shape.formats.find("token_embd");
   const quant::Format embedding = named == shape.formats.end() ? shape.format : named->second;
-  if (path == Path::kLayers || !context.looks_up(embedding)) placement.embedding = false;
+  // Layer by layer nothing is looked up: a session has the embedding all the same where one weight is both.
+  if ((path == Path::kLayers && !shape.tied) || !context.looks_up(embedding)) placement.embedding = false;
   return placement;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -228,6 +229,11 @@ class FaultyOutputs {
     if (session_.is("ignores the temperature")) output.temperature = 0;
     if (session_.is("ignores the mask")) output.mask = nullptr;
     if (session_.is("ignores adjustments")) output.n_adjustments = 0;
+    if (session_.is("adds finite numbers only") && given.n_adjustments > 0) {
+      std::vector<float> &adds = adds_.emplace_back(given.adjust_add, given.adjust_add + given.n_adjustments);
+      for (float &add : adds) add = std::max(add, -100.0f);
+      output.adjust_add = adds.data();
+    }
     if (session_.is("takes ties by the highest id") && given.kind == BONSAI_OUTPUT_ARGMAX && given.top_ids) {
       auto &logits = ties_.emplace_back(&given, std::make_unique<std::vector<float>>(session_.vocab)).second;
       output.kind = BONSAI_OUTPUT_LOGITS;
@@ -263,6 +269,7 @@ class FaultyOutputs {
   uint32_t n_;
   std::vector<bonsai_output> changed_;
   std::vector<const bonsai_output *> pointers_;
+  std::deque<std::vector<float>> adds_;
   std::vector<std::pair<const bonsai_output *, std::unique_ptr<std::vector<float>>>> ties_;
 };
 

@@ -61,6 +61,7 @@ constexpr Fault kFaults[] = {
     {"ignores the temperature", "outputs.adjust", "temperature 0.05: the adjusted logit"},
     {"ignores the mask", "outputs.adjust", "a mask: the adjusted logit"},
     {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},
+    {"adds finite numbers only", "outputs.adjust", "additions of -infinity: the adjusted logit"},
 };
 
 Finding run_named(const std::string &name, const std::string &fault) {

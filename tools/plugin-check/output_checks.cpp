@@ -246,15 +246,17 @@ std::vector<Adjustment> adjustments(uint32_t vocab) {
   for (uint32_t &word : all.mask) word = static_cast<uint32_t>(random.next() | random.next());
   all.temperature = 0.7f;
 
-  Adjustment added = all, repeated = all, masked, cold, hot, unchanged;
+  Adjustment added = all, repeated = all, excluded, masked, cold, hot, unchanged;
   for (Adjustment *some : {&added, &repeated}) some->mask.clear(), some->temperature = 0;
   std::fill(added.repeat.begin(), added.repeat.end(), 1.0f);
   std::fill(repeated.add.begin(), repeated.add.end(), 0.0f);
+  excluded = added;
+  std::fill(excluded.add.begin(), excluded.add.end(), kMinusInfinity);
   masked.mask = all.mask;
   cold.temperature = 0.05f;
   hot.temperature = 3;
   unchanged.temperature = 1;
-  return {unchanged, added, repeated, masked, cold, hot, all};
+  return {unchanged, added, repeated, excluded, masked, cold, hot, all};
 }
 
 void expect_adjusted(const std::vector<float> &logits, const std::vector<float> &expected, const char *what) {
@@ -267,8 +269,8 @@ void expect_adjusted(const std::vector<float> &logits, const std::vector<float> 
 void check_adjustments(Context &context) {
   const ModelShape shape = wide_shape(context);
   skip_unless(context.has(BONSAI_FEATURE_ADJUST), "BONSAI_FEATURE_ADJUST is not declared");
-  constexpr const char *kNames[] = {"temperature 1",    "additions",     "repetition factors", "a mask",
-                                    "temperature 0.05", "temperature 3", "all adjustments"};
+  constexpr const char *kNames[] = {"temperature 1", "additions",        "repetition factors", "additions of -infinity",
+                                    "a mask",        "temperature 0.05", "temperature 3",      "all adjustments"};
   const std::vector<Adjustment> cases = adjustments(shape.vocab);
   Stage stage(context, shape);
   Batch batch = prompt(stage, 2);

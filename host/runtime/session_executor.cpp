@@ -20,7 +20,7 @@ SelectionLimits limits_of(const DeviceInfo &info) {
   return {.max_k = std::min(info.max_k, kMostTop), .adjusts = (info.features & BONSAI_FEATURE_ADJUST) != 0};
 }
 
-bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLimits &limits) {
+bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLimits &limits, uint32_t vocab) {
   bonsai_session_config raw{};
   raw.struct_size = sizeof raw;
   raw.kv_dtype = config.kv_dtype;
@@ -30,7 +30,7 @@ bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLi
   raw.max_sequences = config.max_sequences;
   raw.max_blocks_per_sequence = config.max_blocks_per_sequence;
   raw.max_outputs = config.max_outputs;
-  raw.max_k = std::max(limits.max_k, 1u);
+  raw.max_k = std::max(std::min(limits.max_k, vocab), 1u);
   return raw;
 }
 
@@ -89,7 +89,7 @@ BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceMod
   std::unique_ptr<SessionExecutor> executor(new SessionExecutor(model, config, level));
   const Device &device = model.device();
   const SessionSpec spec(model, config.context);
-  const bonsai_session_config raw = raw_config(config, executor->limits_);
+  const bonsai_session_config raw = raw_config(config, executor->limits_, model.model().config.vocab);
   CallError error;
   bonsai_session_memory memory{};
   memory.struct_size = sizeof memory;

@@ -298,6 +298,8 @@ bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *mod
 bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
                              bonsai_session **session, bonsai_error *error) {
   const auto call = [&] {
+    if (config->max_k > model->vocab)
+      return failure(error, BONSAI_INVALID_ARGUMENT, "max_k is larger than the vocabulary");
     auto made = std::make_unique<bonsai_session>();
     made->device = device;
     made->vocab = model->vocab;

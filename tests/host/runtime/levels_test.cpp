@@ -102,6 +102,13 @@ class SessionErrors : public testing::Test {
   }
 };
 
+// The failing backend takes no larger k, as the ABI allows.
+TEST(SessionSizes, AskForNoLargerKThanTheVocabulary) {
+  const Rig rig(TinyModel{}, "failing");
+  ASSERT_LT(rig.model().config.vocab, 1024u);
+  EXPECT_EQ(rig.executor(BONSAI_KV_F16, 1)->level(), 2);
+}
+
 TEST_F(SessionErrors, ABlockSizeThatIsNotOfferedNamesThoseThatAre) {
   const Rig rig(TinyModel{}, "cpu");
   host::ExecutorConfig config;

@@ -48,16 +48,17 @@ class Uploader {
   }
 
   // A tied head shares the embedding's weight where the device can use one weight both ways. An embedding is never
-  // transcoded: the host looks its rows up instead, and nothing of it is copied.
+  // transcoded: the host looks its rows up instead, as it always does below level 2, and nothing of it is copied.
   BackendResult<void> upload_embedding_and_head() {
     const auto uses = uses_of(model_.token_embd->format);
     if (!uses) return tl::unexpected(uses.error());
+    const bool looks_up = device_.backend().level() == 2 && (*uses & BONSAI_USE_EMBEDDING) != 0;
     constexpr bonsai_weight_use kBoth = BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING;
-    if (model_.tied && (*uses & kBoth) == kBoth) {
+    if (model_.tied && looks_up && (*uses & BONSAI_USE_MATRIX)) {
       return upload(std::array{model_.token_embd}, kBoth, result_->embedding_);
     }
     if (!model_.tied) {
-      if (*uses & BONSAI_USE_EMBEDDING) {
+      if (looks_up) {
         auto done = upload(std::array{model_.token_embd}, BONSAI_USE_EMBEDDING, result_->embedding_);
         if (!done) return done;
       } else {

@@ -34,7 +34,7 @@ class DeviceModel {
   Device &device() const { return device_; }
   const std::vector<DeviceLayer> &layers() const { return layers_; }
   const Weight &head() const { return head_ ? head_ : embedding_; }
-  // Empty when the device cannot look rows up: the host then decodes embedding rows itself.
+  // Empty when the device looks no rows up, as below level 2: the host then decodes embedding rows itself.
   const Weight &embedding() const { return embedding_; }
   // What all weights occupy by their backend's account, beside memory of this host that they refer to.
   uint64_t weight_bytes() const { return weight_bytes_; }

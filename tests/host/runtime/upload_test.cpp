@@ -56,5 +56,20 @@ TEST_F(Upload, ATiedHeadIsOneMatrixWhereRowsAreNotLookedUp) {
   EXPECT_FALSE(uploaded->head().keeps_host_memory());
 }
 
+// Layers take states, not ids: below level 2 nobody would look rows up.
+TEST(UploadByLevel, AnEmbeddingGoesWhereItIsLookedUp) {
+  for (const bool tied : {false, true}) {
+    TinyModel description;
+    description.tied = tied;
+    const Rig forward(description, "failing"), layers(description, "failing_layers"),
+        products(description, "failing_gemv");
+    EXPECT_TRUE(forward.device_model().embedding()) << tied;
+    EXPECT_FALSE(layers.device_model().embedding()) << tied;
+    EXPECT_FALSE(products.device_model().embedding()) << tied;
+    EXPECT_TRUE(layers.device_model().head()) << tied;
+    EXPECT_TRUE(products.device_model().head()) << tied;
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::test

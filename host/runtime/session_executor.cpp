@@ -76,6 +76,11 @@ tl::unexpected<BackendError> failure(const Device &device, const CallError &erro
   return tl::unexpected(error.failure(device.backend().name(), function, status));
 }
 
+tl::unexpected<BackendError> not_offered(const Device &device, const char *function) {
+  return tl::unexpected(
+      BackendError{BONSAI_UNSUPPORTED, fmt::format("{}: {} is not offered", device.backend().name(), function)});
+}
+
 }  // namespace
 
 SessionExecutor::SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level)
@@ -240,8 +245,8 @@ BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
                                              std::span<const uint32_t> destinations) {
   auto checked = check_copy(config_, sources, destinations);
   if (!checked || sources.empty()) return checked;
+  if (api().kv_copy == nullptr) return not_offered(model_.device(), "kv_copy");
   CallError error;
-  if (api().kv_copy == nullptr) return failure(model_.device(), error, "kv_copy", BONSAI_UNSUPPORTED);
   const bonsai_status status =
       api().kv_copy(session_, sources.data(), destinations.data(), static_cast<uint32_t>(sources.size()), error.out());
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_copy", status);
@@ -250,8 +255,8 @@ BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
 
 BackendResult<void> SessionExecutor::kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
                                                std::span<std::byte> data) {
+  if (api().kv_export == nullptr) return not_offered(model_.device(), "kv_export");
   CallError error;
-  if (api().kv_export == nullptr) return failure(model_.device(), error, "kv_export", BONSAI_UNSUPPORTED);
   const bonsai_status status = api().kv_export(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
                                                data.data(), data.size(), error.out());
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_export", status);
@@ -260,8 +265,8 @@ BackendResult<void> SessionExecutor::kv_export(std::span<const uint32_t> blocks,
 
 BackendResult<void> SessionExecutor::kv_import(std::span<const uint32_t> blocks, uint32_t n_tokens,
                                                std::span<const std::byte> data) {
+  if (api().kv_import == nullptr) return not_offered(model_.device(), "kv_import");
   CallError error;
-  if (api().kv_import == nullptr) return failure(model_.device(), error, "kv_import", BONSAI_UNSUPPORTED);
   const bonsai_status status = api().kv_import(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
                                                data.data(), data.size(), error.out());
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_import", status);

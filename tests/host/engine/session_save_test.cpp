@@ -116,6 +116,38 @@ TEST_F(SavedSession, ThatIsNotLoadedForALogThatThrowsHasChangedNothing) {
   std::filesystem::remove(file);
 }
 
+// Neither is a failure, whether the backend does not offer it or fails: not even where the user wants that backend
+// only.
+TEST_F(SavedSession, IsComputedAgainWhereABackendMovesNothing) {
+  struct Case {
+    std::string backend, function, import_fault, export_fault;  // no fault: it is done
+  };
+  const Case cases[] = {{"unmoved", "all", "unmoved: kv_import is not offered", "unmoved: kv_export is not offered"},
+                        {"failing", "kv_import", "failing: injected into kv_import (internal error)", ""},
+                        {"failing", "kv_export", "", "failing: injected into kv_export (internal error)"}};
+  const std::string file = path("unmoved"), expected = save(load_seedling(), file);
+  for (const auto &[backend, function, import_fault, export_fault] : cases) {
+    EngineOptions options = on(BONSAI_BINARY_DIR "/tests/backends/libbonsai_" + backend + ".so");
+    if (function != "all") options.backend_options = {{"fail.at", "1"}, {"fail.function", function}};
+    std::vector<std::string> warnings, expected_warnings;
+    options.log = [&](LogLevel level, std::string_view line) {
+      if (level == LogLevel::kWarning) warnings.emplace_back(line);
+    };
+    const Engine engine = Engine::load(options);
+    Session session = engine.new_session();
+    session.load(file);
+    EXPECT_EQ(session.generate(greedy(30)).text, expected);
+    session.save(path("again"));
+    if (!import_fault.empty()) expected_warnings.push_back("keys and values are computed again: " + import_fault);
+    if (!export_fault.empty())
+      expected_warnings.push_back(path("again") + ": saved without keys and values: " + export_fault);
+    EXPECT_EQ(warnings, expected_warnings);
+    EXPECT_EQ(engine.backend().name, backend);
+    std::filesystem::remove(path("again"));
+  }
+  std::filesystem::remove(file);
+}
+
 TEST_F(SavedSession, MayBeEmptyAndMayBeTruncated) {
   const Engine engine = load_seedling();
   const std::string file = path("empty");

@@ -10,7 +10,8 @@
 // weights, S sessions; rules broken: R". The build makes several of it: BACKEND_LEVEL is the highest level that is
 // offered, SELECTS 0 that it hands out whole rows only (max_k 0, which no backend should say), ADJUSTS 0 that it lacks
 // BONSAI_FEATURE_ADJUST, ELSEWHERE 1 that it is no processor of this host's, and what it selects is not known before it
-// is waited for.
+// is waited for, MOVES 0 that it lacks kv_copy, kv_export and kv_import, BLOCK_SIZE the only size of KV blocks that it
+// lists (at level 0, where nobody should ask for it).
 #include <bonsai/backend.h>
 #include <dlfcn.h>
 
@@ -37,6 +38,9 @@
 #endif
 #ifndef ELSEWHERE
 #define ELSEWHERE 0
+#endif
+#ifndef MOVES
+#define MOVES 1
 #endif
 
 // What is wrong with the results of a call that succeeds.
@@ -197,6 +201,11 @@ bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error
   info->name = "a device that fails";
   if (!SELECTS) info->max_k = 0;
   if (!ADJUSTS) info->features &= ~bonsai_features{BONSAI_FEATURE_ADJUST};
+#ifdef BLOCK_SIZE
+  static constexpr uint32_t kBlockSize = BLOCK_SIZE;
+  info->block_sizes = &kBlockSize;
+  info->n_block_sizes = 1;
+#endif
   info->options = kOptions;
   info->n_options = std::size(kOptions);
   return BONSAI_OK;
@@ -465,9 +474,9 @@ constexpr bonsai_backend_api kTable = {
     .lm_head = offered_from(1, lm_head),
     .forward_submit = offered_from(2, forward_submit),
     .forward_wait = offered_from(2, forward_wait),
-    .kv_copy = offered_from(1, kv_copy),
-    .kv_export = offered_from(1, kv_export),
-    .kv_import = offered_from(1, kv_import),
+    .kv_copy = offered_from(MOVES ? 1 : 3, kv_copy),
+    .kv_export = offered_from(MOVES ? 1 : 3, kv_export),
+    .kv_import = offered_from(MOVES ? 1 : 3, kv_import),
     .device_status = device_status,
     .synchronize = synchronize,
     .profile = profile,

@@ -14,11 +14,12 @@ namespace {
 
 constexpr uint32_t kPreferredBlockSize = 32;
 
-// A device of level 0 names no block sizes: the host keeps its KV cache.
-uint32_t choose_block_size(const DeviceInfo &info) {
-  const auto &sizes = info.block_sizes;
+// At level 0 the host keeps the KV cache, whatever block sizes the device lists.
+uint32_t choose_block_size(const Device &device) {
+  const auto &sizes = device.info().block_sizes;
   const bool takes_preferred = std::find(sizes.begin(), sizes.end(), kPreferredBlockSize) != sizes.end();
-  return sizes.empty() || takes_preferred ? kPreferredBlockSize : sizes.front();
+  const bool is_free = device.backend().level() == 0 || sizes.empty();
+  return is_free || takes_preferred ? kPreferredBlockSize : sizes.front();
 }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -64,7 +65,7 @@ bool is_cpu(const Backend &backend) { return backend.name() == kCpuBackend; }
 
 Placement::Placement(std::unique_ptr<Device> device, const ExecutorConfig &sizes)
     : executor_config_(sizes), device_(std::move(device)) {
-  executor_config_.block_size = choose_block_size(device_->info());
+  executor_config_.block_size = choose_block_size(*device_);
   executor_config_.n_blocks = (sizes.context + executor_config_.block_size - 1) / executor_config_.block_size;
   executor_config_.max_blocks_per_sequence = executor_config_.n_blocks;
 }

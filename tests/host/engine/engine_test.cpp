@@ -86,6 +86,18 @@ TEST(Engine, RunsOnABackendGivenByPath) {
   EXPECT_GT(engine.memory().weight_bytes, 500'000u);
 }
 
+// At level 0 the cache is the host's, and its blocks are none of the device's business.
+TEST(Engine, KeepsItsOwnCacheInItsOwnBlocks) {
+  const auto session_bytes = [](const std::string &backend) {
+    EngineOptions options = seedling_options();
+    options.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_" + backend + ".so";
+    options.backend_strict = true;
+    options.context = 64;
+    return Engine::load(options).memory().session_bytes;
+  };
+  EXPECT_EQ(session_bytes("large_blocks"), session_bytes("failing_gemv"));
+}
+
 TEST(Engine, TextAndTokensConvert) {
   const Engine engine = load_seedling();
   EXPECT_EQ(engine.tokenize("Once upon a time"), (std::vector<int32_t>{2258, 640, 258, 518}));

@@ -125,6 +125,8 @@ bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsa
 
 bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
                             bonsai_weight_result *result, bonsai_error *error) {
+  if (has_fault(device, "takes columns in multiples of 64 only") && desc && desc->columns % 64 != 0)
+    return refuse(error, "columns that are no multiple of 64", BONSAI_UNSUPPORTED);
   bonsai_weight_desc changed{};
   if (desc && desc->struct_size >= sizeof *desc) changed = *desc;
   if (has_fault(device, "keeps memory that is not its own")) changed.flags |= BONSAI_WEIGHT_BORROWED;
@@ -175,6 +177,12 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
   std::vector<float> sines;
   const bool readable = model && model->struct_size >= sizeof *model;
   if (readable) changed = *model;
+  if (readable && has_fault(device, "takes heads of 64 only") && model->head_dim != 64)
+    return refuse(error, "heads that are not 64 wide", BONSAI_UNSUPPORTED);
+  if (readable && has_fault(device, "refuses odd shapes as unserved") &&
+      (model->head_dim % 2 || model->rope_dim % 2 || model->rope_dim > model->head_dim || !model->n_kv_heads ||
+       model->n_heads % model->n_kv_heads))
+    return refuse(error, "an odd shape", BONSAI_UNSUPPORTED);
   if (readable && has_fault(device, "rotates too far") && model->rope_sin) {
     sines.assign(model->rope_sin, model->rope_sin + uint64_t{model->rope_positions} * (model->rope_dim / 2));
     for (uint64_t i = model->rope_dim / 2; i < sines.size(); ++i) sines[i] *= 1.01f;

@@ -92,14 +92,49 @@ TEST_P(FaultyBackend, PassesTheCheckWithoutTheFault) {
   EXPECT_TRUE(finding.verdict == Verdict::kPassed) << finding.why;
 }
 
-std::string test_name(const testing::TestParamInfo<Fault> &info) {
+template <class Case>
+std::string test_name(const testing::TestParamInfo<Case> &info) {
   std::string name = std::string(info.param.name) + "_" + info.param.check;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, FaultyBackend, testing::ValuesIn(kFaults), test_name);
+INSTANTIATE_TEST_SUITE_P(Every, FaultyBackend, testing::ValuesIn(kFaults), test_name<Fault>);
+
+// What the header allows: a shape that is not served is no fault, unless models have it.
+struct Refusal {
+  const char *name, *check;
+  Verdict verdict;
+  const char *why;  // part of it
+};
+
+void PrintTo(const Refusal &refusal, std::ostream *out) { *out << refusal.name; }
+
+constexpr Refusal kRefusals[] = {
+    {"takes heads of 64 only", "forward.F32", Verdict::kPassed, ""},
+    {"takes heads of 64 only", "forward.heads", Verdict::kPassed, ""},
+    {"takes heads of 64 only", "arguments.sessions", Verdict::kSkipped, "heads that are not 64 wide"},
+    {"takes heads of 64 only", "kv.rollback", Verdict::kSkipped, "heads that are not 64 wide"},
+    {"takes heads of 64 only", "forward.ordinary", Verdict::kFailed, "expected a layer of Qwen3-0.6B to be served"},
+    {"takes columns in multiples of 64 only", "gemv.F32", Verdict::kPassed, ""},
+    {"takes columns in multiples of 64 only", "gemv.Q8_0", Verdict::kPassed, ""},
+    {"takes columns in multiples of 64 only", "gemv.Q1_0_G128", Verdict::kPassed, ""},
+    {"takes columns in multiples of 64 only", "layers.batches", Verdict::kSkipped, "no multiple of 64"},
+    {"takes columns in multiples of 64 only", "arguments.weights", Verdict::kPassed, ""},
+    {"takes columns in multiples of 64 only", "forward.ordinary", Verdict::kPassed, ""},
+    {"refuses odd shapes as unserved", "arguments.sessions", Verdict::kPassed, ""},
+};
+
+class RefusingBackend : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusingBackend, IsJudgedByWhatItServes) {
+  const Finding finding = run_named(GetParam().check, GetParam().name);
+  EXPECT_TRUE(finding.verdict == GetParam().verdict) << finding.why;
+  EXPECT_NE(finding.why.find(GetParam().why), std::string::npos) << finding.why;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, RefusingBackend, testing::ValuesIn(kRefusals), test_name<Refusal>);
 
 TEST(Suite, NamesEveryCheckOnce) {
   std::vector<std::string> names;

@@ -14,9 +14,21 @@ bonsai_error empty_error() {
   return error;
 }
 
+namespace {
+
+std::string_view message_of(const bonsai_error &error) {
+  return {error.message, strnlen(error.message, sizeof error.message)};
+}
+
+}  // namespace
+
 void expect_ok(const char *call, bonsai_status status, const bonsai_error &error) {
-  expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status,
-         std::string_view(error.message, strnlen(error.message, sizeof error.message)));
+  expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status, message_of(error));
+}
+
+void expect_served(const char *call, bonsai_status status, const bonsai_error &error) {
+  skip_unless(status != BONSAI_UNSUPPORTED, "{} refuses such a model: {}", call, message_of(error));
+  expect_ok(call, status, error);
 }
 
 bonsai_device_status status_of(const host::Device &device) {

@@ -47,11 +47,54 @@ auto value_of(R result) {
   return *std::move(result);
 }
 
+// The same of what is made of a well-formed model or weight. A shape that the backend does not serve, which it may,
+// skips the check.
+template <class R>
+auto value_if_served(host::BackendResult<R> result) {
+  if (!result && result.error().status == BONSAI_UNSUPPORTED) throw Skipped(result.error().message);
+  return value_of(std::move(result));
+}
+
+// Does what must not skip the check: a refusal is a fault. `served` says what of.
+template <class Work>
+void expect_served_all_the_same(const char *served, Work work) {
+  try {
+    work();
+  } catch (const Skipped &skipped) {
+    failed("{}; expected {} to be served", skipped.what(), served);
+  }
+}
+
+// One check's work on one shape after another: those that the backend does not serve are left out, and skip the check
+// only where none is left.
+class Shapes {
+ public:
+  template <class Work>
+  void run(Work work) {
+    try {
+      work();
+      any_served_ = true;
+    } catch (const Skipped &skipped) {
+      why_ = skipped.what();
+    }
+  }
+  void finish() const {
+    if (!any_served_) throw Skipped(why_);
+  }
+
+ private:
+  bool any_served_ = false;
+  std::string why_;
+};
+
 // A bonsai_error ready to be filled.
 bonsai_error empty_error();
 
 // Fails the check unless `status` is BONSAI_OK.
 void expect_ok(const char *call, bonsai_status status, const bonsai_error &error);
+
+// The same of a call with a well-formed model: skips the check where the backend does not serve its shape.
+void expect_served(const char *call, bonsai_status status, const bonsai_error &error);
 
 // What device_status says, zeros where it is not offered.
 bonsai_device_status status_of(const host::Device &device);

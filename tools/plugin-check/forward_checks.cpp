@@ -186,6 +186,7 @@ void check_heads(Context &context) {
   struct Heads {
     uint32_t heads, kv_heads, head_dim;
   };
+  Shapes shapes;
   constexpr std::array kShapes = {Heads{4, 4, 32}, Heads{4, 1, 32},  Heads{8, 2, 64},
                                   Heads{6, 2, 64}, Heads{16, 2, 32}, Heads{2, 1, 128}};
   for (const auto &[heads, kv_heads, head_dim] : kShapes) {
@@ -194,9 +195,32 @@ void check_heads(Context &context) {
     shape.kv_heads = kv_heads;
     shape.head_dim = head_dim;
     if (heads * head_dim % quant::traits(shape.format).block_weights != 0) continue;
-    Stage stage(context, shape);
-    compare_batches(stage, std::array{33u});
+    shapes.run([&] {
+      Stage stage(context, shape);
+      compare_batches(stage, std::array{33u});
+    });
   }
+  shapes.finish();
+}
+
+// A layer of Qwen3-0.6B: a backend may refuse shapes, but not all that models have.
+void check_ordinary(Context &context) {
+  context.need_sessions();
+  ModelShape shape;
+  shape.hidden = 1024;
+  shape.ffn = 3072;
+  shape.heads = 16;
+  shape.kv_heads = 8;
+  shape.head_dim = 128;
+  shape.format = context.plainest_format();
+  expect_served_all_the_same("a layer of Qwen3-0.6B", [&] {
+    Stage stage(context, shape);
+    const std::vector<int32_t> tokens = stage.tokens(3);
+    Comparison comparison(stage.bound);
+    comparison.add_rows("a layer of Qwen3-0.6B", stage.session.logits(tokens, 0, stage.take_blocks(3)),
+                        stage.judge(tokens));
+    comparison.finish("a layer of Qwen3-0.6B");
+  });
 }
 
 void check_yarn(Context &context) {
@@ -291,6 +315,7 @@ void add_forward_checks(std::vector<Check> &checks) {
                     [](Context &context) { check_tied(context, Path::kLayers); }});
   checks.push_back({"forward.tied", "one weight may be embedding and head",
                     [](Context &context) { check_tied(context, Path::kForward); }});
+  checks.push_back({"forward.ordinary", "a shape that models have is served", check_ordinary});
   checks.push_back({"forward.heads", "heads share KV heads as the model says", check_heads});
   checks.push_back({"forward.yarn", "the host's RoPE tables are used, scaling included", check_yarn});
   checks.push_back(

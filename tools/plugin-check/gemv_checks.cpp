@@ -24,7 +24,7 @@ host::Weight::Part part_of(const Matrix &matrix) {
 host::Weight upload(Context &context, const Matrix &matrix, bonsai_weight_use uses = BONSAI_USE_MATRIX,
                     bool borrowed = false) {
   const host::Weight::Part part = part_of(matrix);
-  return value_of(host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, uses, borrowed));
+  return value_if_served(host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, uses, borrowed));
 }
 
 struct Rows {
@@ -140,29 +140,41 @@ void check_format(Context &context, Format format) {
   const FormatTraits &traits = quant::traits(format);
   constexpr std::array<uint32_t, 2> kOneAndThree = {1, 3};
   constexpr std::array<uint32_t, 2> kOneAndMost = {1, 512};
-  check_shape(context, format, 1, columns_of(traits, 1), kOneAndThree);
-  check_shape(context, format, 15, columns_of(traits, 3), kOneAndThree);
-  check_shape(context, format, 17, columns_of(traits, 1), kOneAndMost);
-  check_shape(context, format, 33, columns_of(traits, 5), std::span(kVectorCounts).first(10));
-  check_patterns(context, format);
+  Shapes shapes;
+  shapes.run([&] { check_shape(context, format, 1, columns_of(traits, 1), kOneAndThree); });
+  shapes.run([&] { check_shape(context, format, 15, columns_of(traits, 3), kOneAndThree); });
+  shapes.run([&] { check_shape(context, format, 17, columns_of(traits, 1), kOneAndMost); });
+  shapes.run([&] { check_shape(context, format, 33, columns_of(traits, 5), std::span(kVectorCounts).first(10)); });
+  shapes.run([&] { check_shape(context, format, 33, 256, kOneAndThree); });  // whole blocks of everything
+  shapes.run([&] { check_patterns(context, format); });
+  shapes.finish();
 }
 
 void check_format_exhaustively(Context &context, Format format) {
   skip_unless_multiplied(context, format);
+  Shapes shapes;
   for (const uint64_t rows : {1, 2, 7, 15, 16, 17, 31, 33, 64, 65, 127}) {
     for (const uint32_t blocks : {1, 2, 3, 4, 5, 7, 8}) {
-      check_shape(context, format, rows, columns_of(quant::traits(format), blocks), kVectorCounts);
+      shapes.run([&] { check_shape(context, format, rows, columns_of(quant::traits(format), blocks), kVectorCounts); });
     }
   }
+  shapes.finish();
 }
 
 // -------- Which dtypes
 
-void expect_refused_upload(Context &context, const FormatTraits &traits, bonsai_weight_use uses) {
+// A matrix as wide as Qwen3-0.6B, with as many rows as one of its heads: a backend may refuse shapes, but not all that
+// models have.
+void check_claim(Context &context, const FormatTraits &traits, bonsai_weight_use uses, bool is_claimed) {
   Random random(3);
-  const Matrix matrix = make_matrix(traits.format, 4, 256, Pattern::kRandom, random);
+  const Matrix matrix = make_matrix(traits.format, 128, 1024, Pattern::kLowestCodes, random);
   const host::Weight::Part part = part_of(matrix);
   const auto weight = host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, uses, false);
+  if (is_claimed) {
+    expect(weight.has_value(), "{} is claimed for use {}, but weight_upload of ({}, {}) failed: {}", traits.name, uses,
+           matrix.rows, matrix.columns, weight ? "" : weight.error().message);
+    return;
+  }
   expect(!weight, "{} is not claimed for use {}, but weight_upload takes it", traits.name, uses);
   expect(weight.error().status == BONSAI_UNSUPPORTED,
          "weight_upload of {}, which is not claimed: status {}, expected BONSAI_UNSUPPORTED", traits.name,
@@ -174,13 +186,8 @@ void check_claims(Context &context) {
     const bonsai_weight_use uses = context.uses(traits.format);
     expect((uses & ~uint32_t{BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING}) == 0, "{}: unknown uses {:#x}", traits.name,
            uses);
-    Random random(3);
     for (const bonsai_weight_use use : {BONSAI_USE_MATRIX, BONSAI_USE_EMBEDDING}) {
-      if (!(uses & use)) {
-        expect_refused_upload(context, traits, use);
-      } else {
-        upload(context, make_matrix(traits.format, 4, 256, Pattern::kRandom, random), use);
-      }
+      check_claim(context, traits, use, (uses & use) != 0);
     }
   }
   for (const bonsai_dtype dtype : {1000000u, 0xFFFFFFFFu}) {
@@ -212,7 +219,7 @@ void check_parts(Context &context, const std::vector<Matrix> &matrices) {
   }
   const uint64_t columns = matrices[0].columns;
   const host::Weight weight =
-      value_of(host::Weight::upload(context.device(), "w", columns, parts, BONSAI_USE_MATRIX, false));
+      value_if_served(host::Weight::upload(context.device(), "w", columns, parts, BONSAI_USE_MATRIX, false));
   const std::vector<Rows> slices = {{0, rows},     {0, 1},       {rows - 1, 1}, {matrices[0].rows - 1, 2},
                                     {5, rows - 9}, {3, rows / 2}};
   for (const auto &[first, count] : slices) {

@@ -131,20 +131,10 @@ class BiasedLayer {
   std::vector<float> q_bias_, k_bias_, v_bias_, o_bias_, cos_, sin_;
 };
 
-void skip_if_refused(Context &context, const UploadedModel &uploaded, const bonsai_session_config &config) {
-  bonsai_session *session = nullptr;
-  bonsai_error error = empty_error();
-  const bonsai_status status =
-      context.api().session_create(context.device().handle(), &uploaded.spec, &config, &session, &error);
-  if (status == BONSAI_OK) context.api().session_destroy(session);
-  skip_unless(status != BONSAI_UNSUPPORTED, "the backend refuses such a model");
-}
-
 void check_biases(Context &context, uint32_t rope_dim_divisor) {
   context.need_sessions();
   BiasedLayer layer(context, rope_dim_divisor);
   const bonsai_session_config config = usual_config(context, context.plainest_kv());
-  skip_if_refused(context, layer.uploaded(), config);
   Session session(layer.uploaded(), config, Path::kLayers);
   const std::vector<float> x = random_vector(size_t{kTokens} * layer.config().hidden, 5);
   std::vector<float> out(x.size());

@@ -45,7 +45,7 @@ void live(Context &context, const RandomModel &random, const Matrix &matrix) {
   {
     const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
     const host::Weight weight =
-        value_of(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+        value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
     if (context.api().session_create) {
       UploadedModel uploaded(*device, random.model(), {.embedding = false});
       Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
@@ -85,8 +85,9 @@ void check_session_memory(Context &context) {
     bonsai_session_memory memory{};
     memory.struct_size = sizeof memory;
     bonsai_error error = empty_error();
-    expect_ok("session_memory",
-              context.api().session_memory(context.device().handle(), &uploaded.spec, &config, &memory, &error), error);
+    expect_served("session_memory",
+                  context.api().session_memory(context.device().handle(), &uploaded.spec, &config, &memory, &error),
+                  error);
     const uint64_t before = status_of(context.device()).session_bytes;
     const Session session(uploaded, config, Path::kLayers);
     const uint64_t taken = status_of(context.device()).session_bytes - before;
@@ -127,7 +128,7 @@ void multiply_often(Context &context, uint64_t seed) {
   const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
   for (int i = 0; i < 20; ++i) {
     const host::Weight weight =
-        value_of(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+        value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
     const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
     std::vector<float> y(matrix.rows);
     const bonsai_gemv_args args = {.struct_size = sizeof args,

@@ -67,8 +67,8 @@ void check_profile(Context &context) {
   Random random(1);
   const Matrix matrix = make_matrix(context.plainest_format(), 64, 256, Pattern::kRandom, random);
   const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
-  const host::Weight weight =
-      value_of(host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+  const host::Weight weight = value_if_served(
+      host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
   Profiler profiler(context);
   multiply(context, weight, matrix);
   expect(profiler.act(BONSAI_PROFILE_READ).empty(), "profile: something was measured before BONSAI_PROFILE_START");

@@ -26,7 +26,8 @@ uint32_t blocks_for(uint32_t positions, uint32_t block_size) { return (positions
 Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path)
     : model(model), config(config), api(model.device.api()), path_(path) {
   bonsai_error error = empty_error();
-  expect_ok("session_create", api.session_create(model.device.handle(), &model.spec, &config, &handle, &error), error);
+  expect_served("session_create", api.session_create(model.device.handle(), &model.spec, &config, &handle, &error),
+                error);
 }
 
 Session::~Session() { api.session_destroy(handle); }

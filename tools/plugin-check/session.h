@@ -22,7 +22,8 @@ uint32_t blocks_for(uint32_t positions, uint32_t block_size);
 
 class Session {
  public:
-  // The model must outlive it. Throws Failed when the session cannot be made.
+  // The model must outlive it. Throws Failed when the session cannot be made, Skipped where the backend does not serve
+  // such a model.
   Session(UploadedModel &model, const bonsai_session_config &config, Path path);
   ~Session();
   Session(const Session &) = delete;

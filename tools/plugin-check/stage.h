@@ -21,7 +21,7 @@ struct StageOptions {
   Placement placement = {};
 };
 
-// Skips the check where the backend does not offer the path or a dtype.
+// Skips the check where the backend does not offer the path or a dtype, or does not serve the shape.
 class Stage {
  public:
   Stage(Context &context, const ModelShape &shape, const StageOptions &options = {});

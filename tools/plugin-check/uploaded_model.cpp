@@ -52,7 +52,7 @@ const host::Weight &UploadedModel::upload(const std::vector<const gguf::Tensor *
     parts.push_back({static_cast<bonsai_dtype>(tensor->format), tensor->rows(), tensor->data});
   }
   weights_.push_back(
-      value_of(host::Weight::upload(device, "w", tensors[0]->columns(), parts, uses, placement.borrowed)));
+      value_if_served(host::Weight::upload(device, "w", tensors[0]->columns(), parts, uses, placement.borrowed)));
   return weights_.back();
 }
 

@@ -23,7 +23,8 @@ struct Placement {
   uint32_t positions = 1024;  // rows of the RoPE tables
 };
 
-// The model and the device must outlive it. Throws Failed when a weight is refused.
+// The model and the device must outlive it. Throws Failed when a weight is refused, Skipped where its
+// shape is not served.
 class UploadedModel {
  public:
   UploadedModel(host::Device &device, const model::Model &model, const Placement &placement = {});

@@ -40,6 +40,7 @@ struct Session {
   uint64_t kv_row_bytes = 0;  // K or V of one token in one layer
   uint32_t layers = 0;
   std::vector<bool> written;  // (n_blocks * block_size) positions that hold something
+  uint32_t n_in_flight = 0;
   bool is(std::string_view name) const { return device->is(name); }
 };
 
@@ -78,6 +79,9 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
       options.push_back(option);
     }
   }
+  const bool is_alone = options.size() == 1;
+  if (made->is("heeds an option's first value") && !options.empty()) options.resize(1);
+  if (made->is("takes any value") && is_alone && options[0] && options[0]->key) options.clear();
   if (readable) {
     rest = *config;
     rest.n_options = static_cast<uint32_t>(options.size());
@@ -165,6 +169,8 @@ bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_e
 
 bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *model, const bonsai_session_config *config,
                              bonsai_session_memory *memory, bonsai_error *error) {
+  const bool names_weights = !model || !model->layers || model->layers[0]->q->weight != nullptr;
+  if (has_fault(device, "sizes real models only") && !names_weights) return refuse(error, "q has no weight");
   const bonsai_status status = cpu().session_memory(inner(device), model, config, memory, error);
   if (status == BONSAI_OK && has_fault(device, "takes more memory than it says")) memory->device_bytes /= 2;
   return status;
@@ -207,6 +213,7 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
 void session_destroy(bonsai_session *session) {
   if (!session) return;
   const std::unique_ptr<Session> made(reinterpret_cast<Session *>(session));
+  if (made->is("cannot end in flight") && made->n_in_flight > 0) std::abort();
   cpu().session_destroy(made->inner);
 }
 
@@ -445,6 +452,7 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
   }
   const bonsai_status status = submit_faultily(made, *batch, faulty.data(), n_outputs, ticket, error);
   if (status != BONSAI_OK) return status;
+  ++made.n_in_flight;
   faulty.finish();
   for (uint32_t i = 0; made.is("mixes neighbours up") && i < n_outputs; ++i) {
     if (outputs[i]->kind == BONSAI_OUTPUT_LOGITS)
@@ -454,19 +462,27 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
 }
 
 bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_error *error) {
-  return cpu().forward_wait(inner(session), ticket, error);
+  const bonsai_status status = cpu().forward_wait(inner(session), ticket, error);
+  if (session && status == BONSAI_OK) --reinterpret_cast<Session *>(session)->n_in_flight;
+  return status;
 }
 
 // -------- The KV cache
 
+bool is_idle_in_flight(bonsai_session *session) {
+  return has_fault(session, "moves nothing in flight") && reinterpret_cast<Session *>(session)->n_in_flight > 0;
+}
+
 bonsai_status kv_copy(bonsai_session *session, const uint32_t *sources, const uint32_t *destinations, uint32_t n,
                       bonsai_error *error) {
+  if (is_idle_in_flight(session)) return BONSAI_OK;
   if (has_fault(session, "copies one block only")) n = std::min(n, 1u);
   return cpu().kv_copy(inner(session), sources, destinations, n, error);
 }
 
 bonsai_status kv_export(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
                         void *data, uint64_t bytes, bonsai_error *error) {
+  if (is_idle_in_flight(session)) return BONSAI_OK;
   const bonsai_status status = cpu().kv_export(inner(session), blocks, n_blocks, n_tokens, data, bytes, error);
   if (status == BONSAI_OK && has_fault(session, "exports values before keys")) {
     const Session &made = *reinterpret_cast<Session *>(session);
@@ -481,7 +497,7 @@ bonsai_status kv_export(bonsai_session *session, const uint32_t *blocks, uint32_
 
 bonsai_status kv_import(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
                         const void *data, uint64_t bytes, bonsai_error *error) {
-  if (has_fault(session, "imports nothing")) return BONSAI_OK;
+  if (has_fault(session, "imports nothing") || is_idle_in_flight(session)) return BONSAI_OK;
   return cpu().kv_import(inner(session), blocks, n_blocks, n_tokens, data, bytes, error);
 }
 

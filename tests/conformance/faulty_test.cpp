@@ -33,6 +33,10 @@ constexpr Fault kFaults[] = {
     {"takes no vectors for some", "arguments.weights", "gemv with no vectors: status 0"},
     {"does not terminate messages", "arguments.weights", "the message is not terminated"},
     {"says nothing", "arguments.weights", "the message is empty"},
+    {"heeds an option's first value", "arguments.options", "expected the last to count"},
+    {"takes any value", "arguments.options", "expected the last to count"},
+    {"prints in gemv", "lifetime.silence", "words of the plugin"},
+    {"sizes real models only", "lifetime.session-memory", "q has no weight"},
     {"says it in two lines", "arguments.weights", "more than one line"},
     {"writes outputs when it fails", "arguments.weights", "an output was written although the call failed"},
     {"does not free weights", "lifetime.leaks", "everything is freed, but device_status says"},
@@ -52,6 +56,7 @@ constexpr Fault kFaults[] = {
     {"ignores rollback", "kv.rollback", "position 45: relative error"},
     {"copies one block only", "kv.copy", "the copy"},
     {"imports nothing", "kv.move", "kv "},
+    {"moves nothing in flight", "kv.in-flight", "other bytes than after its wait"},
     {"exports values before keys", "kv.layout", "the first key"},
     {"takes ties by the highest id", "outputs.ties", "expected 0, the lowest id"},
     {"does not sort the top", "outputs.selection", "after id"},
@@ -68,7 +73,8 @@ Finding run_named(const std::string &name, const std::string &fault) {
   const std::vector<Check> checks = all_checks();
   const auto named = std::find_if(checks.begin(), checks.end(), [&](const Check &check) { return check.name == name; });
   if (named == checks.end()) throw std::runtime_error("no check is named " + name);
-  return run(*named, {.path = BONSAI_FAULTY_PLUGIN, .device = 0, .options = {{"fault", fault}}});
+  const std::vector<host::DeviceOption> options = {{"fault", fault}, {"cpu.prefetch", "auto"}};
+  return run(*named, {.path = BONSAI_FAULTY_PLUGIN, .device = 0, .options = options});
 }
 
 #if defined(__SANITIZE_ADDRESS__)

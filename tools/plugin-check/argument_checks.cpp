@@ -1,6 +1,11 @@
 #include "tools/plugin-check/argument_checks.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 
 #include "tools/plugin-check/matrix.h"
@@ -12,6 +17,22 @@ namespace {
 template <class T>
 T *sentinel() {  // a handle that no backend returns
   return reinterpret_cast<T *>(uintptr_t{0x5AA5});
+}
+
+// -------- The entry function
+
+// No backend serves a major version that will not be, and each serves its own beside any minor version.
+void check_entry(Context &context) {
+  void *const library = dlopen(std::filesystem::absolute(context.plugin().path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  expect(library != nullptr, "the library does not load a second time: {}", library ? "" : dlerror());
+  const auto entry = reinterpret_cast<bonsai_backend_entry_fn>(dlsym(library, BONSAI_BACKEND_ENTRY_NAME));
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  const bool takes_any = entry(kMost, 0) != nullptr;
+  for (const uint32_t minor : {0u, kMost, BONSAI_ABI_MINOR}) {
+    expect(entry(BONSAI_ABI_MAJOR, minor) != nullptr, "the entry function returns no table for version {}.{}",
+           BONSAI_ABI_MAJOR, minor);
+  }
+  expect(!takes_any, "the entry function returns a table for the major version {}, expected NULL", kMost);
 }
 
 // -------- Devices
@@ -58,6 +79,7 @@ void check_info(Context &context) {
   for (const auto &option : described.options) {
     expect(!option.key.empty() && !option.help.empty(), "device_info: option '{}' lacks a key or a help line",
            option.key);
+    expect(option.key != "device", "device_info lists the option 'device', which is the host's own");
   }
 }
 
@@ -109,6 +131,43 @@ void check_open(Context &context) {
   expect(std::strstr(error.message, "no.such.option") != nullptr,
          "device_open: the message does not name the option: {}", error.message);
   api.device_close(nullptr);
+}
+
+bool lists_option(const Context &context, const std::string &key) {
+  const auto &options = context.info().options;
+  return std::any_of(options.begin(), options.end(), [&](const auto &option) { return option.key == key; });
+}
+
+// The last of an option's values counts. So one that may be bad has to be taken or refused alike, alone and behind one
+// that is known to be good: that which the device was opened with.
+void check_last_value(Context &context, const std::string &key) {
+  const host::DeviceOption doubtful = {key, "no such value"};
+  std::vector<host::DeviceOption> behind = context.plugin().options, alone;
+  std::copy_if(behind.begin(), behind.end(), std::back_inserter(alone),
+               [&](const host::DeviceOption &option) { return option.key != key; });
+  alone.push_back(doubtful);
+  behind.push_back(doubtful);
+  const auto of_alone = context.open_with(alone), of_behind = context.open_with(behind);
+  const auto outcome = [](const auto &opened) { return opened ? "is taken" : "is refused"; };
+  expect(of_alone.has_value() == of_behind.has_value(),
+         "device_open: {}={} {}, but {} where another value of {} stands before it, expected the last to count", key,
+         doubtful.value, outcome(of_alone), outcome(of_behind), key);
+  if (of_alone) return;
+  expect(of_alone.error().status == BONSAI_INVALID_ARGUMENT,
+         "device_open with a bad value of {}: status {}, expected BONSAI_INVALID_ARGUMENT", key,
+         of_alone.error().status);
+  expect(of_alone.error().message.find(key) != std::string::npos,
+         "device_open with a bad value of {}: the message does not name it: {}", key, of_alone.error().message);
+}
+
+void check_options(Context &context) {
+  bool any = false;
+  for (const host::DeviceOption &option : context.plugin().options) {
+    if (!lists_option(context, option.key)) continue;
+    check_last_value(context, option.key);
+    any = true;
+  }
+  skip_unless(any, "none of the backend's options was given, of which a good value would be known");
 }
 
 void check_status_calls(Context &context) {
@@ -285,6 +344,9 @@ void check_weights(Context &context) {
 }  // namespace
 
 void add_argument_checks(std::vector<Check> &checks) {
+  checks.push_back({"entry", "the entry function serves the ABI's major version and no other", check_entry});
+  checks.push_back({"arguments.options", "of an option's values the last counts, and a bad one is refused by its key",
+                    check_options});
   checks.push_back({"arguments.devices", "bad calls to devices are refused and change nothing", check_devices});
   checks.push_back({"arguments.weights", "bad weights and products are refused and change nothing", check_weights});
 }

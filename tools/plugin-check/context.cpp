@@ -63,7 +63,12 @@ Context::Context(const Plugin &plugin)
 }
 
 std::unique_ptr<host::Device> Context::open_another() const {
-  return value_of(host::Device::open(backend_, plugin_.device, plugin_.options, {}), plugin_.path);
+  return value_of(open_with(plugin_.options), plugin_.path);
+}
+
+host::BackendResult<std::unique_ptr<host::Device>> Context::open_with(
+    const std::vector<host::DeviceOption> &options) const {
+  return host::Device::open(backend_, plugin_.device, options, {});
 }
 
 bonsai_weight_use Context::uses(quant::Format format) const {
@@ -97,6 +102,11 @@ void Context::need(Path path) const {
   if (path == Path::kForward) {
     skip_unless(api().forward_submit != nullptr, "the backend offers level 1 only: it has no forward passes");
   }
+}
+
+void Context::need_forward_with_tokens() const {
+  need(Path::kForward);
+  skip_unless(looks_up(plainest_format()), "{} embeddings are not claimed", quant::traits(plainest_format()).name);
 }
 
 Path Context::best_path() const {

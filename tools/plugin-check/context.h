@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/quant/format.h"
 #include "host/backend/registry.h"
@@ -119,8 +120,11 @@ class Context {
   const host::DeviceInfo &info() const { return device_->info(); }
   bool has(bonsai_features feature) const { return (info().features & feature) != 0; }
 
-  // Another device of the same plugin, opened alike.
+  const Plugin &plugin() const { return plugin_; }
+
+  // Another device of the same plugin, opened alike, or with other options.
   std::unique_ptr<host::Device> open_another() const;
+  host::BackendResult<std::unique_ptr<host::Device>> open_with(const std::vector<host::DeviceOption> &options) const;
 
   bonsai_weight_use uses(quant::Format format) const;
   bool multiplies(quant::Format format) const { return (uses(format) & BONSAI_USE_MATRIX) != 0; }
@@ -134,6 +138,8 @@ class Context {
   // Skips the check where the backend has no sessions, or no forward passes.
   void need(Path path) const;
   void need_sessions() const { need(Path::kLayers); }
+  // Skips it where passes cannot be told their tokens by id.
+  void need_forward_with_tokens() const;
   // The highest path that is offered; skips the check where there are no sessions.
   Path best_path() const;
 

@@ -136,6 +136,47 @@ void check_moves(Context &context) {
   for (const bonsai_kv_dtype kv : context.info().kv_dtypes) check_move(context, kv);
 }
 
+// -------- In flight
+
+// A prompt in `blocks`, not waited for.
+uint64_t submit_prompt(Stage &stage, const std::vector<int32_t> &tokens, const std::vector<uint32_t> &blocks) {
+  Batch batch;
+  batch.block_table = {blocks};
+  for (uint32_t i = 0; i < tokens.size(); ++i) batch.add(tokens[i], i);
+  return stage.session.submit(batch, stage.outputs());
+}
+
+// Each finds what was submitted before it, and changes what it did: copy, export and import behind a prompt.
+void check_behind_submits(Context &context) {
+  context.need_forward_with_tokens();
+  const bonsai_backend_api &api = context.api();
+  const bool copies = api.kv_copy != nullptr, moves = api.kv_export && api.kv_import;
+  skip_unless(copies || moves, "kv_copy, and kv_export with kv_import, are not offered");
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const uint32_t n = 33, all = 40;
+  const std::vector<int32_t> tokens = stage.tokens(all), prompt(tokens.begin(), tokens.begin() + n);
+  const std::vector<uint32_t> first = stage.take_blocks(all), second = stage.take_blocks(all),
+                              third = stage.take_blocks(all);
+  Comparison comparison(stage.bound);
+  const uint64_t ticket = submit_prompt(stage, prompt, first);
+  bonsai_error error = empty_error();
+  if (copies) {
+    const uint32_t used = blocks_for(n, stage.session.config.block_size);
+    expect_ok("kv_copy", api.kv_copy(stage.session.handle, first.data(), second.data(), used, &error), error);
+  }
+  const std::vector<std::byte> data = moves ? export_kv(stage, first, n) : std::vector<std::byte>();
+  stage.session.wait(ticket);
+  if (moves) {
+    expect(export_kv(stage, first, n) == data, "kv_export behind a submit writes other bytes than after its wait");
+    const uint64_t other = submit_prompt(stage, stage.tokens(n, 2), third);
+    import_kv(stage, third, n, data);
+    stage.session.wait(other);
+    run_span(stage, tokens, {n, all, 3}, third, comparison, "imported behind a submit");
+  }
+  if (copies) run_span(stage, tokens, {n, all, 3}, second, comparison, "copied behind a submit");
+  comparison.finish("keys and values that were moved behind a submit");
+}
+
 // -------- The canonical layout
 
 std::vector<double> rms_norm(std::span<const double> x, std::span<const float> weight, double eps) {
@@ -202,6 +243,8 @@ void add_kv_checks(std::vector<Check> &checks) {
   checks.push_back({"kv.rollback", "a position that is written again is replaced", check_rollback});
   checks.push_back({"kv.copy", "copied blocks continue as the original, and alone", check_copy});
   checks.push_back({"kv.move", "an exported cache continues in another session", check_moves});
+  checks.push_back(
+      {"kv.in-flight", "copies, exports and imports run after what was submitted before", check_behind_submits});
   checks.push_back({"kv.layout", "exports are in the canonical layout", check_layout});
 }
 

@@ -1,13 +1,19 @@
 #include "tools/plugin-check/lifetime_checks.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <deque>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/stage.h"
 
@@ -39,6 +45,24 @@ void expect_empty(const host::Device &device) {
          status.weight_bytes, status.borrowed_bytes, status.session_bytes);
 }
 
+void multiply(const host::Device &device, const host::Weight &weight, const Matrix &matrix) {
+  Random random(1);
+  const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
+  std::vector<float> y(matrix.rows);
+  const bonsai_gemv_args args = {.struct_size = sizeof args,
+                                 .n = 1,
+                                 .weight = weight.handle(),
+                                 .first_row = 0,
+                                 .rows = matrix.rows,
+                                 .x = x.data(),
+                                 .y = y.data()};
+  bonsai_error error = empty_error();
+  expect_ok("gemv", device.api().gemv(device.handle(), &args, &error), error);
+  ProductError sum;
+  sum.add(matrix, 0, x, y);
+  expect(sum.total() <= error_bound(matrix.format), "a product's relative error is {:.2e}", sum.total());
+}
+
 // Opens a device, uploads, multiplies, runs a session if there are any, and ends all of it.
 void live(Context &context, const RandomModel &random, const Matrix &matrix) {
   const std::unique_ptr<host::Device> device = context.open_another();
@@ -46,6 +70,7 @@ void live(Context &context, const RandomModel &random, const Matrix &matrix) {
     const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
     const host::Weight weight =
         value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+    multiply(*device, weight, matrix);
     if (context.api().session_create) {
       UploadedModel uploaded(*device, random.model(), {.embedding = false});
       Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
@@ -72,7 +97,71 @@ void check_leaks(Context &context) {
          growth, kLives - kWarmUp, kAllowedGrowth);
 }
 
+// -------- What is printed
+
+// What is written to the terminal while it lives comes here instead.
+class Printed {
+ public:
+  Printed() : file_(memfd_create("printed", MFD_CLOEXEC)) {
+    std::fflush(nullptr);
+    for (size_t i = 0; i < kStreams.size(); ++i) {
+      streams_[i] = dup(kStreams[i]);
+      dup2(file_, kStreams[i]);
+    }
+  }
+  ~Printed() {
+    std::fflush(nullptr);
+    for (size_t i = 0; i < kStreams.size(); ++i) {
+      dup2(streams_[i], kStreams[i]);
+      close(streams_[i]);
+    }
+    close(file_);
+  }
+  Printed(const Printed &) = delete;
+  Printed &operator=(const Printed &) = delete;
+
+  // So far, and as much as a finding has room for.
+  std::string text() const {
+    std::fflush(nullptr);
+    std::array<char, 200> bytes;
+    const ssize_t n = pread(file_, bytes.data(), bytes.size(), 0);
+    return {bytes.data(), static_cast<size_t>(std::max<ssize_t>(n, 0))};
+  }
+
+ private:
+  static constexpr std::array kStreams = {STDOUT_FILENO, STDERR_FILENO};
+  const int file_;
+  std::array<int, kStreams.size()> streams_;
+};
+
+void check_silence(Context &context) {
+  const RandomModel random(narrow_shape(context.plainest_format()));
+  Random numbers(1);
+  const Matrix matrix = make_matrix(context.plainest_format(), 512, 512, Pattern::kRandom, numbers);
+  std::string text;
+  {
+    const Printed printed;
+    live(context, random, matrix);
+    text = printed.text();
+  }
+  expect(text.empty(), "the backend prints {}, expected silence: text goes to the log", bonsai::quoted(text));
+}
+
 // -------- Declared memory
+
+// What session_memory says of a model that names no weights.
+uint64_t memory_without_weights(Context &context, UploadedModel &uploaded, const bonsai_session_config &config) {
+  const std::deque<bonsai_weight_slice> slices = uploaded.slices;
+  for (bonsai_weight_slice &slice : uploaded.slices) slice.weight = nullptr;
+  bonsai_session_memory memory{};
+  memory.struct_size = sizeof memory;
+  bonsai_error error = empty_error();
+  const bonsai_status status =
+      context.api().session_memory(context.device().handle(), &uploaded.spec, &config, &memory, &error);
+  std::copy(slices.begin(), slices.end(), uploaded.slices.begin());
+  expect_ok("session_memory of a model without weights", status, error);
+  return memory.device_bytes;
+}
 
 // What session_memory says beforehand is what device_status says that the session took: never more, hardly less.
 void check_session_memory(Context &context) {
@@ -88,6 +177,10 @@ void check_session_memory(Context &context) {
     expect_served("session_memory",
                   context.api().session_memory(context.device().handle(), &uploaded.spec, &config, &memory, &error),
                   error);
+    const uint64_t without_weights = memory_without_weights(context, uploaded, config);
+    expect(without_weights == memory.device_bytes,
+           "kv {}: session_memory says {} bytes, but {} where the slices name no weights", kv_name(kv),
+           memory.device_bytes, without_weights);
     const uint64_t before = status_of(context.device()).session_bytes;
     const Session session(uploaded, config, Path::kLayers);
     const uint64_t taken = status_of(context.device()).session_bytes - before;
@@ -129,21 +222,7 @@ void multiply_often(Context &context, uint64_t seed) {
   for (int i = 0; i < 20; ++i) {
     const host::Weight weight =
         value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
-    const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
-    std::vector<float> y(matrix.rows);
-    const bonsai_gemv_args args = {.struct_size = sizeof args,
-                                   .n = 1,
-                                   .weight = weight.handle(),
-                                   .first_row = 0,
-                                   .rows = matrix.rows,
-                                   .x = x.data(),
-                                   .y = y.data()};
-    bonsai_error error = empty_error();
-    expect_ok("gemv", device->api().gemv(device->handle(), &args, &error), error);
-    ProductError sum;
-    sum.add(matrix, 0, x, y);
-    expect(sum.total() <= error_bound(matrix.format), "two devices at once: a product's relative error is {:.2e}",
-           sum.total());
+    multiply(*device, weight, matrix);
   }
 }
 
@@ -160,6 +239,7 @@ void check_two_devices(Context &context) {
 void add_lifetime_checks(std::vector<Check> &checks) {
   checks.push_back(
       {"lifetime.leaks", "what is opened, uploaded and created can be ended without a trace", check_leaks});
+  checks.push_back({"lifetime.silence", "nothing is printed", check_silence});
   checks.push_back({"lifetime.session-memory", "session_memory says what session_create takes", check_session_memory});
   checks.push_back({"threads.changing", "each call may come from another thread", check_changing_threads});
   checks.push_back({"threads.two-devices", "calls on different devices may run at once", check_two_devices});

@@ -154,6 +154,8 @@ void check_head(Context &context) {
   expect_ok("lm_head",
             context.api().lm_head(stage.session.handle, in.data(), n_rows, outputs.data(), outputs.size(), &error),
             error);
+  expect_ok("lm_head without outputs",
+            context.api().lm_head(stage.session.handle, in.data(), n_rows, nullptr, 0, &error), error);
   const model::Model &model = stage.random.model();
   const reference::Matrix head(*model.head, false);
   Comparison comparison(stage.bound);
@@ -310,31 +312,9 @@ void check_unoffered_adjustments(Context &context) {
 
 // -------- Submits
 
-uint64_t submit(Stage &stage, Batch &batch, const Outputs &outputs) {
-  const bonsai_batch view = batch.view();
-  uint64_t ticket = 0;
-  bonsai_error error = empty_error();
-  expect_ok(
-      "forward_submit",
-      stage.session.api.forward_submit(stage.session.handle, &view, outputs.data(), outputs.size(), &ticket, &error),
-      error);
-  return ticket;
-}
-
-void wait(Stage &stage, uint64_t ticket) {
-  bonsai_error error = empty_error();
-  expect_ok("forward_wait", stage.session.api.forward_wait(stage.session.handle, ticket, &error), error);
-}
-
-void need_forward_with_tokens(Context &context) {
-  context.need(Path::kForward);
-  skip_unless(context.looks_up(context.plainest_format()), "{} embeddings are not claimed",
-              quant::traits(context.plainest_format()).name);
-}
-
 // A prompt and the next token, both submitted before either is waited for; a third is refused meanwhile.
 void check_in_flight(Context &context) {
-  need_forward_with_tokens(context);
+  context.need_forward_with_tokens();
   Stage stage(context, narrow_shape(context.plainest_format()));
   const std::vector<int32_t> tokens = stage.tokens(34);
   const Logits expected = stage.judge(tokens);
@@ -345,24 +325,42 @@ void check_in_flight(Context &context) {
   Outputs of_first = stage.outputs(), of_second = stage.outputs();
   of_first.logits(32);
   of_second.logits(0);
-  const uint64_t first_ticket = submit(stage, first, of_first), second_ticket = submit(stage, second, of_second);
+  const uint64_t first_ticket = stage.session.submit(first, of_first),
+                 second_ticket = stage.session.submit(second, of_second);
   const bonsai_batch view = second.view();
   uint64_t third_ticket = 77;
   const bonsai_status status =
       context.api().forward_submit(stage.session.handle, &view, nullptr, 0, &third_ticket, nullptr);
   expect(status == BONSAI_INVALID_ARGUMENT && third_ticket == 77,
          "a third submit in flight: status {}, expected BONSAI_INVALID_ARGUMENT and an untouched ticket", status);
-  wait(stage, first_ticket);
-  wait(stage, second_ticket);
+  stage.session.wait(first_ticket);
+  stage.session.wait(second_ticket);
   Comparison comparison(stage.bound);
   comparison.add("the first submit", of_first[0].logits, expected[32]);
   comparison.add("the second submit", of_second[0].logits, expected[33]);
   comparison.finish("two submits in flight");
 }
 
+// A session that is ended while a pass is in flight takes that with it, and nothing else.
+void check_dropped(Context &context) {
+  context.need_forward_with_tokens();
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  Batch batch = prompt(stage, 33);
+  Outputs dropped = stage.outputs(), kept = stage.outputs();
+  for (Outputs *outputs : {&dropped, &kept}) outputs->logits(32);
+  {
+    Session session(stage.uploaded, stage.session.config, Path::kForward);
+    session.submit(batch, dropped);
+  }
+  stage.session.run(batch, kept);
+  Comparison comparison(stage.bound);
+  comparison.add("another session", kept[0].logits, stage.judge(batch.tokens)[32]);
+  comparison.finish("another session, after one was ended with a submit in flight");
+}
+
 // Greedy decoding whose tokens the host never sees in time: each is named as an output of the submit before.
 void check_chaining(Context &context) {
-  need_forward_with_tokens(context);
+  context.need_forward_with_tokens();
   skip_unless(context.has(BONSAI_FEATURE_TOKEN_CHAINING), "BONSAI_FEATURE_TOKEN_CHAINING is not declared");
   Stage stage(context, narrow_shape(context.plainest_format()));
   std::vector<int32_t> tokens = stage.tokens(9);
@@ -379,10 +377,10 @@ void check_chaining(Context &context) {
     if (step > 0) batch.add(BONSAI_TOKEN_FROM_OUTPUT(1), prompt_length + step - 1);
     wanted.logits(last);
     step % 2 ? wanted.argmax(last) : wanted.top(last, 3);
-    tickets.push_back(submit(stage, batch, wanted));
-    if (step > 0) wait(stage, tickets[step - 1]);  // two are in flight at most
+    tickets.push_back(stage.session.submit(batch, wanted));
+    if (step > 0) stage.session.wait(tickets[step - 1]);  // two are in flight at most
   }
-  wait(stage, tickets.back());
+  stage.session.wait(tickets.back());
   for (uint32_t step = 0; step + 1 < steps; ++step) tokens.push_back(outputs[step][1].top_ids[0]);
   const Logits expected = stage.judge(tokens);
   Comparison comparison(stage.bound);
@@ -406,6 +404,7 @@ void add_output_checks(std::vector<Check> &checks) {
   checks.push_back(
       {"outputs.adjust-unoffered", "adjustments that are not offered are refused", check_unoffered_adjustments});
   checks.push_back({"forward.in-flight", "two submits may be in flight, and run in order", check_in_flight});
+  checks.push_back({"forward.dropped", "a session may be ended with a submit in flight", check_dropped});
   checks.push_back({"forward.chaining", "a token may be an output of the submit before", check_chaining});
 }
 

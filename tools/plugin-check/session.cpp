@@ -34,18 +34,25 @@ Session::~Session() { api.session_destroy(handle); }
 
 void Session::run(Batch &batch, const Outputs &outputs) {
   bonsai_batch view = batch.view();
-  if (path_ == Path::kForward && model.spec.embedding) return run_forward(view, outputs);
+  if (path_ == Path::kForward && model.spec.embedding) return wait(submit(view, outputs));
   const std::vector<float> states = batch.hidden.empty() ? embed(model.model, batch.tokens) : batch.hidden;
   view.tokens = nullptr;
   view.hidden = path_ == Path::kForward ? states.data() : nullptr;  // layer_encode takes them apart
-  path_ == Path::kForward ? run_forward(view, outputs) : run_layers(view, states, outputs);
+  path_ == Path::kForward ? wait(submit(view, outputs)) : run_layers(view, states, outputs);
 }
 
-void Session::run_forward(const bonsai_batch &batch, const Outputs &outputs) {
+uint64_t Session::submit(Batch &batch, const Outputs &outputs) { return submit(batch.view(), outputs); }
+
+uint64_t Session::submit(const bonsai_batch &batch, const Outputs &outputs) {
   uint64_t ticket = 0;
   bonsai_error error = empty_error();
   expect_ok("forward_submit", api.forward_submit(handle, &batch, outputs.data(), outputs.size(), &ticket, &error),
             error);
+  return ticket;
+}
+
+void Session::wait(uint64_t ticket) {
+  bonsai_error error = empty_error();
   expect_ok("forward_wait", api.forward_wait(handle, ticket, &error), error);
 }
 

@@ -32,6 +32,9 @@ class Session {
   // Runs a batch of tokens by the session's path and waits for it. Where the session has no embedding, or runs layer by
   // layer, the tokens' rows are decoded here. Throws Failed on failure.
   void run(Batch &batch, const Outputs &outputs);
+  // The halves of run() on a session of Path::kForward that has the embedding; outputs live until the wait ends.
+  uint64_t submit(Batch &batch, const Outputs &outputs);
+  void wait(uint64_t ticket);
   // The logits of every token of one sequence at positions from `start`, over `blocks`, in one batch.
   std::vector<std::vector<float>> logits(std::span<const int32_t> tokens, uint32_t start,
                                          const std::vector<uint32_t> &blocks);
@@ -42,7 +45,7 @@ class Session {
   bonsai_session *handle = nullptr;
 
  private:
-  void run_forward(const bonsai_batch &batch, const Outputs &outputs);
+  uint64_t submit(const bonsai_batch &batch, const Outputs &outputs);
   void run_layers(const bonsai_batch &batch, const std::vector<float> &states, const Outputs &outputs);
 
   const Path path_;

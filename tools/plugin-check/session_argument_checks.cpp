@@ -393,6 +393,8 @@ void check_kv_calls(Context &context) {
     expect_refused("kv_copy to NULL", Expected::kInvalid, copy(session, &good, nullptr));
     expect_refused("kv_copy from beyond the pool", Expected::kInvalid, copy(session, &beyond, &good));
     expect_refused("kv_copy to beyond the pool", Expected::kInvalid, copy(session, &good, &beyond));
+    bonsai_error error = empty_error();
+    expect_ok("kv_copy of no blocks", api.kv_copy(session, nullptr, nullptr, 0, &error), error);
   }
   if (!api.kv_export || !api.kv_import) return;
   const uint32_t tokens = stage.session.config.block_size;
@@ -422,6 +424,9 @@ void check_kv_calls(Context &context) {
       return api.kv_import(session, range.blocks, 1, range.n_tokens, range.data, range.bytes, error);
     });
   }
+  bonsai_error error = empty_error();
+  expect_ok("kv_export of no tokens", api.kv_export(session, nullptr, 0, 0, nullptr, 0, &error), error);
+  expect_ok("kv_import of no tokens", api.kv_import(session, nullptr, 0, 0, nullptr, 0, &error), error);
   const bool untouched = std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
   expect(untouched, "kv_export wrote although it failed");
 }

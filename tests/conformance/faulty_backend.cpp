@@ -129,14 +129,27 @@ bonsai_status profile(bonsai_device *device, bonsai_profile_action action, bonsa
 
 bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
                             bonsai_weight_result *result, bonsai_error *error) {
+  if (has_fault(device, "takes its own sizes only") && desc && desc->struct_size != sizeof *desc)
+    return refuse(error, "not my size");
   if (has_fault(device, "takes columns in multiples of 64 only") && desc && desc->columns % 64 != 0)
     return refuse(error, "columns that are no multiple of 64", BONSAI_UNSUPPORTED);
+  std::vector<const bonsai_weight_part *> parts;
+  bonsai_weight_desc stepped{};
+  if (has_fault(device, "steps through parts") && desc && desc->struct_size >= sizeof *desc && desc->parts) {
+    for (uint32_t i = 0; i < desc->n_parts; ++i) parts.push_back(desc->parts[0] + i);
+    stepped = *desc;
+    stepped.parts = parts.data();
+    desc = &stepped;
+  }
   bonsai_weight_desc changed{};
   if (desc && desc->struct_size >= sizeof *desc) changed = *desc;
   if (has_fault(device, "keeps memory that is not its own")) changed.flags |= BONSAI_WEIGHT_BORROWED;
   const bool is_changed = changed.struct_size != 0;
   const bonsai_status status = cpu().weight_upload(inner(device), is_changed ? &changed : desc, weight, result, error);
   if (is_changed && !(desc->flags & BONSAI_WEIGHT_BORROWED) && result && status == BONSAI_OK) result->borrowed = 0;
+  if (status == BONSAI_OK && result && has_fault(device, "writes its own sizes")) result->struct_size = sizeof *result;
+  if (status == BONSAI_OK && result && has_fault(device, "writes behind structs"))
+    std::memset(result + 1, 0, result->struct_size - sizeof *result);
   if (status == BONSAI_OK) return status;
   if (error && error->struct_size >= sizeof *error) {
     if (has_fault(device, "does not terminate messages")) std::memset(error->message, 'x', sizeof error->message);

@@ -10,6 +10,7 @@
 #include "tools/plugin-check/output_checks.h"
 #include "tools/plugin-check/profile_checks.h"
 #include "tools/plugin-check/session_argument_checks.h"
+#include "tools/plugin-check/struct_checks.h"
 
 namespace bonsai::check {
 
@@ -18,6 +19,7 @@ std::vector<Check> all_checks() {
   add_argument_checks(checks);
   add_gemv_checks(checks);
   add_session_argument_checks(checks);
+  add_struct_checks(checks);
   add_layer_checks(checks);
   add_forward_checks(checks);
   add_kv_checks(checks);

@@ -24,10 +24,12 @@ bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, u
 uint32_t blocks_for(uint32_t positions, uint32_t block_size) { return (positions + block_size - 1) / block_size; }
 
 Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path)
+    : Session(model, config, path, model.spec) {}
+
+Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path, const bonsai_model_spec &spec)
     : model(model), config(config), api(model.device.api()), path_(path) {
   bonsai_error error = empty_error();
-  expect_served("session_create", api.session_create(model.device.handle(), &model.spec, &config, &handle, &error),
-                error);
+  expect_served("session_create", api.session_create(model.device.handle(), &spec, &config, &handle, &error), error);
 }
 
 Session::~Session() { api.session_destroy(handle); }

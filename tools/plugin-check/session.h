@@ -25,6 +25,8 @@ class Session {
   // The model must outlive it. Throws Failed when the session cannot be made, Skipped where the backend does not serve
   // such a model.
   Session(UploadedModel &model, const bonsai_session_config &config, Path path);
+  // The same as another specification has it.
+  Session(UploadedModel &model, const bonsai_session_config &config, Path path, const bonsai_model_spec &spec);
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;

@@ -8,8 +8,10 @@ namespace {
 
 constexpr uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-// Blocks that a multiprocessor holds, which attention.cu asks for at least.
+// Blocks whose registers a multiprocessor holds, which attention.cu asks for at least; and the shared memory of each
+// that the system takes for itself, from compute capability 8.0 on.
 constexpr uint32_t kBlocksAMultiprocessor = 2;
+constexpr uint32_t kReservedSharedBytes = 1 << 10;
 
 // Partial results are kept in about this memory, more only where a single token needs more.
 constexpr uint64_t kPartialBytes = uint64_t{32} << 20;
@@ -54,12 +56,6 @@ AttentionPlan AttentionPlanner::most() const {
           round_up_count(limits_.max_tokens)};
 }
 
-uint64_t AttentionPlanner::wide_offset() const { return most().narrow_pieces * sizeof(AttentionPiece); }
-
-uint64_t AttentionPlanner::splits_offset() const { return wide_offset() + most().wide_pieces * sizeof(AttentionPiece); }
-
-uint64_t AttentionPlanner::plan_bytes() const { return splits_offset() + most().splits * sizeof(AttentionSplit); }
-
 uint32_t AttentionPlanner::narrow_shared_bytes() const {
   return cuda::narrow_shared_bytes(padded_head_dim(limits_.pool.head_dim));
 }
@@ -73,6 +69,13 @@ uint64_t AttentionPlanner::partial_weights_offset() const {
 }
 
 uint64_t AttentionPlanner::partial_bytes() const { return max_partials_ * floats_of_partial(limits_) * sizeof(float); }
+
+// Blocks of a kernel that the device runs at once, as far as its shared memory goes.
+uint64_t AttentionPlanner::blocks_at_once(bool wide) const {
+  const uint64_t bytes = (wide ? wide_shared_bytes() : narrow_shared_bytes()) + kReservedSharedBytes;
+  const auto held = std::clamp<uint64_t>(limits_.multiprocessor_shared_bytes / bytes, 1, kBlocksAMultiprocessor);
+  return std::max(1u, limits_.multiprocessors) * held;
+}
 
 uint32_t AttentionPlanner::slices(bool wide) const { return divide_up(group_, wide ? kWideRows : kNarrowRows); }
 
@@ -92,9 +95,9 @@ AttentionPlan AttentionPlanner::plan(std::span<const uint32_t> positions, std::s
     std::fill_n(elements, n, Element{});
     return elements;
   };
-  AttentionPiece *narrow = place(narrow_offset(), plan.narrow_pieces, AttentionPiece{});
-  AttentionPiece *wide = place(wide_offset(), plan.wide_pieces, AttentionPiece{});
-  AttentionSplit *split = place(splits_offset(), plan.splits, AttentionSplit{});
+  AttentionPiece *narrow = place(0, plan.narrow_pieces, AttentionPiece{});
+  AttentionPiece *wide = place(plan.wide_offset(), plan.wide_pieces, AttentionPiece{});
+  AttentionSplit *split = place(plan.splits_offset(), plan.splits, AttentionSplit{});
   for (const Tile &tile : tiles_) {
     AttentionPiece *&to = tile.is_wide ? wide : narrow;
     to = write_pieces(tile, to);
@@ -148,12 +151,12 @@ void AttentionPlanner::sort_tiles() {
 void AttentionPlanner::choose_splits() {
   uint64_t sections = 0;
   for (const Tile &tile : tiles_) sections += uint64_t{tile.sections} * slices(tile.is_wide);
-  const uint64_t blocks = std::max(1u, limits_.multiprocessors * kBlocksAMultiprocessor);
   const uint64_t work = sections * limits_.pool.kv_heads;
   uint32_t partials = 0;
   for (Tile &tile : tiles_) {
     const uint64_t needed = uint64_t{tile.n_tokens} * tile.sections;
-    tile.is_split = tile.sections > 1 && tile.sections * blocks > 2 * work && partials + needed <= max_partials_;
+    const bool is_long = tile.sections * blocks_at_once(tile.is_wide) > 2 * work;
+    tile.is_split = tile.sections > 1 && is_long && partials + needed <= max_partials_;
     if (!tile.is_split) continue;
     tile.first_partial = partials;
     partials += static_cast<uint32_t>(needed);

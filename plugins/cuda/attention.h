@@ -19,6 +19,7 @@ struct AttentionLimits {
   uint32_t max_positions = 0;    // of a sequence
   uint32_t multiprocessors = 0;  // of the device
   uint32_t shared_bytes = 0;     // that a block may have (CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+  uint64_t multiprocessor_shared_bytes = 0;
 };
 
 // The launches of one batch, in the order of these fields; none where the number is 0. Numbers are rounded up (surplus
@@ -29,6 +30,11 @@ struct AttentionPlan {
   uint32_t wide_pieces = 0;    // attend_wide: grid wide_pieces * kv_heads
   uint32_t splits = 0;         // combine_sections: grid (splits, heads)
 
+  // Where the launches' arrays lie, in bytes from the first one's beginning; and all of them.
+  uint64_t wide_offset() const { return narrow_pieces * sizeof(AttentionPiece); }
+  uint64_t splits_offset() const { return wide_offset() + wide_pieces * sizeof(AttentionPiece); }
+  uint64_t bytes() const { return splits_offset() + splits * sizeof(AttentionSplit); }
+
   bool operator==(const AttentionPlan &) const = default;
 };
 
@@ -38,22 +44,17 @@ class AttentionPlanner {
 
   // Device memory, fixed for the session: the arrays of the largest plan; and the sections' partial results, of which
   // the sums come first and the weights from partial_weights_offset on.
-  uint64_t plan_bytes() const;
+  uint64_t plan_bytes() const { return most().bytes(); }
   uint64_t partial_bytes() const;
   uint64_t partial_weights_offset() const;
-
-  // Where the plan's arrays begin, in bytes.
-  uint64_t narrow_offset() const { return 0; }
-  uint64_t wide_offset() const;
-  uint64_t splits_offset() const;
 
   // Dynamic shared memory of the kernels, bytes. A device that does not have it for attend_wide never runs that.
   uint32_t narrow_shared_bytes() const;
   uint32_t wide_shared_bytes() const;
   bool has_wide() const { return has_wide_; }
 
-  // Writes the arrays for a batch to `arrays`, which has room for plan_bytes() and is aligned to 16 bytes.
-  // Precondition: a checked batch within the limits. No allocation.
+  // Writes the arrays for a batch to `arrays`, which has room for plan_bytes() and is aligned to 16 bytes; nothing is
+  // read there. Precondition: a checked batch within the limits. No allocation.
   AttentionPlan plan(std::span<const uint32_t> positions, std::span<const uint32_t> sequences, std::byte *arrays);
 
  private:
@@ -66,6 +67,7 @@ class AttentionPlanner {
     bool is_split;  // a block for every section
     uint32_t first_partial;
   };
+  uint64_t blocks_at_once(bool wide) const;
   uint32_t slices(bool wide) const;  // blocks that share the heads of a token
   uint32_t tokens_a_tile(bool wide) const;
   void cut_tiles(std::span<const uint32_t> positions, std::span<const uint32_t> sequences);

@@ -17,6 +17,8 @@ struct BatchShape {
   // `most_columns` is the session's max_blocks_per_sequence.
   static BatchShape of(const bonsai_batch &batch, uint32_t most_columns);
   uint64_t bytes() const;
+  // A multiple of 16: where that lies which is sent in the same copy.
+  uint64_t end() const { return (bytes() + 15) / 16 * 16; }
 };
 
 // Addresses of the arrays, on the host or on the device.

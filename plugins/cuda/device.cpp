@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "plugins/common/session_config.h"
 #include "plugins/common/weight_description.h"
@@ -14,6 +15,12 @@ namespace {
 // gemv takes its vectors in groups of this many, so that its scratch has a size.
 constexpr uint32_t kGemvVectors = 64;
 
+// NVRTC of this process, looked for once, as the platform is: to be taken, it must compile something.
+const NvrtcResult &installed_nvrtc() {
+  static const NvrtcResult found = load_nvrtc(nvrtc_candidates(platform().driver->version()));
+  return found;
+}
+
 LibraryConfig library_config(const DeviceDescription &description, const Options &options, const Log &log) {
   std::string directory =
       kernel_cache_directory(options.kernel_cache, std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"));
@@ -23,7 +30,7 @@ LibraryConfig library_config(const DeviceDescription &description, const Options
         "(cuda.kernel_cache=DIR does)");
   }
   return {.capability = description.capability,
-          .nvrtc = load_nvrtc(nvrtc_candidates(platform().driver->version())),
+          .nvrtc = installed_nvrtc(),
           .cache_directory = std::move(directory),
           .log = log};
 }
@@ -78,6 +85,12 @@ MatmulDevice Device::matmul_device() const {
           .shared_bytes_per_block = static_cast<uint32_t>(description_.shared_bytes_per_block)};
 }
 
+bool Device::stop_overlap(const std::string &why) {
+  if (!std::exchange(overlaps_, false)) return false;
+  if (log_) log_(BONSAI_LOG_WARNING, fmt::format("cuda: kernels do not overlap from now on: {}", why));
+  return true;
+}
+
 void Device::describe(bonsai_device_status &status) const {
   const CurrentContext current(context_);
   const Context::Memory memory = context_.memory();
@@ -106,31 +119,35 @@ void Device::gemv(const bonsai_gemv_args &args) {
   require_pointer(args.y, "args->y");
   const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
   check_gemv(args, weight.shape());
-  const uint64_t columns = weight.shape().columns;
   const CurrentContext current(context_);
   const DeviceSpan span(*this, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);
   for (uint32_t i = 0; i < args.n; i += kGemvVectors) {
-    const uint64_t n = std::min(kGemvVectors, args.n - i);
-    const ActivationForms forms = forms_for(gemv_rows_, n, matmul_device());
-    grow(gemv_.x, stream_, n * columns * sizeof(float));
-    grow(gemv_.y, stream_, n * args.rows * sizeof(float));
-    grow(gemv_.activations, stream_, packed_activation_bytes(forms, n, columns));
-    stream_.upload(gemv_.x.data(), args.x + i * columns, n * columns * sizeof(float));
-    const PackedActivations activations = place_activations(forms, gemv_.activations.as<std::byte>(), n, columns);
-    pack_rows(*this, {.x = gemv_.x.as<float>(), .n = n, .columns = columns, .forms = forms, .to = activations});
-    multiply(*this, {.rows = gemv_rows_,
-                     .activations = activations,
-                     .n = n,
-                     .bias = nullptr,
-                     .y = gemv_.y.as<float>(),
-                     .y_stride = args.rows,
-                     .add = false});
-    stream_.download(args.y + i * args.rows, gemv_.y.data(), n * args.rows * sizeof(float));
-    stream_.synchronize();
+    run_to_end(stream_, [&] { multiply_vectors(args, i); });
     if (profile_.is_on()) profile_.add_bytes(Phase::kGemv, bytes_of_rows(gemv_rows_));
   }
+}
+
+// The gemv's vectors from `first` on, as many as the scratch takes.
+void Device::multiply_vectors(const bonsai_gemv_args &args, uint32_t first) {
+  const uint64_t columns = reinterpret_cast<const Weight *>(args.weight)->shape().columns;
+  const uint64_t n = std::min(kGemvVectors, args.n - first);
+  const ActivationForms forms = forms_for(gemv_rows_, n, matmul_device());
+  grow(gemv_.x, stream_, n * columns * sizeof(float));
+  grow(gemv_.y, stream_, n * args.rows * sizeof(float));
+  grow(gemv_.activations, stream_, packed_activation_bytes(forms, n, columns));
+  stream_.upload(gemv_.x.data(), args.x + first * columns, n * columns * sizeof(float));
+  const PackedActivations activations = place_activations(forms, gemv_.activations.as<std::byte>(), n, columns);
+  pack_rows(*this, {.x = gemv_.x.as<float>(), .n = n, .columns = columns, .forms = forms, .to = activations});
+  multiply(*this, {.rows = gemv_rows_,
+                   .activations = activations,
+                   .n = n,
+                   .bias = nullptr,
+                   .y = gemv_.y.as<float>(),
+                   .y_stride = args.rows,
+                   .add = false});
+  stream_.download(args.y + first * args.rows, gemv_.y.data(), n * args.rows * sizeof(float));
 }
 
 DeviceSpan::DeviceSpan(Device &device, Phase phase) : device_(device), span_(settled_profile(device), phase) {}

@@ -38,6 +38,9 @@ class Device {
   bool uses_graphs() const { return options_.graphs; }
   Fusion fusion() const { return options_.fusion; }
   MatmulDevice matmul_device() const;
+  // Has every kernel wait for the end of the one ahead of it from here on, and says so in the log; false if they do so
+  // already.
+  bool stop_overlap(const std::string &why);
 
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
@@ -62,6 +65,8 @@ class Device {
  private:
   // Shared memory of a block, static and dynamic, that needs no permission.
   static constexpr unsigned kPlainSharedBytes = 48 << 10;
+  void multiply_vectors(const bonsai_gemv_args &args, uint32_t first);
+
   // What gemv works on; grows as it is asked for more.
   struct GemvScratch {
     DeviceBuffer x, y, activations;

@@ -6,8 +6,10 @@
 #include <functional>
 #include <list>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "plugins/common/failure.h"
 #include "plugins/cuda/compile/log.h"
 #include "plugins/cuda/driver/graph.h"
 
@@ -18,29 +20,43 @@ using GraphKey = std::vector<uint32_t>;
 
 class GraphCache {
  public:
-  // Passes that are kept; those that ran longest ago go first.
-  static constexpr size_t kMost = 32;
+  // Recordings that are kept, and keys that have come once; of each, those that came longest ago go first.
+  static constexpr size_t kMostGraphs = 32;
+  static constexpr size_t kMostSeen = 64;
 
-  GraphCache(const Stream &stream, bool is_on, Log log) : stream_(stream), log_(std::move(log)), is_on_(is_on) {}
+  // Asked when a pass could not be recorded, and why: true if the same pass is submitted in a plainer way from now on,
+  // and is to be recorded once more.
+  using Simplify = std::function<bool(const std::string &why)>;
+
+  GraphCache(const Stream &stream, bool is_on, Log log, Simplify simplify = {})
+      : stream_(stream), log_(std::move(log)), simplify_(std::move(simplify)), is_on_(is_on) {}
 
   // Runs `pass`, which submits to the stream, or the recording of an earlier one with the same key. A key's first pass
   // is submitted as it is: most shapes of prompts come once, and a pass that is recorded has all its kernels ready. A
-  // pass that cannot be recorded is submitted, and nothing is recorded from then on. The context is current.
+  // pass that cannot be recorded, for want of memory for one, is submitted, and nothing is recorded from then on. The
+  // context is current.
   void run(const GraphKey &key, const std::function<void()> &pass);
 
  private:
-  struct Entry {
+  struct Recording {
     GraphKey key;
-    uint64_t passes;
-    std::optional<GraphExec> graph;
+    GraphExec graph;
   };
-  Entry &find(const GraphKey &key);
+  const GraphExec *find(const GraphKey &key);
+  bool take_seen(const GraphKey &key);
+  void note_seen(const GraphKey &key);
+  const GraphExec &keep(const GraphKey &key, GraphExec graph);
   std::optional<GraphExec> record(const std::function<void()> &pass);
+  GraphExec record_once(const std::function<void()> &pass) const;
+  bool is_plainer_after(const plugin::Failure &failure);
 
   const Stream &stream_;
   Log log_;
+  Simplify simplify_;
   bool is_on_;
-  std::list<Entry> entries_;  // the one that ran last comes first
+  // Apart, so that shapes that come once never cost a recording its place. In both, the one that came last is first.
+  std::list<Recording> recordings_;
+  std::list<GraphKey> seen_;
 };
 
 }  // namespace bonsai::cuda

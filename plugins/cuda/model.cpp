@@ -52,8 +52,8 @@ Model::Model(Device &device, const bonsai_model_spec &spec)
     output_norm_ = keep(spec.output_norm, shape_.hidden);
     append_slice(spec.head, matrix("model->head", shape_.vocab, shape_.hidden), 0, head_);
   }
-  device.stream().upload(vectors_.data(), kept_.data(), kept_.size() * sizeof(float));
-  device.stream().synchronize();  // what is not pinned may be read until then
+  run_to_end(device.stream(),
+             [&] { device.stream().upload(vectors_.data(), kept_.data(), kept_.size() * sizeof(float)); });
   kept_ = {};
 }
 

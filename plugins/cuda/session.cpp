@@ -39,7 +39,8 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       kv_(device.context(), kv_pool_bytes(pool_, shape_.model.layers), "the KV cache"),
       scratch_(device.context(), layout_.bytes, "activations and outputs"),
       device_bytes_(session_memory(shape_).device_bytes),
-      graphs_(device.stream(), device.uses_graphs(), device.log()) {
+      graphs_(device.stream(), device.uses_graphs(), device.log(),
+              [&device](const std::string &why) { return device.stop_overlap(why); }) {
   pool_.data = kv_.as<uint8_t>();
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
   // Products read records of vectors that are not there, and write nothing of what they make of them.
@@ -59,17 +60,11 @@ Session::~Session() {
 Session::Slot Session::make_slot() {
   const Context &context = device_.context();
   const SelectionLimits &limits = shape_.selection;
-  uint64_t staged = 0, results = 0;
-  if (shape_.has_selection()) {
-    const SelectionSizes sizes(limits);
-    staged = sizes.staged;
-    results = sizes.results;
-  }
-  return {.batch = PinnedBuffer(context, batch_array_bytes(shape_.batch), "batches", Pinned::kWriteOnly),
-          .plan = PinnedBuffer(context, planner_.plan_bytes(), "batches"),
-          .staged = PinnedBuffer(context, staged, "outputs"),
+  const uint64_t results = shape_.has_selection() ? SelectionSizes(limits).results : 0;
+  return {.sent = PinnedBuffer(context, sent_bytes(shape_, planner_), "batches", Pinned::kWriteOnly),
           .results = PinnedBuffer(context, results, "outputs"),
           .rows = PinnedBuffer(context, row_slot_bytes(shape_), "outputs"),
+          .shape = {},
           .round = SelectionRound(limits),
           .pending = {},
           .done = Event(context)};
@@ -96,21 +91,22 @@ void Session::prepare_kernels() {
   device_.library().prepare(std::vector<std::string>(units.begin(), units.end()));
 }
 
-// Sends a checked batch; its arrays are on the device for what is submitted from here on.
+// Writes a checked batch and its plan of attention into the slot, from where they are yet to be sent.
 Session::Staged Session::stage_batch(const bonsai_batch &batch, Slot &slot) {
   const BatchShape shape = BatchShape::of(batch, shape_.batch.max_blocks_per_sequence);
-  fill(BatchArrays::at(slot.batch.as<std::byte>(), shape), shape, batch);
-  const AttentionPlan plan =
-      planner_.plan({batch.positions, batch.n_tokens}, {batch.sequences, batch.n_tokens}, slot.plan.as<std::byte>());
-  const Stream &stream = device_.stream();
-  stream.upload(scratch(layout_.batch), slot.batch.data(), shape.bytes());
-  const auto send = [&](uint64_t offset, uint64_t bytes) {
-    stream.upload(scratch(layout_.plan + offset), slot.plan.as<std::byte>(offset), bytes);
-  };
-  send(planner_.narrow_offset(), plan.narrow_pieces * sizeof(AttentionPiece));
-  send(planner_.wide_offset(), plan.wide_pieces * sizeof(AttentionPiece));
-  send(planner_.splits_offset(), plan.splits * sizeof(AttentionSplit));
-  return {.shape = shape, .arrays = BatchArrays::at(scratch(layout_.batch), shape), .attention = plan};
+  fill(BatchArrays::at(slot.sent.as<std::byte>(), shape), shape, batch);
+  const AttentionPlan plan = planner_.plan({batch.positions, batch.n_tokens}, {batch.sequences, batch.n_tokens},
+                                           slot.sent.as<std::byte>(shape.end()));
+  slot.shape = SentShape::of(shape, plan);
+  return {.shape = shape,
+          .arrays = BatchArrays::at(scratch(layout_.sent), shape),
+          .attention = plan,
+          .plan = layout_.sent + slot.shape.plan};
+}
+
+// Copies bytes of what is staged to where it belongs on the device, for what is submitted from here on.
+void Session::send(const Slot &slot, uint64_t first, uint64_t end) {
+  device_.stream().upload(scratch(layout_.sent + first), slot.sent.as<std::byte>(first), end - first);
 }
 
 void Session::check_outputs(const Request &request, uint32_t n_rows) const {
@@ -128,11 +124,14 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
   const Stream &stream = device_.stream();
   stream.synchronize();  // the slot may be on its way
   const uint64_t bytes = uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float);
-  if (in) stream.upload(scratch(layout_.x), in, bytes);
   n_states_ = batch.n_tokens;
-  run_layer(layer, stage_batch(batch, own_slot()));
-  if (out) stream.download(out, scratch(layout_.x), bytes);
-  stream.synchronize();
+  run_to_end(stream, [&] {
+    if (in) stream.upload(scratch(layout_.x), in, bytes);
+    const Staged staged = stage_batch(batch, own_slot());
+    send(own_slot(), 0, own_slot().shape.parameters);
+    run_layer(layer, staged);
+    if (out) stream.download(out, scratch(layout_.x), bytes);
+  });
 }
 
 void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *const *outputs, uint32_t n_outputs) {
@@ -157,12 +156,13 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
   slot.has_results = false;
   slot.pending.clear();
   const Staged staged = stage_batch(batch, slot);
+  const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
+  send(slot, 0, slot.shape.parameters + (request.n > 0 ? slot.round.staged_bytes() : 0));
   if (batch.hidden) {
     device_.stream().upload(scratch(layout_.x), batch.hidden,
                             uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float));
     device_.stream().synchronize();  // it is the caller's, who may do as he likes with it when the call is over
   }
-  const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
   const bool is_one = next == request.n && (request.n == 0 || slot.round.groups().size() == 1);
   const auto pass = [&] {
     if (!model_.embedding().empty()) embed(staged);

@@ -57,8 +57,9 @@ class Session {
   };
   // What a submit keeps on the host until it is waited for: pinned memory, and where results go.
   struct Slot {
-    PinnedBuffer batch, plan, staged;  // sent
-    PinnedBuffer results, rows;        // received
+    PinnedBuffer sent;           // in one copy, as `shape` says
+    PinnedBuffer results, rows;  // received
+    SentShape shape;
     SelectionRound round;
     bool has_results = false;      // the round's, which nobody has been given yet
     std::vector<RowCopy> pending;  // the rows in `rows`, likewise
@@ -69,6 +70,7 @@ class Session {
     BatchShape shape;
     BatchArrays arrays;
     AttentionPlan attention;
+    uint64_t plan;  // where attention's arrays lie in scratch
   };
 
   // session.cpp
@@ -79,6 +81,7 @@ class Session {
   float *floats(uint64_t place) const { return scratch_.as<float>(place); }
   void prepare_kernels();
   Staged stage_batch(const bonsai_batch &batch, Slot &slot);
+  void send(const Slot &slot, uint64_t first, uint64_t end);
   void submit_pass(const bonsai_batch &batch, const Request &request, Slot &slot);
   GraphKey graph_key(const Staged &staged, const SelectionGroup *group) const;
   void check_outputs(const Request &request, uint32_t n_rows) const;
@@ -111,8 +114,9 @@ class Session {
   void attend(uint32_t index, const Staged &staged);
 
   // session_outputs.cpp
-  SelectionBuffers selection_buffers() const;
+  SelectionBuffers selection_buffers(const Slot &slot) const;
   uint32_t stage_round(const Request &request, uint32_t first, Slot &slot);
+  uint32_t send_round(const Request &request, uint32_t first, Slot &slot);
   void run_group(const Slot &slot, const SelectionGroup &group);
   void multiply_head(uint64_t n);
   void run_groups(Slot &slot);

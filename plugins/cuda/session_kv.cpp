@@ -37,15 +37,17 @@ void Session::kv_copy(const uint32_t *sources, const uint32_t *destinations, uin
 void Session::copy_blocks(const std::vector<uint32_t> &from, const std::vector<uint32_t> &to) {
   if (from.empty()) return;
   const uint64_t bytes = from.size() * sizeof(uint32_t), destinations = layout_.block_lists + bytes;
-  device_.stream().upload(scratch(layout_.block_lists), from.data(), bytes);
-  device_.stream().upload(scratch(destinations), to.data(), bytes);
   const CopyBlocksArguments arguments = {.pool = pool_,
                                          .sources = scratch_.as<uint32_t>(layout_.block_lists),
                                          .destinations = scratch_.as<uint32_t>(destinations)};
-  device_.launch("kv", "copy_blocks",
-                 {.grid = {static_cast<unsigned>(from.size()), shape_.model.layers, 1}, .threads = kKvThreads},
-                 arguments);
-  if (bytes > kReadOnReturn) device_.stream().synchronize();  // the lists are the caller's, who changes them next
+  // The lists are the caller's, who changes them next.
+  run_to_end(device_.stream(), [&] {
+    device_.stream().upload(scratch(layout_.block_lists), from.data(), bytes);
+    device_.stream().upload(scratch(destinations), to.data(), bytes);
+    device_.launch("kv", "copy_blocks",
+                   {.grid = {static_cast<unsigned>(from.size()), shape_.model.layers, 1}, .threads = kKvThreads},
+                   arguments);
+  });
 }
 
 // Moves rows of the canonical layout through scratch, as many at a time as it holds. `before` and `after` the kernel of
@@ -80,24 +82,26 @@ void Session::move_rows(const KvRange &range, const char *kernel, Before &&befor
 void Session::kv_export(const KvRange &range, void *data) {
   check_kv_range(shape_.exported_pool(), range, data);
   const CurrentContext current(device_.context());
-  move_rows(
-      range, "export_rows", [](std::byte *, uint64_t, uint64_t) {},
-      [&](std::byte *rows, uint64_t offset, uint64_t bytes) {
-        device_.stream().download(static_cast<std::byte *>(data) + offset, rows, bytes);
-      });
-  device_.stream().synchronize();
+  run_to_end(device_.stream(), [&] {
+    move_rows(
+        range, "export_rows", [](std::byte *, uint64_t, uint64_t) {},
+        [&](std::byte *rows, uint64_t offset, uint64_t bytes) {
+          device_.stream().download(static_cast<std::byte *>(data) + offset, rows, bytes);
+        });
+  });
 }
 
 void Session::kv_import(const KvRange &range, const void *data) {
   check_kv_range(shape_.exported_pool(), range, data);
   const CurrentContext current(device_.context());
-  move_rows(
-      range, "import_rows",
-      [&](std::byte *rows, uint64_t offset, uint64_t bytes) {
-        device_.stream().upload(rows, static_cast<const std::byte *>(data) + offset, bytes);
-      },
-      [](std::byte *, uint64_t, uint64_t) {});
-  device_.stream().synchronize();  // what is not pinned may be read until then
+  run_to_end(device_.stream(), [&] {
+    move_rows(
+        range, "import_rows",
+        [&](std::byte *rows, uint64_t offset, uint64_t bytes) {
+          device_.stream().upload(rows, static_cast<const std::byte *>(data) + offset, bytes);
+        },
+        [](std::byte *, uint64_t, uint64_t) {});
+  });
 }
 
 }  // namespace bonsai::cuda

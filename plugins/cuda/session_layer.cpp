@@ -195,13 +195,13 @@ void Session::prepare_heads(const Layer &layer, uint32_t index, const Staged &st
 void Session::attend(uint32_t index, const Staged &staged) {
   const DeviceSpan span(device_, Phase::kAttention);
   const ModelShape &model = shape_.model;
-  const auto plan_at = [&](uint64_t offset) { return scratch_.as<AttentionPiece>(layout_.plan + offset); };
+  const auto plan_at = [&](uint64_t offset) { return scratch_.as<AttentionPiece>(staged.plan + offset); };
   AttendArguments arguments = {.pool = pool_,
                                .queries = floats(layout_.qkv),
                                .y = floats(layout_.attended),
                                .positions = staged.arrays.positions,
                                .block_table = staged.arrays.block_table,
-                               .pieces = plan_at(planner_.narrow_offset()),
+                               .pieces = plan_at(0),
                                .partial_sums = floats(layout_.partials),
                                .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
                                .query_stride = static_cast<uint32_t>(model.qkv_rows()),
@@ -218,7 +218,7 @@ void Session::attend(uint32_t index, const Staged &staged) {
                    arguments);
   }
   if (plan.wide_pieces > 0) {
-    arguments.pieces = plan_at(planner_.wide_offset());
+    arguments.pieces = plan_at(plan.wide_offset());
     device_.launch(attention_unit(pool_), "attend_wide",
                    {.grid = {plan.wide_pieces * model.kv_heads, 1, 1},
                     .threads = kAttendThreads,
@@ -226,7 +226,7 @@ void Session::attend(uint32_t index, const Staged &staged) {
                    arguments);
   }
   if (plan.splits > 0) {
-    const CombineArguments combined = {.splits = scratch_.as<AttentionSplit>(layout_.plan + planner_.splits_offset()),
+    const CombineArguments combined = {.splits = scratch_.as<AttentionSplit>(staged.plan + plan.splits_offset()),
                                        .partial_sums = arguments.partial_sums,
                                        .partial_weights = arguments.partial_weights,
                                        .y = arguments.y,

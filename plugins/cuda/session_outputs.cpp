@@ -6,8 +6,8 @@
 
 namespace bonsai::cuda {
 
-SelectionBuffers Session::selection_buffers() const {
-  return {.staged = scratch(layout_.staged),
+SelectionBuffers Session::selection_buffers(const Slot &slot) const {
+  return {.staged = scratch(layout_.sent + slot.shape.parameters),
           .results = scratch(layout_.results),
           .partials = scratch(layout_.select_partials),
           .segments = scratch(layout_.segments),
@@ -16,11 +16,17 @@ SelectionBuffers Session::selection_buffers() const {
           .logits_stride = shape_.model.vocab};
 }
 
-// Sends the parameters of as many outputs as fit; returns the first of the next round.
+// Writes the parameters of as many outputs as fit into the slot; returns the first of the next round.
 uint32_t Session::stage_round(const Request &request, uint32_t first, Slot &slot) {
-  const uint32_t next = slot.round.stage({.outputs = request.outputs, .n = request.n, .first = first},
-                                         {slot.staged.as<std::byte>(), slot.staged.bytes()});
-  device_.stream().upload(scratch(layout_.staged), slot.staged.data(), slot.round.staged_bytes());
+  const uint64_t place = slot.shape.parameters;
+  return slot.round.stage({.outputs = request.outputs, .n = request.n, .first = first},
+                          {slot.sent.as<std::byte>(place), slot.sent.bytes() - place});
+}
+
+// The same, and sends them alone.
+uint32_t Session::send_round(const Request &request, uint32_t first, Slot &slot) {
+  const uint32_t next = stage_round(request, first, slot);
+  send(slot, slot.shape.parameters, slot.shape.parameters + slot.round.staged_bytes());
   return next;
 }
 
@@ -28,7 +34,7 @@ uint32_t Session::stage_round(const Request &request, uint32_t first, Slot &slot
 void Session::run_group(const Slot &slot, const SelectionGroup &group) {
   const DeviceSpan span(device_, Phase::kHead);
   const ModelShape &model = shape_.model;
-  SelectionBuffers buffers = selection_buffers();
+  SelectionBuffers buffers = selection_buffers(slot);
   if (&slot == slots_[kSlots].get()) buffers.selected = nullptr;  // tokens are chained from submits alone
   const GatherRowsArguments gathered = {.x = floats(layout_.x),
                                         .tokens = slot.round.tokens(group, buffers),
@@ -124,7 +130,7 @@ void Session::run_rounds(const Request &request, uint32_t first, Slot &slot) {
   while (first < request.n) {
     device_.stream().synchronize();
     deliver(slot);
-    first = stage_round(request, first, slot);
+    first = send_round(request, first, slot);
     run_groups(slot);
   }
 }
@@ -134,7 +140,8 @@ void Session::run_head(const Request &request) {
   Slot &slot = own_slot();
   slot.has_results = false;  // a call that failed may have left some
   slot.pending.clear();
-  const uint32_t next = stage_round(request, 0, slot);
+  slot.shape = {};  // parameters alone
+  const uint32_t next = send_round(request, 0, slot);
   run_groups(slot);
   run_rounds(request, next, slot);
   device_.stream().synchronize();
@@ -161,8 +168,10 @@ void Session::head_over(const float *in, const Request &request) {
       moved.back().token = i;
     }
     for (const bonsai_output &output : moved) pointers.push_back(&output);
-    device_.stream().upload(scratch(layout_.x), rows.data(), rows.size() * sizeof(float));
-    run_head({.outputs = pointers.data(), .n = n});
+    run_to_end(device_.stream(), [&] {
+      device_.stream().upload(scratch(layout_.x), rows.data(), rows.size() * sizeof(float));
+      run_head({.outputs = pointers.data(), .n = n});
+    });
   }
   n_states_ = 0;  // x holds other rows now
 }

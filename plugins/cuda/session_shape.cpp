@@ -60,7 +60,8 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
                         .max_tokens = config.max_tokens,
                         .max_positions = max_positions(config, model),
                         .multiprocessors = static_cast<uint32_t>(device.multiprocessors),
-                        .shared_bytes = static_cast<uint32_t>(device.shared_bytes_per_block)},
+                        .shared_bytes = static_cast<uint32_t>(device.shared_bytes_per_block),
+                        .multiprocessor_shared_bytes = device.shared_bytes_per_multiprocessor},
           .selection = {.vocab = model.vocab,
                         .hidden = model.hidden,
                         .max_outputs = config.max_outputs,
@@ -94,16 +95,14 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   activation_bytes = packed_activation_bytes(SessionShape::kAllForms, shape.rows(), shape.widest());
   activations = places.take(activation_bytes);
   partials = places.take(planner.partial_bytes());
-  batch = places.take(batch_array_bytes(shape.batch));
-  plan = places.take(planner.plan_bytes());
+  sent = places.take(sent_bytes(shape, planner));
   block_lists = places.take(2 * uint64_t{shape.batch.n_blocks} * sizeof(uint32_t));
   gathered = places.take(floats(rows * model.hidden));
   normed = places.take(floats(rows * model.hidden));
   logits = places.take(floats(rows * model.vocab));
-  staged = results = select_partials = segments = selected = 0;
+  results = select_partials = segments = selected = 0;
   if (shape.has_selection()) {
     const SelectionSizes sizes(shape.selection);
-    staged = places.take(sizes.staged);
     results = places.take(sizes.results);
     select_partials = places.take(sizes.partials);
     segments = places.take(sizes.segments);
@@ -117,9 +116,11 @@ std::string attention_unit(const KvPool &pool) {
   return fmt::format("attention.{}.{}", dtype, padded_head_dim(pool.head_dim));
 }
 
-uint64_t batch_array_bytes(const BatchLimits &limits) {
-  const uint64_t table = uint64_t{limits.max_sequences} * limits.max_blocks_per_sequence;
-  return (3 * uint64_t{limits.max_tokens} + table) * sizeof(uint32_t);
+uint64_t sent_bytes(const SessionShape &shape, const AttentionPlanner &planner) {
+  const BatchShape batch = {.n_tokens = shape.batch.max_tokens,
+                            .n_sequences = shape.batch.max_sequences,
+                            .columns = shape.batch.max_blocks_per_sequence};
+  return batch.end() + planner.plan_bytes() + (shape.has_selection() ? SelectionSizes(shape.selection).staged : 0);
 }
 
 uint64_t row_slot_bytes(const SessionShape &shape) {
@@ -129,11 +130,8 @@ uint64_t row_slot_bytes(const SessionShape &shape) {
 
 MemoryNeed session_memory(const SessionShape &shape) {
   const AttentionPlanner planner(shape.attention);
-  uint64_t slot = batch_array_bytes(shape.batch) + planner.plan_bytes() + row_slot_bytes(shape);
-  if (shape.has_selection()) {
-    const SelectionSizes sizes(shape.selection);
-    slot += sizes.staged + sizes.results;
-  }
+  uint64_t slot = sent_bytes(shape, planner) + row_slot_bytes(shape);
+  if (shape.has_selection()) slot += SelectionSizes(shape.selection).results;
   const uint64_t device =
       kv_pool_bytes(shape.pool(), shape.model.layers) + Model::bytes(shape.model) + ScratchLayout(shape, planner).bytes;
   return {.device_bytes = device, .host_bytes = (kSlots + 1) * slot};

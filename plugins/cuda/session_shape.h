@@ -10,6 +10,7 @@
 #include "plugins/common/session_config.h"
 #include "plugins/common/tickets.h"
 #include "plugins/cuda/attention.h"
+#include "plugins/cuda/batch_arrays.h"
 #include "plugins/cuda/driver/platform.h"
 #include "plugins/cuda/layout/activations.h"
 #include "plugins/cuda/selection.h"
@@ -50,13 +51,13 @@ struct ScratchLayout {
   uint64_t gate_up;                        // (max_tokens, 2 * ffn)
   uint64_t activations, activation_bytes;  // packed, of rows() vectors
   uint64_t partials;                       // of attention
-  uint64_t batch;                          // BatchArrays
-  uint64_t plan;                           // of attention
+  uint64_t sent;                           // what comes with a submit: SentShape
   uint64_t block_lists;                    // (2, n_blocks) of kv_copy; of kv_export and kv_import
   uint64_t gathered;                       // (group_rows, hidden)
   uint64_t normed;                         // (group_rows, hidden)
   uint64_t logits;                         // (group_rows, vocab)
-  uint64_t staged, results, select_partials, segments, selected;  // SelectionSizes
+  uint64_t results, select_partials;       // SelectionSizes
+  uint64_t segments, selected;             // likewise
   uint64_t bytes;
 };
 
@@ -66,8 +67,19 @@ MemoryNeed session_memory(const SessionShape &shape);
 // The unit of device code (compile/units.h) that attends over such a pool.
 std::string attention_unit(const KvPool &pool);
 
-// Bytes of a batch's arrays at most; and of a slot's rows of logits or states on the host.
-uint64_t batch_array_bytes(const BatchLimits &limits);
+// Where the parts lie of what a submit sends in one copy, in bytes: the batch's arrays come first. All follows from the
+// numbers that a captured graph is found by.
+struct SentShape {
+  uint64_t plan = 0;        // attention's
+  uint64_t parameters = 0;  // of the outputs
+
+  static SentShape of(const BatchShape &batch, const AttentionPlan &plan) {
+    return {.plan = batch.end(), .parameters = batch.end() + plan.bytes()};
+  }
+};
+
+// Bytes of what a submit sends, at most; and of a slot's rows of logits or states on the host.
+uint64_t sent_bytes(const SessionShape &shape, const AttentionPlanner &planner);
 uint64_t row_slot_bytes(const SessionShape &shape);
 inline constexpr uint64_t kSlots = Tickets::kMaxInFlight;
 

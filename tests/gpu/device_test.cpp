@@ -114,29 +114,73 @@ TEST(CudaDevice, AThousandReplaysAreAThousandSteps) {
   }
 }
 
+// The logits of every token, `chunk` tokens at a time.
+std::vector<std::vector<float>> logits_in_chunks(const EngineOptions &options, std::span<const int32_t> tokens,
+                                                 size_t chunk) {
+  const Engine engine = Engine::load(options);
+  Session session = engine.new_session();
+  std::vector<std::vector<float>> found;
+  for (size_t i = 0; i < tokens.size(); i += chunk) {
+    for (auto &row : logits_from(session, tokens.subspan(i, std::min(chunk, tokens.size() - i)), 0)) {
+      found.push_back(std::move(row));
+    }
+  }
+  return found;
+}
+
 // Fused decode kernels, plain ones, and the prompt's: one set of bytes.
-TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
+void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvType kv) {
   constexpr uint32_t kTokens = 300;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
+  std::vector<std::vector<float>> expected;
+  for (const char *fusion : {"on", "off", "all"}) {
+    for (const uint32_t chunk : {1u, 5u, kTokens}) {
+      EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}});
+      options.kv = kv;
+      const std::vector<std::vector<float>> found = logits_in_chunks(options, tokens, chunk);
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << quant::traits(tiny.format).name << ", fusion " << fusion << ", chunks of " << chunk;
+    }
+  }
+}
+
+TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
   for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kF16}) {
     TinyModel tiny;
     tiny.format = format;
     tiny.context = 512;
-    const TinyModelFile file(tiny);
-    const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
-    std::vector<std::vector<float>> expected;
-    for (const char *fusion : {"on", "off", "all"}) {
-      for (const uint32_t chunk : {1u, 5u, kTokens}) {
-        const Engine engine = Engine::load(on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}}));
-        Session session = engine.new_session();
-        std::vector<std::vector<float>> found;
-        for (uint32_t i = 0; i < kTokens; i += chunk) {
-          for (auto &row : logits_from(session, {&tokens[i], std::min(chunk, kTokens - i)}, 0)) {
-            found.push_back(std::move(row));
-          }
-        }
-        if (expected.empty()) expected = found;
-        EXPECT_EQ(found, expected) << quant::traits(format).name << ", fusion " << fusion << ", chunks of " << chunk;
-      }
+    expect_that_fusion_and_chunking_change_no_byte(tiny, KvType::kF16);
+  }
+}
+
+// Values so small that weights of attention times their scales are subnormal halves, beside zeros.
+TEST(CudaDevice, FusionAndChunkingChangeNoByteOfTinyValues) {
+  TinyModel tiny;
+  tiny.format = quant::Format::kF16;
+  tiny.context = 512;
+  tiny.factors["attn_v"] = 0x1p-14;
+  expect_that_fusion_and_chunking_change_no_byte(tiny, KvType::kQ8_0);
+}
+
+// Where a kernel starts before the one ahead has ended and reads what that is about to write, it shows here: behind a
+// prompt whose kernels take long, in tokens whose kernels do not, with and without graphs.
+TEST(CudaDevice, OverlapChangesNoByte) {
+  constexpr size_t kPrompt = 512, kDecoded = 64;
+  TinyModel tiny;
+  tiny.context = 1024;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(kPrompt + kDecoded, kTinyTokens);
+  std::vector<std::vector<float>> expected;
+  for (const char *overlap : {"off", "on"}) {
+    for (const char *graphs : {"on", "off"}) {
+      const Engine engine =
+          Engine::load(on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.overlap", overlap}, {"cuda.graphs", graphs}}));
+      Session session = engine.new_session();
+      std::vector<std::vector<float>> found = logits_from(session, {tokens.data(), kPrompt}, 0);
+      for (size_t i = kPrompt; i < tokens.size(); ++i) found.push_back(logits_from(session, {&tokens[i], 1}, 0)[0]);
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << "overlap " << overlap << ", graphs " << graphs;
     }
   }
 }

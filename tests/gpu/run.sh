@@ -2,13 +2,14 @@
 # What is to be run on a machine with an NVIDIA device, in pieces of some minutes each:
 #
 #   tests/gpu/run.sh check    BUILD OUT   the tests labelled gpu, and how long compiling the kernels takes
-#   tests/gpu/run.sh bench    BUILD OUT   synthetic 1.7B and 8B models: products alone, decode, prompts, first tokens
+#   tests/gpu/run.sh bench    BUILD OUT   synthetic 1.7B and 8B models: products alone, decode, prompts, first tokens;
+#                                         options that must not change a text change none
 #   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes
 #
 # BONSAI_SHAPES="1.7b 8b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
 # BUILD is a build tree of this project, OUT a directory for logs; a line for each step goes to stdout, too.
 set -uo pipefail
-if [ $# -ne 3 ]; then sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -ne 3 ]; then sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; fi
 what=$1 build=$(realpath "$2") out=$3
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -31,15 +32,34 @@ step() {
 # show PATTERN NAME: the lines of a step's log that matter.
 show() { grep -E "$1" "$out/$2.log" | tee -a "$out/summary.txt"; }
 
-# NVRTC that only a Python package has brought lies where no loader looks.
+# NVRTC of a toolkit, or one that only a Python package has brought, may lie where no loader looks, and so do the
+# builtins that it loads. Before it is put into the loader's path, it has to serve on its own.
 find_nvrtc() {
   ldconfig -p 2>/dev/null | grep -q libnvrtc.so && return
-  compgen -G '/usr/local/cuda/lib64/libnvrtc.so*' >/dev/null && return
   local found
-  found=$(find / -name 'libnvrtc.so.*' -not -path '/proc/*' 2>/dev/null | head -n 1)
+  found=$(compgen -G '/usr/local/cuda/lib64/libnvrtc.so.*' | head -n 1)
+  [ -n "$found" ] || found=$(find / -name 'libnvrtc.so.*' -not -path '/proc/*' 2>/dev/null | head -n 1)
   [ -z "$found" ] && return
-  export LD_LIBRARY_PATH=$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   echo "NVRTC: $found" | tee -a "$out/summary.txt"
+  if [ "$what" = check ]; then
+    mkdir -p "$out/toolkit"
+    ln -sfn "$(dirname "$found")" "$out/toolkit/lib64"
+    CUDA_HOME=$out/toolkit XDG_CACHE_HOME=/nowhere step nvrtc-by-path 60 "$bonsai" backends cuda
+  fi
+  export LD_LIBRARY_PATH=$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+# answer NAME: what a step's `run --json` found, without what it measured. Empty if it failed.
+answer() { grep -E '^\{' "$out/$1.log" | sed -E 's/,"finish_reason".*//'; }
+
+# same_answer A B: the run fails unless two steps found the same.
+same_answer() {
+  local line="same answer: $2"
+  if [ -z "$(answer "$1")" ] || [ "$(answer "$1")" != "$(answer "$2")" ]; then
+    line="ANOTHER ANSWER: $2 than $1"
+    failed=1
+  fi
+  echo "$line" | tee -a "$out/summary.txt"
 }
 
 # A pass that could not be recorded is said once, and would be measured as if it had been.
@@ -54,7 +74,7 @@ check() {
   export XDG_CACHE_HOME=$out/cache
   for name in gpu_conformance_quick_test gpu_seedling_test gpu_device_test; do
     step "$name" 150 "$build/tests/$name"
-    show '^\[  (PASSED|FAILED)|tests ran' "$name"
+    show '^\[  (PASSED|FAILED)|tests ran|exact' "$name"
   done
   step gpu_conformance_exhaustive_test 240 "$build/tests/gpu_conformance_exhaustive_test"
   show '^\[  (PASSED|FAILED)|tests ran' gpu_conformance_exhaustive_test
@@ -72,8 +92,12 @@ model() {  # SHAPE FORMAT
 
 bench() {
   export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$out/cache}
+  printf 'Once upon a time %.0s' {1..32} | head -c 512 >"$out/prompt"  # a token is a byte
   step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
   show '.' products
+  # One token, by single bits and by bytes: whether `matmul_bits_1` is what to multiply by where the device has both.
+  step products-one 200 "$build/bin/bonsai-bench-cuda" -n 1 -f Q1_0_G128 TQ2_0_G128 Q2_0_G64 Q4_0
+  show '.' products-one
   for shape in ${BONSAI_SHAPES:-1.7b 8b}; do
     for format in Q1_0_G128 TQ2_0_G128; do
       local file
@@ -87,7 +111,15 @@ bench() {
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"
+        same_answer "greedy-$shape-$format-cuda.graphs=on" "greedy-$shape-$format-$option"
       done
+      # A prompt of 512 tokens, and the log-probabilities of what follows it.
+      for option in cuda.overlap=off cuda.overlap=on; do
+        step "prompt-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -f "$out/prompt" \
+          --temp 0 -n 64 --ignore-eos --json --logprobs 5 --backend-opt "$option"
+        grep -oE '"prompt_tokens":[0-9]+' "$out/prompt-$shape-$format-$option.log" | tee -a "$out/summary.txt"
+      done
+      same_answer "prompt-$shape-$format-cuda.overlap=off" "prompt-$shape-$format-cuda.overlap=on"
       step "bench-$shape-$format-4096" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 4096 -n 32 \
         -d 4096 -r 2
       show 'prompt|decode' "bench-$shape-$format-4096"

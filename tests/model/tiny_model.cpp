@@ -124,6 +124,7 @@ struct PlannedTensor {
   std::string name;
   std::vector<uint64_t> shape;  // columns first
   quant::Format format;
+  double factor = 1;
 };
 
 std::vector<PlannedTensor> plan_tensors(const TinyModel &model) {
@@ -131,7 +132,9 @@ std::vector<PlannedTensor> plan_tensors(const TinyModel &model) {
   auto matrix = [&](const std::string &prefix, const std::string &part, uint64_t rows, uint64_t columns) {
     auto found = model.formats.find(part);
     quant::Format format = found != model.formats.end() ? found->second : model.format;
-    plan.push_back({prefix + part + ".weight", {columns, rows}, format});
+    auto factor = model.factors.find(part);
+    plan.push_back(
+        {prefix + part + ".weight", {columns, rows}, format, factor != model.factors.end() ? factor->second : 1});
   };
   auto norm = [&](const std::string &name, uint64_t size) {
     plan.push_back({name + ".weight", {size}, quant::Format::kF32});
@@ -171,7 +174,7 @@ std::vector<std::byte> random_tensor(const PlannedTensor &tensor, Random &random
   size_t count = 1;
   for (uint64_t extent : tensor.shape) count *= extent;
   const bool is_norm = tensor.shape.size() == 1;
-  const double spread = is_norm ? 0.1 : 1 / std::sqrt(static_cast<double>(tensor.shape[0]));
+  const double spread = is_norm ? 0.1 : tensor.factor / std::sqrt(static_cast<double>(tensor.shape[0]));
   std::vector<float> values(count);
   for (float &value : values) value = static_cast<float>((is_norm ? 1 : 0) + spread * random.normal());
   const quant::FormatTraits &traits = quant::traits(tensor.format);

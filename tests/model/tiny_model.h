@@ -36,6 +36,8 @@ struct TinyModel {
   // Exceptions, by the part in every layer ("attn_q", "token_embd") or by a tensor's full name, norms included.
   std::map<std::string, quant::Format> formats = {};
 
+  std::map<std::string, double> factors = {};  // of a part's random weights, in every layer
+
   // For files that must be refused.
   std::set<std::string> without = {};  // metadata keys and tensors to leave out, by full name
   // Another shape for a tensor, or an additional tensor in F32.

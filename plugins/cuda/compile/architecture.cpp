@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plugins/common/failure.h"
+#include "plugins/cuda/driver/platform.h"
 
 namespace bonsai::cuda {
 
@@ -18,6 +19,14 @@ Architecture choose_architecture(int capability, std::span<const int> known) {
   }
   if (newest == 0) plugin::refuse("NVRTC compiles for no device as old as sm_{}: use an older one", capability);
   return {fmt::format("compute_{}", newest)};
+}
+
+std::vector<Architecture> usable_architectures(int capability) {
+  std::vector<Architecture> usable = {choose_architecture(capability, {})};
+  // Some of these never were: which ones NVRTC knew that compiled is not known here.
+  for (int older = capability; older >= kOldestCapability; --older)
+    usable.push_back({fmt::format("compute_{}", older)});
+  return usable;
 }
 
 }  // namespace bonsai::cuda

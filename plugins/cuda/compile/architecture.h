@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace bonsai::cuda {
 
@@ -16,5 +17,9 @@ struct Architecture {
 // that is older than it, as PTX. None known: its own. Throws UNSUPPORTED if all that are known are newer than the
 // device.
 Architecture choose_architecture(int capability, std::span<const int> known);
+
+// What a device of this compute capability runs, whichever NVRTC made it: the device's own, then PTX for ever older
+// ones.
+std::vector<Architecture> usable_architectures(int capability);
 
 }  // namespace bonsai::cuda

@@ -50,6 +50,17 @@ std::optional<Binary> read_entry(const PrivateDirectory &directory, const CacheK
   return binary;
 }
 
+// The versions of a unit among files, the newest first.
+std::vector<int> versions_among(const std::vector<PrivateDirectory::File> &files, const Digest &digest) {
+  const std::string prefix = name_prefix(digest);
+  std::vector<int> versions;
+  for (const auto &file : files) {
+    if (const int version = version_in(file.name, prefix); version > 0) versions.push_back(version);
+  }
+  std::sort(versions.begin(), versions.end(), std::greater<>());
+  return versions;
+}
+
 bool is_absolute(const char *path) { return path && path[0] == '/'; }
 
 }  // namespace
@@ -76,17 +87,16 @@ std::optional<Binary> KernelCache::load(const CacheKey &key) {
   }
 }
 
-std::optional<Binary> KernelCache::load_any(const Digest &digest) {
+std::optional<Binary> KernelCache::load_any(std::span<const Digest> digests) {
   if (directory_.empty()) return std::nullopt;
   try {
     const auto opened = PrivateDirectory::open(directory_);
     if (!opened) return std::nullopt;
-    std::vector<int> versions;
-    for (const auto &file : opened->list()) versions.push_back(version_in(file.name, name_prefix(digest)));
-    std::sort(versions.begin(), versions.end(), std::greater<>());
-    for (const int version : versions) {
-      if (version == 0) break;
-      if (auto binary = read_entry(*opened, {digest, version}, log_)) return binary;
+    const std::vector<PrivateDirectory::File> files = opened->list();
+    for (const Digest &digest : digests) {
+      for (const int version : versions_among(files, digest)) {
+        if (auto binary = read_entry(*opened, {digest, version}, log_)) return binary;
+      }
     }
   } catch (const std::runtime_error &error) {
     complain(error.what());

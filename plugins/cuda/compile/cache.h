@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,8 +28,9 @@ class KernelCache {
 
   // Nothing where there is no entry, or one that is truncated, damaged, or another's.
   std::optional<Binary> load(const CacheKey &key);
-  // The same of any version of NVRTC, the newest first: for machines where there is none to compile with.
-  std::optional<Binary> load_any(const Digest &digest);
+  // The same of the first of these digests that is kept, and of any version of NVRTC, the newest first: for machines
+  // where there is none to compile with.
+  std::optional<Binary> load_any(std::span<const Digest> digests);
   // Writes an entry, whole or not at all.
   void store(const CacheKey &key, const Binary &binary);
 

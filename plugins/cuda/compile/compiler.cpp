@@ -11,7 +11,7 @@ namespace {
 using plugin::Failure;
 
 // Raised when entries of older versions would be read wrong.
-constexpr std::string_view kDigestVersion = "bonsai kernels 1";
+constexpr std::string_view kDigestVersion = "bonsai kernels 2";
 
 bool is_header(const KernelFile &file) { return !file.name.ends_with(".cu"); }
 
@@ -78,6 +78,28 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
+// Of the texts alone, which are long and the same for all architectures.
+Digest digest_of_texts(const CompileJob &job) {
+  Sha256 hash;
+  const auto add_file = [&](const KernelFile &file) {
+    hash.add_field(file.name);
+    hash.add_field(file.text);
+  };
+  add_file(main_file(job));
+  for (const KernelFile &file : job.files) {
+    if (is_header(file)) add_file(file);
+  }
+  return hash.finish();
+}
+
+Digest digest_with_options(const Digest &texts, const CompileJob &job) {
+  Sha256 hash;
+  hash.add_field(kDigestVersion);
+  for (const std::string &option : compile_options(job)) hash.add_field(option);
+  hash.add({reinterpret_cast<const char *>(texts.data()), texts.size()});
+  return hash.finish();
+}
+
 // The first line that speaks of an error, else the first line.
 std::string first_error(std::string_view log) {
   const std::string_view first = log.substr(0, log.find('\n'));
@@ -103,19 +125,17 @@ std::vector<std::string> compile_options(const CompileJob &job) {
   return options;
 }
 
-Digest digest_of(const CompileJob &job) {
-  Sha256 hash;
-  hash.add_field(kDigestVersion);
-  for (const std::string &option : compile_options(job)) hash.add_field(option);
-  const auto add_file = [&](const KernelFile &file) {
-    hash.add_field(file.name);
-    hash.add_field(file.text);
-  };
-  add_file(main_file(job));
-  for (const KernelFile &file : job.files) {
-    if (is_header(file)) add_file(file);
+Digest digest_of(const CompileJob &job) { return digest_with_options(digest_of_texts(job), job); }
+
+std::vector<Digest> digests_of(const CompileJob &job, std::span<const Architecture> architectures) {
+  const Digest texts = digest_of_texts(job);
+  std::vector<Digest> digests;
+  for (const Architecture &architecture : architectures) {
+    digests.push_back(digest_with_options(
+        texts,
+        {.unit = job.unit, .architecture = architecture, .files = job.files, .extra_options = job.extra_options}));
   }
-  return hash.finish();
+  return digests;
 }
 
 Binary compile(const Nvrtc &nvrtc, const CompileJob &job, std::string *log) {

@@ -31,6 +31,8 @@ std::vector<std::string> compile_options(const CompileJob &job);
 // Names all that the result depends on, but for NVRTC's version: the options and the texts of the unit's file and of
 // every header.
 Digest digest_of(const CompileJob &job);
+// The same for each of some architectures in the job's place, in less time.
+std::vector<Digest> digests_of(const CompileJob &job, std::span<const Architecture> architectures);
 
 // Any thread. Throws INTERNAL with the first error of the compiler's log. `log`, if given, receives all of it.
 Binary compile(const Nvrtc &nvrtc, const CompileJob &job, std::string *log = nullptr);

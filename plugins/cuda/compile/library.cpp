@@ -14,6 +14,13 @@ Architecture choose(const LibraryConfig &config) {
   return choose_architecture(config.capability, config.nvrtc.nvrtc->architectures);
 }
 
+// A unit that is kept, whichever NVRTC made it: what it had to compile for follows from what it knew, too.
+std::optional<Binary> load_usable(KernelCache &cache, const LibraryConfig &config, const Unit &unit) {
+  const std::vector<Architecture> architectures = usable_architectures(config.capability);
+  const CompileJob job = {.unit = unit, .architecture = architectures[0], .files = config.files};
+  return cache.load_any(digests_of(job, architectures));
+}
+
 // Runs body(0) to body(n - 1) on as many threads as there are cores, or fewer where the system starts no more. The
 // first exception ends it and is thrown.
 template <class Body>
@@ -46,12 +53,11 @@ void in_parallel(size_t n, const Body &body) {
 
 std::string why_no_kernels(const LibraryConfig &config) {
   if (config.nvrtc.nvrtc) return {};
-  const Architecture architecture = choose(config);
   KernelCache cache(config.cache_directory, config.log);
   for (const Unit &unit : config.units) {
-    if (cache.load_any(digest_of({.unit = unit, .architecture = architecture, .files = config.files}))) return {};
+    if (load_usable(cache, config, unit)) return {};
   }
-  return fmt::format("no kernels for {} are kept{}{}, and none can be compiled: {}", architecture.name,
+  return fmt::format("no kernels for {} are kept{}{}, and none can be compiled: {}", choose(config).name,
                      config.cache_directory.empty() ? "" : " in ", config.cache_directory, config.nvrtc.reason);
 }
 
@@ -75,9 +81,8 @@ std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *w
 
 bool KernelLibrary::load_cached(const Unit &unit) {
   if (cache_.directory().empty()) return false;  // the digest is of all the kernels' text
-  const Digest digest = digest_of(job(unit));
   const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get();
-  const auto binary = nvrtc ? cache_.load({digest, nvrtc->version}) : cache_.load_any(digest);
+  const auto binary = nvrtc ? cache_.load({digest_of(job(unit)), nvrtc->version}) : load_usable(cache_, config_, unit);
   if (!binary) return false;
   std::string why;
   auto module = load(*binary, &why);

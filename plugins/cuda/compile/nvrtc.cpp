@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "plugins/common/failure.h"
+#include "plugins/cuda/compile/compiler.h"
+#include "plugins/cuda/driver/driver.h"
 
 namespace bonsai::cuda {
 namespace {
@@ -42,6 +44,24 @@ void ask_architectures(Nvrtc &nvrtc) {
   std::sort(nvrtc.architectures.begin(), nvrtc.architectures.end());
 }
 
+// When it compiles, NVRTC has the loader look for its builtins by their name alone. A library that was found by its
+// path has them beside it, where the loader does not look; once they are loaded, it finds them by that name.
+void load_builtins(const std::string &name, int version) {
+  const size_t slash = name.rfind('/');
+  if (slash == std::string::npos) return;
+  const std::string directory = name.substr(0, slash + 1);
+  dlopen(fmt::format("{}libnvrtc-builtins.so.{}", directory, version_name(version)).c_str(), RTLD_LAZY | RTLD_LOCAL);
+}
+
+// Throws if it cannot compile: a library that loads may be half of an installation.
+void prove(const Nvrtc &nvrtc) {
+  if (nvrtc.architectures.empty()) throw plugin::Failure(BONSAI_INTERNAL, "it compiles for no architecture");
+  const Unit unit = {.name = "an empty kernel", .file = "empty.cu", .defines = {}, .hot = {}};
+  const KernelFile file = {unit.file, "__global__ void empty() {}\n"};
+  const Architecture oldest = {fmt::format("compute_{}", nvrtc.architectures[0])};
+  compile(nvrtc, {.unit = unit, .architecture = oldest, .files = {&file, 1}});
+}
+
 // The library, or one line.
 NvrtcResult start(const std::string &name, void *library) {
   auto nvrtc = std::make_shared<Nvrtc>();
@@ -52,6 +72,8 @@ NvrtcResult start(const std::string &name, void *library) {
   if (!missing.empty()) return {nullptr, fmt::format("{} has no {}", name, missing)};
   try {
     ask_architectures(*nvrtc);
+    load_builtins(name, nvrtc->version);
+    prove(*nvrtc);
   } catch (const plugin::Failure &failure) {
     return {nullptr, fmt::format("{}: {}", name, failure.what())};
   }

@@ -49,7 +49,7 @@ struct NvrtcResult {
 // the driver may refuse.
 std::vector<std::string> nvrtc_candidates(int driver_version);
 
-// Takes the first that loads. Never throws for a missing one.
+// Takes the first that loads and compiles an empty kernel. Never throws for a missing one. The libraries stay loaded.
 NvrtcResult load_nvrtc(const std::vector<std::string> &candidates);
 
 }  // namespace bonsai::cuda

@@ -3,15 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "plugins/cuda/driver/handle.h"
 
 namespace bonsai::cuda {
 
 class Event;
-
-// Of so much pageable memory, an upload has read all on return.
-inline constexpr size_t kReadOnReturn = 64 << 10;
 
 class Stream {
  public:
@@ -22,8 +20,8 @@ class Stream {
   CUstream handle() const { return stream_.get(); }
 
   // Copies, and filling with a byte. `host` is read or written when the stream comes to it, if it is pinned. Pageable
-  // memory has been written on return (download); of up to kReadOnReturn it has been read on return (upload), of more
-  // it may be read until the stream has run empty. No bytes: nothing happens.
+  // memory has been written on return (download), and may be read until the stream has run empty (upload): that drivers
+  // copy little of it at once is their habit and no promise. No bytes: nothing happens.
   void upload(void *device, const void *host, size_t bytes) const;
   void download(void *host, const void *device, size_t bytes) const;
   void copy(void *to, const void *from, size_t bytes) const;
@@ -39,6 +37,19 @@ class Stream {
  private:
   Handle<CUstream, &DriverFunctions::cuStreamDestroy_v2> stream_;
 };
+
+// Runs `work`, which submits to the stream, and waits until that has run empty, also where something throws: from then
+// on the memory that `work` let it read, which was not pinned, may go. Throws what failed.
+template <class Work>
+void run_to_end(const Stream &stream, Work &&work) {
+  try {
+    std::forward<Work>(work)();
+    stream.synchronize();
+  } catch (...) {
+    stream.context().release([&](const Driver &driver) { driver.cuStreamSynchronize(stream.handle()); });
+    throw;
+  }
+}
 
 class Event {
  public:

@@ -112,7 +112,8 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
                             .max_tokens = n,
                             .max_positions = std::ranges::max(lengths_),
                             .multiprocessors = circumstances.multiprocessors,
-                            .shared_bytes = circumstances.shared_bytes});
+                            .shared_bytes = circumstances.shared_bytes,
+                            .multiprocessor_shared_bytes = circumstances.shared_bytes + 1024});
   std::vector<Quad> arrays(planner.plan_bytes() / sizeof(Quad));
   std::vector<Quad> partials(planner.partial_bytes() / sizeof(Quad) + 1, {~0u, ~0u, ~0u, ~0u});
   auto *const array_bytes = reinterpret_cast<std::byte *>(arrays.data());
@@ -125,7 +126,7 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
       .y = y.data(),
       .positions = positions.data(),
       .block_table = block_table_.data(),
-      .pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + planner.narrow_offset()),
+      .pieces = reinterpret_cast<const AttentionPiece *>(array_bytes),
       .partial_sums = reinterpret_cast<float *>(partial_bytes),
       .partial_weights = reinterpret_cast<float *>(partial_bytes + planner.partial_weights_offset()),
       .query_stride = stride,
@@ -141,13 +142,13 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
                       planner.narrow_shared_bytes(), &arguments);
   }
   if (plan.wide_pieces > 0) {
-    arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + planner.wide_offset());
+    arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + plan.wide_offset());
     emulation::launch(call("attend_wide"), {plan.wide_pieces * shape_.kv_heads}, kAttendThreads,
                       planner.wide_shared_bytes(), &arguments);
   }
   if (plan.splits > 0) {
     const CombineArguments combined = {
-        .splits = reinterpret_cast<const AttentionSplit *>(array_bytes + planner.splits_offset()),
+        .splits = reinterpret_cast<const AttentionSplit *>(array_bytes + plan.splits_offset()),
         .partial_sums = arguments.partial_sums,
         .partial_weights = arguments.partial_weights,
         .y = y.data(),

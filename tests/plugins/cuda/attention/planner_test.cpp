@@ -29,7 +29,8 @@ AttentionLimits limits_of(uint32_t kv_heads, uint32_t group, uint32_t max_tokens
       .max_tokens = max_tokens,
       .max_positions = 40'960,
       .multiprocessors = 132,
-      .shared_bytes = 227 * 1024};
+      .shared_bytes = 227 * 1024,
+      .multiprocessor_shared_bytes = 228 * 1024};
 }
 
 struct Planned {
@@ -48,9 +49,9 @@ Planned plan(AttentionPlanner &planner, const Batch &batch) {
     const auto *const from = reinterpret_cast<const Element *>(bytes + offset);
     to.assign(from, from + n);
   };
-  take(planner.narrow_offset(), planned.plan.narrow_pieces, planned.narrow);
-  take(planner.wide_offset(), planned.plan.wide_pieces, planned.wide);
-  take(planner.splits_offset(), planned.plan.splits, planned.splits);
+  take(0, planned.plan.narrow_pieces, planned.narrow);
+  take(planned.plan.wide_offset(), planned.plan.wide_pieces, planned.wide);
+  take(planned.plan.splits_offset(), planned.plan.splits, planned.splits);
   return planned;
 }
 
@@ -129,6 +130,28 @@ TEST(Planner, SplitsNothingWhereSequencesFillTheDevice) {
   Batch batch;
   for (uint32_t sequence = 0; sequence < 256; ++sequence) batch.add_run(sequence, 1023, 1);
   EXPECT_EQ(plan(planner, batch).plan, (AttentionPlan{.narrow_pieces = 256, .wide_pieces = 0, .splits = 0}));
+}
+
+// attend_wide takes 64 KiB: a multiprocessor of compute capability 8.6 has room for one such block, one of 9.0 for two.
+// A tile of eight blocks is split where there are more than 16.
+TEST(Planner, CountsTheBlocksThatSharedMemoryHolds) {
+  Batch prompt, token;
+  prompt.add_run(0, 2000, 16);
+  token.add_run(0, 2000, 1);
+  AttentionLimits limits = limits_of(8, 4, 16);
+  limits.multiprocessors = 12;
+  const auto splits = [&limits](const Batch &batch) {
+    AttentionPlanner planner(limits);
+    return plan(planner, batch).plan.splits;
+  };
+  EXPECT_EQ(splits(prompt), 16u);
+  EXPECT_EQ(splits(token), 1u);
+  limits.shared_bytes = 99 * 1024;
+  limits.multiprocessor_shared_bytes = 100 * 1024;
+  EXPECT_EQ(splits(prompt), 0u);
+  EXPECT_EQ(splits(token), 1u);
+  limits.shared_bytes = limits.multiprocessor_shared_bytes = 64 * 1024;  // 7.5, where the system takes nothing
+  EXPECT_EQ(splits(prompt), 0u);
 }
 
 TEST(Planner, GivesPromptsTilesOfManyRows) {

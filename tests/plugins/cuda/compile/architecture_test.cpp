@@ -35,6 +35,15 @@ TEST(Architectures, OrderOfTheKnownDoesNotMatter) {
 
 TEST(Architectures, WithoutACompilerItIsTheDevicesOwn) { EXPECT_EQ(choose_architecture(90, {}).name, "sm_90a"); }
 
+TEST(Architectures, OwnCodeGoesBeforePtxOfEverOlderDevices) {
+  const std::vector<Architecture> usable = usable_architectures(90);
+  ASSERT_EQ(usable.size(), 17u);
+  EXPECT_EQ(usable.front().name, "sm_90a");
+  EXPECT_EQ(usable[1].name, "compute_90");
+  EXPECT_EQ(usable[2].name, "compute_89");
+  EXPECT_EQ(usable.back().name, "compute_75");
+}
+
 TEST(Architectures, DeviceThatIsTooOldForTheCompilerIsRefused) {
   try {
     choose_architecture(75, std::array{80, 90});

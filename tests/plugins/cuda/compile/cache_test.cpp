@@ -30,6 +30,11 @@ TEST(KernelCacheDirectory, FollowsOptionAndEnvironment) {
 }
 
 CacheKey key_of(uint8_t first, int version = 13000) { return {.digest = {first}, .nvrtc_version = version}; }
+std::vector<Digest> digests(std::initializer_list<uint8_t> firsts) {
+  std::vector<Digest> all;
+  for (const uint8_t first : firsts) all.push_back(key_of(first).digest);
+  return all;
+}
 
 Binary binary_of(int i) {
   return {.ptx = "ptx " + std::to_string(i), .cubin = std::string(1000, static_cast<char>(i))};
@@ -77,21 +82,30 @@ TEST_F(KernelCaches, ThatAreOffKeepNothing) {
   KernelCache cache("", log());
   cache.store(key_of(1), binary_of(1));
   EXPECT_FALSE(cache.load(key_of(1)));
-  EXPECT_FALSE(cache.load_any(key_of(1).digest));
+  EXPECT_FALSE(cache.load_any(digests({1})));
   EXPECT_TRUE(lines_.empty());
 }
 
 TEST_F(KernelCaches, FindTheNewestCompilersWork) {
   KernelCache cache(path_, log());
-  EXPECT_FALSE(cache.load_any(key_of(1).digest));
+  EXPECT_FALSE(cache.load_any(digests({1})));
   cache.store(key_of(1, 9020), binary_of(9));
   cache.store(key_of(1, 13000), binary_of(13));
   cache.store(key_of(1, 12040), binary_of(12));
   cache.store(key_of(2, 14000), binary_of(14));
-  ASSERT_TRUE(cache.load_any(key_of(1).digest));
-  EXPECT_EQ(cache.load_any(key_of(1).digest)->ptx, "ptx 13");
+  ASSERT_TRUE(cache.load_any(digests({1})));
+  EXPECT_EQ(cache.load_any(digests({1}))->ptx, "ptx 13");
   std::ofstream(file_of(key_of(1, 13000))) << "damaged";
-  EXPECT_EQ(cache.load_any(key_of(1).digest)->ptx, "ptx 12");
+  EXPECT_EQ(cache.load_any(digests({1}))->ptx, "ptx 12");
+}
+
+// Their order is the caller's choice, before any compiler's age.
+TEST_F(KernelCaches, FindTheFirstOfSeveralUnits) {
+  KernelCache cache(path_, log());
+  cache.store(key_of(2, 12040), binary_of(2));
+  cache.store(key_of(3, 13000), binary_of(3));
+  EXPECT_EQ(cache.load_any(digests({1, 2, 3}))->ptx, "ptx 2");
+  EXPECT_FALSE(cache.load_any(digests({1, 4})));
 }
 
 TEST_F(KernelCaches, DoNotTrustDamagedEntries) {
@@ -118,7 +132,7 @@ TEST_F(KernelCaches, DoNotUseDirectoriesThatOthersWrite) {
   cache.store(key_of(1), binary_of(1));
   chmod(path_.c_str(), 0777);
   EXPECT_FALSE(cache.load(key_of(1)));
-  EXPECT_FALSE(cache.load_any(key_of(1).digest));
+  EXPECT_FALSE(cache.load_any(digests({1})));
   cache.store(key_of(2), binary_of(2));
   EXPECT_FALSE(fs::exists(file_of(key_of(2))));
   EXPECT_EQ(lines_,

@@ -282,6 +282,20 @@ TEST_F(KernelLibraries, ServeDevicesThatNvrtcDoesNotKnow) {
   EXPECT_EQ(loads(), 1);
 }
 
+// Where they were made and where they run, the device is the same; what compiled them there did not know it.
+TEST_F(KernelLibraries, NeedNoNvrtcWherePtxForAnOlderDeviceIsKept) {
+  LibraryConfig newer = config();
+  newer.capability = 120;
+  start({"a"}, newer);
+  LibraryConfig without = without_nvrtc();
+  without.capability = 120;
+  EXPECT_EQ(why_no_kernels(without), "");
+  start({"a"}, without);
+  EXPECT_EQ(n_compiled, 1);
+  without.capability = 89;  // PTX for 9.0 is nothing for it
+  EXPECT_NE(why_no_kernels(without), "");
+}
+
 TEST_F(KernelLibraries, TellUnknownUnits) {
   EXPECT_STREQ(failure_of({"d"}).what(), "there is no unit of kernels named d");
   EXPECT_EQ(n_compiled, 0);

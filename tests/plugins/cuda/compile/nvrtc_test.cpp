@@ -70,6 +70,25 @@ TEST_F(NvrtcLoading, LibraryOfOthersIsPassedOver) {
   EXPECT_EQ(result.reason, "NVRTC is not found, looked for libm.so.6 has no nvrtcVersion, libnvrtc-nowhere.so.12");
 }
 
+// NVRTC loads its builtins when it compiles, and its own directory is not searched for them.
+TEST_F(NvrtcLoading, ToolkitsOutsideOfTheLoadersPathHaveTheirBuiltins) {
+  const NvrtcResult result = load_nvrtc({BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"});
+  ASSERT_TRUE(result.nvrtc) << result.reason;
+  EXPECT_EQ(result.nvrtc->version, 13990);
+}
+
+TEST_F(NvrtcLoading, LibraryThatCannotCompileIsPassedOver) {
+  const std::string half = BONSAI_FAKE_TOOLKITS "98/lib64/libnvrtc.so.13";
+  const NvrtcResult none = load_nvrtc({half, "libnvrtc-nowhere.so.12"});
+  EXPECT_FALSE(none.nvrtc);
+  EXPECT_EQ(none.reason, "NVRTC is not found, looked for " + half +
+                             ": an empty kernel does not compile for compute_75: NVRTC_ERROR_BUILTIN_OPERATION_FAILURE:"
+                             " nvrtc: error: failed to open libnvrtc-builtins.so.13.98., libnvrtc-nowhere.so.12");
+  const NvrtcResult next = load_nvrtc({half, BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"});
+  ASSERT_TRUE(next.nvrtc) << next.reason;
+  EXPECT_EQ(next.nvrtc->version, 13990);
+}
+
 TEST_F(NvrtcLoading, InstalledOneTellsItsVersionAndArchitectures) {
   const NvrtcResult result = load_nvrtc(nvrtc_candidates(0));
   if (!result.nvrtc) GTEST_SKIP() << result.reason;

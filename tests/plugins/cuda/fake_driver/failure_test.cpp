@@ -16,6 +16,7 @@ class FakeKernel : public FakeDriver {
     std::vector<uint32_t> numbers(kBytes / 4);
     std::iota(numbers.begin(), numbers.end(), 0u);
     ASSERT_EQ(cu->cuMemcpyHtoDAsync_v2(memory, numbers.data(), kBytes, stream), CUDA_SUCCESS);
+    ASSERT_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);  // until then the numbers are read
     arguments = {on_device<uint32_t>(memory), on_device<uint32_t>(memory + kBytes), 32};
     module = load_module();
     add_index = find_function(module, "add_index");

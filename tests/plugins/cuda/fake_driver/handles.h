@@ -45,7 +45,6 @@ struct Work {
   const void *from = nullptr;
   size_t bytes = 0;
   unsigned char value = 0;
-  std::vector<std::byte> staged = {};  // what was in pageable memory when the upload was submitted, if it was read then
 
   // Kernels.
   const Function *function = nullptr;

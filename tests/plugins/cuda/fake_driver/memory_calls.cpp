@@ -33,9 +33,6 @@ void submit_copy(World &world, CUstream handle, Work work) {
   submit(world, stream, std::move(work));
 }
 
-// Of so much pageable memory, drivers make a copy at once. They may read more of it when the stream comes to it.
-constexpr size_t kStagedBytes = 64 << 10;
-
 // A recording cannot hold what pageable memory holds now.
 void refuse_pageable(const Stream &stream) {
   if (!stream.capture) return;
@@ -83,11 +80,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
   return call(__func__, kNeedsContext, [&](World &world) {
     Work work{.kind = Work::Kind::kUpload, .to = pointer(to), .from = from, .bytes = bytes};
     check_addresses(world, work);
-    if (!world.pinned_memory.overlaps(from, bytes)) {
-      refuse_pageable(find_stream(world, handle));
-      const auto *first = static_cast<const std::byte *>(from);
-      if (bytes <= kStagedBytes) work.staged.assign(first, first + bytes);
-    }
+    if (!world.pinned_memory.overlaps(from, bytes)) refuse_pageable(find_stream(world, handle));
     submit_copy(world, handle, std::move(work));
   });
 }

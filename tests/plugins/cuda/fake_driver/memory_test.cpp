@@ -38,26 +38,16 @@ TEST_F(FakeMemory, PinnedMemoryIsReadAndWrittenWhenTheStreamIsWaitedFor) {
   EXPECT_EQ(cu->cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
-TEST_F(FakeMemory, MuchPageableMemoryIsReadWhenTheStreamIsWaitedFor) {
-  std::vector<uint32_t> in((64 << 10) / sizeof(uint32_t) + 1, 5);
-  const size_t bytes = in.size() * sizeof(uint32_t);
-  uint32_t out = 0;
-  const CUdeviceptr a = allocate(bytes);
-  EXPECT_EQ(cu->cuMemcpyHtoDAsync_v2(a, in.data(), bytes, stream), CUDA_SUCCESS);
-  in.back() = 6;  // too early: it may be read yet
-  EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
-  EXPECT_EQ(cu->cuMemcpyDtoHAsync_v2(&out, a + bytes - 4, 4, stream), CUDA_SUCCESS);
-  EXPECT_EQ(out, 6u);
-  EXPECT_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
-}
-
-TEST_F(FakeMemory, PageableMemoryIsReadWhenItIsSubmitted) {
+// Drivers are wont to copy little of it at once, and do not promise to.
+TEST_F(FakeMemory, PageableMemoryIsReadWhenTheStreamIsWaitedFor) {
   uint32_t in = 5, out = 0;
   const CUdeviceptr a = allocate(4);
   EXPECT_EQ(cu->cuMemcpyHtoDAsync_v2(a, &in, 4, stream), CUDA_SUCCESS);
-  in = 6;
+  in = 6;  // too early: it may be read yet
+  EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
+  in = 7;
   EXPECT_EQ(cu->cuMemcpyDtoHAsync_v2(&out, a, 4, stream), CUDA_SUCCESS);
-  EXPECT_EQ(out, 5u);
+  EXPECT_EQ(out, 6u);
   EXPECT_EQ(cu->cuMemFree_v2(a), CUDA_SUCCESS);
 }
 

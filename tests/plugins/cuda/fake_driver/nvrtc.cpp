@@ -3,6 +3,7 @@
 // fake driver finds among the kernels that it has inside.
 //
 //   BONSAI_FAKE_NVRTC_BROKEN_UNIT  a unit that does not compile
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <nvrtc.h>
 
@@ -29,7 +30,9 @@ struct _nvrtcProgram {
 namespace bonsai::fake {
 namespace {
 
-constexpr int kMajor = 13, kMinor = 0;
+constexpr int kMajor = 13, kMinor = BONSAI_FAKE_NVRTC_MINOR;
+// What the loader is asked for when something is to be compiled, as the real one asks it; "": nothing.
+constexpr const char *kBuiltins = BONSAI_FAKE_NVRTC_BUILTINS;
 constexpr std::array<int, 7> kArchitectures = {75, 80, 86, 89, 90, 100, 120};
 const std::set<std::string> kPlainOptions = {"-std=c++20", "-fmad=false", "-default-device", "-lineinfo"};
 
@@ -117,7 +120,13 @@ bool is_known(const std::string &architecture) {
   return false;
 }
 
+bool has_builtins() { return kBuiltins[0] == '\0' || dlopen(kBuiltins, RTLD_LAZY | RTLD_LOCAL); }
+
 nvrtcResult compile(_nvrtcProgram &program, int n, const char *const *options) {
+  if (!has_builtins()) {
+    program.log = fmt::format("nvrtc: error: failed to open {}.\n  Make sure that it is installed.\n", kBuiltins);
+    return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+  }
   const auto [image, error] = read_options(program, n, options);
   program.log = error;
   if (!error.empty()) return NVRTC_ERROR_INVALID_OPTION;
@@ -169,6 +178,8 @@ const char *nvrtcGetErrorString(nvrtcResult result) {
       return "NVRTC_ERROR_INVALID_OPTION";
     case NVRTC_ERROR_COMPILATION:
       return "NVRTC_ERROR_COMPILATION";
+    case NVRTC_ERROR_BUILTIN_OPERATION_FAILURE:
+      return "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE";
     default:
       return "NVRTC_ERROR unknown";
   }

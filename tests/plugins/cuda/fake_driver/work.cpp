@@ -110,7 +110,7 @@ void run(World &world, const Work &work) {
   if (work.kind == Work::Kind::kFill) {
     std::memset(work.to, work.value, work.bytes);
   } else {
-    std::memmove(work.to, work.staged.empty() ? work.from : work.staged.data(), work.bytes);
+    std::memmove(work.to, work.from, work.bytes);
   }
 }
 
@@ -133,7 +133,7 @@ void check_addresses(const World &world, const Work &work) {
   switch (work.kind) {
     case Work::Kind::kUpload:
       require_device(world, "destination", work.to, work.bytes);
-      if (work.staged.empty()) require_host(world, "source", work.from, work.bytes);
+      require_host(world, "source", work.from, work.bytes);
       break;
     case Work::Kind::kDownload:
       require_host(world, "destination", work.to, work.bytes);

@@ -83,6 +83,13 @@ TEST_F(CudaFailures, ALifeLeavesNothing) {
   EXPECT_GT(control().kernels(), 50u);
 }
 
+// The lists of blocks lie in memory that is used again for the next link of the chain: the driver may read it late.
+TEST_F(CudaFailures, CopiesOfCopiesAreWhatWasCopied) {
+  Life life(Life::AfterFailure::kStop);
+  ASSERT_EQ(life.run().call, "");
+  EXPECT_EQ(life.copied_kv(), life.kv());
+}
+
 TEST_F(CudaFailures, EveryCallMayFindTooLittleMemory) { fail_every_call(kOutOfMemory, BONSAI_OUT_OF_MEMORY); }
 
 TEST_F(CudaFailures, EveryCallMayBeRefused) { fail_every_call(kInvalidValue, BONSAI_INTERNAL); }

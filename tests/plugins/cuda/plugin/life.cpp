@@ -270,17 +270,25 @@ void Life::chain() {
   keep(logits);
 }
 
-// Out by way of a copy, and in again elsewhere.
+// Out by way of a copy of a copy, and in again elsewhere.
 void Life::move_blocks() {
   constexpr uint32_t kTokens = 14;
   const uint32_t from = 3, copy = 5, back = 6;
+  const uint32_t sources[] = {from, 4}, destinations[] = {4, copy};
   kv_.resize(size_t{2} * kTokens * spec_.n_kv_heads * spec_.head_dim * sizeof(uint16_t));
+  copied_kv_.resize(kv_.size());
   const bonsai_backend_api &api = plugin_api();
-  make("kv_copy", [&](bonsai_error *error) { return api.kv_copy(session_, &from, &copy, 1, error); });
-  make("kv_export",
-       [&](bonsai_error *error) { return api.kv_export(session_, &copy, 1, kTokens, kv_.data(), kv_.size(), error); });
-  make("kv_import",
-       [&](bonsai_error *error) { return api.kv_import(session_, &back, 1, kTokens, kv_.data(), kv_.size(), error); });
+  const auto export_to = [&](std::vector<std::byte> &data, const uint32_t &block) {
+    make("kv_export", [&](bonsai_error *error) {
+      return api.kv_export(session_, &block, 1, kTokens, data.data(), data.size(), error);
+    });
+  };
+  make("kv_copy", [&](bonsai_error *error) { return api.kv_copy(session_, sources, destinations, 2, error); });
+  export_to(kv_, from);
+  export_to(copied_kv_, copy);
+  make("kv_import", [&](bonsai_error *error) {
+    return api.kv_import(session_, &back, 1, kTokens, copied_kv_.data(), copied_kv_.size(), error);
+  });
   check::Batch batch;
   batch.block_table = {{back}};
   check::Outputs outputs(spec_.vocab, spec_.hidden);

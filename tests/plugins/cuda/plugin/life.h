@@ -37,6 +37,8 @@ class Life {
   // All that the calls returned: products, logits, tokens, KV blocks. Complete if no call failed for good.
   const std::vector<float> &numbers() const { return numbers_; }
   const std::vector<std::byte> &kv() const { return kv_; }
+  // The same block as kv() has, of the end of a chain of copies.
+  const std::vector<std::byte> &copied_kv() const { return copied_kv_; }
   // Ends what is alive, in the order that the ABI asks for.
   void end();
 
@@ -69,7 +71,7 @@ class Life {
   bonsai_model_spec spec_{};
   bonsai_session *session_ = nullptr;
   std::vector<float> numbers_;
-  std::vector<std::byte> kv_;
+  std::vector<std::byte> kv_, copied_kv_;
 };
 
 // The table of the plugin under test.

@@ -46,6 +46,7 @@ struct Spec {
               .reserved = 0};
     device.multiprocessors = 4;
     device.shared_bytes_per_block = 96 << 10;
+    device.shared_bytes_per_multiprocessor = 100 << 10;
   }
   SessionShape check() const { return SessionShape::check(model, config, device); }
   std::string failure() const {
@@ -95,13 +96,12 @@ TEST(CudaSessionShape, PartsOfTheScratchDoNotOverlap) {
   EXPECT_GE(layout.activations - layout.gate_up, tokens * 2 * 96 * floats);
   EXPECT_GE(layout.partials - layout.activations,
             packed_activation_bytes(SessionShape::kAllForms, tokens, shape.widest()));
-  EXPECT_GE(layout.batch - layout.partials, planner.partial_bytes());
-  EXPECT_GE(layout.plan - layout.batch, batch_array_bytes(shape.batch));
-  EXPECT_GE(layout.block_lists - layout.plan, planner.plan_bytes());
+  EXPECT_GE(layout.sent - layout.partials, planner.partial_bytes());
+  EXPECT_GE(layout.block_lists - layout.sent, sent_bytes(shape, planner));
   EXPECT_GE(layout.gathered - layout.block_lists, 2 * 8 * sizeof(uint32_t));
   EXPECT_GE(layout.normed - layout.gathered, 4 * 64 * floats);
   EXPECT_GE(layout.logits - layout.normed, 4 * 64 * floats);
-  EXPECT_GE(layout.staged - layout.logits, 4 * 100 * floats);
+  EXPECT_GE(layout.results - layout.logits, 4 * 100 * floats);
   EXPECT_GE(layout.bytes, layout.selected + 4 * sizeof(int32_t));
 }
 

@@ -39,7 +39,8 @@ test::TinyModel model_with(const char *key, const char *value) {
 
 // What is said of a tokenizer that nobody knows.
 std::string unknown_tokenizer(const std::string &path) {
-  return path + ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'";
+  return path +
+         ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen', 'f2llmv2', 'kormo'";
 }
 
 TEST(Tokenize, IdsAreOneLine) {

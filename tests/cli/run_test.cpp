@@ -187,7 +187,8 @@ TEST(Run, AModelWhoseTokenizerIsUnknownIsRefusedInOneLine) {
   const Outcome outcome = run_program({"run", "-m", model.path(), "-p", "x"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai run: " + model.path() +
-                             ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen'\n");
+                             ": tokenizer.ggml.pre is 'zwen2'; known pre-tokenizers are 'qwen2', 'deepseek-r1-qwen', "
+                             "'f2llmv2', 'kormo'\n");
 }
 
 struct Failing {

@@ -67,6 +67,7 @@ bonsai_status refuse(bonsai_error *error, const char *message, bonsai_status sta
 // Opens the CPU device with all options but "fault".
 bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                           bonsai_error *error) {
+  static constexpr bonsai_option kMapped = {.struct_size = sizeof kMapped, .key = "cpu.mapped", .value = "on"};
   auto made = std::make_unique<Device>();
   std::vector<const bonsai_option *> options;
   bonsai_device_config rest{};
@@ -75,6 +76,7 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     const bonsai_option *option = config->options[i];
     if (option && option->key && std::string_view(option->key) == "fault") {
       made->fault = option->value;
+      if (made->is("keeps memory that is not its own")) options.push_back(&kMapped);
     } else {
       options.push_back(option);
     }

@@ -15,6 +15,7 @@
 
 #include "core/base/utf8.h"
 #include "tools/plugin-check/matrix.h"
+#include "tools/plugin-check/product.h"
 #include "tools/plugin-check/stage.h"
 
 namespace bonsai::check {
@@ -48,18 +49,8 @@ void expect_empty(const host::Device &device) {
 void multiply(const host::Device &device, const host::Weight &weight, const Matrix &matrix) {
   Random random(1);
   const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
-  std::vector<float> y(matrix.rows);
-  const bonsai_gemv_args args = {.struct_size = sizeof args,
-                                 .n = 1,
-                                 .weight = weight.handle(),
-                                 .first_row = 0,
-                                 .rows = matrix.rows,
-                                 .x = x.data(),
-                                 .y = y.data()};
-  bonsai_error error = empty_error();
-  expect_ok("gemv", device.api().gemv(device.handle(), &args, &error), error);
   ProductError sum;
-  sum.add(matrix, 0, x, y);
+  sum.add(matrix, 0, x, product(device, weight, matrix.rows, x));
   expect(sum.total() <= error_bound(matrix.format), "a product's relative error is {:.2e}", sum.total());
 }
 

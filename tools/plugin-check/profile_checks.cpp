@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tools/plugin-check/matrix.h"
+#include "tools/plugin-check/product.h"
 #include "tools/plugin-check/refusal.h"
 
 namespace bonsai::check {
@@ -47,20 +48,6 @@ class Profiler {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-void multiply(Context &context, const host::Weight &weight, const Matrix &matrix) {
-  const std::vector<float> x(matrix.columns, 1.0f);
-  std::vector<float> y(matrix.rows);
-  const bonsai_gemv_args args = {.struct_size = sizeof args,
-                                 .n = 1,
-                                 .weight = weight.handle(),
-                                 .first_row = 0,
-                                 .rows = matrix.rows,
-                                 .x = x.data(),
-                                 .y = y.data()};
-  bonsai_error error = empty_error();
-  expect_ok("gemv", context.api().gemv(context.device().handle(), &args, &error), error);
-}
-
 // Nothing before the start; what ran between start and stop; nothing more after.
 void check_profile(Context &context) {
   skip_unless(context.api().profile != nullptr, "profile is not offered");
@@ -69,16 +56,17 @@ void check_profile(Context &context) {
   const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
   const host::Weight weight = value_if_served(
       host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+  const std::vector<float> x(matrix.columns, 1.0f);
   Profiler profiler(context);
-  multiply(context, weight, matrix);
+  product(context.device(), weight, matrix.rows, x);
   expect(profiler.act(BONSAI_PROFILE_READ).empty(), "profile: something was measured before BONSAI_PROFILE_START");
   profiler.act(BONSAI_PROFILE_START);
-  for (int i = 0; i < 3; ++i) multiply(context, weight, matrix);
+  for (int i = 0; i < 3; ++i) product(context.device(), weight, matrix.rows, x);
   const auto measured = profiler.act(BONSAI_PROFILE_STOP);
   const auto gemv = measured.find("gemv");
   expect(gemv != measured.end() && gemv->second == 3, "profile: gemv ran 3 times, but {} were measured",
          gemv == measured.end() ? 0 : gemv->second);
-  multiply(context, weight, matrix);
+  product(context.device(), weight, matrix.rows, x);
   expect(profiler.act(BONSAI_PROFILE_READ) == measured, "profile: something was measured after BONSAI_PROFILE_STOP");
   profiler.act(BONSAI_PROFILE_START);
   expect(profiler.act(BONSAI_PROFILE_STOP).empty(), "profile: BONSAI_PROFILE_START does not forget");

@@ -1,22 +1,17 @@
 #include "core/gguf/file.h"
 
-#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
+#include "core/base/utf8.h"
+#include "core/gguf/name_index.h"
 #include "core/gguf/parser.h"
+#include "core/gguf/parts.h"
+#include "core/gguf/type42.h"
 
 namespace bonsai::gguf {
 namespace {
-
-// The position in `sorted` of the item called `name`; name_of(position) gives an item's name.
-template <class NameOf>
-std::optional<size_t> find_sorted(const std::vector<size_t> &sorted, std::string_view name, NameOf name_of) {
-  const auto found = std::lower_bound(sorted.begin(), sorted.end(), name,
-                                      [&](size_t i, std::string_view wanted) { return name_of(i) < wanted; });
-  if (found == sorted.end() || name_of(*found) != name) return std::nullopt;
-  return *found;
-}
 
 // Blocks of TQ2_0_G128 from such with the scale after the codes.
 std::unique_ptr<std::byte[]> scales_first(std::span<const std::byte> blocks) {
@@ -31,19 +26,12 @@ std::unique_ptr<std::byte[]> scales_first(std::span<const std::byte> blocks) {
   return copy;
 }
 
-// Large models are handed round in parts that llama.cpp made, each a sound file with some of the tensors.
-Result<void> check_whole(const File &file) {
-  const auto number = [&](std::string_view key) {
-    const Value *value = file.find(key);
-    return value != nullptr ? value->as_uint() : std::nullopt;
-  };
-  const auto parts = number("split.count"), index = number("split.no");
-  if (parts.value_or(1) <= 1) return {};
-  return fail(
-      "{} of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split "
-      "--merge FIRST_PART OUT.gguf",
-      index && *index < *parts ? fmt::format("part {} of {}", *index + 1, *parts)
-                               : fmt::format("one of {} parts", *parts));
+// What type 42 means in a file; nullopt where no tensor has it.
+std::optional<quant::Format> meaning_of_type_42(const std::vector<Tensor> &tensors) {
+  for (const Tensor &tensor : tensors) {
+    if (tensor.gguf_type == kType42) return tensor.format;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -55,24 +43,96 @@ uint64_t Tensor::rows() const {
 }
 
 Result<File> File::open(const std::string &path) {
-  auto mapping = MappedFile::open(path);
-  if (!mapping) return tl::unexpected(mapping.error());
-  const auto bytes = mapping->bytes();
-  return read(bytes, path, *std::move(mapping));
+  auto file = map(path, nullptr);
+  if (!file) return file;
+  if (const auto added = file->add_other_parts(); !added) return tl::unexpected(added.error());
+  return file;
 }
 
 Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
-  return read(bytes, std::move(name), std::nullopt);
-}
-
-Result<File> File::read(std::span<const std::byte> bytes, std::string name, std::optional<MappedFile> mapping) {
-  auto file = Parser(bytes).parse();
-  if (!file) return fail("{}: {}", name, file.error().message);
-  if (const auto whole = check_whole(*file); !whole) return fail("{}: {}", name, whole.error().message);
-  file->name_ = std::move(name);
-  file->mapping_ = std::move(mapping);
+  auto file = read(bytes, std::move(name), nullptr);
+  if (!file) return file;
+  if (const auto part = part_keys(*file)) {
+    return fail("{}: {} of a model (split.count), expected the whole", file->name_, part->describe());
+  }
   if (file->scale_last_) file->put_scales_first();
   return file;
+}
+
+Result<File> File::map(const std::string &path, const File *first) {
+  auto mapping = MappedFile::open(path);
+  if (!mapping) return tl::unexpected(mapping.error());
+  auto file = read(mapping->bytes(), path, first);
+  if (!file) return file;
+  file->mappings_.push_back(*std::move(mapping));
+  if (file->scale_last_) file->put_scales_first();
+  return file;
+}
+
+Result<File> File::read(std::span<const std::byte> bytes, std::string name, const File *first) {
+  auto file = Parser(bytes, first != nullptr && first->scale_last_).parse();
+  if (!file) return fail("{}: {}", name, file.error().message);
+  file->name_ = std::move(name);
+  return file;
+}
+
+Result<void> File::add_other_parts() {
+  const auto keys = part_keys(*this);
+  if (!keys) return {};
+  if (keys->index != 0) {
+    return fail("{}: {} of a model (split.no), expected the first, beside which the others are", name_,
+                keys->describe());
+  }
+  for (uint64_t i = 1; i < keys->count; ++i) {
+    const auto path = path_of_part(name_, i, keys->count);
+    if (!path) return fail("{}: {}", name_, path.error().message);
+    const PartKeys expected{i, keys->count, {}};
+    auto part = map(*path, this);
+    if (!part) return fail("{} ({} of the model)", part.error().message, expected.describe());
+    const auto found = part_keys(*part);
+    if (!found || found->index != i || found->count != keys->count) {
+      return fail("{}: {}, expected {}", *path, found ? found->describe() : "a whole model", expected.describe());
+    }
+    if (const auto added = add_part(*std::move(part)); !added) return added;
+  }
+  return index_tensors_of_parts(keys->tensors);
+}
+
+Result<void> File::add_part(File &&part) {
+  const auto here = meaning_of_type_42(tensors_), there = meaning_of_type_42(part.tensors_);
+  if (here && there && here != there) {
+    return fail("{}: tensors of type 42 are {}, those of the parts before {}; expected one meaning", part.name_,
+                quant::traits(*there).name, quant::traits(*here).name);
+  }
+  const auto append = [](auto &to, auto &from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(mappings_, part.mappings_);
+  append(warnings_, part.warnings_);
+  append(tensors_, part.tensors_);
+  append(reordered_, part.reordered_);
+  file_bytes_ += part.file_bytes_;
+  ++other_parts_;
+  return {};
+}
+
+// `expected`: how many tensors there are, by the first part.
+Result<void> File::index_tensors_of_parts(std::optional<uint64_t> expected) {
+  if (expected && tensors_.size() != *expected) {
+    return fail("{}: split.tensors.count is {}, expected {}, which the {} parts have", name_, *expected,
+                tensors_.size(), parts());
+  }
+  const auto name_of = [&](size_t i) { return tensors_[i].name; };
+  by_tensor_name_ = sorted_by_name(tensors_.size(), name_of);
+  if (const auto duplicate = find_duplicate(by_tensor_name_, name_of)) {
+    return fail("{}: tensor {} is in two of the {} parts, expected each name once", name_,
+                quoted(name_of(duplicate->first)), parts());
+  }
+  return {};
+}
+
+void File::release(std::span<const std::byte> data) const {
+  for (const MappedFile &mapping : mappings_) mapping.release(data);
 }
 
 // Tensors do not overlap, so that all copies together are no larger than the file.
@@ -80,7 +140,7 @@ void File::put_scales_first() {
   for (Tensor &tensor : tensors_) {
     if (tensor.format != quant::Format::kTQ2_0_G128) continue;
     reordered_.push_back(scales_first(tensor.data));
-    if (mapping_) mapping_->release(tensor.data);
+    release(tensor.data);
     tensor.data = {reordered_.back().get(), tensor.data.size()};
   }
 }

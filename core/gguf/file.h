@@ -76,22 +76,28 @@ struct Tensor {
 };
 
 // A checked file. Every count, offset, length, alignment, type and overlap has been verified: what is here can be used.
-// Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File. The data of
+// Views point into the mapping (or, with parse(), into the caller's bytes) and live as long as the File.
+//
+// A model may be in several files ("parts", core/gguf/parts.h). Then the metadata, version and alignment are the first
+// part's, and the tensors those of all, in their order.
+//
+// The data of
 // scale-last tensors (OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
 // so nobody downstream, the ABI included, meets a layout that one old writer used. The copy costs such a file what
 // mapping saves, its size in memory and a pass over it at open; the pages of the original are released behind it.
 class File {
  public:
-  // Errors are one line beginning with the path: what field, at which byte offset, what was found and what was
-  // expected.
+  // Of a model in parts, `path` is the first one's, and the others are read from beside it. Errors are one line
+  // beginning with the path: what field, at which byte offset, what was found and what was expected.
   static Result<File> open(const std::string &path);
-  // The same over bytes in memory (tests, fuzzing). `name` stands for the path in messages.
+  // The same over bytes in memory (tests, fuzzing), a whole model only. `name` stands for the path in messages.
   static Result<File> parse(std::span<const std::byte> bytes, std::string name);
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
   const std::string &path() const { return name_; }
-  uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t file_bytes() const { return file_bytes_; }  // of all parts together
+  uint64_t parts() const { return 1 + other_parts_; }  // files
   // Things worth telling a person that are no errors: an id 42 that nothing decides, for one. One line each.
   const std::vector<std::string> &warnings() const { return warnings_; }
 
@@ -102,16 +108,23 @@ class File {
   const Value *find(std::string_view key) const;           // nullptr when absent
   const Tensor *find_tensor(std::string_view name) const;  // nullptr when absent
 
-  // nullptr when the file came from parse().
-  const MappedFile *mapping() const { return mapping_ ? &*mapping_ : nullptr; }
+  // Whether all tensors' data live as long as the File: not where it came from parse().
+  bool is_mapped() const { return !mappings_.empty(); }
+  // Tells the kernel that a part of a tensor's data is not needed again soon; it stays readable.
+  void release(std::span<const std::byte> data) const;
 
  private:
   friend class Parser;
   File() = default;
-  static Result<File> read(std::span<const std::byte> bytes, std::string name, std::optional<MappedFile> mapping);
+  // A single file. `first` is the first part where this is a later one, which has no metadata of its own.
+  static Result<File> map(const std::string &path, const File *first);
+  static Result<File> read(std::span<const std::byte> bytes, std::string name, const File *first);
+  Result<void> add_other_parts();
+  Result<void> add_part(File &&part);
+  Result<void> index_tensors_of_parts(std::optional<uint64_t> expected);
   void put_scales_first();
 
-  std::optional<MappedFile> mapping_;
+  std::vector<MappedFile> mappings_;  // empty when the file came from parse()
   std::string name_;
   uint32_t version_ = 0;
   uint64_t alignment_ = 32;
@@ -121,7 +134,8 @@ class File {
   std::vector<Tensor> tensors_;
   bool scale_last_ = false;  // in the file's ternary blocks of 128
   std::vector<std::unique_ptr<std::byte[]>> reordered_;
-  // Positions in the two lists above, sorted by name. Not hash tables: a file could be made to collide in those.
+  uint64_t other_parts_ = 0;
+  // Positions in the two lists above, sorted by name.
   std::vector<size_t> by_key_;
   std::vector<size_t> by_tensor_name_;
 };

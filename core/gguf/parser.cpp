@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <utility>
 
 #include "core/base/utf8.h"
 #include "core/gguf/layout.h"
+#include "core/gguf/name_index.h"
 #include "core/gguf/type42.h"
 #include "core/gguf/type_names.h"
 #include "core/gguf/value_reader.h"
@@ -19,35 +19,6 @@ constexpr uint64_t kMostWeights = INT64_MAX;
 // dimensions, one extent, a type and an offset.
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
-
-// 0, 1, ... n - 1, ordered by less(i, j).
-template <class Less>
-std::vector<size_t> sorted_positions(size_t n, Less less) {
-  std::vector<size_t> positions(n);
-  std::iota(positions.begin(), positions.end(), size_t{0});
-  std::sort(positions.begin(), positions.end(), less);
-  return positions;
-}
-
-// Positions of items sorted by name, then by position, so that of equal names the later follows the earlier.
-template <class NameOf>
-std::vector<size_t> sorted_by_name(size_t n, NameOf name_of) {
-  return sorted_positions(n, [&](size_t i, size_t j) {
-    const auto order = name_of(i) <=> name_of(j);
-    return order != 0 ? order < 0 : i < j;
-  });
-}
-
-// The earliest item whose name an earlier one has, and that earlier one: {earlier, later}; nullopt when all differ.
-template <class NameOf>
-std::optional<std::pair<size_t, size_t>> find_duplicate(const std::vector<size_t> &sorted, NameOf name_of) {
-  std::optional<std::pair<size_t, size_t>> found;
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (name_of(sorted[i - 1]) != name_of(sorted[i])) continue;
-    if (!found || sorted[i] < found->second) found = {sorted[i - 1], sorted[i]};
-  }
-  return found;
-}
 
 }  // namespace
 

@@ -15,7 +15,10 @@ namespace bonsai::gguf {
 // what a count claims. Messages do not name the file; File does that.
 class Parser {
  public:
-  explicit Parser(std::span<const std::byte> bytes) : bytes_(bytes), cursor_(bytes) {}
+  // `scale_last`: the file's ternary blocks of 128 end with the scale, whatever it says itself.
+  Parser(std::span<const std::byte> bytes, bool scale_last) : bytes_(bytes), cursor_(bytes) {
+    file_.scale_last_ = scale_last;
+  }
 
   Result<File> parse();
 

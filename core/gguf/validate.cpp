@@ -23,7 +23,7 @@ ValidationReport validate(const File &file) {
     report.weights += found.weights;
     report.nonfinite_blocks += found.nonfinite_blocks;
     report.code3 += found.code3;
-    if (file.mapping() != nullptr) file.mapping()->release(tensor.data);
+    file.release(tensor.data);
   }
   return report;
 }

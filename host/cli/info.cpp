@@ -29,7 +29,7 @@ struct TypeTotal {
 struct Summary {
   std::string path, name, architecture, tokenizer;
   uint32_t gguf_version = 0;
-  uint64_t file_bytes = 0, weights = 0;
+  uint64_t file_bytes = 0, parts = 1, weights = 0;
   std::optional<model::Config> config;
   bool tied = false;
   uint64_t tokens = 0;
@@ -78,6 +78,7 @@ Summary summarize(const std::string &path) {
   summary.architecture = text_of(*file, "general.architecture");
   summary.gguf_version = file->version();
   summary.file_bytes = file->file_bytes();
+  summary.parts = file->parts();
   add_types(*file, summary);
   const std::string no_tokenizer = add_tokenizer(*file, summary);
   const Result<model::Model> model = model::load_model(path);
@@ -112,6 +113,7 @@ Json to_json(const Summary &summary) {
     types[std::string(name)] = {{"tensors", total.tensors}, {"weights", total.weights}, {"bytes", total.bytes}};
   Json json = {{"file", summary.path},
                {"file_bytes", summary.file_bytes},
+               {"parts", summary.parts},
                {"gguf_version", summary.gguf_version},
                {"name", summary.name},
                {"architecture", summary.architecture},
@@ -144,8 +146,9 @@ std::string describe_model(const model::Config &config, bool tied) {
 }
 
 std::string to_text(const Summary &summary) {
-  std::string text = fmt::format("file          {}, {}, GGUF v{}\n", summary.path, format_bytes(summary.file_bytes),
-                                 summary.gguf_version);
+  std::string text = fmt::format("file          {}, {}{}, GGUF v{}\n", summary.path,
+                                 summary.parts > 1 ? counted(summary.parts, "part") + ", " : "",
+                                 format_bytes(summary.file_bytes), summary.gguf_version);
   if (!summary.name.empty()) text += fmt::format("name          {}\n", bonsai::quoted(summary.name));
   text += fmt::format("architecture  {}\n", bonsai::quoted(summary.architecture));
   if (summary.config) text += describe_model(*summary.config, summary.tied);

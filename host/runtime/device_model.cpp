@@ -80,9 +80,8 @@ class Uploader {
       names.push_back(tensor->name);
     }
     const std::string name = fmt::format("{}", fmt::join(names, "+"));
-    const MappedFile *mapping = model_.file->mapping();
-    auto uploaded =
-        Weight::upload(device_, name, tensors.front()->columns(), parts, uses, /*borrowed=*/mapping != nullptr);
+    auto uploaded = Weight::upload(device_, name, tensors.front()->columns(), parts, uses,
+                                   /*borrowed=*/model_.file->is_mapped());
     if (!uploaded) {
       return tl::unexpected(
           BackendError{uploaded.error().status, fmt::format("{}: {}", name, uploaded.error().message)});
@@ -91,7 +90,7 @@ class Uploader {
     result_->weight_bytes_ += weight.bytes();
     for (size_t i = 0; i < tensors.size(); ++i) {
       const bool is_kept = weight.keeps_host_memory() && parts[i].data.data() == tensors[i]->data.data();
-      if (mapping != nullptr && !is_kept) mapping->release(tensors[i]->data);
+      if (!is_kept) model_.file->release(tensors[i]->data);
       report(tensors[i]->data.size());
     }
     if (weight.keeps_host_memory()) {

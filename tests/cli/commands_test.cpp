@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/gguf/split_file.h"
 #include "tests/model/tiny_model.h"
 
 namespace bonsai::cli {
@@ -240,6 +241,29 @@ TEST(Info, ShowsShapesTypesAndTokenizer) {
   const Outcome text = run_program({"info", "-m", seedling()});
   EXPECT_EQ(text.exit_code, 0);
   EXPECT_NE(text.out.find("Q1_0_G128   43 tensors"), std::string::npos) << text.out;
+}
+
+// As llama.cpp splits large models: the first part is named, the others are found.
+TEST(Run, ReadsAModelInParts) {
+  const auto whole = gguf::File::open(seedling());
+  ASSERT_TRUE(whole) << whole.error().message;
+  const auto parts = test::split_file(*whole, write_file("parts", ""), 3);
+  const std::vector<std::string> options = {"-p", "Once upon a time", "-n", "16", "--temp", "0"};
+  const auto text_of = [&](const std::string &path) {
+    std::vector<std::string> command = {"run", "-m", path};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(text_of(parts[0]), text_of(seedling()));
+  EXPECT_EQ(parse_success(run_program({"info", parts[0], "--json"}))["parts"], 3);
+  const std::string info = run_program({"info", parts[0]}).out;
+  EXPECT_EQ(info.rfind("file          " + parts[0] + ", 3 parts, ", 0), 0u) << info;
+  const Outcome second = run_program({"run", "-m", parts[1], "-p", "x"});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_EQ(second.err, "bonsai run: " + parts[1] +
+                            ": part 2 of 3 of a model (split.no), expected the first, beside which the others are\n");
 }
 
 TEST(Info, TellsThatNoTextCanBeMadeWithoutTheTokenizer) {

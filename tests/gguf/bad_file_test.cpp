@@ -173,9 +173,7 @@ FileBytes &part_of_model(FileBytes &file, uint8_t index, uint8_t parts) {
 }
 
 const std::vector<BadFile> &part_cases() {
-  static const std::string advice =
-      " of a model (split.count), expected the whole in one file: join them with llama.cpp's llama-gguf-split --merge "
-      "FIRST_PART OUT.gguf";
+  static const std::string advice = " of a model (split.count), expected the whole";
   static const std::vector<BadFile> cases = {
       {"First", [](FileBytes &f) { part_of_model(f, 0, 3); }, "part 1 of 3" + advice},
       {"Last", [](FileBytes &f) { part_of_model(f, 2, 3); }, "part 3 of 3" + advice},

@@ -102,7 +102,7 @@ TEST(ScaleLast, TheCopySurvivesValidationAndMoving) {
   ASSERT_TRUE(opened) << opened.error().message;
   const File file = std::move(*opened);
   EXPECT_TRUE(validate(file).usable());
-  for (const Tensor &tensor : file.tensors()) file.mapping()->release(tensor.data);
+  for (const Tensor &tensor : file.tensors()) file.release(tensor.data);
   expect_same_tensors(file, *expected);
 }
 

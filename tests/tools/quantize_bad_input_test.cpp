@@ -80,8 +80,7 @@ TEST_F(QuantizeBadInput, WhatIsNoModelIsNamed) {
   part.metadata = [](gguf::Writer &writer) { writer.set_uint32("split.count", 3); };
   test::write_tiny_model(part, input());
   EXPECT_EQ(refusal("--type F16"),
-            "one of 3 parts of a model (split.count), expected the whole in one file: join them with llama.cpp's "
-            "llama-gguf-split --merge FIRST_PART OUT.gguf\n");
+            "one of 3 parts of a model (split.no), expected the first, beside which the others are\n");
 }
 
 TEST_F(QuantizeBadInput, TheInputIsNotOverwritten) {

@@ -66,10 +66,7 @@ class Streamer {
       const auto blocks = recoder.recode(begin, count);
       if (!blocks) return fail("{}: {}", file_.path(), blocks.error().message);
       if (const auto written = writer_.write(*blocks); !written) return written;
-      if (file_.mapping() != nullptr) {
-        const size_t from_byte = quant::row_bytes(from, begin);
-        file_.mapping()->release(tensor.source->data.subspan(from_byte, quant::row_bytes(from, count)));
-      }
+      file_.release(tensor.source->data.subspan(quant::row_bytes(from, begin), quant::row_bytes(from, count)));
       done_ += count;
     }
     const ErrorSums &sums = recoder.sums();

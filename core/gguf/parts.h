@@ -1,0 +1,31 @@
+// Models in several files, as llama.cpp's llama-gguf-split makes them (NAME-00001-of-00003.gguf and so on): each is a
+// sound file with some of the tensors, and the first has the metadata. Their keys are split.no (from 0), split.count
+// and split.tensors.count, of all parts together.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/gguf/file.h"
+
+namespace bonsai::gguf {
+
+// What a file says of itself where it is one of several.
+struct PartKeys {
+  std::optional<uint64_t> index;  // from 0; nullopt where it is missing or not below `count`
+  uint64_t count;                 // more than 1
+  std::optional<uint64_t> tensors;
+
+  std::string describe() const;  // "part 2 of 3"
+};
+
+// nullopt for a file that is a whole model.
+std::optional<PartKeys> part_keys(const File &file);
+
+// The path of part `index`, from 0, beside the first part at `first_path`. The error is for a path that is not named as
+// a first part of `count` is.
+Result<std::string> path_of_part(const std::string &first_path, uint64_t index, uint64_t count);
+
+}  // namespace bonsai::gguf

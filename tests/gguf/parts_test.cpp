@@ -1,0 +1,168 @@
+// Promise: a model in several files is read as if it were one, and parts that do not belong together are refused with
+// one line that names the part.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/gguf/validate.h"
+#include "tests/gguf/file_bytes.h"
+#include "tests/gguf/split_file.h"
+
+namespace bonsai::gguf {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Parts : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / fmt::format("gguf-parts-{}", ::getpid());
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string prefix() const { return (directory_ / "model").string(); }
+  std::string path(int part, int parts) const { return fmt::format("{}-{:05}-of-{:05}.gguf", prefix(), part, parts); }
+
+  void write(const std::string &path, const FileBytes &bytes) const {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char *>(bytes.bytes().data()), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  // What is wrong with the model of which `path` is the first part, without the directory's name.
+  std::string refusal(const std::string &path) const {
+    const auto file = File::open(path);
+    if (file) return "";
+    std::string message = file.error().message;
+    const std::string directory = directory_.string() + "/";
+    for (size_t at; (at = message.find(directory)) != std::string::npos;) message.erase(at, directory.size());
+    return message;
+  }
+
+  fs::path directory_;
+};
+
+// Part `index`, from 0, of two, with one tensor of four floats.
+FileBytes part_of_two(uint8_t index, std::string_view tensor, uint8_t tensors = 2) {
+  FileBytes bytes;
+  bytes.header(1, 3).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+  bytes.key("split.tensors.count", ValueType::kUint8).u8(tensors);
+  bytes.tensor(tensor, {4}, 0, 0).align();
+  for (int i = 0; i < 4; ++i) bytes.number(static_cast<float>(10 * index + i));
+  return bytes;
+}
+
+TEST_F(Parts, AreReadAsOneFile) {
+  const FileBytes whole_bytes = one_of_everything();
+  const auto whole = File::parse(whole_bytes.bytes(), "whole");
+  ASSERT_TRUE(whole) << whole.error().message;
+  for (const size_t parts : {2, 3, 6}) {  // of six parts, the last two have no tensors
+    const auto paths = test::split_file(*whole, prefix(), parts);
+    auto opened = File::open(paths[0]);
+    ASSERT_TRUE(opened) << opened.error().message;
+    const File file = *std::move(opened);
+    EXPECT_EQ(file.parts(), parts);
+    EXPECT_TRUE(file.is_mapped());
+    uint64_t bytes = 0;
+    for (const std::string &path : paths) bytes += fs::file_size(path);
+    EXPECT_EQ(file.file_bytes(), bytes);
+    EXPECT_EQ(file.find("text")->as_string(), "a \"word\"\n");
+    EXPECT_EQ(file.find("numbers")->as_array()->integers(), (std::vector<int64_t>{-1, 0, 7}));
+    ASSERT_EQ(file.tensors().size(), whole->tensors().size());
+    EXPECT_TRUE(validate(file).usable());  // which gives pages back
+    for (size_t i = 0; i < file.tensors().size(); ++i) {
+      const Tensor &expected = whole->tensors()[i];
+      EXPECT_EQ(file.tensors()[i].name, expected.name);
+      const Tensor *tensor = file.find_tensor(expected.name);
+      ASSERT_EQ(tensor, &file.tensors()[i]);
+      EXPECT_EQ(tensor->shape, expected.shape);
+      EXPECT_EQ(tensor->format, expected.format);
+      ASSERT_EQ(tensor->data.size(), expected.data.size());
+      EXPECT_EQ(std::memcmp(tensor->data.data(), expected.data.data(), expected.data.size()), 0) << expected.name;
+    }
+  }
+}
+
+// Only the first part says that scales come last.
+TEST_F(Parts, ShareTheOrderOfScales) {
+  const auto part = [](uint8_t index) {
+    FileBytes bytes;
+    bytes.header(index, index == 0 ? 3 : 2);
+    if (index == 0) bytes.key("general.quantization_version", ValueType::kString).text("TQ2_0_G128");
+    bytes.key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+    if (index == 1) {
+      bytes.tensor("w", {128}, 142, 0).align();
+      for (uint8_t i = 0; i < 34; ++i) bytes.u8(i);
+    }
+    return bytes;
+  };
+  write(path(1, 2), part(0));
+  write(path(2, 2), part(1));
+  const auto file = File::open(path(1, 2));
+  ASSERT_TRUE(file) << file.error().message;
+  const auto data = file->find_tensor("w")->data;
+  EXPECT_EQ(std::to_integer<int>(data[0]), 32);
+  EXPECT_EQ(std::to_integer<int>(data[1]), 33);
+  EXPECT_EQ(std::to_integer<int>(data[2]), 0);
+  EXPECT_EQ(std::to_integer<int>(data[33]), 31);
+}
+
+TEST_F(Parts, AllAreNeeded) {
+  write(path(1, 2), part_of_two(0, "a"));
+  EXPECT_EQ(refusal(path(1, 2)),
+            "model-00002-of-00002.gguf: cannot open: No such file or directory (part 2 of 2 of the model)");
+  write(path(2, 2), part_of_two(1, "b"));
+  EXPECT_EQ(refusal(path(1, 2)), "");
+  fs::resize_file(path(2, 2), 150);
+  const std::string cut = refusal(path(1, 2));
+  EXPECT_TRUE(cut.starts_with("model-00002-of-00002.gguf: offset of 'b'")) << cut;
+  EXPECT_TRUE(cut.ends_with(" (part 2 of 2 of the model)")) << cut;
+}
+
+TEST_F(Parts, TheFirstIsOpenedUnderItsName) {
+  write(path(1, 2), part_of_two(0, "a"));
+  write(path(2, 2), part_of_two(1, "b"));
+  EXPECT_EQ(refusal(path(2, 2)),
+            "model-00002-of-00002.gguf: part 2 of 2 of a model (split.no), expected the first, beside which the others "
+            "are");
+  fs::rename(path(1, 2), directory_ / "renamed.gguf");
+  EXPECT_EQ(refusal((directory_ / "renamed.gguf").string()),
+            "renamed.gguf: part 1 of 2 of a model (split.count), expected a name that ends in -00001-of-00002.gguf, "
+            "beside which the other parts are");
+}
+
+TEST_F(Parts, OthersAreNotTaken) {
+  write(path(1, 2), part_of_two(0, "a"));
+  write(path(2, 2), part_of_two(0, "b"));
+  EXPECT_EQ(refusal(path(1, 2)), "model-00002-of-00002.gguf: part 1 of 2, expected part 2 of 2");
+  write(path(2, 2), one_of_everything());
+  EXPECT_EQ(refusal(path(1, 2)), "model-00002-of-00002.gguf: a whole model, expected part 2 of 2");
+  write(path(2, 2), part_of_two(1, "a"));
+  EXPECT_EQ(refusal(path(1, 2)),
+            "model-00001-of-00002.gguf: tensor 'a' is in two of the 2 parts, expected each name once");
+  write(path(1, 2), part_of_two(0, "a", 3));
+  write(path(2, 2), part_of_two(1, "b", 3));
+  EXPECT_EQ(refusal(path(1, 2)),
+            "model-00001-of-00002.gguf: split.tensors.count is 3, expected 2, which the 2 parts have");
+}
+
+// Type 42 is one of two formats, by what the extents allow (type42_test.cpp): not one in each part.
+TEST_F(Parts, HaveOneMeaningOfType42) {
+  const auto part = [](uint8_t index, uint64_t columns, size_t bytes_of_data) {
+    FileBytes bytes;
+    bytes.header(1, 2).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+    bytes.tensor(index == 0 ? "a" : "b", {columns, 20}, 42, 0).align().zeros(bytes_of_data);
+    return bytes;
+  };
+  write(path(1, 2), part(0, 128, 20 * 36));
+  write(path(2, 2), part(1, 128, 20 * 34));
+  EXPECT_EQ(
+      refusal(path(1, 2)),
+      "model-00002-of-00002.gguf: tensors of type 42 are TQ2_0_G128, those of the parts before Q2_0_G64; expected "
+      "one meaning");
+}
+
+}  // namespace
+}  // namespace bonsai::gguf

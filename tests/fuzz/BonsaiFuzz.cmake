@@ -1,8 +1,8 @@
-# bonsai_fuzz_test(NAME SOURCES target.cpp... CORE targets... [LIBS libraries...] [ITERATIONS n])
+# bonsai_fuzz_test(NAME SOURCES target.cpp... CORE targets... [APART names...] [LIBS libraries...] [ITERATIONS n])
 #
 # Makes a fuzz test of SOURCES, which define what fuzz_target.h declares. The sources of the CORE targets (bonsai_gguf,
-# say) are compiled again for it with AddressSanitizer and UndefinedBehaviorSanitizer; the rest of the build stays as it
-# is. LIBS are what those sources link from outside the project. The default build runs a fixed sequence of mutated
+# say) are compiled again for it with AddressSanitizer and UndefinedBehaviorSanitizer, as one but for the files APART; the
+# rest of the build stays as it is. LIBS are what those sources link from outside the project. The default build runs a fixed sequence of mutated
 # inputs as an ordinary test. With -DBONSAI_LIBFUZZER=ON (clang only) the programs are libFuzzer's instead, and no tests:
 # build/tests/NAME CORPUS_DIRECTORY.
 include_guard(GLOBAL)
@@ -27,7 +27,7 @@ bonsai_shared_headers(bonsai_fuzz_headers bonsai_fuzz_options
   <span> <string> <string_view> <tl/expected.hpp> <utility> <variant> <vector>)
 
 function(bonsai_fuzz_test name)
-  cmake_parse_arguments(arg "" "ITERATIONS" "SOURCES;CORE;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "ITERATIONS" "SOURCES;CORE;APART;LIBS" ${ARGN})
   if(NOT arg_ITERATIONS)
     set(arg_ITERATIONS 10000)
   endif()
@@ -46,9 +46,16 @@ function(bonsai_fuzz_test name)
   endif()
 
   add_executable(${name} ${sources})
+  foreach(file IN LISTS sources)
+    cmake_path(GET file FILENAME file_name)
+    if(file_name IN_LIST arg_APART)
+      set_source_files_properties(${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
   target_link_libraries(${name} PRIVATE bonsai_fuzz_options ${arg_LIBS})
   target_precompile_headers(${name} REUSE_FROM bonsai_fuzz_headers)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   if(BONSAI_LIBFUZZER)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   endif()

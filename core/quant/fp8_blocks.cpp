@@ -7,7 +7,6 @@
 namespace bonsai::quant {
 namespace {
 
-constexpr float kLargestHalf = 65504;
 constexpr uint32_t kFloatMantissaBits = 23;
 constexpr int kFloatBias = 127;
 
@@ -71,7 +70,7 @@ void Fp8<Kind>::encode(const float *weights, std::byte *block) {
   for (uint32_t j = 0; j < kWeights; ++j) {
     if (std::isfinite(weights[j])) largest = std::max(largest, std::fabs(weights[j]));
   }
-  store_half(block + kWeights, std::min(largest / Kind::kMost, kLargestHalf));
+  store_half(block + kWeights, largest / Kind::kMost);
   const float scale = load_half(block + kWeights);
   for (uint32_t j = 0; j < kWeights; ++j) {
     // A block of zeros, or of what is as good as zero, has scale 0: its codes are zeros with the weights' signs.

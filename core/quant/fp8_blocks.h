@@ -30,8 +30,8 @@ float fp8_to_float(uint8_t code);
 template <class Kind>
 uint8_t float_to_fp8(float value);
 
-// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / kMost, at most 65,504;
-// codes of x / scale.
+// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / kMost, infinity where a
+// half cannot hold it; codes of x / scale.
 template <class Kind>
 struct Fp8 {
   static constexpr uint32_t kWeights = 32;

@@ -249,22 +249,30 @@ bool Sampler::add_biases(Selection &selection) const {
 }
 
 // A device adds last, and one number: bias and penalties of one token do not go together but where it is forbidden.
+// All ids rise, as those of the biases do.
 bool Sampler::add_penalties(Selection &selection) const {
-  const auto n_biases = static_cast<std::ptrdiff_t>(selection.ids.size());
+  const Selection biases = std::exchange(selection, Selection{.k = selection.k, .is_lasting = selection.is_lasting});
+  const auto adjust = [&](int32_t token, float add, float repeat) {
+    selection.ids.push_back(token);
+    selection.add.push_back(add);
+    selection.repeat.push_back(repeat);
+  };
+  size_t bias = 0;
+  const auto add_biases_below = [&](int64_t token) {
+    for (; bias < biases.ids.size() && biases.ids[bias] < token; ++bias) adjust(biases.ids[bias], biases.add[bias], 1);
+  };
   for (const auto &[token, count] : counts_) {
     if (token < 0 || static_cast<uint32_t>(token) >= vocab_) continue;
     const float penalty = penalty_of(count);
     if (!std::isfinite(penalty)) return false;
-    const auto biases_end = selection.ids.begin() + n_biases;
-    const auto bias = std::lower_bound(selection.ids.begin(), biases_end, token);
-    if (bias != biases_end && *bias == token) {
-      if (selection.add[static_cast<size_t>(bias - selection.ids.begin())] != -kInfinity) return false;
-      continue;
+    add_biases_below(token);
+    if (bias == biases.ids.size() || biases.ids[bias] != token) {
+      adjust(token, -penalty, options_.repetition_penalty);
+    } else if (biases.add[bias] != -kInfinity) {
+      return false;
     }
-    selection.ids.push_back(token);
-    selection.add.push_back(-penalty);
-    selection.repeat.push_back(options_.repetition_penalty);
   }
+  add_biases_below(int64_t{vocab_});
   return true;
 }
 

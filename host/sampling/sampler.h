@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/result.h"
@@ -68,9 +68,9 @@ class Sampler {
   RandomStream random_;
   uint64_t n_draws_ = 0;
   std::deque<int32_t> window_;
-  std::unordered_map<int32_t, uint32_t> counts_;  // of the tokens in window_
-  std::vector<Candidate> candidates_;             // of the row at hand; kept for its memory
-  std::vector<double> weights_;                   // likewise
+  std::map<int32_t, uint32_t> counts_;  // of the tokens in window_
+  std::vector<Candidate> candidates_;   // of the row at hand; kept for its memory
+  std::vector<double> weights_;         // likewise
 };
 
 }  // namespace bonsai::host

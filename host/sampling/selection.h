@@ -18,7 +18,7 @@ struct SelectionLimits {
 // These are the ABI's outputs ARGMAX and TOP_K (backend.h).
 struct Selection {
   uint32_t k = 0;                            // 0: the whole row as the model made it; the rest then says nothing
-  std::vector<int32_t> ids = {};             // that are adjusted, each once
+  std::vector<int32_t> ids = {};             // that are adjusted, each once; quickest where they rise
   std::vector<float> add = {}, repeat = {};  // as many as ids; repeat > 0
   std::span<const uint32_t> mask = {};       // bit i % 32 of word i / 32 is token i's; empty: all are allowed
   bool is_lasting = false;                   // whatever is chosen, the same is wanted of the rows that follow

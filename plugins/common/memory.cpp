@@ -12,15 +12,21 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // what no machine has, and 
 
 }  // namespace
 
-Memory allocate_memory(uint64_t bytes, const char *purpose) {
+Memory try_allocate_memory(uint64_t bytes) {
   const bool huge = bytes >= 2 * kHugePage;
   const uint64_t alignment = huge ? kHugePage : kCacheLine;
   void *memory = bytes < kMostBytes ? std::aligned_alloc(alignment, round_up(bytes, alignment)) : nullptr;
+  if (memory && huge)
+    madvise(memory, round_up(bytes, kHugePage), MADV_HUGEPAGE);  // may be refused: then pages are small
+  return Memory(static_cast<std::byte *>(memory));
+}
+
+Memory allocate_memory(uint64_t bytes, const char *purpose) {
+  Memory memory = try_allocate_memory(bytes);
   if (!memory) {
     throw Failure(BONSAI_OUT_OF_MEMORY, fmt::format("host memory: {} bytes for {} are not to be had", bytes, purpose));
   }
-  if (huge) madvise(memory, round_up(bytes, kHugePage), MADV_HUGEPAGE);  // may be refused: then pages are small
-  return Memory(static_cast<std::byte *>(memory));
+  return memory;
 }
 
 }  // namespace bonsai::plugin

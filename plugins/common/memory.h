@@ -21,5 +21,7 @@ using Memory = std::unique_ptr<std::byte, FreeMemory>;
 // them: hardware prefetchers stop at the end of a page, and a stream through small pages waits for the TLB. Throws
 // BONSAI_OUT_OF_MEMORY; `purpose` says in the message what the memory was for.
 Memory allocate_memory(uint64_t bytes, const char *purpose);
+// The same; NULL instead of an exception.
+Memory try_allocate_memory(uint64_t bytes);
 
 }  // namespace bonsai::plugin

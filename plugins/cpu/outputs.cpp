@@ -108,6 +108,7 @@ class OutputStage::Sink final : public ProductSink {
        uint64_t n_pieces)
       : stage_(stage), kernels_(kernels), request_(request), group_(group), n_pieces_(n_pieces) {
     for (auto &least : least_) least.store(kNone, std::memory_order_relaxed);
+    for (uint32_t row = 0; row < group.n; ++row) ids_rise_[row] = adjusted_ids_rise(output_of(row));
   }
 
   void take(int worker, const ProductPiece &piece, const Results &results) override {
@@ -125,7 +126,7 @@ class OutputStage::Sink final : public ProductSink {
   // What adjusts logits never makes the larger of two the smaller one.
   void take_bounds(int worker, uint32_t row, const ProductPiece &piece, std::span<float> bounds) override {
     const auto first_id = static_cast<uint32_t>(piece.first_output);
-    adjust_logits(output_of(row), bounds, first_id);
+    adjust_logits(output_of(row), ids_rise_[row], bounds, first_id);
     if (piece.index % kPiecesAlone == 0) exchange_least(worker, row, first_id);
   }
 
@@ -159,7 +160,7 @@ class OutputStage::Sink final : public ProductSink {
   void take_row(int worker, const ProductPiece &piece, uint32_t row, std::span<float> logits) const {
     const bonsai_output &output = output_of(row);
     const auto first_id = static_cast<uint32_t>(piece.first_output);
-    adjust_logits(output, logits, first_id);
+    adjust_logits(output, ids_rise_[row], logits, first_id);
     if (output.kind == BONSAI_OUTPUT_LOGITS) {
       std::copy(logits.begin(), logits.end(), output.logits + first_id);
     } else if (output.kind == BONSAI_OUTPUT_ARGMAX) {
@@ -183,6 +184,7 @@ class OutputStage::Sink final : public ProductSink {
   const Group &group_;
   uint64_t n_pieces_;
   std::array<std::atomic<float>, kRows> least_;  // that any worker has found of what a row selects
+  std::array<bool, kRows> ids_rise_;             // of a row's output
 };
 
 void OutputStage::run_group(Threads &threads, const KernelTable &kernels, const Request &request, const Inputs &inputs,

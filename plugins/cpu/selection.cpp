@@ -92,8 +92,19 @@ bool all_at_most(const float *logits, float least) {
 
 }  // namespace
 
-void adjust_logits(const bonsai_output &output, std::span<float> logits, uint32_t first_id) {
-  for (uint32_t i = 0; i < output.n_adjustments; ++i) {
+bool adjusted_ids_rise(const bonsai_output &output) {
+  return std::is_sorted(output.adjust_ids, output.adjust_ids + output.n_adjustments);
+}
+
+void adjust_logits(const bonsai_output &output, bool ids_rise, std::span<float> logits, uint32_t first_id) {
+  const int32_t *const ids = output.adjust_ids, *const ids_end = ids + output.n_adjustments;
+  uint32_t begin = 0, end = output.n_adjustments;
+  if (ids_rise) {
+    begin = static_cast<uint32_t>(std::lower_bound(ids, ids_end, static_cast<int32_t>(first_id)) - ids);
+    const int64_t last_id = int64_t{first_id} + static_cast<int64_t>(logits.size());
+    end = static_cast<uint32_t>(std::lower_bound(ids + begin, ids_end, last_id) - ids);
+  }
+  for (uint32_t i = begin; i < end; ++i) {
     const uint32_t place = static_cast<uint32_t>(output.adjust_ids[i]) - first_id;  // wraps around below first_id
     if (place >= logits.size()) continue;
     float &logit = logits[place];

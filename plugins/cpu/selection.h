@@ -13,8 +13,11 @@
 
 namespace bonsai::cpu {
 
+// Whether an output's adjust_ids rise, so that those of some logits are found without a look at all of them.
+bool adjusted_ids_rise(const bonsai_output &output);
+
 // Repetition factors and additions, then the mask, then the temperature, of logits that begin with id `first_id`.
-void adjust_logits(const bonsai_output &output, std::span<float> logits, uint32_t first_id = 0);
+void adjust_logits(const bonsai_output &output, bool ids_rise, std::span<float> logits, uint32_t first_id = 0);
 
 // The largest of logits that come in pieces, in any order: the lowest id of equals. NaN is only chosen if there is
 // nothing else: then id 0.

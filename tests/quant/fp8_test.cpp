@@ -120,19 +120,10 @@ TEST(Fp8Block, ScaleBringsTheLargestWeightToTheLargestCode) {
   }
 }
 
-// The scale is a half: where it would overflow the weights saturate, where it would vanish they are zeros.
-TEST(Fp8Block, ScalesBeyondAHalfAreDefined) {
+// The scale is a half: where it would vanish the weights are zeros. (Where it would overflow: codec_test.cpp.)
+TEST(Fp8Block, WeightsBelowTheLeastScaleAreZeros) {
   for (const Format format : {Format::kF8_E4M3, Format::kF8_E5M2}) {
-    const float most = format == Format::kF8_E4M3 ? 448 : 57344;
-    std::vector<float> weights(32, 1e38f);
-    weights[1] = -1e38f;
-    weights[2] = 0;
-    const std::vector<float> large = round_trip(format, weights);
-    EXPECT_EQ(large[0], most * 65504);
-    EXPECT_EQ(large[1], -most * 65504);
-    EXPECT_EQ(large[2], 0.0f);
-    const std::vector<float> tiny(32, 1e-30f);
-    EXPECT_EQ(round_trip(format, tiny), std::vector<float>(32, 0.0f));
+    EXPECT_EQ(round_trip(format, std::vector<float>(32, 1e-30f)), std::vector<float>(32, 0.0f));
   }
 }
 

@@ -60,7 +60,7 @@ TEST_F(QuantizeBadInput, AWeightBeyondTheFormatsRangeIsNamed) {
   std::vector<float> weights(256, 1.0f);
   weights[128 + 40] = -2.5e20f;
   write_input({make_tensor("a.weight", {128, 2}, weights)});
-  for (const std::string type : {"F16", "Q8_0", "Q4_0", "TQ1_0_G128", "Q1_0_G128"}) {
+  for (const std::string type : {"F16", "F8_E4M3", "F8_E5M2", "Q8_0", "Q4_0", "TQ1_0_G128", "Q1_0_G128"}) {
     EXPECT_EQ(refusal("--type " + type),
               fmt::format("tensor 'a.weight' (F32): row 1, column 40: -2.5e+20 is beyond what {} holds\n", type));
   }

@@ -124,13 +124,14 @@ void apply(benchmark::State &state) {
   }
 }
 
-std::shared_ptr<const text::Tokenizer> read_qwen3(const std::string &path) {
+Result<std::shared_ptr<const text::Tokenizer>> read_qwen3(const std::string &path) {
   const auto file = gguf::File::open(path);
-  if (!file) return nullptr;
+  if (!file) return tl::unexpected(file.error());
   auto data = text::read_tokenizer(*file);
-  if (!data) return nullptr;
-  auto tokenizer = text::Tokenizer::create(*std::move(data));
-  return tokenizer ? std::make_shared<const text::Tokenizer>(*std::move(tokenizer)) : nullptr;
+  if (!data) return tl::unexpected(data.error());
+  return text::Tokenizer::create(*std::move(data)).map([](text::Tokenizer &&tokenizer) {
+    return std::make_shared<const text::Tokenizer>(std::move(tokenizer));
+  });
 }
 
 void add_cases(const std::shared_ptr<const text::Tokenizer> &tokenizer) {
@@ -149,14 +150,18 @@ void add_cases(const std::shared_ptr<const text::Tokenizer> &tokenizer) {
 }
 
 int run(int count, char **arguments) {
-  const auto tokenizer = count > 1 ? read_qwen3(arguments[1]) : nullptr;
-  if (!tokenizer) {
+  if (count < 2) {
     write_to_stderr(
         "usage: bonsai-bench-grammar MODEL.gguf [--benchmark_filter=REGEX ...]\n"
         "The file's tokenizer is what counts: any Qwen3 model has it.\n");
     return 2;
   }
-  add_cases(tokenizer);
+  const auto tokenizer = read_qwen3(arguments[1]);
+  if (!tokenizer) {
+    print_to_stderr("bonsai-bench-grammar: {}\n", tokenizer.error().message);
+    return 1;
+  }
+  add_cases(*tokenizer);
   --count, ++arguments;
   benchmark::Initialize(&count, arguments);
   if (benchmark::ReportUnrecognizedArguments(count, arguments)) return 2;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <future>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -185,26 +186,36 @@ void measure_copy(const std::string &path) {
              tokens.size(), 1e3 * forward_seconds / static_cast<double>(tokens.size()));
 }
 
+struct Part {
+  std::string_view name;
+  void (*measure)(const char *model);
+};
+
+bonsai::Engine load(const char *model) {
+  return bonsai::Engine::load({.model = model, .backend = "cpu", .context = kContext});
+}
+
+constexpr Part kParts[] = {
+    {"copy", [](const char *model) { measure_copy(model); }},
+    {"prefixes", [](const char *model) { measure_prefixes(load(model)); }},
+    {"giving-way", [](const char *model) { measure_giving_way(load(model)); }},
+    {"preemption", [](const char *model) { measure_preemption(load(model)); }},
+    {"guesses", [](const char *model) { measure_guesses(load(model), true); }},
+    {"no-guesses", [](const char *model) { measure_guesses(load(model), false); }},
+};
+
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
+  const auto part = std::find_if(std::begin(kParts), std::end(kParts),
+                                 [&](const Part &each) { return argc == 3 && each.name == argv[2]; });
+  if (part == std::end(kParts)) {
     bonsai::write_to_stderr(
         "usage: bonsai-bench-scheduling MODEL.gguf copy|prefixes|giving-way|preemption|guesses|no-guesses\n");
     return 2;
   }
-  const std::string_view what = argv[2];
   try {
-    if (what == "copy") {
-      measure_copy(argv[1]);
-      return 0;
-    }
-    const bonsai::Engine engine = bonsai::Engine::load({.model = argv[1], .backend = "cpu", .context = kContext});
-    if (what == "prefixes") measure_prefixes(engine);
-    if (what == "giving-way") measure_giving_way(engine);
-    if (what == "preemption") measure_preemption(engine);
-    if (what == "guesses") measure_guesses(engine, true);
-    if (what == "no-guesses") measure_guesses(engine, false);
+    part->measure(argv[1]);
   } catch (const std::exception &error) {
     bonsai::print_to_stderr("bonsai-bench-scheduling: {}\n", error.what());
     return 1;

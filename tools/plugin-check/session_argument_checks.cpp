@@ -91,6 +91,18 @@ void check_created_from_nothing(Context &context, UploadedModel &uploaded) {
   api.session_destroy(nullptr);
 }
 
+// Without a head there are no outputs, and what the configuration says of them means nothing.
+void check_created_without_a_head(Context &context, UploadedModel &uploaded) {
+  bonsai_session_config config = usual_config(context, context.plainest_kv());
+  config.max_k = 1u << 30;
+  const bonsai_model_spec spec = uploaded.spec;
+  uploaded.spec.head = nullptr;
+  uploaded.spec.output_norm = nullptr;
+  uploaded.spec.vocab = 0;
+  Session(uploaded, config, Path::kLayers);
+  uploaded.spec = spec;
+}
+
 void check_creations(Context &context) {
   context.need_sessions();
   const RandomModel random(narrow_shape(context.plainest_format()));
@@ -115,8 +127,9 @@ void check_creations(Context &context) {
     uploaded.slices[0] = q;
   }
   check_created_from_nothing(context, uploaded);
+  check_created_without_a_head(context, uploaded);
   const uint64_t bytes = status_of(context.device()).session_bytes;
-  expect(bytes == 0, "device_status says {} bytes of sessions, but every session was refused", bytes);
+  expect(bytes == 0, "device_status says {} bytes of sessions, but every session was refused or is gone", bytes);
 }
 
 // -------- Batches and outputs

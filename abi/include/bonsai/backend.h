@@ -406,7 +406,7 @@ typedef struct bonsai_output {
   uint32_t n_ids;               /* TOP_K: ids whose logits are asked for; 0 allowed */
   uint32_t n_adjustments;
   const int32_t *ids;           /* (n_ids) */
-  const int32_t *adjust_ids;    /* (n_adjustments), each id once */
+  const int32_t *adjust_ids;    /* (n_adjustments), each id once; the host's rise, which a backend may profit from */
   const float *adjust_add;      /* (n_adjustments), finite or -infinity */
   const float *adjust_repeat;   /* (n_adjustments), > 0; 1 changes nothing */
   const uint32_t *mask;         /* (ceil(vocab / 32)) bit i % 32 of word i / 32; NULL: everything is allowed */

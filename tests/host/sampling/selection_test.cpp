@@ -132,9 +132,10 @@ TEST(Selection, IsWhatTheSamplerNeedsAndNoMore) {
   options.logit_bias = {{5, 2.0f}};
   EXPECT_TRUE(selection_of(options, kAll).is_lasting);
   options.presence_penalty = 0.5f;
-  const Selection selection = selection_of(options, kAll, {8, 9, 8});
+  const Selection selection = selection_of(options, kAll, {8, 9, 3, 8});
   EXPECT_FALSE(selection.is_lasting);
-  EXPECT_EQ(selection.ids.size(), 3u);
+  EXPECT_EQ(selection.ids, (std::vector<int32_t>{3, 5, 8, 9})) << "rising, as devices like them";
+  EXPECT_EQ(selection.add, (std::vector<float>{-0.5f, 2, -0.5f, -0.5f}));
 }
 
 TEST(SelectionIsTheWholeRow, WhereTheDeviceCannotSelect) {
@@ -168,8 +169,8 @@ TEST(SelectionIsTheWholeRow, WhereTheDeviceWouldRoundOtherwise) {
   EXPECT_EQ(selection_of(options, kAll, {4, 5}).k, 0u) << "a bias and a penalty";
   options.logit_bias = {{5, -kInfinity}};
   const Selection forbidden = selection_of(options, kAll, {4, 5});
-  EXPECT_EQ(forbidden.ids, (std::vector<int32_t>{5, 4}));
-  EXPECT_EQ(forbidden.add[0], -kInfinity);
+  EXPECT_EQ(forbidden.ids, (std::vector<int32_t>{4, 5}));
+  EXPECT_EQ(forbidden.add[1], -kInfinity);
   options.frequency_penalty = 3e38f;
   EXPECT_EQ(selection_of(options, kAll, {4, 4}).k, 0u) << "a penalty that is not finite";
 }

@@ -190,11 +190,11 @@ TEST(AdjustLogits, ForbidsWhatTheMaskDoesNotAllow) {
       std::vector<float> expected = before, found = before;
       for (uint32_t i = 0; i < vocab; ++i)
         if (!(mask[i / 32] >> (i % 32) & 1)) expected[i] = -kInfinity;
-      adjust_logits(output, found);
+      adjust_logits(output, false, found);
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), vocab * sizeof(float)), 0) << vocab << ", round " << round;
       found = before;
       for (const Piece piece : random_pieces(random, vocab, true)) {
-        adjust_logits(output, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
+        adjust_logits(output, false, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
       }
       ASSERT_EQ(std::memcmp(found.data(), expected.data(), vocab * sizeof(float)), 0) << "in pieces, " << vocab;
     }
@@ -214,14 +214,42 @@ TEST(AdjustLogits, FindsItsIdsInAnyPiece) {
   output.adjust_add = add.data();
   output.temperature = 0.5f;
   std::vector<float> whole = before;
-  adjust_logits(output, whole);
+  adjust_logits(output, false, whole);
   EXPECT_EQ(whole[32], -kInfinity);
   EXPECT_EQ(whole[999], (before[999] + 1) / 0.5f);
   std::vector<float> found = before;
   for (const Piece piece : random_pieces(random, vocab, false)) {
-    adjust_logits(output, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
+    adjust_logits(output, false, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
   }
   EXPECT_EQ(std::memcmp(found.data(), whole.data(), vocab * sizeof(float)), 0);
+}
+
+TEST(AdjustLogits, FindsRisingIdsWithoutALookAtAll) {
+  std::mt19937 random(6);
+  const uint32_t vocab = 1000;
+  const std::vector<float> before = random_logits(random, vocab, 0);
+  std::vector<int32_t> ids;
+  std::vector<float> add;
+  for (uint32_t id = 0; id < vocab; ++id) {
+    if (random() % 3 != 0) continue;
+    ids.push_back(static_cast<int32_t>(id));
+    add.push_back(static_cast<float>(id));
+  }
+  const std::vector<float> repeat(ids.size(), 1);
+  bonsai_output output{};
+  output.n_adjustments = static_cast<uint32_t>(ids.size());
+  output.adjust_ids = ids.data();
+  output.adjust_repeat = repeat.data();
+  output.adjust_add = add.data();
+  ASSERT_TRUE(adjusted_ids_rise(output));
+  std::vector<float> expected = before, found = before;
+  for (size_t i = 0; i < ids.size(); ++i) expected[static_cast<size_t>(ids[i])] += add[i];
+  for (const Piece piece : random_pieces(random, vocab, true)) {
+    adjust_logits(output, true, std::span(found).subspan(piece.first, piece.last - piece.first), piece.first);
+  }
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), vocab * sizeof(float)), 0);
+  std::swap(ids.front(), ids.back());
+  EXPECT_FALSE(adjusted_ids_rise(output));
 }
 
 }  // namespace

@@ -75,19 +75,15 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // -------- One vector: memory is what takes time
 
-// Where a row is asked for once more, as requests get lost (prefetch.inl.h).
-template <class Weights>
-constexpr size_t kNearInRow = kIntoFirstLevel<Weights> ? 2048 : 768;
-
-// From a span of R rows to the one that is asked for meanwhile: R rows on, or where the first-level cache has room for
-// so much, less far along the same rows. Behind `left` bytes of them come the next R.
+// Into the first-level cache a row is asked for once, in the order of memory, where hardware prefetchers help. Into the
+// second it is the span R rows on, and again a little ahead, as requests get lost (prefetch.inl.h).
 template <class Weights, int R>
-[[gnu::always_inline]] inline size_t far_in_rows(size_t row_bytes, size_t left) {
+[[gnu::always_inline]] inline void prefetch_ahead(const uint8_t *from, size_t row_bytes) {
   if constexpr (kIntoFirstLevel<Weights>) {
-    const size_t ahead = std::min<size_t>(2 * kNearInRow<Weights>, row_bytes);
-    return left > ahead ? ahead : ahead + (R - 1) * row_bytes;
+    prefetch_rows<Weights, R>(from, row_bytes, 6144);
   } else {
-    return R * row_bytes;
+    prefetch_rows<Weights, R>(from, row_bytes, R * row_bytes);
+    prefetch_rows<Weights, R>(from, row_bytes, 768);
   }
 }
 
@@ -102,11 +98,9 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   for (F32x16 &sum : sums) sum = splat(0.0f);
   uint64_t left = columns;
   for (; left >= kSpan; left -= kSpan) {
-    const size_t far = far_in_rows<Weights, R>(row_bytes, Weights::row_bytes(left));
     F32x16 weights[R];
     get_rows<Weights, R>(from, row_bytes, weights);
-    prefetch_rows<Weights, R>(from, row_bytes, far);
-    prefetch_rows<Weights, R>(from, row_bytes, kNearInRow<Weights>);
+    prefetch_ahead<Weights, R>(from, row_bytes);
     const F32x16 value = load(x);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) sums[r] = fma(weights[r], value, sums[r]);
@@ -121,11 +115,11 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   }
 }
 
-// Some rows at a time, then one by one. Two hide the time that a fma takes; where requests go into the second-level
-// cache, four are read faster.
+// One row after the other is a single stream of memory, and the processor is ahead far enough to work on two; where
+// requests go into the second-level cache, four at a time are read faster.
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  constexpr int kRows = kIntoFirstLevel<Weights> ? 2 : 4;
+  constexpr int kRows = kIntoFirstLevel<Weights> ? 1 : 4;
   for (; row + kRows <= last_row; row += kRows) multiply_vector_by_rows<Weights, kRows>(args, row, token);
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
 }

@@ -120,14 +120,6 @@ SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) {
   return values;
 }
 
-// The values in a value, itself included.
-size_t weight(const Json &json) {
-  size_t n = 1;
-  if (json.is_structured())
-    for (const Json &part : json) n += weight(part);
-  return n;
-}
-
 std::optional<int64_t> small_integer(const Json &schema, const char *keyword) {
   if (!schema.contains(keyword) || !schema[keyword].is_number_integer()) return std::nullopt;
   const auto value = schema[keyword].get<int64_t>();
@@ -299,10 +291,15 @@ SchemaResult<Json> Translator::without_reference(const Json &json, const std::st
   return at;
 }
 
-SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::string &pointer) const {
-  n_joined_ += weight(a) + weight(b);
+SchemaResult<void> Translator::count_joined(size_t n, const std::string &pointer) const {
+  n_joined_ += n;
   if (n_joined_ > kMostJoined)
     return fail_at(pointer, "too large: schemas that must hold together have more than {} values in all", kMostJoined);
+  return {};
+}
+
+SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::string &pointer) const {
+  if (auto ok = count_joined(n_values(a) + n_values(b), pointer); !ok) return tl::unexpected(ok.error());
   for (const Json *one : {&a, &b}) {
     if (*one == true) return one == &a ? b : a;
     if (*one == false) return nothing_at(pointer, "false allows no value at all");
@@ -312,6 +309,7 @@ SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::st
   for (const auto *one : {&left, &right})
     if (!*one) return *one;
   if (!left->is_object() || !right->is_object()) return merge(*left, *right, pointer);
+  if (auto ok = count_joined(n_repeated_values(*left, *right), pointer); !ok) return tl::unexpected(ok.error());
   auto merged = merge_schemas(*left, *right);
   if (!merged) return fail_at(pointer, "{}", merged.error().message);
   return merged;

@@ -121,11 +121,13 @@ SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, 
   if (!unique.is_boolean()) return fail_at(place.pointer, "'uniqueItems': expected true or false");
   if (unique == true && most > 1) return unique_items(translator, bare, {least, most}, place);
   std::vector<Expression> items;
+  bool ends = false;  // in front of a false, as it does behind them where "items" is one
   if (bare.contains("prefixItems")) {
     const Json &prefix = bare["prefixItems"];
     if (!prefix.is_array() || prefix.size() > kMostPrefixItems)
       return fail_at(place.pointer, "'prefixItems': expected a list of at most {} schemas", kMostPrefixItems);
     for (size_t i = 0; i < prefix.size() && i < most; ++i) {
+      if ((ends = prefix[i] == false)) break;
       auto item = translator.schema(prefix[i], place.below("prefixItems").at(i));
       if (!item) return i < least ? item : of_optional_part(item.error());
       items.push_back(*std::move(item));
@@ -133,7 +135,7 @@ SchemaResult<Expression> array_schema(Translator &translator, const Json &bare, 
   }
   std::optional<Expression> further;
   const bool closed =
-      bare.contains("items") ? bare["items"] == false : bare.contains("prefixItems") && least <= items.size();
+      ends || (bare.contains("items") ? bare["items"] == false : bare.contains("prefixItems") && least <= items.size());
   if (!closed && items.size() < most) {
     auto item = bare.contains("items") ? translator.schema(bare["items"], place.below("items")) : call(kValue);
     if (!item) return items.size() < least ? item : of_optional_part(item.error());

@@ -78,6 +78,22 @@ Json merged_properties(Json a, const Json &b) {
   return a;
 }
 
+size_t n_prefix_items(const Json &schema) {
+  return schema.contains("prefixItems") && schema["prefixItems"].is_array() ? schema["prefixItems"].size() : 0;
+}
+
+// What a schema asks of an array's item at this place: its "items" hold behind its own "prefixItems" only.
+Json item_at(const Json &schema, size_t index) {
+  return index < n_prefix_items(schema) ? schema["prefixItems"][index] : schema.value("items", Json(true));
+}
+
+Json merged_prefix_items(const Json &a, const Json &b) {
+  Json items = Json::array();
+  for (size_t i = 0; i < std::max(n_prefix_items(a), n_prefix_items(b)); ++i)
+    items.push_back(both(item_at(a, i), item_at(b, i)));
+  return items;
+}
+
 SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, const Json &b) {
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), keyword) != names.end();
@@ -98,6 +114,20 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
 }
 
 }  // namespace
+
+size_t n_values(const Json &json) {
+  size_t n = 1;
+  if (json.is_structured())
+    for (const Json &part : json) n += n_values(part);
+  return n;
+}
+
+size_t n_repeated_values(const Json &a, const Json &b) {
+  size_t n = 0;
+  for (const auto &[one, other] : {std::pair{&a, &b}, {&b, &a}})
+    if (other->contains("items")) n += n_prefix_items(*one) * n_values((*other)["items"]);
+  return n;
+}
 
 bool is_annotation(std::string_view keyword) {
   constexpr std::array<std::string_view, 22> kAnnotations = {
@@ -135,10 +165,12 @@ SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
         all.push_back(std::move(further));
       continue;
     }
+    if (keyword == "prefixItems" && merged[keyword].is_array() && value.is_array()) continue;  // below
     auto joined = merge_keyword(keyword, merged[keyword], value);
     if (!joined) return joined;
     merged[keyword] = *std::move(joined);
   }
+  if (n_prefix_items(a) + n_prefix_items(b) > 0) merged["prefixItems"] = merged_prefix_items(a, b);
   for (const auto &[one, other] : {std::pair{&a, &b}, {&b, &a}}) {
     if (!merged.contains("properties") && !other->contains("patternProperties")) continue;
     auto properties = with_additional(*one, merged.value("properties", Json::object()), *other);

@@ -14,8 +14,13 @@ bool is_annotation(std::string_view keyword);
 // What is left of a schema without annotations.
 Json without_annotations(const Json &schema);
 
+// The values in a value, itself included.
+size_t n_values(const Json &json);
+
 // One schema that holds where both do. Properties that both have, and other subschemas, become an allOf of both; what
 // cannot be joined is an error that names the keyword. Preconditions: both are objects without $ref.
 SchemaResult<Json> merge_schemas(const Json &a, const Json &b);
+// Values that the joined schema has more often than the two: "items" hold for each of the other's "prefixItems".
+size_t n_repeated_values(const Json &a, const Json &b);
 
 }  // namespace bonsai::grammar

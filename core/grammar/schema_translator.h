@@ -49,6 +49,7 @@ class Translator {
   SchemaResult<uint32_t> add_rule(std::string name);
   SchemaResult<const Json *> resolve(const Json &reference, const std::string &pointer) const;
   SchemaResult<Json> without_reference(const Json &json, const std::string &pointer) const;
+  SchemaResult<void> count_joined(size_t n, const std::string &pointer) const;
   SchemaResult<Json> merge(const Json &a, const Json &b, const std::string &pointer) const;
   SchemaResult<Json> joined(const Json &bare, const std::string &pointer) const;
 

@@ -35,6 +35,7 @@ class Maker {
   }
 
   Ordered value_of(const Ordered &schema, const Ordered &document, int depth = 0) {
+    if (schema == true) return 7;
     if (schema.contains("$ref")) return value_of(document["$defs"]["list"], document, depth + 1);
     if (schema.contains("const")) return schema["const"];
     if (schema.contains("enum")) return schema["enum"][below(static_cast<uint32_t>(schema["enum"].size()))];
@@ -42,7 +43,7 @@ class Maker {
       return value_of(
           depth > 8 ? schema["anyOf"].back() : schema["anyOf"][below(static_cast<uint32_t>(schema["anyOf"].size()))],
           document, depth + 1);
-    const std::string type = schema["type"];
+    const std::string type = schema["type"].is_array() ? schema["type"][below(2)] : schema["type"];
     if (type == "object") return object_of(schema, document, depth);
     if (type == "array") return array_of(schema, document, depth);
     if (type == "string") return string_of(schema);
@@ -54,7 +55,7 @@ class Maker {
 
  private:
   Ordered schema_of(int depth) {
-    switch (below(depth < 3 ? 10 : 6)) {
+    switch (below(depth < 3 ? 11 : 6)) {
       case 0: {
         Ordered schema = {{"type", "string"}};
         if (below(2) == 0) schema["minLength"] = below(4);
@@ -83,6 +84,8 @@ class Maker {
         if (below(2) == 0) schema["maxItems"] = 3 + below(3);
         return schema;
       }
+      case 8:
+        return array_in_parts();
       default: {
         Ordered schema = {{"type", "object"},
                           {"properties", Ordered::object()},
@@ -97,6 +100,23 @@ class Maker {
         return schema;
       }
     }
+  }
+
+  // "items" in one part, and "prefixItems", of which each allows some of them, in another.
+  Ordered array_in_parts() {
+    const Ordered items = {{"type", {"integer", "string"}}};
+    Ordered first = Ordered::array();
+    for (uint32_t n = 1 + below(3); n > 0; --n) {
+      const Ordered some[] = {true,
+                              {{"type", "integer"}, {"minimum", -3}},
+                              {{"enum", {"red", 7, "re"}}},
+                              {{"type", "string"}, {"maxLength", 3}}};
+      first.push_back(some[below(4)]);
+    }
+    Ordered other = {{"prefixItems", first}};
+    if (below(2) == 0) other["items"] = {{"type", "integer"}, {"maximum", 5}};
+    if (below(2) == 0) return {{"type", "array"}, {"allOf", {other, {{"items", items}}}}};
+    return {{"type", "array"}, {"items", items}, {"allOf", Ordered::array({other})}, {"maxItems", 4}};
   }
 
   Ordered object_of(const Ordered &schema, const Ordered &document, int depth) {
@@ -114,8 +134,13 @@ class Maker {
   Ordered array_of(const Ordered &schema, const Ordered &document, int depth) {
     Ordered array = Ordered::array();
     const uint32_t least = schema.value("minItems", 0u), most = schema.value("maxItems", 4u);
-    for (uint32_t n = least + below(most - least + 1); n > 0; --n)
-      array.push_back(value_of(schema["items"], document, depth + 1));
+    Ordered first = Ordered::array(), items = schema.value("items", Ordered());
+    for (const Ordered &part : schema.value("allOf", Ordered::array())) {
+      first = part.value("prefixItems", first);
+      if (items.is_null() || part.contains("prefixItems")) items = part.value("items", items);
+    }
+    for (uint32_t i = 0, n = least + below(most - least + 1); i < n; ++i)
+      array.push_back(value_of(i < first.size() ? first[i] : items, document, depth + 1));
     return array;
   }
 

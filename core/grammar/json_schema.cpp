@@ -110,8 +110,8 @@ SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) {
   if (!types) return tl::unexpected(types.error());
   Json values = Json::array();
   for (const Json &value : allowed) {
-    const bool in_enum = !is_one || !bare.contains("enum") || !bare["enum"].is_array() ||
-                         std::find(bare["enum"].begin(), bare["enum"].end(), value) != bare["enum"].end();
+    const bool in_enum =
+        !is_one || !bare.contains("enum") || !bare["enum"].is_array() || has_value(bare["enum"], value);
     const bool of_type = types->empty() || std::any_of(types->begin(), types->end(),
                                                        [&](const auto &type) { return has_type(value, type); });
     if (in_enum && of_type) values.push_back(value);
@@ -122,8 +122,8 @@ SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) {
 
 std::optional<int64_t> small_integer(const Json &schema, const char *keyword) {
   if (!schema.contains(keyword) || !schema[keyword].is_number_integer()) return std::nullopt;
-  const auto value = schema[keyword].get<int64_t>();
-  return value >= -1000000 && value <= 1000000 ? std::optional(value) : std::nullopt;
+  const long double value = number_of(schema[keyword]);
+  return value >= -1000000 && value <= 1000000 ? std::optional(static_cast<int64_t>(value)) : std::nullopt;
 }
 
 // Whole numbers from "minimum" to "maximum", where these are the only keywords.

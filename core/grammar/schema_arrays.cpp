@@ -81,12 +81,11 @@ Expression in_their_order(std::vector<Expression> values, Counts counts) {
 
 // Values that are the same to a schema are written in one way only: 1 and 1.0.
 std::vector<Expression> different(const Json &values) {
-  std::vector<nlohmann::json> seen;
+  Json seen = Json::array();
   std::vector<Expression> texts;
   for (const Json &value : values) {
-    auto plain = without_order(value);
-    if (std::find(seen.begin(), seen.end(), plain) != seen.end()) continue;
-    seen.push_back(std::move(plain));
+    if (has_value(seen, value)) continue;
+    seen.push_back(value);
     texts.push_back(literal(text_of(value)));
   }
   return texts;

@@ -1,5 +1,8 @@
 #include "core/grammar/schema_document.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
@@ -9,6 +12,17 @@ namespace {
 
 // The JSON library looks a member up by going through all of them: of a longer text's, for seconds.
 constexpr size_t kMostSchemaBytes = size_t{1} << 18;
+
+// Whether each member of `a` is one of `b`. Most often they come in the same order, which saves the search.
+bool has_members_of(const Json &a, const Json &b) {
+  auto at = b.begin();
+  for (const auto &[name, value] : a.items()) {
+    auto same = at++;
+    if (same.key() != name) same = b.find(name);
+    if (same == b.end() || !is_same(value, *same)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -31,6 +45,26 @@ Result<Json> parse_schema_document(std::string_view json) {
 
 std::string text_of(const Json &value) { return value.dump(); }
 
-nlohmann::json without_order(const Json &value) { return nlohmann::json::parse(value.dump()); }
+long double number_of(const Json &number) {
+  static_assert(std::numeric_limits<long double>::digits >= 64);
+  if (number.is_number_unsigned()) return static_cast<long double>(number.get<uint64_t>());
+  if (number.is_number_integer()) return static_cast<long double>(number.get<int64_t>());
+  return static_cast<long double>(number.get<double>());
+}
+
+bool is_less(const Json &a, const Json &b) { return number_of(a) < number_of(b); }
+
+bool is_same(const Json &a, const Json &b) {
+  if (a.is_number() && b.is_number()) return number_of(a) == number_of(b);
+  if (a.type() != b.type()) return false;
+  if (!a.is_structured()) return a == b;
+  if (a.size() != b.size()) return false;
+  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), is_same);
+  return has_members_of(a, b);
+}
+
+bool has_value(const Json &values, const Json &value) {
+  return std::any_of(values.begin(), values.end(), [&](const Json &one) { return is_same(one, value); });
+}
 
 }  // namespace bonsai::grammar

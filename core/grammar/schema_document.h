@@ -18,7 +18,14 @@ Result<Json> parse_schema_document(std::string_view json);
 // A value as JSON without white space.
 std::string text_of(const Json &value);
 
-// A value with the members of its objects in the order of their names: two are equal where JSON Schema says so.
-nlohmann::json without_order(const Json &value);
+// Comparisons of values, which are as JSON Schema has them: 1 is 1.0, and the members of objects have no order. The
+// library's own take whole numbers above 2^63 for negative ones.
+bool is_same(const Json &a, const Json &b);
+// Precondition: both are numbers.
+bool is_less(const Json &a, const Json &b);
+// Whether `values`, a list, has it.
+bool has_value(const Json &values, const Json &value);
+// A number as it is: the type holds each double and each whole number of 64 bits.
+long double number_of(const Json &number);
 
 }  // namespace bonsai::grammar

@@ -8,13 +8,11 @@
 namespace bonsai::grammar {
 namespace {
 
-bool contains(const Json &list, const Json &value) { return std::find(list.begin(), list.end(), value) != list.end(); }
-
 Json as_list(const Json &value) { return value.is_array() ? value : Json::array({value}); }
 
 Json union_of(Json a, const Json &b) {
   for (const Json &value : b)
-    if (!contains(a, value)) a.push_back(value);
+    if (!has_value(a, value)) a.push_back(value);
   return a;
 }
 
@@ -22,22 +20,22 @@ Json union_of(Json a, const Json &b) {
 Json common_types(const Json &a, const Json &b) {
   Json common = Json::array();
   for (const Json &type : as_list(a)) {
-    if (contains(as_list(b), type) || (type == "integer" && contains(as_list(b), "number"))) common.push_back(type);
+    if (has_value(as_list(b), type) || (type == "integer" && has_value(as_list(b), "number"))) common.push_back(type);
   }
   for (const Json &type : as_list(b))
-    if (type == "integer" && contains(as_list(a), "number") && !contains(common, type)) common.push_back(type);
+    if (type == "integer" && has_value(as_list(a), "number") && !has_value(common, type)) common.push_back(type);
   return common;
 }
 
 Json common_values(const Json &a, const Json &b) {
   Json common = Json::array();
   for (const Json &value : a)
-    if (contains(b, value)) common.push_back(value);
+    if (has_value(b, value)) common.push_back(value);
   return common;
 }
 
 Json both(const Json &a, const Json &b) {
-  if (a == b || a == false || b == true) return a;
+  if (is_same(a, b) || a == false || b == true) return a;
   if (b == false || a == true) return b;
   return Json{{"allOf", Json::array({a, b})}};
 }
@@ -51,7 +49,7 @@ bool is_closed(const Json &schema) {
 SchemaResult<Json> with_additional(const Json &schema, Json properties, const Json &other) {
   if (!schema.contains("additionalProperties") || schema["additionalProperties"] == true) return properties;
   if (other.contains("patternProperties") &&
-      (!schema.contains("patternProperties") || schema["patternProperties"] != other["patternProperties"]))
+      (!schema.contains("patternProperties") || !is_same(schema["patternProperties"], other["patternProperties"])))
     return fail(
         "'additionalProperties' and the 'patternProperties' of a schema that must hold as well cannot be joined");
   if (!other.contains("properties") || !other["properties"].is_object()) return properties;
@@ -98,7 +96,7 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), keyword) != names.end();
   };
-  if (a == b) return a;
+  if (is_same(a, b)) return a;
   if (keyword == "type") return common_types(a, b);
   if (is_one_of({"properties", "patternProperties"}) && a.is_object() && b.is_object()) return merged_properties(a, b);
   if (is_one_of({"required"}) && a.is_array() && b.is_array()) return union_of(a, b);
@@ -106,7 +104,7 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
   if (is_one_of({"items", "additionalProperties", "propertyNames"})) return both(a, b);
   if (keyword == "uniqueItems" && a.is_boolean() && b.is_boolean()) return Json(a == true || b == true);
   if (a.is_number() && b.is_number()) {
-    const bool a_is_less = a < b;
+    const bool a_is_less = is_less(a, b);
     if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})) return a_is_less ? b : a;
     if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})) return a_is_less ? a : b;
   }
@@ -155,7 +153,7 @@ SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
       continue;
     }
     if (keyword == "anyOf" || keyword == "oneOf" || keyword == "allOf") {
-      if (merged[keyword] == value) continue;
+      if (is_same(merged[keyword], value)) continue;
       Json further = Json{{keyword, value}};
       Json &all = merged["allOf"];
       if (!all.is_array()) all = Json::array();

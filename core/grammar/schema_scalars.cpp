@@ -38,8 +38,8 @@ SchemaResult<void> read_bound(const Json &bare, const char *keyword, bool includ
                    bonsai::quoted(keyword), kMostDecimalDigits, text_of(bare[keyword]));
   // Of an included and an excluded bound the narrower counts.
   if (bound) {
-    const double old = bare[is_least ? "minimum" : "maximum"].get<double>(), now = bare[keyword].get<double>();
-    if (is_least ? now < old : now > old) return {};
+    const Json &old = bare[is_least ? "minimum" : "maximum"], &now = bare[keyword];
+    if (is_least ? is_less(now, old) : is_less(old, now)) return {};
   }
   bound = Bound{*value, included};
   return {};

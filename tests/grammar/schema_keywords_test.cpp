@@ -166,6 +166,41 @@ TEST(UniqueItems, BooleansNullAndSingleItems) {
   expect_sentences(json_schema(R"({"items": {"type": "null"}, "uniqueItems": false})"), {"[null,null]"});
 }
 
+TEST(Values, NumbersAbove63BitsAreNotNegative) {
+  const Grammar grammar =
+      json_schema(R"({"enum": [-1, 18446744073709551615], "allOf": [{"enum": [18446744073709551615]}]})");
+  expect_sentences(grammar, {"18446744073709551615"});
+  expect_none(grammar, {"-1"});
+  expect_sentences(json_schema(R"({"enum": [{"a": [-1]}, 7], "const": 7.0})"), {"7.0"});
+  EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"enum": [[-1]], "const": [18446744073709551615]})")),
+            "JSON schema, '#': no value is of the type and in both 'enum' and 'const'");
+  EXPECT_EQ(
+      message_of(Grammar::from_json_schema(
+          R"({"uniqueItems": true, "items": {"type": "integer", "minimum": 18446744073709551610, "maximum": 18446744073709551615}})")),
+      "JSON schema, '#': 'uniqueItems' is only supported for items of an enum, a boolean, or whole numbers between "
+      "bounds");
+  const Grammar unique = json_schema(
+      R"({"uniqueItems": true, "items": {"enum": [-1, 18446744073709551615, {"a": -1, "b": 1}, {"b": 1.0, "a": -1}, {"a": 18446744073709551615, "b": 1}]}})");
+  expect_sentences(unique, {"[18446744073709551615,-1]", R"([{"a":18446744073709551615,"b":1},{"a":-1,"b":1}])"});
+  expect_none(unique, {"[-1,-1]", R"([{"b":1.0,"a":-1}])"});
+  const Grammar least = json_schema(
+      R"({"allOf": [{"type": "integer", "maximum": 18446744073709551615}, {"maximum": 12}, {"minimum": 11}]})");
+  expect_sentences(least, {"11", "12"});
+  expect_none(least, {"10", "13"});
+}
+
+// Neither is rounded: as doubles the two bounds are the same.
+TEST(Values, BoundsAreComparedExactly) {
+  const Grammar grammar = json_schema(
+      R"({"type": "integer", "minimum": 9007199254740993, "exclusiveMinimum": 9007199254740992, "maximum": 9007199254740994})");
+  expect_sentences(grammar, {"9007199254740993", "9007199254740994"});
+  expect_none(grammar, {"9007199254740992", "9007199254740995"});
+  const Grammar excluded = json_schema(
+      R"({"type": "integer", "minimum": 9007199254740992, "exclusiveMinimum": 9007199254740993, "maximum": 9007199254740994})");
+  expect_sentences(excluded, {"9007199254740994"});
+  expect_none(excluded, {"9007199254740993"});
+}
+
 TEST(Strings, PatternFormatAndLengthMayBeAskedForAtOnce) {
   const Grammar grammar = json_schema(R"({"pattern": "^[a-z]+(-[a-z]+)*$", "minLength": 3, "maxLength": 6})");
   expect_sentences(grammar, {R"("abc")", R"("a-b")", R"("ab-def")"});

@@ -1,6 +1,7 @@
 #include "core/grammar/schema_scalars.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <tuple>
@@ -17,6 +18,9 @@ namespace bonsai::grammar {
 namespace {
 
 constexpr uint32_t kUnbounded = Expression::kUnbounded;
+// The least number that has more than kMostDecimalDigits digits in front of its point, and is never written.
+constexpr long double kTooLarge = 1e18L;
+static_assert(kMostDecimalDigits == 18);
 
 // A keyword's value as a count, or `otherwise`.
 SchemaResult<uint32_t> count(const Json &bare, const char *keyword, uint32_t otherwise, const std::string &pointer) {
@@ -32,6 +36,12 @@ SchemaResult<uint32_t> count(const Json &bare, const char *keyword, uint32_t oth
 SchemaResult<void> read_bound(const Json &bare, const char *keyword, bool included, bool is_least,
                               std::optional<Bound> &bound, const std::string &pointer) {
   if (!bare.contains(keyword)) return {};
+  if (bare[keyword].is_number() && std::abs(number_of(bare[keyword])) >= kTooLarge) {
+    if ((number_of(bare[keyword]) < 0) == is_least) return {};  // nothing is beyond it, and no bound is needed
+    return nothing_at(pointer, "{}: expected {}1e18, as numbers are written with at most {} digits, found {}",
+                      bonsai::quoted(keyword), is_least ? "less than " : "more than -", kMostDecimalDigits,
+                      text_of(bare[keyword]));
+  }
   const auto value = bare[keyword].is_number() ? parse_decimal(text_of(bare[keyword])) : std::nullopt;
   if (!value)
     return fail_at(pointer, "{}: expected a number of at most {} digits on each side of the point, found {}",
@@ -136,12 +146,14 @@ SchemaResult<Expression> string_schema(const Json &bare, const std::string &poin
 SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
   NumberRange range;
   range.whole_numbers = whole_numbers;
+  bool has_bound = false;  // which excludes exponents, also where it is beyond all that is written without
   for (const auto &[keyword, included, is_least] : {std::tuple{"minimum", true, true},
                                                     {"exclusiveMinimum", false, true},
                                                     {"maximum", true, false},
                                                     {"exclusiveMaximum", false, false}}) {
     if (auto ok = read_bound(bare, keyword, included, is_least, is_least ? range.least : range.most, pointer); !ok)
       return tl::unexpected(ok.error());
+    has_bound |= bare.contains(keyword);
   }
   // OpenAPI's, which clients take for the type that they have.
   if (bare.contains("format") && bare["format"] == "int32") {
@@ -152,7 +164,7 @@ SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, con
       range.most = Bound{*parse_decimal("2147483647"), true};
   }
   if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer);
-  if (!range.least && !range.most) return call(whole_numbers ? kInteger : kNumber);
+  if (!range.least && !range.most && (whole_numbers || !has_bound)) return call(whole_numbers ? kInteger : kNumber);
   auto made = number_in(range);
   if (!made) return nothing_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
   return *std::move(made);

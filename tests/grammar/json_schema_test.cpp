@@ -237,6 +237,30 @@ TEST(JsonSchema, AnInt32IsOne) {
   expect_sentences(json_schema(R"({"type": "integer", "format": "int64"})"), {"2147483648"});
 }
 
+// As generators write them for the types of their languages.
+TEST(JsonSchema, BoundsBeyondAllThatIsWrittenExcludeNothing) {
+  const Grammar long_integer =
+      json_schema(R"({"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807})");
+  expect_sentences(long_integer, {"0", "-9999999999999999", "9999999999999999"});
+  expect_none(long_integer, {"99999999999999999999", "1.5"});
+  const Grammar unsigned_integer =
+      json_schema(R"({"type": "integer", "minimum": 0, "exclusiveMaximum": 18446744073709551616})");
+  expect_sentences(unsigned_integer, {"0", "9999999999999999"});
+  expect_none(unsigned_integer, {"-1"});
+  for (const char *number :
+       {R"({"type": "number", "minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38})",
+        R"({"minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308})", R"({"maximum": 1e18})"}) {
+    expect_sentences(json_schema(number), {"0", "-1.5", "9999999999999999.25", "-9999999999999999"});
+    expect_none(json_schema(number), {"1e40", "1e2", "10000000000000000000"});
+  }
+  const Grammar least = json_schema(R"({"minimum": 100000000000000000, "maximum": 1e18})");
+  expect_sentences(least, {"100000000000000000", "999999999999999999.5"});
+  expect_none(least, {"1000000000000000000", "99999999999999999"});
+  expect_sentences(
+      json_schema(R"({"anyOf": [{"minimum": 1e18}, {"type": "integer", "format": "int32", "maximum": 1e18}]})"),
+      {"2147483647"});
+}
+
 TEST(JsonSchema, AnnotationsExcludeNothing) {
   const Grammar grammar = json_schema(
       R"({"const": 1, "$anchor": "a", "id": "b", "contentEncoding": "base64", "contentMediaType": "text/plain", "externalDocs": {}, "xml": {}, "x-order": 1, "title": "t"})");
@@ -295,9 +319,16 @@ INSTANTIATE_TEST_SUITE_P(
                   "JSON schema, '#': no integer is within the bounds"},
         BadSchema{R"({"type": "integer", "format": "int32", "minimum": 3000000000})",
                   "JSON schema, '#': no integer is within the bounds"},
-        BadSchema{R"({"type": "integer", "minimum": 1e30})",
+        BadSchema{
+            R"({"type": "integer", "minimum": 1e30})",
+            "JSON schema, '#': 'minimum': expected less than 1e18, as numbers are written with at most 18 digits, "
+            "found 1e+30"},
+        BadSchema{R"({"exclusiveMaximum": -9223372036854775808})",
+                  "JSON schema, '#': 'exclusiveMaximum': expected more than -1e18, as numbers are written with at most "
+                  "18 digits, found -9223372036854775808"},
+        BadSchema{R"({"type": "number", "minimum": 1e-19})",
                   "JSON schema, '#': 'minimum': expected a number of at most 18 digits on each side of the point, "
-                  "found 1e+30"},
+                  "found 1e-19"},
         BadSchema{R"({"type": "number", "exclusiveMaximum": true})",
                   "JSON schema, '#': 'exclusiveMaximum': expected a number of at most 18 digits on each side of the "
                   "point, found true"},

@@ -198,9 +198,11 @@ class Parser {
     return value;
   }
 
-  // One character of a literal or a class, escaped or not.
-  Result<char32_t> parse_char(std::string_view closer) {
-    if (at_ == text_.size() || text_[at_] == '\n') return expected(closer);
+  // One character of a literal or a class, escaped or not; a line end is one, as grammars have it that were written as
+  // a string of another language. `closer` ends what begins at `opened`.
+  Result<char32_t> parse_char(std::string_view closer, std::string_view what, size_t opened) {
+    if (at_ == text_.size())
+      return expected(fmt::format("{} at the end of the {} that begins at {}", closer, what, place(opened).substr(9)));
     const size_t begin = at_;
     if (!take("\\")) return text::next_code_point(text_, at_);
     constexpr std::string_view kEscapes = "nrt\\\"[]", kMeanings = "\n\r\t\\\"[]";
@@ -220,9 +222,10 @@ class Parser {
   }
 
   Result<Expression> parse_literal() {
+    const size_t begin = at_ - 1;
     std::string bytes;
     while (!take("\"")) {
-      const auto character = parse_char("'\"' at the end of the literal");
+      const auto character = parse_char("'\"'", "literal", begin);
       if (!character) return tl::unexpected(character.error());
       text::append_utf8(bytes, *character);
     }
@@ -235,12 +238,12 @@ class Parser {
     std::vector<CodePoints> ranges;
     while (!take("]")) {
       const size_t range_begin = at_;
-      const auto first = parse_char("']' at the end of the class");
+      const auto first = parse_char("']'", "class", begin);
       if (!first) return tl::unexpected(first.error());
       ranges.push_back({*first, *first});
       if (!looking_at("-") || looking_at("-]")) continue;
       ++at_;
-      const auto last = parse_char("']' at the end of the class");
+      const auto last = parse_char("']'", "class", begin);
       if (!last) return tl::unexpected(last.error());
       if (*last < *first)
         return fail("{}: expected a range upwards, found {}", place(range_begin),

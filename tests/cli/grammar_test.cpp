@@ -39,9 +39,9 @@ TEST(RunGrammar, WhatIsWrongIsSaidInOneLine) {
   const std::string bad = write_file("bad.gbnf", "root ::= [a\n");
   Outcome outcome = run_program({"run", "--grammar", bad});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(
-      outcome.err.find("grammar, line 1, column 12: expected ']' at the end of the class, found the end of the line\n"),
-      std::string::npos)
+  EXPECT_NE(outcome.err.find("grammar, line 2, column 1: expected ']' at the end of the class that begins at line 1, "
+                             "column 10, found the end of the grammar\n"),
+            std::string::npos)
       << outcome.err;
   outcome = run_program({"run", "--json-schema", R"({"not": {}})"});
   EXPECT_EQ(outcome.exit_code, 1);

@@ -28,6 +28,13 @@ TEST(Gbnf, ANegatedClassIsEveryOtherCharacterAndNoBrokenOne) {
               {"a", "\n", "\u00e9", "", "bb", "\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE4\xB8"});
 }
 
+// Grammars are written as strings of other languages, where "\n" is a line end when it comes here.
+TEST(Gbnf, ALineEndIsACharacterOfALiteralOrAClass) {
+  const Grammar grammar = gbnf("root ::= \"a\n\" [^\n]+ [\n-\r]\nend ::= \"\r\n\"\n");
+  expect_sentences(grammar, {"a\nb\n", "a\nbc\r"});
+  expect_none(grammar, {"ab\n", "a\n\n\n", "a\nb"});
+}
+
 TEST(Gbnf, ADotIsAnyCharacter) {
   const Grammar grammar = gbnf("root ::= . \"x\"");
   expect_sentences(grammar, {"ax", "\nx", "\U0001F600x"});
@@ -116,10 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadGrammar{
             "root ::= (\"a\"\n  \"b\"",
             "grammar, line 2, column 6: expected ')' for the '(' at line 1, column 10, found the end of the grammar"},
-        BadGrammar{"root ::= \"a\n",
-                   "grammar, line 1, column 12: expected '\"' at the end of the literal, found the end of the line"},
-        BadGrammar{"root ::= [a",
-                   "grammar, line 1, column 12: expected ']' at the end of the class, found the end of the grammar"},
+        BadGrammar{"root ::= \"a\nb ::= [c]\n",
+                   "grammar, line 3, column 1: expected '\"' at the end of the literal that begins at line 1, column "
+                   "10, found the end of the grammar"},
+        BadGrammar{"root ::= \"a\" |\n  [a-",
+                   "grammar, line 2, column 6: expected ']' at the end of the class that begins at line 2, column 3, "
+                   "found the end of the grammar"},
         BadGrammar{"root ::= [z-a]", "grammar, line 1, column 11: expected a range upwards, found 'z-a'"},
         BadGrammar{"root ::= []", "grammar, line 1, column 10: the class matches no character"},
         BadGrammar{"root ::= \"\\q\"",

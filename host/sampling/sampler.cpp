@@ -14,6 +14,7 @@ namespace bonsai::host {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMax = std::numeric_limits<float>::max();
 constexpr const char *kNaN = "the model produced NaN logits";
 
 // exp(x) for x <= 0, to within a few units in the last place: 2^k times the Taylor polynomial of degree 13 on
@@ -48,7 +49,6 @@ bool any_passes(const float *logits, float bar) {
 
 std::optional<Error> check_options(const SamplingOptions &options, uint32_t vocab) {
   const auto in_range = [](float value, float low, float high) { return value >= low && value <= high; };
-  constexpr float kMax = std::numeric_limits<float>::max();
   if (!in_range(options.temperature, 0, kMax))
     return Error{fmt::format("temperature: expected a number >= 0, found {}", options.temperature)};
   if (!in_range(options.top_p, 0, 1))
@@ -109,14 +109,16 @@ float Sampler::penalty_of(uint32_t count) const {
   return options_.presence_penalty + static_cast<float>(count) * options_.frequency_penalty;
 }
 
-// Every token's logit is changed on its own, so the map's order does not matter.
+// Every token's logit is changed on its own, so the map's order does not matter. Penalties may be too large for a
+// float: that makes infinities, but never NaN, which would be the model's.
 void Sampler::adjust(std::span<float> logits) const {
   for (const LogitBias &bias : options_.logit_bias) logits[static_cast<size_t>(bias.token)] += bias.add;
   for (const auto &[token, count] : counts_) {
     if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
     float &logit = logits[static_cast<size_t>(token)];
-    logit = logit > 0 ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
-    logit -= penalty_of(count);
+    if (!std::isfinite(logit)) continue;
+    const float repeated = logit > 0 ? logit / options_.repetition_penalty : logit * options_.repetition_penalty;
+    logit = std::clamp(repeated, -kMax, kMax) - penalty_of(count);
   }
 }
 

@@ -280,6 +280,26 @@ TEST(Penalties, AWindowOfZeroTurnsThemOff) {
   EXPECT_EQ(sample(sampler, {0.3f, 0.2f}), 0);
 }
 
+// NaN would be the model's fault, and this is the caller's.
+TEST(Penalties, TooLargeForAFloatMakeNoNaN) {
+  for (const float repetition : {1e-38f, 1.0f, 3e38f}) {
+    SamplingOptions options = greedy();
+    options.logit_bias = {{0, -kInfinity}};
+    options.frequency_penalty = 3e38f;
+    options.repetition_penalty = repetition;
+    Sampler falling = make(options, 4);
+    falling.remember(std::vector<int32_t>{0, 0, 1, 1, 2, 2});
+    EXPECT_EQ(sample(falling, {100, 90, -80, 7}), 3);
+    options.frequency_penalty = -3e38f;
+    Sampler rising = make(options, 4);
+    rising.remember(std::vector<int32_t>{0, 0});
+    EXPECT_EQ(sample(rising, {100, 90, -80, 7}), 1);
+    rising.remember(std::vector<int32_t>{1, 1, 2, 2});
+    std::vector<float> logits = {100, 90, -80, 7};
+    EXPECT_EQ(rising.sample(logits).error().message, "the model produced infinite logits");
+  }
+}
+
 TEST(Bias, IsAddedBeforeThePenalties) {
   SamplingOptions options = greedy();
   options.logit_bias = {{0, 3.0f}, {0, 1.0f}};

@@ -12,6 +12,9 @@ struct Scheduler::Sequence {
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;
   uint64_t preempted_by = 0;  // the plan that did so last; they are counted from 1
+  // While it waits for a twin: that one's arrival, and how many whole blocks begin both of them. 0: for none.
+  uint64_t twin = 0;
+  uint32_t n_twin_blocks = 0;
   // While it runs:
   std::vector<uint32_t> blocks;     // its part of the KV cache, in order; it is one user of each
   RadixTree::Node *node = nullptr;  // of the last block that the tree holds too
@@ -122,13 +125,9 @@ void Scheduler::admit() {
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     Sequence *const candidate = *next++;  // before it starts, and leaves the queue
     if (candidate->preempted_by == n_plans_) continue;
-    Admission admission;
-    const auto n_tokens = static_cast<uint32_t>(candidate->tokens.size());
-    if (config_.share_prefixes) admission.match = tree_.match(std::span(candidate->tokens).first(n_tokens - 1));
-    if (!config_.copy_blocks) admission.match.n_copied = 0;
-    const auto n_shared = static_cast<uint32_t>(admission.match.blocks.size());
-    admission.n_matched = n_shared * config_.block_size;
-    admission.n_blocks = blocks_for(n_tokens) - n_shared;
+    if (has_no_seat(*candidate)) return;
+    if (still_waits_for_twin(*candidate)) continue;
+    const Admission admission = find_beginning(*candidate);
     if (waits_for_twin(*candidate, admission)) continue;
     for (const uint32_t block : admission.match.blocks) pool_.share(block);  // idle no more
     if (!make_place(*candidate, admission)) {
@@ -139,18 +138,58 @@ void Scheduler::admit() {
   }
 }
 
+// Whether all that have a place rank higher.
+bool Scheduler::has_no_seat(const Sequence &candidate) const {
+  return running_.size() >= config_.max_sequences && ByRank()(*running_.rbegin(), &candidate);
+}
+
+Scheduler::Admission Scheduler::find_beginning(const Sequence &candidate) {
+  Admission admission;
+  const auto n_tokens = static_cast<uint32_t>(candidate.tokens.size());
+  if (config_.share_prefixes) {
+    admission.match = tree_.match(std::span(candidate.tokens).first(n_tokens - 1));
+    ++counts_.matches;
+  }
+  if (!config_.copy_blocks) admission.match.n_copied = 0;
+  const auto n_shared = static_cast<uint32_t>(admission.match.blocks.size());
+  admission.n_matched = n_shared * config_.block_size;
+  admission.n_blocks = blocks_for(n_tokens) - n_shared;
+  return admission;
+}
+
 // Whether a request that ranks higher is about to compute the very block that the candidate would compute next: it
-// waits for it, and shares it then.
-bool Scheduler::waits_for_twin(const Sequence &candidate, const Admission &admission) const {
-  const auto next = std::span(candidate.tokens).subspan(admission.n_matched);
-  if (!config_.share_prefixes || next.size() <= config_.block_size) return false;
-  const auto is_twin = [&](const Sequence *other) {
-    if (other->node != admission.match.node || other->n_pending() < 2) return false;
-    const auto theirs = std::span(other->tokens).subspan(admission.n_matched);
-    return theirs.size() >= config_.block_size &&
-           std::equal(theirs.begin(), theirs.begin() + config_.block_size, next.begin());
-  };
-  return std::any_of(running_.begin(), running_.lower_bound(&candidate), is_twin);
+// waits for that one until all blocks that begin both are there, and shares them then.
+bool Scheduler::waits_for_twin(Sequence &candidate, const Admission &admission) const {
+  if (!config_.share_prefixes) return false;
+  const auto end = running_.lower_bound(&candidate);
+  const auto n_matched = static_cast<uint32_t>(admission.match.blocks.size());
+  const auto twin = std::find_if(running_.begin(), end, [&](const Sequence *other) {
+    return other->node == admission.match.node && other->n_pending() >= 2 &&
+           n_blocks_of_both(candidate, *other, n_matched) > n_matched;
+  });
+  if (twin == end) return false;
+  candidate.twin = (*twin)->arrival;
+  candidate.n_twin_blocks = n_blocks_of_both(candidate, **twin, n_matched);
+  return true;
+}
+
+// So that its tokens are not looked at again in every step for which it waits.
+bool Scheduler::still_waits_for_twin(const Sequence &candidate) const {
+  return candidate.n_twin_blocks > 0 &&
+         std::any_of(running_.begin(), running_.lower_bound(&candidate), [&](const Sequence *other) {
+           return other->arrival == candidate.twin && other->n_shared_blocks < candidate.n_twin_blocks &&
+                  other->n_pending() >= 2;
+         });
+}
+
+// How many whole blocks begin both, of which so many are known. The candidate's last token counts for none: it is
+// always computed.
+uint32_t Scheduler::n_blocks_of_both(const Sequence &candidate, const Sequence &other, uint32_t n_known) const {
+  const size_t n = std::min(candidate.tokens.size() - 1, other.tokens.size());
+  const auto from = static_cast<std::ptrdiff_t>(n_known) * config_.block_size;
+  const auto mine = candidate.tokens.begin() + from, end = candidate.tokens.begin() + static_cast<std::ptrdiff_t>(n);
+  const auto parted = std::mismatch(mine, end, other.tokens.begin() + from).first;
+  return n_known + static_cast<uint32_t>(parted - mine) / config_.block_size;
 }
 
 // Sees to it that the candidate can start: at the expense of those that rank lower, if need be. Beside its own blocks
@@ -168,6 +207,7 @@ bool Scheduler::make_place(const Sequence &candidate, const Admission &admission
 void Scheduler::start(Sequence &sequence, const Admission &admission) {
   waiting_.erase(&sequence);
   running_.insert(&sequence);
+  sequence.n_twin_blocks = 0;
   const RadixTree::Match &match = admission.match;
   sequence.blocks = match.blocks;
   sequence.node = match.node;

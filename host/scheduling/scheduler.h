@@ -64,6 +64,7 @@ struct SchedulerCounts {
   uint64_t computed_tokens = 0;  // that ran, again where they ran again
   uint64_t reused_tokens = 0;    // that did not run, as their keys and values were there
   uint64_t preemptions = 0;
+  uint64_t matches = 0;  // looks at all tokens of a waiting request, for what is there of them
 };
 
 // Promises, each of which a test looks at (tests/host/scheduling):
@@ -130,7 +131,11 @@ class Scheduler {
 
   uint32_t blocks_for(uint32_t n_tokens) const;
   void admit();
-  bool waits_for_twin(const Sequence &candidate, const Admission &admission) const;
+  bool has_no_seat(const Sequence &candidate) const;
+  Admission find_beginning(const Sequence &candidate);
+  bool waits_for_twin(Sequence &candidate, const Admission &admission) const;
+  bool still_waits_for_twin(const Sequence &candidate) const;
+  uint32_t n_blocks_of_both(const Sequence &candidate, const Sequence &other, uint32_t n_known) const;
   bool make_place(const Sequence &candidate, const Admission &admission);
   void start(Sequence &sequence, const Admission &admission);
   bool has_block_for_next(Sequence &sequence);

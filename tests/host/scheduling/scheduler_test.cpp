@@ -169,6 +169,55 @@ TEST(Scheduler, ATwinWaitsForWhatItCanShare) {
   EXPECT_EQ(run(scheduler), "0:1* 1:5* 2:1*");
 }
 
+// Promise: those that wait for what another computes, or for a place, cost a step nothing that grows with their texts.
+TEST(Scheduler, TheTokensOfThoseThatWaitAreNotLookedAtInEveryStep) {
+  SchedulerConfig large = config();
+  large.context = 256;
+  large.n_blocks = 200;
+  Scheduler scheduler(large);
+  constexpr uint32_t kWaiting = 100;
+  for (uint32_t id = 0; id <= kWaiting; ++id) {
+    Tokens tokens = text(0, 160);
+    tokens.push_back(1000 + static_cast<int32_t>(id));
+    submit(scheduler, id, tokens);
+  }
+  for (int step = 0; step < 10; ++step) EXPECT_EQ(run(scheduler), "0:16");
+  EXPECT_EQ(scheduler.counts().matches, 1 + kWaiting);
+  EXPECT_EQ(run(scheduler), "0:1* 1:1* 2:1* 3:1*");
+  EXPECT_EQ(scheduler.counts().matches, 1 + kWaiting + 3);
+  for (int step = 0; step < 10; ++step) EXPECT_EQ(run(scheduler), "0:1* 1:1* 2:1* 3:1*");
+  EXPECT_EQ(scheduler.counts().matches, 1 + kWaiting + 3);
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:1* 2:1* 3:1* 4:1*");
+  EXPECT_EQ(scheduler.counts().matches, 1 + kWaiting + 4);
+}
+
+// What it waits for may not come: the twin is not wanted any more, or makes place for another.
+TEST(Scheduler, ATwinThatIsGoneIsNotWaitedFor) {
+  Scheduler scheduler(config());
+  Tokens first = text(0, 40), second = first;
+  second.push_back(50);
+  submit(scheduler, 0, first);
+  submit(scheduler, 1, second);
+  EXPECT_EQ(run(scheduler), "0:16");
+  EXPECT_EQ(run(scheduler), "0:16");
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:9*");
+  SchedulerConfig one = config();
+  one.max_sequences = 1;
+  Scheduler crowded(one);
+  submit(crowded, 0, first);
+  submit(crowded, 1, second);
+  EXPECT_EQ(run(crowded), "0:16");
+  submit(crowded, 2, text(100, 20), 1);
+  EXPECT_EQ(run(crowded), "2:16");
+  crowded.finish(2);
+  EXPECT_EQ(run(crowded), "0:16");
+  EXPECT_EQ(run(crowded), "0:8*");
+  crowded.finish(0);
+  EXPECT_EQ(run(crowded), "1:1*");
+}
+
 TEST(Scheduler, PreemptsTheYoungestWhenBlocksRunOut) {
   SchedulerConfig small = config();
   small.n_blocks = 7;

@@ -309,7 +309,8 @@ SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::st
   for (const auto *one : {&left, &right})
     if (!*one) return *one;
   if (!left->is_object() || !right->is_object()) return merge(*left, *right, pointer);
-  if (auto ok = count_joined(n_repeated_values(*left, *right), pointer); !ok) return tl::unexpected(ok.error());
+  // Each is copied once more, and translated on its own.
+  if (auto ok = count_joined(2 * n_repeated_values(*left, *right), pointer); !ok) return tl::unexpected(ok.error());
   auto merged = merge_schemas(*left, *right);
   if (!merged) return fail_at(pointer, "{}", merged.error().message);
   return merged;

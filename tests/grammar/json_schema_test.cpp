@@ -380,6 +380,10 @@ TEST(BadJsonSchema, OneThatWouldTakeLongIsRefused) {
   for (int i = 0; i < 5000; ++i) parts.push_back({{"properties", {{std::to_string(i), {{"type", "null"}}}}}});
   EXPECT_EQ(message_of(Grammar::from_json_schema(nlohmann::json{{"allOf", parts}}.dump())),
             "JSON schema, '#': too large: schemas that must hold together have more than 1048576 values in all");
+  const nlohmann::json first = {{"prefixItems", nlohmann::json(64, true)}};
+  const nlohmann::json items = {{"enum", nlohmann::json(10000, nlohmann::json::object())}};
+  EXPECT_EQ(message_of(Grammar::from_json_schema(nlohmann::json{{"items", items}, {"allOf", {first}}}.dump())),
+            "JSON schema, '#': too large: schemas that must hold together have more than 1048576 values in all");
 }
 
 TEST(BadJsonSchema, ANumberThatNoDoubleCanHoldIsRefused) {

@@ -1,4 +1,4 @@
-// How deep JSON is nested, before anything recurses into it.
+// How deep JSON is nested, and how many names stand side by side in it, before anything goes into it.
 #pragma once
 
 #include <cstddef>
@@ -10,5 +10,10 @@ namespace bonsai {
 // depth, but what it does to values afterwards, such as copying, comparing and writing them, calls itself for each
 // level and so would overflow the stack. Of a text that is not JSON either answer may come.
 bool is_nested_deeper(std::string_view json, size_t most);
+
+// Whether an object in a JSON text has more than `most` names, in time that is linear in the text. (The library's
+// parser with a callback could count them, but looks at all elements that came before behind each object in an array.)
+// Of a text that is not JSON either answer may come.
+bool has_more_names(std::string_view json, size_t most);
 
 }  // namespace bonsai

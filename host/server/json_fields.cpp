@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "core/base/json_nesting.h"
 
@@ -12,23 +11,6 @@ namespace bonsai::server {
 namespace {
 
 constexpr size_t kMostNesting = 100;
-
-// Called by the parser for every name; throws where an object has too many.
-class NameCounter {
- public:
-  void operator()(int depth, Json::parse_event_t event) {
-    const auto level = static_cast<size_t>(depth);
-    if (event == Json::parse_event_t::object_start) {
-      n_names_.resize(level + 1);
-      n_names_[level] = 0;
-    } else if (event == Json::parse_event_t::key && ++n_names_.at(level - 1) > kMostNames) {
-      throw ApiError(fmt::format("an object in the body has more than {} names", kMostNames));
-    }
-  }
-
- private:
-  std::vector<size_t> n_names_;  // of the object at each depth
-};
 
 }  // namespace
 
@@ -43,13 +25,11 @@ Json parse_body(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == body.npos) throw ApiError("empty body: expected a JSON object");
   if (is_nested_deeper(body, kMostNesting))
     throw ApiError(fmt::format("the body is nested more than {} deep", kMostNesting));
+  if (has_more_names(body, kMostNames))
+    throw ApiError(fmt::format("an object in the body has more than {} names", kMostNames));
   Json json;
   try {
-    NameCounter count;
-    json = Json::parse(body, [&count](int depth, Json::parse_event_t event, const Json &) {
-      count(depth, event);
-      return true;
-    });
+    json = Json::parse(body);
   } catch (const Json::parse_error &error) {
     throw ApiError(fmt::format("the body is not JSON: wrong at byte {}", error.byte));
   } catch (const Json::exception &error) {  // a number beyond all numbers

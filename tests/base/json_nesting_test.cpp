@@ -1,4 +1,5 @@
-// Promise: whoever recurses into JSON from a file learns before how deep that would lead.
+// Promise: whoever recurses into JSON from a file learns before how deep that would lead, and whoever looks names up
+// how many there are.
 #include "core/base/json_nesting.h"
 
 #include <gtest/gtest.h>
@@ -28,6 +29,28 @@ TEST(JsonNesting, WhatIsNoJsonIsSurvived) {
   EXPECT_FALSE(is_nested_deeper("]]]]\"\\", 0));
   EXPECT_TRUE(is_nested_deeper("]]]][[", 1)) << "what closes nothing allows nothing deeper";
   EXPECT_TRUE(is_nested_deeper(std::string(1000000, '['), 100));
+}
+
+TEST(JsonNames, AreCountedInEachObject) {
+  EXPECT_FALSE(has_more_names("[1, 2, 3]", 0));
+  EXPECT_FALSE(has_more_names("{}", 0));
+  EXPECT_TRUE(has_more_names(R"({"a": 1})", 0));
+  EXPECT_FALSE(has_more_names(R"({"a": {"b": {"c": 1}}})", 1)) << "those of inner objects are their own";
+  EXPECT_FALSE(has_more_names(R"([{"a": 1}, {"b": 1}])", 1));
+  EXPECT_FALSE(has_more_names(R"({"a": [{"b": 1, "c": 1}], "d": {}})", 2));
+  EXPECT_TRUE(has_more_names(R"({"a": [{"b": 1}], "c": {}, "d": {}})", 2)) << "and those behind them go on";
+  EXPECT_TRUE(has_more_names(R"({"a": [{"b": 1, "c": {}, "d": 1}]})", 2));
+}
+
+TEST(JsonNames, StringsCountForNothing) {
+  EXPECT_FALSE(has_more_names(R"({"a:b": ":::\":{", "c": "\\"})", 2));
+  EXPECT_FALSE(has_more_names(R"(["{", ":", "}"])", 0));
+}
+
+TEST(JsonNames, WhatIsNoJsonIsSurvived) {
+  EXPECT_FALSE(has_more_names("", 0));
+  EXPECT_FALSE(has_more_names("]]}}\"\\", 0));
+  EXPECT_TRUE(has_more_names("}]::", 1));
 }
 
 }  // namespace

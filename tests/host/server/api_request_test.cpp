@@ -296,6 +296,13 @@ TEST(ApiRequestRefuses, WhatIsNoObject) {
   EXPECT_EQ(body(names + "}]}"), "an object in the body has more than 512 names");
 }
 
+// As many objects as a body may hold. Anything that looks at all of them for each would not come to an end.
+TEST(ApiRequest, ManyObjectsAreReadOneAfterTheOther) {
+  std::string body = R"({"prompt": "x", "metadata": [{})";
+  while (body.size() < (4u << 20) - 5) body += ",{}";
+  EXPECT_EQ(completion_said(body + "]}"), "nothing");
+}
+
 TEST(ApiRequestRefuses, ValuesOutOfRange) {
   EXPECT_EQ(chat_said(""), "nothing");
   EXPECT_EQ(chat_said("\"temperature\": -1"), "temperature: expected a number >= 0, found -1");

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace bonsai::server {
 namespace {
@@ -64,11 +65,15 @@ Json usage_json(const Usage &usage) {
 
 // Some clients take more for the end of a line than "\n": U+0085, U+2028 and U+2029, which can only be within strings.
 std::string to_line(const Json &json) {
-  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (const auto &[character, escape] :
-       {std::pair("\xC2\x85", "\\u0085"), std::pair("\xE2\x80\xA8", "\\u2028"), std::pair("\xE2\x80\xA9", "\\u2029")}) {
-    for (size_t at = 0; (at = line.find(character, at)) != line.npos;)
-      line.replace(at, std::string_view(character).size(), escape);
+  constexpr std::pair<std::string_view, std::string_view> kLineEnds[] = {
+      {"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}};
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string line;
+  line.reserve(text.size());
+  for (const char c : text) {
+    line += c;
+    for (const auto &[character, escape] : kLineEnds)
+      if (line.ends_with(character)) line.replace(line.size() - character.size(), character.size(), escape);
   }
   return line;
 }

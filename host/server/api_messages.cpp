@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/base/utf8.h"
 #include "host/server/api_tools.h"
@@ -105,38 +109,33 @@ ChatMessage read_message(const Json &json, const std::string &where) {
           .tool_calls = *role == "tool" ? read_answered_call(fields) : read_calls(fields)};
 }
 
+// Where the calls of a message stand, by their ids; of equal ones the first counts.
+std::unordered_map<std::string, size_t> places_of_calls(const Json &message) {
+  std::unordered_map<std::string, size_t> places;
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return places;
+  for (size_t i = 0; i < calls->size(); ++i)
+    if (const auto id = JsonFields((*calls)[i], "").text("id")) places.emplace(*id, i);
+  return places;
+}
+
 // Templates show the results of calls in the order of the messages, most of them without the calls' ids: here they come
-// in the order of the calls, whichever was ready first.
-class ResultOrder {
- public:
-  // `json` is the message that was just read to the end of `messages`.
-  void add(const Json &json, std::vector<ChatMessage> &messages) {
-    if (messages.back().role != "tool") {
-      order_.clear();
-      ids_ = ids_of(json);
-      return;
-    }
-    const auto id = json.find("tool_call_id");
-    const auto place = id == json.end() ? ids_.end() : std::find(ids_.begin(), ids_.end(), *id);
-    order_.push_back(static_cast<size_t>(place - ids_.begin()));
-    for (size_t i = order_.size() - 1, at = messages.size() - 1; i > 0 && order_[i] < order_[i - 1]; --i, --at) {
-      std::swap(order_[i], order_[i - 1]);
-      std::swap(messages[at], messages[at - 1]);
-    }
+// in the order of the calls, whichever was ready first. `results` stand behind the message `calls`; their JSON, from
+// `first` on, has been read already. Those of no call stay behind the others.
+void order_results(const Json &calls, const Json &json, size_t first, std::span<ChatMessage> results) {
+  const auto places = places_of_calls(calls);
+  if (places.empty()) return;
+  std::vector<std::pair<size_t, size_t>> order;  // a call's place, and which of the results is its
+  for (size_t i = 0; i < results.size(); ++i) {
+    const auto id = JsonFields(json[first + i], "").text("tool_call_id");
+    const auto place = id ? places.find(*id) : places.end();
+    order.emplace_back(place == places.end() ? std::numeric_limits<size_t>::max() : place->second, i);
   }
-
- private:
-  static std::vector<Json> ids_of(const Json &message) {
-    std::vector<Json> ids;
-    const auto calls = message.find("tool_calls");
-    if (calls == message.end() || !calls->is_array()) return ids;
-    for (const Json &call : *calls) ids.push_back(call.value("id", Json()));
-    return ids;
-  }
-
-  std::vector<Json> ids_;      // of the calls that are answered
-  std::vector<size_t> order_;  // of the results behind them: their calls' places
-};
+  std::sort(order.begin(), order.end());
+  std::vector<ChatMessage> ordered;
+  for (const auto &[place, i] : order) ordered.push_back(std::move(results[i]));
+  std::move(ordered.begin(), ordered.end(), results.begin());
+}
 
 }  // namespace
 
@@ -146,11 +145,15 @@ std::vector<ChatMessage> read_messages(const JsonFields &request) {
   if (!json->is_array()) request.fail("messages", "an array", *json);
   if (json->empty()) throw ApiError("messages: expected at least one message, found none");
   std::vector<ChatMessage> messages;
-  ResultOrder order;
-  for_each(*json, "messages", [&](const Json &message, const std::string &where) {
-    messages.push_back(read_message(message, where));
-    order.add(message, messages);
-  });
+  for_each(*json, "messages",
+           [&](const Json &message, const std::string &where) { messages.push_back(read_message(message, where)); });
+  const auto is_result = [](const ChatMessage &message) { return message.role == "tool"; };
+  for (auto at = std::find_if(messages.begin(), messages.end(), is_result); at != messages.end();) {
+    const auto end = std::find_if_not(at, messages.end(), is_result);
+    const auto first = static_cast<size_t>(at - messages.begin());
+    if (first > 0) order_results((*json)[first - 1], *json, first, {at, end});
+    at = std::find_if(end, messages.end(), is_result);
+  }
   return messages;
 }
 

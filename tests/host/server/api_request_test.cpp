@@ -221,6 +221,20 @@ TEST(ApiRequest, ResultsComeInTheOrderOfTheCalls) {
   EXPECT_EQ(order, " A B C ? u late ");
 }
 
+// As many as a body may hold, the last one first.
+TEST(ApiRequest, ManyResultsAreOrderedInLittleTime) {
+  constexpr size_t kResults = 50'000;
+  std::string calls, results;
+  for (size_t i = 0; i < kResults; ++i) {
+    calls += fmt::format(R"({}{{"id":"{}","function":{{"name":"f"}}}})", i == 0 ? "" : ",", i);
+    results += fmt::format(R"(,{{"role":"tool","tool_call_id":"{0}","content":"{0}"}})", kResults - 1 - i);
+  }
+  const ChatRequest request =
+      read_chat_request(R"({"messages": [{"role": "assistant", "tool_calls": [)" + calls + "]}" + results + "]}", {});
+  ASSERT_EQ(request.messages.size(), 1 + kResults);
+  for (size_t i = 0; i < kResults; ++i) ASSERT_EQ(request.messages[1 + i].content, std::to_string(i));
+}
+
 // Each tool's parameters are a definition, so that what they refer to in themselves stays theirs.
 TEST(ApiRequest, AForcedCallIsASchema) {
   const auto schema = [](const std::string &choice, const std::string &parameters) {

@@ -59,9 +59,10 @@ std::string prompt_text(const Arguments &arguments) {
 
 double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-// A token's bytes need not be text by themselves: what is not is U+FFFD. A token that cannot be has null.
+// A token's bytes need not be text by themselves: what is not is U+FFFD. Special tokens are spelled out. A token that
+// cannot be has null.
 nlohmann::ordered_json to_json(const LogProb &entry, const Engine &engine) {
-  return {{"token", entry.token}, {"text", engine.detokenize({&entry.token, 1})}, {"logprob", entry.logprob}};
+  return {{"token", entry.token}, {"text", engine.detokenize({&entry.token, 1}, true)}, {"logprob", entry.logprob}};
 }
 
 nlohmann::ordered_json to_json(const std::vector<TokenLogProbs> &logprobs, const Engine &engine) {

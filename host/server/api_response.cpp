@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "core/base/utf8.h"
+
 namespace bonsai::server {
 namespace {
 
@@ -16,7 +18,26 @@ constexpr double kImpossible = -9999.0;
 
 double finite(double logprob) { return std::isfinite(logprob) ? logprob : kImpossible; }
 
-std::string text_of(const Engine &engine, int32_t token) { return engine.detokenize({&token, 1}); }
+// Special tokens are spelled out, as OpenAI does.
+std::string text_of(const Engine &engine, int32_t token) { return engine.detokenize({&token, 1}, true); }
+
+// In OpenAI's completions, where names have to differ: a token that is a part of a character is "bytes:\xe2\x80".
+std::string name_of(const Engine &engine, int32_t token) {
+  const std::string text = text_of(engine, token);
+  if (find_invalid_utf8(text) == std::string::npos) return text;
+  std::string name = "bytes:";
+  for (const char c : text) {
+    const auto byte = static_cast<uint8_t>(c);
+    name += byte < 0x80 ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return name;
+}
+
+// How much longer a token makes the text, in which most special tokens do not show.
+size_t characters_of(const Engine &engine, int32_t token) {
+  const std::string text = engine.detokenize({&token, 1});
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
 
 Json logprob_json(const Engine &engine, const LogProb &entry) {
   const std::string text = text_of(engine, entry.token);
@@ -138,15 +159,14 @@ Json completion_logprobs_json(const Engine &engine, std::span<const TokenLogProb
                {"text_offset", Json::array()}};
   size_t offset = 0;  // in characters
   for (const TokenLogProbs &place : places) {
-    const std::string text = text_of(engine, place.chosen.token);
-    json["tokens"].push_back(text);
+    const std::string name = name_of(engine, place.chosen.token);
+    json["tokens"].push_back(name);
     json["token_logprobs"].push_back(finite(place.chosen.logprob));
-    Json top = {{text, finite(place.chosen.logprob)}};  // OpenAI's has it whether or not it is among the likeliest
-    for (const LogProb &other : likeliest(place, n_top)) top[text_of(engine, other.token)] = finite(other.logprob);
+    Json top = {{name, finite(place.chosen.logprob)}};  // OpenAI's has it whether or not it is among the likeliest
+    for (const LogProb &other : likeliest(place, n_top)) top[name_of(engine, other.token)] = finite(other.logprob);
     json["top_logprobs"].push_back(std::move(top));
     json["text_offset"].push_back(offset);
-    offset +=
-        static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+    offset += characters_of(engine, place.chosen.token);
   }
   return json;
 }

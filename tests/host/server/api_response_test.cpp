@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "tests/host/engine/seedling.h"
 
 namespace bonsai::server {
 namespace {
@@ -21,6 +24,32 @@ TEST(ApiResponse, MayHaveManyLineEnds) {
     escaped += "\\u2028";
   }
   EXPECT_TRUE(to_line(text) == "\"" + escaped + "\"");
+}
+
+// Places of logprobs: a special token, and two that only begin a character.
+class TokensWithoutText : public testing::Test {
+ protected:
+  const Engine engine_ = load_seedling();
+  const int32_t special_ = engine_.tokenize("<|im_start|>").at(0);
+  const int32_t begins_e_ = engine_.tokenize("\u00e9").at(0), begins_dash_ = engine_.tokenize("\u2013").at(0);
+  const std::vector<LogProb> likeliest_ = {{special_, -0.5f}, {begins_e_, -2.0f}, {begins_dash_, -3.0f}};
+  const std::vector<TokenLogProbs> places_ = {{likeliest_[0], likeliest_}, {likeliest_[1], likeliest_}};
+};
+
+TEST_F(TokensWithoutText, HaveNamesOfTheirOwnInCompletions) {
+  const Json json = completion_logprobs_json(engine_, places_, 3);
+  EXPECT_EQ(json["tokens"], (Json{"<|im_start|>", "bytes:\\xc3"}));
+  const Json top = {{"<|im_start|>", -0.5}, {"bytes:\\xc3", -2.0}, {"bytes:\\xe2", -3.0}};
+  EXPECT_EQ(json["top_logprobs"][0], top);
+  EXPECT_EQ(json["text_offset"], (Json{0, 0})) << "special tokens do not show in the text";
+}
+
+TEST_F(TokensWithoutText, HaveBytesInChat) {
+  const Json content = chat_logprobs_json(engine_, places_, 3)["content"];
+  EXPECT_EQ(content[0]["token"], "<|im_start|>");
+  EXPECT_EQ(content[0]["bytes"].size(), 12u);
+  EXPECT_EQ(content[1]["bytes"], Json({0xC3}));
+  EXPECT_EQ(content[1]["top_logprobs"][0]["token"], "<|im_start|>");
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ class ApiService::Impl {
 
   std::string text_of(const Prompt &prompt) const {
     if (const auto *text = std::get_if<std::string>(&prompt)) return *text;
-    return engine_.detokenize(std::get<std::vector<int32_t>>(prompt));
+    return engine_.detokenize(std::get<std::vector<int32_t>>(prompt), true);
   }
 
   // One after the other: texts that are generated meanwhile go on between its batches.

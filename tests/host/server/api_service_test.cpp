@@ -42,6 +42,9 @@ TEST_F(Telling, TextsGoOnAsTheLibraryContinuesThem) {
   for (const json &event : service.stream(kComplete, {{"prompt", prompt}, {"max_tokens", 12}, {"echo", true}}))
     streamed += event["choices"][0]["text"];
   EXPECT_EQ(streamed, prompt + generation.text);
+  const std::vector<int32_t> special = engine_.tokenize("<|im_start|>The wolf");
+  const json begun = service.ask(kComplete, {{"prompt", special}, {"max_tokens", 1}, {"echo", true}});
+  EXPECT_EQ(begun["choices"][0]["text"].get<std::string>().rfind("<|im_start|>The wolf", 0), 0u);
 }
 
 TEST_F(Telling, ManyPromptsAreAnsweredInOrder) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <ctime>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -88,7 +89,9 @@ class ApiService::Impl {
         batch_(engine, options.batch),
         places_(options.batch.max_sequences + options.max_waiting),
         embedder_(1, size_t{1} + options.max_waiting),  // one that is about to be taken has a place
-        readers_(kReaders, options.batch.max_sequences + options.max_waiting) {}
+        readers_(kReaders, options.batch.max_sequences + options.max_waiting) {
+    check_defaults();
+  }
 
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) {
     answering(responder, [&] { dispatch(std::move(request), responder); });
@@ -135,6 +138,21 @@ class ApiService::Impl {
   static std::string_view route_name(std::string_view path) {
     const Route *route = find_route(path);
     return route == nullptr ? "other" : route->path;
+  }
+
+  // What is wrong with them would be wrong with every request. A request is checked before it is computed, and this one
+  // has been cancelled by then.
+  void check_defaults() {
+    std::stop_source stop;
+    stop.request_stop();
+    GenerateOptions options = options_.defaults;
+    options.cancel = stop.get_token();
+    constexpr int32_t kAnyToken = 0;
+    try {
+      batch_.submit_tokens({&kAnyToken, 1}, options).get();
+    } catch (const EngineError &error) {
+      if (error.kind() == ErrorKind::kInvalidArgument) throw;
+    }
   }
 
   // A model without a usable template, for which `why` has the reason, can continue texts.

@@ -24,7 +24,7 @@ struct ApiOptions {
 
 class ApiService {
  public:
-  // Throws EngineError, as BatchEngine does.
+  // Throws EngineError, as BatchEngine does, and where `defaults` are options that it refuses for this model.
   ApiService(const Engine &engine, const ApiOptions &options);
   // Whatever has not ended is cancelled.
   ~ApiService();

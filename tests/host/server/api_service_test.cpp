@@ -313,6 +313,16 @@ TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   EXPECT_TRUE(comes_true([&] { return service.metric("bonsai_texts_running") == 0; }));
 }
 
+TEST_F(Telling, IsNotMadeWithDefaultsThatEveryRequestWouldBeRefusedFor) {
+  ApiOptions options = greedy_options();
+  options.defaults.sampling.logit_bias = {{4096, 1.0f}};
+  EXPECT_EQ(thrown_by([&] { ApiService(engine_, options); }).message,
+            "logit bias: token 4096 is outside the vocabulary of 4096");
+  options.defaults.sampling.logit_bias = {};
+  options.defaults.stop = {"\xff"};
+  EXPECT_EQ(thrown_by([&] { ApiService(engine_, options); }).message, "stop: invalid UTF-8 at byte offset 0");
+}
+
 TEST(ApiService, AModelWithoutAUsableTemplateStillContinuesTexts) {
   test::TinyModel model;
   model.without = {"tokenizer.chat_template"};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -43,7 +44,7 @@ Options serve_options() {
   options.values("allow-origin", "ORIGIN",
                  "let web pages of https://SITE use this server; *: those of all sites; may be repeated");
   options.value("parallel", "N", "most texts that are computed at once (16)");
-  options.value("batch-tokens", "N", "most tokens in one pass of the model (256)");
+  options.value("batch-tokens", "N", "most tokens in one pass of the model, at least --parallel (256, or as many)");
   options.value("kv-tokens", "N", "tokens that the KV cache holds for all texts (at most 16384, but one context)");
   options.value("max-waiting", "N", "most texts that wait behind these; further ones are refused (64)");
   options.value("max-connections", "N", "most clients at once; for one more the longest idle goes (256)");
@@ -87,7 +88,7 @@ std::string api_key(const Arguments &arguments) {
 }
 
 server::ApiOptions api_options(const Arguments &arguments, const std::string &model_file) {
-  constexpr uint32_t kMaxTexts = 4096;
+  constexpr uint32_t kMaxTexts = 4096, kMostBatchTokens = 1u << 20;  // BatchOptions has no more
   server::ApiOptions options;
   options.model_name = arguments.text("alias").value_or(std::filesystem::path(model_file).stem().string());
   if (options.model_name.empty()) throw UsageError("--alias: expected a name, found an empty text");
@@ -97,7 +98,12 @@ server::ApiOptions api_options(const Arguments &arguments, const std::string &mo
   options.defaults.lookup = arguments.flag("lookup");
   if (!arguments.text("predict")) options.defaults.max_tokens = std::numeric_limits<uint32_t>::max();
   options.batch.max_sequences = count_or(arguments, "parallel", 1, options.batch.max_sequences, kMaxTexts);
-  options.batch.batch_tokens = count_or(arguments, "batch-tokens", 1, options.batch.batch_tokens);
+  options.batch.batch_tokens =
+      count_or(arguments, "batch-tokens", 1, std::max(options.batch.batch_tokens, options.batch.max_sequences),
+               kMostBatchTokens);
+  if (options.batch.batch_tokens < options.batch.max_sequences)
+    throw UsageError(fmt::format("--batch-tokens: expected at least --parallel ({}), found {}",
+                                 options.batch.max_sequences, options.batch.batch_tokens));
   options.batch.kv_tokens = count_or(arguments, "kv-tokens", 1, 0);
   options.max_waiting = count_or(arguments, "max-waiting", 0, options.max_waiting, kMaxTexts);
   options.embedding.pooling = pooling_option(arguments);

@@ -71,6 +71,12 @@ TEST(Serve, LetsAnAnswerEndBeforeItDoesItself) {
   EXPECT_NE(outcome.err.find("ending: 1 text under way, for 30 s at most"), std::string::npos) << outcome.err;
 }
 
+TEST(Serve, ComputesAsManyTextsAtOnceAsItIsTold) {
+  Server server({"--parallel", "300", "-c", "32"});
+  const json properties = json::parse(Client(server.port()).get("/props").body);
+  EXPECT_EQ(properties["total_slots"], 300);
+}
+
 TEST(Serve, TheKeyMayComeFromTheEnvironment) {
   ::setenv("BONSAI_API_KEY", "secret", 1);
   Server server;
@@ -104,7 +110,11 @@ TEST(ServeRefuses, InOneLine) {
   EXPECT_EQ(said({"--api-key", ""}), "2 bonsai serve: --api-key: expected a key, found an empty text" + hint);
   EXPECT_EQ(said({"--pooling", "max"}), "2 bonsai serve: --pooling: expected mean or last, found 'max'" + hint);
   EXPECT_EQ(said({"--port", "0", "--parallel", "8", "--batch-tokens", "4"}),
-            "1 bonsai serve: batch_tokens: expected at least one for each of max_sequences (8), found 4\n");
+            "2 bonsai serve: --batch-tokens: expected at least --parallel (8), found 4" + hint);
+  EXPECT_EQ(said({"--batch-tokens", "1048577"}),
+            "2 bonsai serve: --batch-tokens: expected a whole number from 1 to 1048576, found '1048577'" + hint);
+  EXPECT_EQ(said({"--port", "0", "--logit-bias", "99999=3"}),
+            "1 bonsai serve: logit bias: token 99999 is outside the vocabulary of 4096\n");
   Server server;
   const std::string port = std::to_string(server.port());
   EXPECT_EQ(said({"--port", port}),

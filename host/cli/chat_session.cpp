@@ -12,6 +12,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
+#include "host/cli/session_options.h"
 #include "host/cli/speculation_options.h"
 #include "host/cli/units.h"
 
@@ -60,13 +61,7 @@ int ChatSession::run() {
     if (std::exchange(is_saved, true)) return;
     save_session_command(*save_session_to_);
   };
-  const InterruptGuard::LastWords last(interrupt_, [&] {
-    try {
-      save();
-    } catch (const std::exception &error) {
-      complain("--save-session", error);
-    }
-  });
+  const InterruptGuard::LastWords last(interrupt_, [&] { save_or_complain(save); });
   // A terminal that is closed gives the end of the input and SIGHUP, in any order.
   const auto finish = [&] {
     const InterruptGuard::Busy busy(interrupt_);
@@ -81,6 +76,10 @@ int ChatSession::run() {
     }
   } catch (const OutputClosed &) {  // nobody reads on, but the conversation is to be kept
     finish();
+    throw;
+  } catch (const std::exception &) {  // a full disk, or a backend that failed
+    const InterruptGuard::Busy busy(interrupt_);
+    save_or_complain(save);
     throw;
   }
   finish();

@@ -19,7 +19,8 @@ class ChatSession {
               Terminal &terminal, InterruptGuard &interrupt);
 
   // Until /exit or the end of the input. Returns the exit code: where nobody sits at a terminal it tells that a message
-  // was not answered. Throws EngineError where --load-session or --save-session fails.
+  // was not answered. Throws EngineError where --load-session or --save-session fails. Where it throws anything else,
+  // the conversation was saved before.
   int run();
 
  private:

@@ -10,6 +10,12 @@
 #include "host/cli/command.h"
 
 namespace bonsai::cli {
+namespace {
+
+// Whatever is asked of a terminal that was closed fails with EIO, as what is written does.
+bool is_closed_terminal(int fd) { return !::isatty(fd) && errno == EIO; }
+
+}  // namespace
 
 void Output::write(std::string_view text) {
   if (!text.empty()) is_in_line_ = !text.ends_with('\n');
@@ -17,11 +23,12 @@ void Output::write(std::string_view text) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n >= 0) {
       text.remove_prefix(static_cast<size_t>(n));
-    } else if (errno == EPIPE) {
-      throw OutputClosed();
-    } else if (errno != EINTR) {
-      throw Failure(fmt::format("cannot write to stdout: {}", std::generic_category().message(errno)));
+      continue;
     }
+    const int error = errno;
+    if (error == EPIPE || (error == EIO && is_closed_terminal(STDOUT_FILENO))) throw OutputClosed();
+    if (error != EINTR)
+      throw Failure(fmt::format("cannot write to stdout: {}", std::generic_category().message(error)));
   }
 }
 

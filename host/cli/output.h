@@ -7,7 +7,7 @@
 
 namespace bonsai::cli {
 
-// The reader of our output has gone (`bonsai run | head -1`): the program ends quietly.
+// The reader of our output has gone (`bonsai run | head -1`), or the terminal was closed: the program ends quietly.
 struct OutputClosed {};
 
 class Output {

@@ -129,6 +129,7 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
   Session session = engine.new_session();
   load_session(arguments, session);
   advising(engine, [&] { session.append(prompt); });
+  const uint32_t n_given = session.length();
   const bool json = arguments.flag("json");
   bool shown = json;
   const auto show = [&](std::string_view text) {
@@ -136,15 +137,20 @@ Generation continue_text(const Engine &engine, const Arguments &arguments, const
     if (!json) terminal.out.write(text);
     return true;
   };
+  const auto save = [&] { save_session(arguments, session); };
+  Generation generation;
   try {
-    Generation generation = advising(engine, [&] { return session.generate(options, show); });
+    generation = advising(engine, [&] { return session.generate(options, show); });
     show(generation.text.ends_with('\n') ? "" : "\n");
-    save_session(arguments, session);
-    return generation;
   } catch (const OutputClosed &) {  // nobody reads on, but the text is to be kept
-    save_session(arguments, session);
+    save();
+    throw;
+  } catch (const std::exception &) {  // nor is a text to be lost for a full disk or a backend that failed
+    if (session.length() > n_given) save_or_complain(save);
     throw;
   }
+  save();
+  return generation;
 }
 
 // Without --chat none of its options has a meaning; conversations have files of their own.

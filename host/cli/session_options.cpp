@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/base/atomic_file.h"
+#include "core/base/standard_streams.h"
 #include "host/cli/model_options.h"
 
 namespace bonsai::cli {
@@ -38,6 +40,14 @@ void load_session(const Arguments &arguments, Session &session) {
 
 void save_session(const Arguments &arguments, const Session &session) {
   if (const auto path = arguments.text("save-session")) session.save(*path);
+}
+
+void save_or_complain(const std::function<void()> &save) {
+  try {
+    save();
+  } catch (const std::exception &error) {
+    print_to_stderr("--save-session: {}\n", error.what());
+  }
 }
 
 }  // namespace bonsai::cli

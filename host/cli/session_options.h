@@ -3,6 +3,8 @@
 
 #include <bonsai/engine.h>
 
+#include <functional>
+
 #include "host/cli/arguments.h"
 
 namespace bonsai::cli {
@@ -19,5 +21,8 @@ void check_session_file(const Arguments &arguments);
 // Does what was asked for; nothing was: nothing. Throw EngineError.
 void load_session(const Arguments &arguments, Session &session);
 void save_session(const Arguments &arguments, const Session &session);
+
+// Where the command ends with another error anyway: that `save` fails, too, is said beside it.
+void save_or_complain(const std::function<void()> &save);
 
 }  // namespace bonsai::cli

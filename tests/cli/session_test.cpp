@@ -55,6 +55,23 @@ TEST(RunSession, IsSavedThoughNobodyReadsToTheEnd) {
   EXPECT_EQ(run_program({"chat", "-m", seedling(), "--load-session", folder + "/chat"}).exit_code, 0);
 }
 
+TEST(RunSession, IsSavedThoughTheOutputIsFull) {
+  const std::string file = make_folder("full") + "/run";
+  const Outcome run = run_program_into("/dev/full", {"run", "-p", "Once", "-n", "20", "--save-session", file});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_NE(run.err.find("bonsai run: cannot write to stdout: No space left on device\n"), std::string::npos)
+      << run.err;
+  EXPECT_EQ(run_program({"run", "--load-session", file, "-n", "1"}).exit_code, 0);
+}
+
+// A text of which nothing is there yet leaves the file as it was: the command may be tried again.
+TEST(RunSession, IsNotSavedWithoutAText) {
+  const std::string file = make_folder("nothing") + "/run";
+  EXPECT_EQ(run_program({"run", "-p", "Once", "-n", "2", "--logit-bias", "99999=1", "--save-session", file}).exit_code,
+            1);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 TEST(RunSession, IsNotWrittenOverItsModel) {
   const std::string model = write_file("model.gguf", read_file(seedling()));
   const Outcome outcome = run_program({"run", "-m", model, "-n", "2", "--save-session", model});
@@ -101,6 +118,44 @@ TEST(ChatSession, IsSavedThoughAPersonDoesNotSayGoodbye) {
     EXPECT_EQ(loaded.exit_code, 0) << loaded.err;
     EXPECT_NE(loaded.err.find("2 messages are loaded"), std::string::npos) << loaded.err;
   }
+}
+
+TEST(ChatSession, IsSavedThoughTheOutputIsFull) {
+  const std::string file = make_folder("full") + "/chat";
+  const Outcome chat = run_in_shell("exec \"$@\" >/dev/full", {"chat", "-n", "5", "--save-session", file}, "hello\n");
+  EXPECT_EQ(chat.exit_code, 1);
+  EXPECT_NE(chat.err.find("0 messages are in " + file + "\nbonsai chat: cannot write to stdout: "), std::string::npos)
+      << chat.err;
+}
+
+// A terminal that is closed in the middle of an answer, where no SIGHUP tells of it.
+TEST(ChatSession, IsSavedThoughTheTerminalIsClosedDuringAnAnswer) {
+  const std::string file = make_folder("closed") + "/chat";
+  std::signal(SIGHUP, SIG_IGN);  // the program inherits it
+  TerminalProgram program({"chat", "-m", seedling(), "--ignore-eos", "-n", "900", "--save-session", file});
+  std::signal(SIGHUP, SIG_DFL);
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("hello\r");
+  ASSERT_TRUE(program.wait_for("hello\r\n"));
+  program.close_terminal();
+  EXPECT_EQ(program.finish(), 0);
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+// One that fails during the second answer, where the CPU may not take over.
+TEST(ChatSession, IsSavedThoughTheBackendFails) {
+  const std::string file = make_folder("failing") + "/chat";
+  const Outcome chat =
+      run_program({"chat", "-m", seedling(), "-n", "5", "--ignore-eos", "--save-session", file, "--backend",
+                   BONSAI_BINARY_DIR "/tests/backends/libbonsai_failing.so", "--backend-strict", "--backend-opt",
+                   "fail.at=8", "--backend-opt", "fail.function=forward_wait"},
+                  "hello\nagain\n");
+  EXPECT_EQ(chat.exit_code, 1);
+  EXPECT_NE(chat.err.find("2 messages are in " + file + "\nbonsai chat: failing: injected into forward_wait"),
+            std::string::npos)
+      << chat.err;
+  const Outcome loaded = run_program({"chat", "-m", seedling(), "--load-session", file}, "/exit\n");
+  EXPECT_NE(loaded.err.find("2 messages are loaded"), std::string::npos) << loaded.err;
 }
 
 // A conversation over a pipe, a line for each answer.

@@ -1,13 +1,17 @@
 #include "host/cli/line_reader.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cwchar>
 #include <string_view>
 #include <utility>
 
@@ -85,6 +89,13 @@ class EditingReader final : public LineReader {
     ::el_set(edit_, EL_BIND, "^C", "bonsai-interrupt", nullptr);
     ::el_set(edit_, EL_ADDFN, "bonsai-paste", "insert a pasted text, line ends and all", &EditingReader::paste);
     ::el_set(edit_, EL_BIND, kPasteBegins, "bonsai-paste", nullptr);
+    // EL_SIGNAL would have the editor handle SIGINT and others, too. The handler has nothing to do: that a signal came
+    // ends poll().
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGWINCH, &action, nullptr);
+    ::el_wset(edit_, EL_GETCFN, &EditingReader::read_key);
   }
   ~EditingReader() override {
     ::el_end(edit_);
@@ -98,6 +109,7 @@ class EditingReader final : public LineReader {
     place_ = place;
     was_discarded_ = false;
     if (marks_pastes_) write_to_stderr("\x1b[?2004h");
+    ::el_resize(edit_);  // it may have been another size during an answer
     int n = 0;
     const char *line = ::el_gets(edit_, &n);
     if (marks_pastes_) write_to_stderr("\x1b[?2004l");
@@ -125,6 +137,27 @@ class EditingReader final : public LineReader {
   }
 
   static char *show_prompt(EditLine *edit) { return of(edit).prompt_.data(); }
+
+  // As the editor's own does, and waits for the window to change its size, too. Then the line is shown anew.
+  static int read_key(EditLine *edit, wchar_t *key) {
+    std::mbstate_t state{};
+    for (;;) {
+      pollfd waiting{STDIN_FILENO, POLLIN, 0};
+      while (::poll(&waiting, 1, -1) < 0 && errno == EINTR) resize(edit);
+      char byte = 0;
+      const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
+      if (n <= 0) return static_cast<int>(n);
+      const size_t used = std::mbrtowc(key, &byte, 1, &state);
+      if (used <= 1) return 1;
+      if (used == static_cast<size_t>(-1)) state = {};  // bytes that are no character are left out
+    }
+  }
+
+  static void resize(EditLine *edit) {
+    ::el_resize(edit);
+    if (!is_dumb_terminal()) write_to_stderr("\r\x1b[J");
+    ::el_set(edit, EL_REFRESH);
+  }
 
   static unsigned char interrupt(EditLine *edit, int) {
     EditingReader &reader = of(edit);

@@ -377,6 +377,22 @@ TEST(ChatTerminal, AnInvalidSchemaFailsAtTheStart) {
   EXPECT_EQ(program.finish(), 1);
 }
 
+TEST(ChatTerminal, AWindowMayChangeItsSize) {
+  TerminalProgram program(at_terminal());
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("abc");
+  ASSERT_TRUE(program.wait_for("abc"));
+  program.resize(24, 20);
+  ASSERT_TRUE(program.wait_for("\r\x1b[J> abc")) << "the line is shown anew";
+  program.type(std::string(2 * 20, 'd') + "\x01");  // Ctrl-A: to the line's begin, which is two rows up
+  ASSERT_TRUE(program.wait_for("\x1b[2A"));
+  program.type("\r");
+  ASSERT_TRUE(program.wait_for("ended by length"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlD);
+  EXPECT_EQ(program.finish(), 0);
+}
+
 TEST(ChatTerminal, CtrlCStopsTheAnswerAndNotTheProgram) {
   // So many tokens that the answer is still going on when the key comes.
   TerminalProgram program(at_terminal({"-n", "100000", "--ignore-eos", "--backend", backend_file("template")}));

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -48,6 +49,11 @@ void TerminalProgram::type(std::string_view keys) const {
 }
 
 void TerminalProgram::send_signal(int signal) const { ::kill(pid_, signal); }
+
+void TerminalProgram::resize(uint16_t rows, uint16_t columns) const {
+  const winsize size{.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (::ioctl(terminal_, TIOCSWINSZ, &size) != 0) throw std::runtime_error("cannot resize the terminal");
+}
 
 void TerminalProgram::close_terminal() {
   ::close(terminal_);

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ class TerminalProgram {
 
   void type(std::string_view keys) const;
   void send_signal(int signal) const;
+  // As a person does who pulls at the window's edge.
+  void resize(uint16_t rows, uint16_t columns) const;
   // As a person who closes the window does.
   void close_terminal();
   // Waits until `text` is on the screen behind what was found before. False, and a failure with the screen, if it does

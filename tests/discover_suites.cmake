@@ -1,4 +1,4 @@
-# Registers the suites of a GoogleTest program with CTest, one test of CTest's for each: PROGRAM_NAME.SUITE runs all of a
+# Registers the suites of a GoogleTest program with CTest, a test of CTest's for each: PROGRAM_NAME.SUITE runs all of a
 # suite's tests in one process. A test of its own for each of thousands took more time to start than to run.
 #
 #   cmake -D NAME=... -D PROGRAM=... -D FILE=... [-D PROPERTIES=...] -P discover_suites.cmake

@@ -1,10 +1,10 @@
 # bonsai_fuzz_test(NAME SOURCES target.cpp... CORE targets... [APART names...] [LIBS libraries...] [ITERATIONS n])
 #
 # Makes a fuzz test of SOURCES, which define what fuzz_target.h declares. The sources of the CORE targets (bonsai_gguf,
-# say) are compiled again for it with AddressSanitizer and UndefinedBehaviorSanitizer, as one but for the files APART; the
-# rest of the build stays as it is. LIBS are what those sources link from outside the project. The default build runs a fixed sequence of mutated
-# inputs as an ordinary test. With -DBONSAI_LIBFUZZER=ON (clang only) the programs are libFuzzer's instead, and no tests:
-# build/tests/NAME CORPUS_DIRECTORY.
+# say) are compiled again for it with AddressSanitizer and UndefinedBehaviorSanitizer, as one but for the files APART;
+# the rest of the build stays as it is. LIBS are what those sources link from outside the project. The default build runs
+# a fixed sequence of mutated inputs as an ordinary test. With -DBONSAI_LIBFUZZER=ON (clang only) the programs are
+# libFuzzer's instead, and no tests: build/tests/NAME CORPUS_DIRECTORY.
 include_guard(GLOBAL)
 
 option(BONSAI_LIBFUZZER "Link the fuzz targets with libFuzzer (clang)" OFF)

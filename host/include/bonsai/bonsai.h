@@ -97,7 +97,7 @@ typedef void (*bonsai_engine_log_fn)(void *context, uint32_t level, const char *
 typedef struct bonsai_engine_options {
   uint32_t struct_size;
   uint32_t threads;        /* of the CPU backend; 0: its own choice */
-  const char *model;       /* path of a GGUF file */
+  const char *model;       /* path of a GGUF file; of a model in parts, the first one */
   const char *backend;     /* NULL or "auto"; a name, "cpu"; or the path of a shared object, with a '/' */
   uint32_t backend_strict; /* 1: what was asked for or a failure; 0: else the CPU takes over */
   uint32_t n_backend_options;

@@ -58,7 +58,7 @@ enum class KvType : uint32_t { kF16 = 0, kQ8_0 = 1, kF32 = 2 };  // what keys an
 enum class LogLevel : uint32_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
 struct EngineOptions {
-  std::string model = {};  // path of a GGUF file
+  std::string model = {};  // path of a GGUF file; of a model in parts, the first one
 
   // "auto" (the first with a device that opens, the CPU last), a name ("cpu"), or the path of a shared object, with a
   // '/'. NAME is libbonsai_NAME.so in the first directory where it loads, of these: those of the environment variable

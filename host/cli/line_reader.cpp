@@ -3,15 +3,18 @@
 #include <histedit.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <clocale>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <cwchar>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -55,6 +58,42 @@ bool is_dumb_terminal() {
   return term == nullptr || std::strcmp(term, "dumb") == 0;
 }
 
+// What poll() waits for beside keys: that the window has changed its size. A signal by itself is lost where it comes in
+// front of the poll() or to another thread. There is one at a time.
+class WindowChanges {
+ public:
+  WindowChanges() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    told_ = event_;
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const int error = errno;
+      constexpr uint64_t kOne = 1;
+      [[maybe_unused]] const ssize_t written = ::write(told_, &kOne, sizeof kOne);
+      errno = error;
+    };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGWINCH, &action, &before_);
+  }
+  ~WindowChanges() {
+    ::sigaction(SIGWINCH, &before_, nullptr);
+    ::close(event_);
+  }
+  WindowChanges(const WindowChanges &) = delete;
+  WindowChanges &operator=(const WindowChanges &) = delete;
+
+  int event() const { return event_; }
+  // Whether there was one since the last call.
+  bool take() {
+    uint64_t count = 0;
+    return ::read(event_, &count, sizeof count) == sizeof count;
+  }
+
+ private:
+  static inline volatile sig_atomic_t told_ = -1;
+  int event_;
+  struct sigaction before_ {};
+};
+
 // Terminals send a line's end as the key does, and the kernel may have made it '\n'. No other control characters but
 // tabs are text.
 std::wstring as_typed_text(std::wstring text) {
@@ -89,12 +128,7 @@ class EditingReader final : public LineReader {
     ::el_set(edit_, EL_BIND, "^C", "bonsai-interrupt", nullptr);
     ::el_set(edit_, EL_ADDFN, "bonsai-paste", "insert a pasted text, line ends and all", &EditingReader::paste);
     ::el_set(edit_, EL_BIND, kPasteBegins, "bonsai-paste", nullptr);
-    // EL_SIGNAL would have the editor handle SIGINT and others, too. The handler has nothing to do: that a signal came
-    // ends poll().
-    struct sigaction action {};
-    action.sa_handler = [](int) {};
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGWINCH, &action, nullptr);
+    // EL_SIGNAL would have the editor handle SIGINT and others, too.
     ::el_wset(edit_, EL_GETCFN, &EditingReader::read_key);
   }
   ~EditingReader() override {
@@ -142,8 +176,7 @@ class EditingReader final : public LineReader {
   static int read_key(EditLine *edit, wchar_t *key) {
     std::mbstate_t state{};
     for (;;) {
-      pollfd waiting{STDIN_FILENO, POLLIN, 0};
-      while (::poll(&waiting, 1, -1) < 0 && errno == EINTR) resize(edit);
+      wait_for_key(edit);
       char byte = 0;
       const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
       if (n <= 0) return static_cast<int>(n);
@@ -151,6 +184,15 @@ class EditingReader final : public LineReader {
       if (used <= 1) return 1;
       if (used == static_cast<size_t>(-1)) state = {};  // bytes that are no character are left out
     }
+  }
+
+  static void wait_for_key(EditLine *edit) {
+    WindowChanges &changes = of(edit).window_changes_;
+    pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {changes.event(), POLLIN, 0}};
+    do {
+      if (changes.take()) resize(edit);
+      if (::poll(waiting, std::size(waiting), -1) < 0 && errno != EINTR) return;
+    } while (waiting[0].revents == 0);
   }
 
   static void resize(EditLine *edit) {
@@ -185,6 +227,7 @@ class EditingReader final : public LineReader {
 
   ::History *history_;
   EditLine *edit_;
+  WindowChanges window_changes_;
   // A terminal is asked to mark what is pasted, as xterm does ("bracketed paste", private mode 2004).
   const bool marks_pastes_ = !is_dumb_terminal();
   std::string prompt_;

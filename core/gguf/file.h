@@ -81,8 +81,7 @@ struct Tensor {
 // A model may be in several files ("parts", core/gguf/parts.h). Then the metadata, version and alignment are the first
 // part's, and the tensors those of all, in their order.
 //
-// The data of
-// scale-last tensors (OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
+// The data of scale-last tensors (OxiBonsai's files) is a copy that the File owns, with the scales moved to the front:
 // so nobody downstream, the ABI included, meets a layout that one old writer used. The copy costs such a file what
 // mapping saves, its size in memory and a pass over it at open; the pages of the original are released behind it.
 class File {

@@ -38,8 +38,8 @@ struct Config {
 
 // Reads and checks the metadata under "qwen3.". Refused with one line: a file that is no model (general.type), another
 // architecture, prism.hadamard.* keys, an unknown rope.scaling.type, a missing or absurd number (names key, value and
-// what was expected). When `token_embd` has another row count than the metadata says, the tensor is right and `warnings`
-// gets a line; so with a key that is ignored.
+// what was expected). When `token_embd` has another row count than the metadata says, the tensor is right and
+// `warnings` gets a line; so with a key that is ignored.
 Result<Config> read_config(const gguf::File &file, std::vector<std::string> &warnings);
 
 // cos and sin for positions [0, positions), computed to nearly all bits of float64 and rounded to float32,

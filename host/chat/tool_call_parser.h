@@ -11,8 +11,8 @@ namespace bonsai::host {
 
 // Reads the content of an answer as it comes. Qwen's models write {"name": ..., "arguments": {...}} between
 // "<tool_call>" and "</tool_call>"; "parameters" or a text of JSON will do as well. Where something else lies there, it
-// is content like the rest, tags included. Line ends around calls belong to these, and what may still become one is held
-// back.
+// is content like the rest, tags included. Line ends around calls belong to these, and what may still become one is
+// held back.
 class ToolCallParser {
  public:
   // `callback`, which may be empty, outlives it. It gets every call whole, as JSON.

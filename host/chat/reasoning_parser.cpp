@@ -2,14 +2,7 @@
 
 #include <algorithm>
 
-#include "host/chat/held_back.h"
-
 namespace bonsai::host {
-namespace {
-
-constexpr std::string_view kOpen = "<think>", kClose = "</think>";
-
-}  // namespace
 
 ReasoningParser::ReasoningParser(bool in_reasoning, const Sink &sink)
     : sink_(sink), state_(in_reasoning ? State::kReasoningStart : State::kStart) {}
@@ -48,10 +41,10 @@ bool ReasoningParser::step(bool at_end) {
 }
 
 bool ReasoningParser::step_start(bool at_end) {
-  const size_t begin = std::min(pending_.find_first_not_of(" \t\r\n"), pending_.size());
-  const std::string_view rest = std::string_view(pending_).substr(begin);
+  n_spaces_ = std::min(pending_.find_first_not_of(" \t\r\n", n_spaces_), pending_.size());
+  const std::string_view rest = std::string_view(pending_).substr(n_spaces_);
   if (rest.starts_with(kOpen)) {
-    pending_.erase(0, begin + kOpen.size());
+    pending_.erase(0, n_spaces_ + kOpen.size());
     state_ = State::kReasoningStart;
   } else if (at_end || !kOpen.starts_with(rest)) {
     state_ = State::kContent;
@@ -62,14 +55,11 @@ bool ReasoningParser::step_start(bool at_end) {
 }
 
 bool ReasoningParser::step_reasoning(bool at_end) {
-  const size_t close = pending_.find(kClose);
-  const bool closed = close != std::string::npos;
-  size_t end = closed ? close : pending_.size() - (at_end ? 0 : begun_tag(pending_, kClose));
   // Line ends ahead of the tag belong to it, so they wait to see whether it comes.
-  if (closed || !at_end) end = without_line_ends(pending_, end);
-  emit(ChatPiece::kReasoning, end);
-  if (!closed) return false;
-  pending_.erase(0, close + kClose.size() - end);
+  const auto [end, close] = close_.look(pending_);
+  emit(ChatPiece::kReasoning, close || !at_end ? end : pending_.size());
+  if (!close) return false;
+  pending_.erase(0, *close + kClose.size() - end);
   state_ = State::kContentStart;
   return true;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "host/chat/tag_search.h"
+
 namespace bonsai::host {
 
 // Reads an answer as it comes: "<think>", reasoning, "</think>", content; or content alone. The tags, and the line ends
@@ -27,6 +29,7 @@ class ReasoningParser {
   const std::string &content() const { return content_; }
 
  private:
+  static constexpr std::string_view kOpen = "<think>", kClose = "</think>";
   // kStart: nothing but spaces so far. kContentStart: nothing but line ends since the tag was closed.
   enum class State { kStart, kReasoningStart, kReasoning, kContentStart, kContent };
 
@@ -39,6 +42,8 @@ class ReasoningParser {
   const Sink &sink_;
   State state_;
   std::string pending_, reasoning_, content_;
+  size_t n_spaces_ = 0;  // kStart: at the front of pending_
+  TagSearch close_{kClose};
   bool wanted_ = true;
 };
 

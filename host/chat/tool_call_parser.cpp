@@ -8,14 +8,12 @@
 #include <optional>
 
 #include "core/base/json_nesting.h"
-#include "host/chat/held_back.h"
 
 namespace bonsai::host {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
 constexpr size_t kMostNesting = 90;  // a message's calls may be nested 100 deep, and lie in an array
 
 // Some models call arguments parameters, and some write them as a text of JSON. Those that are missing are none only
@@ -46,17 +44,6 @@ std::optional<std::string> read_call(std::string_view text) {
   return Json({{"name", *name}, {"arguments", *std::move(arguments)}}).dump();
 }
 
-// Where the tag is closed: not within one of the call's own texts.
-size_t find_close(std::string_view text, size_t from) {
-  bool is_quoted = false;
-  for (size_t i = from; i < text.size(); ++i) {
-    if (text[i] == '"') is_quoted = !is_quoted;
-    if (is_quoted && text[i] == '\\') ++i;
-    if (!is_quoted && text.substr(i).starts_with(kClose)) return i;
-  }
-  return std::string_view::npos;
-}
-
 }  // namespace
 
 bool ToolCallParser::push(std::string_view text) {
@@ -85,22 +72,22 @@ bool ToolCallParser::step(bool at_end) {
 }
 
 bool ToolCallParser::step_content(bool at_end) {
-  const size_t open = pending_.find(kOpen);
-  if (open != std::string::npos) {
+  const auto [end, open] = open_.look(pending_);
+  if (open) {
+    call_begin_ = *open - end + kOpen.size();
+    close_ = JsonEndSearch(kClose, call_begin_);
     state_ = State::kCall;
-    return emit_content(without_line_ends(pending_, open));
+    return emit_content(end);
   }
-  const size_t tag = at_end ? 0 : begun_tag(pending_, kOpen);
-  emit_content(at_end ? pending_.size() : without_line_ends(pending_, pending_.size() - tag));
+  emit_content(at_end ? pending_.size() : end);
   return false;
 }
 
 // A model may end its answer instead of closing the tag: a call that is whole counts.
 bool ToolCallParser::step_call(bool at_end) {
-  const size_t begin = pending_.find(kOpen) + kOpen.size();
-  size_t close = find_close(pending_, begin);
+  size_t close = close_.look(pending_).value_or(std::string::npos);
   if (close == std::string::npos && !at_end) return false;
-  std::optional<std::string> call = read_call(std::string_view(pending_).substr(begin, close - begin));
+  std::optional<std::string> call = read_call(std::string_view(pending_).substr(call_begin_, close - call_begin_));
   if (!call && close == std::string::npos) close = pending_.find(kClose);  // whatever lies in front of it
   const size_t end = close == std::string::npos ? pending_.size() : close + kClose.size();
   if (!call) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "host/chat/tag_search.h"
+
 namespace bonsai::host {
 
 // Reads the content of an answer as it comes. Qwen's models write {"name": ..., "arguments": {...}} between
@@ -27,6 +29,7 @@ class ToolCallParser {
   std::string calls() const;
 
  private:
+  static constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
   enum class State { kContent, kCall, kBehindCall };
 
   bool step(bool at_end);
@@ -37,6 +40,9 @@ class ToolCallParser {
   const ChatCallback &callback_;
   State state_ = State::kContent;
   std::string pending_, content_;  // kCall: begins with line ends and the tag
+  TagSearch open_{kOpen};
+  size_t call_begin_ = 0;  // kCall: in pending_, behind the tag
+  JsonEndSearch close_{kClose, 0};
   std::vector<std::string> calls_;
   bool wanted_ = true;
 };

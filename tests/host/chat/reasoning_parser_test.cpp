@@ -55,6 +55,9 @@ const Example kExamples[] = {
     {"<think>a</think>b</think>\n", {"a", "b</think>\n", "RaCb</think>\n"}},
     {"<think>K\u00e4se</think>\u65e5\u672c", {"K\u00e4se", "\u65e5\u672c", "RK\u00e4seC\u65e5\u672c"}},
     {" \n", {"", " \n", "C \n"}},
+    {" \n\t \n<think>a</think>b", {"a", "b", "RaCb"}},
+    {" \n\t \n<that>", {"", " \n\t \n<that>", "C \n\t \n<that>"}},
+    {"<think>a\n\n\n</th\n\n\n</think>b", {"a\n\n\n</th", "b", "Ra\n\n\n</thCb"}},
     {"", {"", "", ""}},
 };
 
@@ -63,6 +66,14 @@ TEST(ReasoningParser, PiecesOfAnySizeGiveTheSame) {
     for (size_t bytes = 1; bytes <= example.text.size() + 1; ++bytes)
       EXPECT_EQ(parse(example.text, bytes, example.in_reasoning), example.expected) << example.text << " by " << bytes;
   }
+}
+
+// Work that grew with the square would take hours here.
+TEST(ReasoningParser, LongRunsInSmallPieces) {
+  const std::string spaces(1 << 21, ' '), line_ends(1 << 21, '\n');
+  EXPECT_EQ(parse(spaces + "a", 1).content, spaces + "a");
+  EXPECT_EQ(parse(spaces + "<think>a" + line_ends + "</think>b", 1), (Parsed{"a", "b", "RaCb"}));
+  EXPECT_EQ(parse("<think>a" + line_ends, 1).reasoning, "a" + line_ends);
 }
 
 TEST(ReasoningParser, TextComesAsSoonAsItCannotBeATag) {

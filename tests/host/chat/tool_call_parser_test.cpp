@@ -70,6 +70,11 @@ see.T{"name":"f","arguments":{}}T{"name":"g","arguments":{}})"}},
       R"(T{"name":"f","arguments":{"x":"a\"</tool_call>b"}})"}},
     {"<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"</tool_call>\"}}",
      {R"([{"name":"f","arguments":{"x":"</tool_call>"}}])", "", R"(T{"name":"f","arguments":{"x":"</tool_call>"}})"}},
+    {"a\n\n\n<tool\n\n\n<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"\\\\\"}}</tool</tool_call>",
+     only_content("a\n\n\n<tool\n\n\n<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"\\\\\"}}</tool</tool_call>")},
+    {"a\n\n\n<tool\n\n\n<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":\"\\\\\"}}</tool_call>",
+     {R"([{"name":"f","arguments":{"x":"\\"}}])", "a\n\n\n<tool",
+      "Ca\n\n\n<toolT{\"name\":\"f\",\"arguments\":{\"x\":\"\\\\\"}}"}},
     {"<tool_call>\"</tool_call>x", only_content("<tool_call>\"</tool_call>x")},
     {"\u00e4<tool_call>{\"name\":\"\u65e5\"}</tool_call>",
      {"[{\"name\":\"\u65e5\",\"arguments\":{}}]", "\u00e4", "C\u00e4T{\"name\":\"\u65e5\",\"arguments\":{}}"}},
@@ -119,6 +124,15 @@ TEST(ToolCallParser, WhatIsNoCallStaysAsItWasWritten) {
   const std::string deep_text = "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"x\\\": " + std::string(200, '[') +
                                 std::string(200, ']') + "}\"}</tool_call>";
   EXPECT_EQ(parse(deep_text, 7), only_content(deep_text));
+}
+
+// Work that grew with the square would take hours here.
+TEST(ToolCallParser, LongRunsInSmallPieces) {
+  const std::string letters(1 << 21, 'x'), line_ends(1 << 21, '\n');
+  const std::string call = "{\"name\":\"f\",\"arguments\":{\"x\":\"" + letters + "\"}}";
+  EXPECT_EQ(parse("a" + line_ends + "<tool_call>" + call + "</tool_call>", 1),
+            (Parsed{"[" + call + "]", "a", "CaT" + call}));
+  EXPECT_EQ(parse("a" + line_ends + "b", 1).content, "a" + line_ends + "b");
 }
 
 TEST(ToolCallParser, TextComesAsSoonAsItCannotBeACall) {

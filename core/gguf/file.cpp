@@ -131,6 +131,12 @@ Result<void> File::index_tensors_of_parts(std::optional<uint64_t> expected) {
   return {};
 }
 
+std::vector<std::string> File::paths() const {
+  std::vector<std::string> paths;
+  for (const MappedFile &mapping : mappings_) paths.push_back(mapping.path());
+  return paths;
+}
+
 void File::release(std::span<const std::byte> data) const {
   for (const MappedFile &mapping : mappings_) mapping.release(data);
 }

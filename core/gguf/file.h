@@ -97,6 +97,7 @@ class File {
   const std::string &path() const { return name_; }
   uint64_t file_bytes() const { return file_bytes_; }  // of all parts together
   uint64_t parts() const { return 1 + other_parts_; }  // files
+  std::vector<std::string> paths() const;              // of all parts in their order; none where it came from parse()
   // Things worth telling a person that are no errors: an id 42 that nothing decides, for one. One line each.
   const std::vector<std::string> &warnings() const { return warnings_; }
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tests/gguf/file_bytes.h"
+#include "tests/gguf/split_file.h"
 #include "tests/model/tiny_model.h"
 #include "tests/tools/quantize_fixture.h"
 #include "tools/quantize/quantize.h"
@@ -90,10 +91,21 @@ TEST_F(QuantizeBadInput, TheInputIsNotOverwritten) {
   fs::create_symlink("in.gguf", link);
   for (const std::string &same : {input(), directory_.path().string() + "/./in.gguf", link}) {
     const Outcome outcome = test::run_shell("bonsai-quantize " + input() + " " + same + " --type F16");
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.err, "bonsai-quantize: " + same + ": is the input, expected another file\n");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "bonsai-quantize: " + same + ": is the input " + input() + ", expected another file\n");
   }
   EXPECT_TRUE(test::read_file(input()) == before);
+}
+
+TEST_F(QuantizeBadInput, NoPartOfTheInputIsOverwritten) {
+  write_input(
+      {make_tensor("a.weight", {32, 1}, random_weights(32)), make_tensor("b.weight", {32, 1}, random_weights(32))});
+  const std::vector<std::string> parts = test::split_file(open(input()), directory_.file("part"), 2);
+  const std::string before = test::read_file(parts[1]);
+  const Outcome outcome = test::run_shell("bonsai-quantize " + parts[0] + " " + parts[1] + " --type F16");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai-quantize: " + parts[1] + ": is the input " + parts[1] + ", expected another file\n");
+  EXPECT_TRUE(test::read_file(parts[1]) == before);
 }
 
 TEST_F(QuantizeBadInput, UsageErrorsExitWithTwo) {

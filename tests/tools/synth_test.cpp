@@ -7,6 +7,7 @@
 
 #include "core/reference/reference.h"
 #include "core/text/tokenizer.h"
+#include "tests/gguf/split_file.h"
 #include "tests/tools/tool.h"
 #include "tools/synth/synthesise.h"
 
@@ -240,8 +241,18 @@ TEST_F(Synth, TheFileThatTheVocabularyComesFromIsNoOutput) {
   const std::string before = test::read_file(output());
   const Outcome outcome = synth("--shape tiny --type F16 --vocab-from " + output());
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "bonsai-synth: " + output() + ": is where the vocabulary comes from, expected another file\n");
+  EXPECT_EQ(outcome.err, "bonsai-synth: " + output() + ": is the input " + output() + ", expected another file\n");
   EXPECT_TRUE(test::read_file(output()) == before);
+  auto file = gguf::File::open(output());
+  ASSERT_TRUE(file);
+  const std::string part = test::split_file(*file, directory_.file("part"), 2)[1];
+  std::filesystem::rename(part, output());
+  std::filesystem::create_symlink(output(), part);
+  const std::string part_before = test::read_file(part);
+  const Outcome later = synth("--shape tiny --type F16 --vocab-from " + directory_.file("part-00001-of-00002.gguf"));
+  EXPECT_EQ(later.exit_code, 1);
+  EXPECT_EQ(later.err, "bonsai-synth: " + output() + ": is the input " + part + ", expected another file\n");
+  EXPECT_TRUE(test::read_file(part) == part_before);
 }
 
 TEST_F(Synth, AFullDiskLeavesNothingBehind) {

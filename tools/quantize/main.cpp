@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/program_options/value_semantic.hpp>
-#include <filesystem>
 #include <optional>
 
 #include "tools/common/formats.h"
@@ -52,10 +51,6 @@ Result<quantize::Request> read_request(const po::variables_map &given) {
     const auto rule = read_rule(text);
     if (!rule) return tl::unexpected(rule.error());
     request.keep.push_back(*rule);
-  }
-  std::error_code ignored;  // the output need not exist
-  if (std::filesystem::equivalent(request.input, request.output, ignored)) {
-    return fail("{}: is the input, expected another file", request.output);
   }
   return request;
 }

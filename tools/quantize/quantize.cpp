@@ -13,6 +13,7 @@
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
 #include "tools/common/formats.h"
+#include "tools/common/output.h"
 #include "tools/quantize/plan.h"
 #include "tools/quantize/recode.h"
 
@@ -93,6 +94,8 @@ class Streamer {
   // Tensors that were quantised already and changed, by the formats that they had and got.
   std::map<std::pair<std::string_view, std::string_view>, uint64_t> losses_;
   std::vector<TensorError> errors_;
+  if (const auto checked = tools::check_output(request.output, file->paths()); !checked)
+    return tl::unexpected(checked.error());
 };
 
 }  // namespace

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
 #include "core/text/byte_alphabet.h"
 #include "core/text/tokenizer.h"
+#include "tools/common/output.h"
 #include "tools/synth/random_weights.h"
 
 namespace bonsai::synth {
@@ -94,22 +93,20 @@ text::TokenizerData byte_tokenizer(uint32_t vocab) {
   return data;
 }
 
-Result<void> write_vocabulary(const Request &request, gguf::Writer &writer) {
-  if (request.vocabulary_file.empty()) {
-    text::write_tokenizer(byte_tokenizer(request.shape.vocab), writer);
-    return {};
-  }
+Result<text::TokenizerData> make_vocabulary(const Request &request) {
+  if (request.vocabulary_file.empty()) return byte_tokenizer(request.shape.vocab);
   auto file = gguf::File::open(request.vocabulary_file);
   if (!file) return tl::unexpected(file.error());
+  if (const auto checked = tools::check_output(request.output, file->paths()); !checked)
+    return tl::unexpected(checked.error());
   auto data = text::read_tokenizer(*file);
-  if (!data) return tl::unexpected(data.error());
+  if (!data) return data;
   if (data->tokens.size() > request.shape.vocab) {
     return fail("{}: {} tokens do not fit the shape's embedding of {} rows", request.vocabulary_file,
                 data->tokens.size(), request.shape.vocab);
   }
   text::pad_tokens(*data, request.shape.vocab);
-  text::write_tokenizer(*data, writer);
-  return {};
+  return data;
 }
 
 void write_shape(const Request &request, gguf::Writer &writer) {
@@ -212,13 +209,12 @@ Result<void> synthesise(const Request &request, const Progress &progress) {
     return fail("{}: rows of {} weights are not a multiple of {}'s block of {}", tensor.name, tensor.shape[0],
                 format.name, format.block_weights);
   }
-  std::error_code ignored;  // the output need not exist
-  if (!request.vocabulary_file.empty() && std::filesystem::equivalent(request.vocabulary_file, request.output, ignored))
-    return fail("{}: is where the vocabulary comes from, expected another file", request.output);
+  const auto vocabulary = make_vocabulary(request);
+  if (!vocabulary) return tl::unexpected(vocabulary.error());
   auto writer = gguf::Writer::create(request.output);
   if (!writer) return tl::unexpected(writer.error());
   write_shape(request, *writer);
-  if (auto written = write_vocabulary(request, *writer); !written) return written;
+  text::write_tokenizer(*vocabulary, *writer);
 
   uint64_t total = 0;
   for (const Plan &tensor : plan) {

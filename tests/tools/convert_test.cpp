@@ -350,6 +350,27 @@ TEST_F(Convert, TheCheckpointsFilesAreNoOutput) {
   EXPECT_EQ(convert_input().exit_code, 0);
 }
 
+// Whatever the link is called, and wherever the checkpoint's own files are links to.
+TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
+  TinyCheckpoint("F32").write(input());
+  test::write_file(input() + "/chat_template.jinja", "{{ messages }}");
+  fs::rename(input() + "/model.safetensors", directory_.file("blob.gguf"));
+  fs::create_symlink("../blob.gguf", input() + "/model.safetensors");
+  const auto refuse = [&](const std::string &path, const std::string &file) {
+    const std::string before = test::read_file(file);
+    const Outcome outcome = run_program(input() + " " + path + " --type F16");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is the input " + file + ", expected another file\n");
+    EXPECT_TRUE(test::read_file(file) == before) << file;
+  };
+  refuse(directory_.file("blob.gguf"), input() + "/model.safetensors");
+  for (const char *name : {"model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"}) {
+    fs::create_symlink(input() + "/" + name, output());
+    refuse(output(), input() + "/" + name);
+    fs::remove(output());
+  }
+}
+
 TEST_F(Convert, AnInterruptLeavesNothingBehind) {
   TinyCheckpoint().write(input());
   uint64_t calls = 0;

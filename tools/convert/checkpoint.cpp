@@ -53,6 +53,7 @@ Result<CheckpointTensors> CheckpointTensors::open(const std::string &directory) 
     auto added = tensors.add_file((fs::path(directory) / file).string());
     if (!added) return tl::unexpected(added.error());
   }
+  tensors.index_path_ = index_path;
   for (const auto &[tensor, file] : index->file_of) {
     if (!tensors.find(tensor)) return fail("{}: {}: not in {}, where the index says it is", index_path, tensor, file);
   }
@@ -81,6 +82,13 @@ std::vector<std::string_view> CheckpointTensors::names() const {
   std::vector<std::string_view> names;
   for (const auto &[name, entry] : entries_) names.push_back(name);
   return names;
+}
+
+std::vector<std::string> CheckpointTensors::paths() const {
+  std::vector<std::string> paths;
+  if (!index_path_.empty()) paths.push_back(index_path_);
+  for (const SafetensorsFile &file : files_) paths.push_back(file.mapping().path());
+  return paths;
 }
 
 void CheckpointTensors::release(const SourceTensor &tensor) const {

@@ -30,6 +30,7 @@ class CheckpointTensors {
 
   const SourceTensor *find(const std::string &name) const;  // nullptr when absent
   std::vector<std::string_view> names() const;              // sorted
+  std::vector<std::string> paths() const;                   // of the files that were read
   // Tells the kernel that a tensor's pages are not needed again.
   void release(const SourceTensor &tensor) const;
 
@@ -39,6 +40,7 @@ class CheckpointTensors {
     size_t index;
   };
   Result<void> add_file(const std::string &path);
+  std::string index_path_;  // empty: there is none
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Entry> entries_;
 };

@@ -13,6 +13,7 @@
 #include "core/text/template/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tools/common/formats.h"
+#include "tools/common/output.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
 #include "tools/convert/pooling.h"
@@ -68,17 +69,12 @@ void write_config(const Request &request, const model::Config &config, gguf::Wri
   write_rope_scaling(config.rope_scaling, writer);
 }
 
-Result<void> copy_pooling(const Request &request, gguf::Writer &writer, Notices &notices) {
-  const auto pooling = read_pooling(request.directory, notices);
-  if (!pooling) return tl::unexpected(pooling.error());
-  if (*pooling) writer.set_uint32("qwen3.pooling_type", **pooling);
-  return {};
-}
-
-Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer &writer, Notices &notices) {
+Result<text::TokenizerData> read_tokenizer(const Request &request, uint32_t vocab, Notices &notices,
+                                           std::vector<std::string> &paths) {
   const std::string tokenizer_path = inside(request, "tokenizer.json");
   const std::string config_path = inside(request, "tokenizer_config.json");
   const std::string template_path = inside(request, "chat_template.jinja");
+  paths.insert(paths.end(), {tokenizer_path, config_path, template_path});
   auto tokenizer = read_text(tokenizer_path);
   if (!tokenizer) return tl::unexpected(tokenizer.error());
   Result<std::string> config = fs::exists(config_path) ? read_text(config_path) : std::string();
@@ -96,8 +92,7 @@ Result<void> copy_tokenizer(const Request &request, uint32_t vocab, gguf::Writer
     return fail("{}: {} tokens, but the embedding has {} rows", tokenizer_path, data->tokens.size(), vocab);
   }
   text::pad_tokens(*data, vocab);
-  text::write_tokenizer(*data, writer);
-  return {};
+  return data;
 }
 
 // One tensor of the output, and where it comes from.
@@ -268,7 +263,7 @@ class Streamer {
 
 // Whether the runtime takes the model: more is asked of it than of a checkpoint's files, and a person should learn that
 // here. A chat template that cannot be used leaves a model that continues texts.
-Result<void> check_result(std::unique_ptr<gguf::File> file, Notices &notices) {
+Result<void> check_model(std::unique_ptr<gguf::File> file, Notices &notices) {
   const auto model = model::bind_model(std::move(file));
   if (!model) return tl::unexpected(model.error());
   auto data = text::read_tokenizer(*model->file);
@@ -281,11 +276,8 @@ Result<void> check_result(std::unique_ptr<gguf::File> file, Notices &notices) {
   return {};
 }
 
-}  // namespace
-
 // What lies in the checkpoint's directory is its own, but for what was made of it before.
-Result<void> check_output(const Request &request) {
-  namespace fs = std::filesystem;
+Result<void> check_folder(const Request &request) {
   const fs::path output = request.output;
   std::error_code ignored;  // it need not exist
   const fs::path directory = output.has_parent_path() ? output.parent_path() : ".";
@@ -294,37 +286,63 @@ Result<void> check_output(const Request &request) {
   return fail("{}: is one of the checkpoint's files, expected another", request.output);
 }
 
-Result<Notices> convert(const Request &request, const Progress &progress) {
-  if (auto checked = check_output(request); !checked) return tl::unexpected(checked.error());
-  auto config = read_checkpoint_config(inside(request, "config.json"));
+// What the output is made of.
+struct Source {
+  model::Config config;
+  CheckpointTensors tensors;
+  std::vector<PlannedTensor> plan;  // points into `tensors`
+  std::optional<uint32_t> pooling;
+  text::TokenizerData tokenizer;
+};
+
+Result<Source> read_source(const Request &request, Notices &notices) {
+  std::vector<std::string> paths = {inside(request, "config.json")};
+  const auto config = read_checkpoint_config(paths.front());
   if (!config) return tl::unexpected(config.error());
   auto tensors = CheckpointTensors::open(request.directory);
   if (!tensors) return tl::unexpected(tensors.error());
-  Notices notices = config->notices;
+  for (std::string &path : tensors->paths()) paths.push_back(std::move(path));
+  notices = config->notices;
   auto plan = Planner(request, *config, *tensors).plan(notices);
   if (!plan) return tl::unexpected(plan.error());
+  const auto pooling = read_pooling(request.directory, notices, paths);
+  if (!pooling) return tl::unexpected(pooling.error());
+  auto tokenizer = read_tokenizer(request, config->model.vocab, notices, paths);
+  if (!tokenizer) return tl::unexpected(tokenizer.error());
+  if (const auto checked = tools::check_output(request.output, paths); !checked) return tl::unexpected(checked.error());
+  return Source{config->model, *std::move(tensors), *std::move(plan), *pooling, *std::move(tokenizer)};
+}
 
+// All of the output but the tensors' data.
+Result<void> write_header(const Request &request, const Source &source, gguf::Writer &writer) {
+  write_config(request, source.config, writer);
+  if (source.pooling) writer.set_uint32("qwen3.pooling_type", *source.pooling);
+  text::write_tokenizer(source.tokenizer, writer);
+  for (const PlannedTensor &tensor : source.plan) {
+    if (auto added = writer.add_tensor(tensor.name, tensor.shape, tensor.format->format); !added) return added;
+  }
+  return writer.begin_data();
+}
+
+}  // namespace
+
+Result<Notices> convert(const Request &request, const Progress &progress) {
+  if (auto checked = check_folder(request); !checked) return tl::unexpected(checked.error());
+  Notices notices;
+  const auto source = read_source(request, notices);
+  if (!source) return tl::unexpected(source.error());
   auto writer = gguf::Writer::create(request.output);
   if (!writer) return tl::unexpected(writer.error());
-  write_config(request, config->model, *writer);
-  auto copied = copy_pooling(request, *writer, notices);
-  if (!copied) return tl::unexpected(copied.error());
-  copied = copy_tokenizer(request, config->model.vocab, *writer, notices);
-  if (!copied) return tl::unexpected(copied.error());
-  uint64_t total = 0;
-  for (const PlannedTensor &tensor : *plan) {
-    auto added = writer->add_tensor(tensor.name, tensor.shape, tensor.format->format);
-    if (!added) return tl::unexpected(added.error());
-    total += tensor.weights();
-  }
-  if (auto begun = writer->begin_data(); !begun) return tl::unexpected(begun.error());
-  auto checked = writer->preview([&](auto file) { return check_result(std::move(file), notices); });
+  if (auto written = write_header(request, *source, *writer); !written) return tl::unexpected(written.error());
+  auto checked = writer->preview([&](auto file) { return check_model(std::move(file), notices); });
   if (!checked) return fail("{}: makes a model that cannot be run: {}", request.directory, checked.error().message);
 
+  uint64_t total = 0;
+  for (const PlannedTensor &tensor : source->plan) total += tensor.weights();
   Streamer streamer(*writer, progress, total);
-  for (const PlannedTensor &tensor : *plan) {
+  for (const PlannedTensor &tensor : source->plan) {
     if (auto done = streamer.stream(tensor); !done) return tl::unexpected(done.error());
-    tensors->release(*tensor.source);
+    source->tensors.release(*tensor.source);
   }
   progress(total, total);
   if (auto finished = writer->finish(); !finished) return tl::unexpected(finished.error());

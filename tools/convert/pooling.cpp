@@ -66,10 +66,12 @@ Result<std::string> config_path(const std::string &directory, const std::string 
 
 }  // namespace
 
-Result<std::optional<uint32_t>> read_pooling(const std::string &directory, std::vector<std::string> &notices) {
+Result<std::optional<uint32_t>> read_pooling(const std::string &directory, std::vector<std::string> &notices,
+                                             std::vector<std::string> &paths) {
   const std::string path = (fs::path(directory) / "modules.json").string();
   if (!fs::exists(path)) return std::nullopt;
   const auto modules = read_array(path);
+  paths.push_back(path);
   if (!modules) return tl::unexpected(modules.error());
   std::optional<uint32_t> type;
   for (const Json &module : *modules) {
@@ -79,6 +81,7 @@ Result<std::optional<uint32_t>> read_pooling(const std::string &directory, std::
       const auto config = config_path(directory, path, module);
       if (!config) return tl::unexpected(config.error());
       const auto mode = read_mode(*config, notices);
+      paths.push_back(*config);
       if (!mode) return mode;
       type = *mode;
     } else if (!kind.ends_with("Transformer") && !kind.ends_with("Normalize")) {

@@ -1,7 +1,9 @@
 // Hugging Face's tokenizer.json and tokenizer_config.json (https://huggingface.co/docs/tokenizers/api/tokenizer).
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 #include "core/text/pre_tokenizer.h"
 #include "core/text/tokenizer.h"
@@ -18,11 +20,14 @@ constexpr std::string_view kConfigFile = "tokenizer_config.json";
 // freely.
 constexpr int64_t kMostTokens = int64_t{1} << 20;
 
+constexpr size_t kMostNesting = 100;  // ten times what such files need
+
 constexpr int32_t kNormal = 1;
 constexpr int32_t kControl = 3;
 constexpr int32_t kUserDefined = 4;
 
 Result<Json> parse(std::string_view file, std::string_view text) {
+  if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", file, kMostNesting);
   try {
     Json document = Json::parse(text);
     if (!document.is_object()) return fail("{}: expected an object, found {}", file, document.type_name());
@@ -51,6 +56,9 @@ bool is_true(const Json &object, const char *key) {
   const Json *value = member(object, key);
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
+
+// An array's elements.
+std::span<const Json> elements(const Json &array) { return array.get_ref<const Json::array_t &>(); }
 
 // Puts tokens where their ids say and keeps what has been named already.
 class VocabularyBuilder {
@@ -192,7 +200,8 @@ Result<std::string> read_pre_tokenizer(const Json &document) {
 Result<std::vector<std::string>> read_template(const Json &step) {
   std::vector<std::string> parts;
   const Json *single = member(step, "single");
-  for (const Json &part : single != nullptr && single->is_array() ? *single : Json::array()) {
+  const bool has_parts = single != nullptr && single->is_array();
+  for (const Json &part : has_parts ? elements(*single) : std::span<const Json>()) {
     const Json *text = member(part, "Sequence"), *token = member(part, "SpecialToken");
     const Json *named = text != nullptr ? text : token;
     parts.push_back(text != nullptr ? "" : named == nullptr ? "?" : string_or_empty(*named, "id"));
@@ -220,8 +229,7 @@ Result<void> read_post_processor(const Json &document, TokenizerData &data) {
   const Json *whole = member(document, "post_processor");
   if (whole == nullptr) return {};
   const Json *steps = string_or_empty(*whole, "type") == "Sequence" ? member(*whole, "processors") : nullptr;
-  const Json all = steps != nullptr && steps->is_array() ? *steps : Json::array({*whole});
-  for (const Json &step : all) {
+  for (const Json &step : steps != nullptr && steps->is_array() ? elements(*steps) : std::span(whole, 1)) {
     const std::string type = string_or_empty(step, "type");
     if (type == "ByteLevel") continue;  // changes offsets alone
     if (type != "TemplateProcessing")

@@ -116,9 +116,11 @@ TEST(TokenizerJsonErrors, MalformedJsonIsOneLine) {
 
 TEST(TokenizerJsonErrors, DeepJsonIsAnErrorAndNoCrash) {
   constexpr size_t kDepth = 200000;
-  EXPECT_EQ(error_of_text(std::string(kDepth, '[')), "tokenizer.json: malformed JSON at byte 200001");
-  EXPECT_EQ(error_of_text(std::string(kDepth, '[') + std::string(kDepth, ']')),
-            "tokenizer.json: expected an object, found array");
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  for (const std::string &text : {std::string(kDepth, '['), deep, "{\"post_processor\": " + deep + "}"})
+    EXPECT_EQ(error_of_text(text), "tokenizer.json: nested more than 100 deep");
+  EXPECT_EQ(error_of(tiny_json(), "{\"chat_template\": " + deep + "}"),
+            "tokenizer_config.json: nested more than 100 deep");
 }
 
 TEST(TokenizerJsonErrors, OtherModelsAndSettingsAreRefused) {

@@ -251,8 +251,11 @@ bool Sampler::add_biases(Selection &selection) const {
 }
 
 // A device adds last, and one number: bias and penalties of one token do not go together but where it is forbidden.
-// All ids rise, as those of the biases do.
+// Nor does it keep what it multiplies finite. All ids rise, as those of the biases do.
 bool Sampler::add_penalties(Selection &selection) const {
+  constexpr float kMostRepetition = 1e20f;  // and its inverse: logits as large as that are no model's
+  const float repetition = options_.repetition_penalty;
+  if (!counts_.empty() && !(repetition >= 1 / kMostRepetition && repetition <= kMostRepetition)) return false;
   const Selection biases = std::exchange(selection, Selection{.k = selection.k, .is_lasting = selection.is_lasting});
   const auto adjust = [&](int32_t token, float add, float repeat) {
     selection.ids.push_back(token);
@@ -269,7 +272,7 @@ bool Sampler::add_penalties(Selection &selection) const {
     if (!std::isfinite(penalty)) return false;
     add_biases_below(token);
     if (bias == biases.ids.size() || biases.ids[bias] != token) {
-      adjust(token, -penalty, options_.repetition_penalty);
+      adjust(token, -penalty, repetition);
     } else if (biases.add[bias] != -kInfinity) {
       return false;
     }

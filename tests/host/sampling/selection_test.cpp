@@ -117,6 +117,31 @@ TEST_P(SelectionChooses, AsTheWholeRowDoes) {
 INSTANTIATE_TEST_SUITE_P(Settings, SelectionChooses, testing::ValuesIn(settings()),
                          [](const auto &info) { return info.param.name; });
 
+// Penalties that are allowed, however extreme, neither fail nor choose otherwise where a device selects.
+TEST(Selection, OfExtremePenaltiesChoosesAsTheWholeRowDoes) {
+  for (const float penalty : {1e-45f, 1e-38f, 1e-21f, 1e-19f, 0.1f, 1e19f, 1e21f, 3e38f}) {
+    for (const std::string name : {"greedy", "balanced"}) {
+      SCOPED_TRACE(fmt::format("{} {}", name, penalty));
+      SamplingOptions options = preset(name);
+      options.repetition_penalty = penalty;
+      std::mt19937 random(3);
+      Sampler whole = *Sampler::create(options, kVocabulary), selecting = *Sampler::create(options, kVocabulary);
+      for (int i = 0; i < 100; ++i) {
+        std::vector<float> logits = random_logits(random, true);
+        std::vector<float> copy = logits;
+        const Selection selection = selecting.selection(kAll);
+        const auto found = selection.k > 0 ? selecting.sample(select(selection, logits)) : selecting.sample(copy);
+        const auto expected = whole.sample(logits);
+        ASSERT_TRUE(expected) << expected.error().message;
+        ASSERT_TRUE(found) << found.error().message;
+        ASSERT_EQ(*found, *expected) << "row " << i;
+        whole.remember({&*expected, 1});
+        selecting.remember({&*expected, 1});
+      }
+    }
+  }
+}
+
 Selection selection_of(const SamplingOptions &options, const SelectionLimits &limits,
                        const std::vector<int32_t> &text = {1, 2, 3}) {
   Sampler sampler = *Sampler::create(options, kVocabulary);

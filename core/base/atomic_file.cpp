@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/file_name.h"
+
 namespace bonsai {
 namespace {
 
@@ -42,7 +44,7 @@ void take_over(int fd, const struct stat &old) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
-  if (path.empty()) return fail("expected the name of a file to write, found an empty one");
+  if (const auto checked = check_file_name(path, "write"); !checked) return tl::unexpected(checked.error());
   // The kernel follows links here under its own rules (protected_symlinks): what it forbids ends here.
   struct stat old {};
   const bool is_new = ::stat(path.c_str(), &old) != 0;

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/file_name.h"
+
 namespace bonsai {
 namespace {
 
@@ -26,7 +28,7 @@ struct Descriptor {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
-  if (path.empty()) return fail("expected the name of a file to read, found an empty one");
+  if (const auto checked = check_file_name(path, "read"); !checked) return tl::unexpected(checked.error());
   // O_NONBLOCK so that a FIFO is refused below rather than waited for.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return fail("{}: cannot open: {}", path, reason(errno));

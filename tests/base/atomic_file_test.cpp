@@ -210,6 +210,8 @@ TEST_F(AtomicFileTest, SaysWhyItCannot) {
   EXPECT_EQ(message(path("none/a")), path("none/a") + ": cannot create a file in " + path("none") + ": " + none);
   EXPECT_EQ(message("none/a"), "none/a: cannot create a file in none: " + none);
   EXPECT_EQ(message(""), "expected the name of a file to write, found an empty one");
+  EXPECT_EQ(message(std::string("cut\0.gguf", 9)),
+            "cut\\x00.gguf: expected the name of a file to write, found one with a NUL byte");
   put("file", "x");
   EXPECT_EQ(message(path("file/a")), path("file/a") + ": cannot write: Not a directory");
   fs::create_symlink("circle", directory_ / "circle");

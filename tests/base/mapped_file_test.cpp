@@ -98,6 +98,9 @@ TEST_F(MappedFileTest, RefusesWhatIsNotAReadableFile) {
   EXPECT_EQ(message(directory_.string()), directory_.string() + ": is a directory, expected a file");
   EXPECT_EQ(message("/dev/null"), "/dev/null: cannot be mapped, expected a regular file");
   EXPECT_EQ(message(""), "expected the name of a file to read, found an empty one");
+  const std::string cut = write("cut", "another");
+  EXPECT_EQ(message(cut + std::string("\0.gguf", 6)),
+            cut + "\\x00.gguf: expected the name of a file to read, found one with a NUL byte");
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(message(path("fifo")), path("fifo") + ": cannot be mapped, expected a regular file");
 }

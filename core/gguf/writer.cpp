@@ -287,7 +287,7 @@ Result<void> Writer::begin_data() {
   return state_->put_padding(header.size());
 }
 
-Result<void> Writer::preview(const std::function<Result<void>(std::unique_ptr<File>)> &check) {
+Result<void> Writer::preview(const std::function<Result<void>(Result<std::unique_ptr<File>>)> &check) {
   State &state = *state_;
   if (!state.in_data || state.tensor_bytes > 0 || state.tensor > 0)
     return fail("{}: a preview is for the time between the header and the data", state.path);
@@ -298,7 +298,7 @@ Result<void> Writer::preview(const std::function<Result<void>(std::unique_ptr<Fi
   const auto mapped = MappedFile::open(state.file.temporary());
   if (!mapped) return tl::unexpected(mapped.error());
   auto file = File::parse(mapped->bytes(), state.path);
-  if (!file) return tl::unexpected(file.error());
+  if (!file) return check(tl::unexpected(file.error()));
   return check(std::make_unique<File>(*std::move(file)));
 }
 

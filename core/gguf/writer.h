@@ -43,8 +43,9 @@ class Writer {
   // Writes the header; afterwards the tensors' bytes follow in order, in pieces of any size.
   Result<void> begin_data();
   // Between begin_data() and the first write(): what `check` returns of the file as it will be, but with zeros in its
-  // tensors. Its name is the path; nothing of it may outlive the call.
-  Result<void> preview(const std::function<Result<void>(std::unique_ptr<File>)> &check);
+  // tensors; or of what File::parse() says of it. Its name is the path; nothing of it may outlive the call. Other
+  // errors are those of writing.
+  Result<void> preview(const std::function<Result<void>(Result<std::unique_ptr<File>>)> &check);
   Result<void> write(std::span<const std::byte> bytes);
   // Checks that every tensor got all its bytes, syncs and renames. Errors name the path and the cause (disk full, say).
   Result<void> finish();

@@ -286,10 +286,11 @@ TEST_F(WriterTest, ShowsTheFileAheadOfItsData) {
     ASSERT_TRUE(out.add_tensor("t", shape, quant::Format::kF32));
     EXPECT_FALSE(out.preview([](auto) { return Result<void>(); })) << "there is no header yet";
     ASSERT_TRUE(out.begin_data());
-    const auto shown = out.preview([&](std::unique_ptr<File> file) -> Result<void> {
-      EXPECT_EQ(file->path(), path());
-      EXPECT_EQ(file->find("texts")->as_array()->count, n_texts);
-      const auto bytes = file->find_tensor("t")->data;
+    const auto shown = out.preview([&](Result<std::unique_ptr<File>> file) -> Result<void> {
+      if (!file) return tl::unexpected(file.error());
+      EXPECT_EQ((*file)->path(), path());
+      EXPECT_EQ((*file)->find("texts")->as_array()->count, n_texts);
+      const auto bytes = (*file)->find_tensor("t")->data;
       EXPECT_EQ(bytes.size(), 96u);
       EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; }));
       return fail("seen");

@@ -371,6 +371,15 @@ TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
   }
 }
 
+TEST_F(Convert, AFullDiskIsNotTheCheckpointsFault) {
+  TinyCheckpoint().write(input());
+  const Outcome outcome =
+      test::run_shell("ulimit -f 100; exec bonsai-convert " + input() + " " + output() + " --type F32");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai-convert: " + output() + ": cannot write: File too large\n");
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
+}
+
 TEST_F(Convert, AnInterruptLeavesNothingBehind) {
   TinyCheckpoint().write(input());
   uint64_t calls = 0;

@@ -334,8 +334,12 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
   auto writer = gguf::Writer::create(request.output);
   if (!writer) return tl::unexpected(writer.error());
   if (auto written = write_header(request, *source, *writer); !written) return tl::unexpected(written.error());
-  auto checked = writer->preview([&](auto file) { return check_model(std::move(file), notices); });
-  if (!checked) return fail("{}: makes a model that cannot be run: {}", request.directory, checked.error().message);
+  auto checked = writer->preview([&](auto file) -> Result<void> {
+    const Result<void> model = file ? check_model(*std::move(file), notices) : tl::unexpected(file.error());
+    if (model) return {};
+    return fail("{}: makes a model that cannot be run: {}", request.directory, model.error().message);
+  });
+  if (!checked) return tl::unexpected(checked.error());
 
   uint64_t total = 0;
   for (const PlannedTensor &tensor : source->plan) total += tensor.weights();

@@ -314,6 +314,26 @@ TEST_F(Convert, RowsThatDoNotDivideFallBackToF16AndSaySo) {
   EXPECT_EQ(model.layers[0].ffn_up->format, quant::Format::kQ1_0_G128);
 }
 
+// One line for each kind of tensor, and the file's type is what most weights became.
+TEST_F(Convert, WhatFallsBackInEveryLayerIsSaidOnce) {
+  TinyCheckpoint checkpoint;
+  checkpoint.config["num_hidden_layers"] = 2;
+  for (const test::CheckpointTensor &tensor : std::vector(checkpoint.tensors)) {
+    const std::string layer = "model.layers.0.";
+    if (!tensor.name.starts_with(layer)) continue;
+    checkpoint.tensors.push_back(tensor);
+    checkpoint.tensors.back().name = "model.layers.1." + tensor.name.substr(layer.size());
+  }
+  const Outcome outcome = convert(checkpoint, "Q4_K");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("bonsai-convert: blk.*.attn_q.weight (2 tensors): 128 columns do not divide into Q4_K's "
+                             "blocks of 256; written as F16\n"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("blk.1"), std::string::npos) << outcome.err;
+  EXPECT_EQ(load().file->find("general.file_type")->as_uint(), 1u);
+}
+
 TEST_F(Convert, TensorsThatNobodyNeedsAreLeftOutWhateverTheirType) {
   TinyCheckpoint checkpoint;
   ASSERT_EQ(convert(checkpoint).exit_code, 0);

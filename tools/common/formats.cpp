@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace bonsai::tools {
 
 std::string format_names() {
@@ -12,8 +14,10 @@ std::string format_names() {
   return names;
 }
 
+namespace {
+
 // Of the K-quants' numbers, those of the variants without larger types mixed in ("S").
-std::optional<uint32_t> file_type(quant::Format format) {
+std::optional<uint32_t> file_type_of(quant::Format format) {
   switch (format) {
     case quant::Format::kF32:
       return 0;
@@ -48,6 +52,14 @@ std::optional<uint32_t> file_type(quant::Format format) {
     default:
       return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<uint32_t> file_type(const std::map<quant::Format, uint64_t> &matrix_weights) {
+  const auto fewer = [](const auto &a, const auto &b) { return a.second < b.second; };
+  const auto most = std::max_element(matrix_weights.begin(), matrix_weights.end(), fewer);
+  return file_type_of(most == matrix_weights.end() ? quant::Format::kF32 : most->first);
 }
 
 }  // namespace bonsai::tools

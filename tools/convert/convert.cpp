@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "core/text/template/chat_template.h"
 #include "core/text/tokenizer.h"
 #include "tools/common/formats.h"
+#include "tools/common/notices_by_kind.h"
 #include "tools/common/output.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
@@ -55,7 +57,6 @@ void write_config(const Request &request, const model::Config &config, gguf::Wri
   writer.set_string("general.architecture", "qwen3");
   writer.set_string("general.name", request.name.empty() ? default_name(request.directory) : request.name);
   writer.set_uint32("general.quantization_version", 2);
-  if (auto type = tools::file_type(request.type->format)) writer.set_uint32("general.file_type", *type);
   writer.set_uint32("qwen3.block_count", config.layers);
   writer.set_uint32("qwen3.context_length", config.context);
   writer.set_uint32("qwen3.embedding_length", config.hidden);
@@ -127,6 +128,7 @@ class Planner {
     for (uint32_t layer = 0; layer < c.layers && !error_; ++layer) plan_layer(layer);
     check_others();
     if (error_) return tl::unexpected(*error_);
+    fallbacks_.append_to(notices);
     notices.insert(notices.end(), notices_.begin(), notices_.end());
     return std::move(plan_);
   }
@@ -163,8 +165,8 @@ class Planner {
     const quant::FormatTraits *format = request_.type;
     if (columns % format->block_weights != 0) {
       format = &quant::traits(quant::Format::kF16);
-      notices_.push_back(fmt::format("{}.weight: {} columns do not divide into {}'s blocks of {}; written as F16", to,
-                                     columns, request_.type->name, request_.type->block_weights));
+      fallbacks_.add(to + ".weight", fmt::format("{} columns do not divide into {}'s blocks of {}; written as F16",
+                                                 columns, request_.type->name, request_.type->block_weights));
     }
     add(to + ".weight", from + ".weight", {rows, columns}, format);
   }
@@ -209,6 +211,7 @@ class Planner {
   const std::string prefix_;  // of the names but lm_head's; a Qwen3Model that was saved alone has none
   std::vector<PlannedTensor> plan_;
   std::set<std::string> taken_;
+  tools::NoticesByKind fallbacks_;
   Notices notices_;
   std::optional<Error> error_;
 };
@@ -318,9 +321,12 @@ Result<void> write_header(const Request &request, const Source &source, gguf::Wr
   write_config(request, source.config, writer);
   if (source.pooling) writer.set_uint32("qwen3.pooling_type", *source.pooling);
   text::write_tokenizer(source.tokenizer, writer);
+  std::map<quant::Format, uint64_t> matrix_weights;
   for (const PlannedTensor &tensor : source.plan) {
     if (auto added = writer.add_tensor(tensor.name, tensor.shape, tensor.format->format); !added) return added;
+    if (tensor.shape.size() > 1) matrix_weights[tensor.format->format] += tensor.weights();
   }
+  if (const auto type = tools::file_type(matrix_weights)) writer.set_uint32("general.file_type", *type);
   return writer.begin_data();
 }
 

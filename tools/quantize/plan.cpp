@@ -4,8 +4,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
+
+#include "tools/common/notices_by_kind.h"
 
 namespace bonsai::quantize {
 namespace {
@@ -31,49 +31,6 @@ const quant::FormatTraits &fallback_format(const gguf::Tensor &tensor) {
   return divides(q8_0, tensor) ? q8_0 : quant::traits(quant::Format::kF16);
 }
 
-// "blk.12.ffn_up.weight" -> "blk.*.ffn_up.weight", which is also a pattern for --keep.
-std::string kind_of(std::string_view name) {
-  std::string kind;
-  while (!name.empty()) {
-    const size_t end = std::min(name.find('.'), name.size());
-    const std::string_view part = name.substr(0, end);
-    const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-    kind += is_number ? "*" : part;
-    if (end < name.size()) kind += '.';
-    name.remove_prefix(std::min(end + 1, name.size()));
-  }
-  return kind;
-}
-
-// One line for all tensors that differ in the layer's number alone: "blk.*.ffn_up.weight (28 tensors): ...".
-class NoticesByKind {
- public:
-  void add(std::string_view tensor, std::string what) {
-    const auto [known, is_new] = places_.try_emplace({kind_of(tensor), std::move(what)}, notices_.size());
-    if (is_new) notices_.push_back({&known->first, std::string(tensor), 0});
-    ++notices_[known->second].tensors;
-  }
-
-  void append_to(std::vector<std::string> &notices) const {
-    for (const Notice &notice : notices_) {
-      const auto &[kind, what] = *notice.subject;
-      const std::string who =
-          notice.tensors == 1 ? notice.first_tensor : fmt::format("{} ({} tensors)", kind, notice.tensors);
-      notices.push_back(fmt::format("{}: {}", who, what));
-    }
-  }
-
- private:
-  using Subject = std::pair<std::string, std::string>;  // the kind of tensor and what is said about it
-  struct Notice {
-    const Subject *subject;
-    std::string first_tensor;
-    uint64_t tensors;
-  };
-  std::vector<Notice> notices_;       // in order of appearance
-  std::map<Subject, size_t> places_;  // in notices_
-};
-
 // A misspelt pattern would pass for one that worked.
 void report_idle_rules(const gguf::File &file, const Request &request, std::vector<std::string> &notices) {
   for (const KeepRule &rule : request.keep) {
@@ -89,7 +46,7 @@ void report_idle_rules(const gguf::File &file, const Request &request, std::vect
 std::vector<PlannedTensor> plan_tensors(const gguf::File &file, const Request &request,
                                         std::vector<std::string> &notices) {
   std::vector<PlannedTensor> plan;
-  NoticesByKind fallbacks;
+  tools::NoticesByKind fallbacks;
   for (const gguf::Tensor &tensor : file.tensors()) {
     if (!is_matrix(tensor)) {
       plan.push_back({&tensor, &quant::traits(quant::Format::kF32)});

@@ -31,23 +31,16 @@ bool describes_the_file(std::string_view key) {
   return key == "general.file_type" || key.starts_with("split.") || key.starts_with("quantize.");
 }
 
-// The format that most of the matrices' weights have.
-quant::Format prevailing_format(std::span<const PlannedTensor> plan) {
-  std::map<quant::Format, uint64_t> weights;
-  for (const PlannedTensor &tensor : plan) {
-    if (tensor.source->shape.size() > 1) weights[tensor.format->format] += tensor.weights();
-  }
-  const auto most = std::max_element(weights.begin(), weights.end(),
-                                     [](const auto &a, const auto &b) { return a.second < b.second; });
-  return most == weights.end() ? quant::Format::kF32 : most->first;
-}
-
 void write_metadata(const gguf::File &file, std::span<const PlannedTensor> plan, gguf::Writer &writer) {
   for (const auto &[key, value] : file.metadata()) {
     if (!describes_the_file(key)) writer.set_value(key, value);
   }
   writer.set_uint32("general.quantization_version", 2);
-  if (const auto type = tools::file_type(prevailing_format(plan))) writer.set_uint32("general.file_type", *type);
+  std::map<quant::Format, uint64_t> matrix_weights;
+  for (const PlannedTensor &tensor : plan) {
+    if (tensor.source->shape.size() > 1) matrix_weights[tensor.format->format] += tensor.weights();
+  }
+  if (const auto type = tools::file_type(matrix_weights)) writer.set_uint32("general.file_type", *type);
 }
 
 // Takes the tensors through a Recoder in turn, and keeps what there is to tell about them.
@@ -94,8 +87,6 @@ class Streamer {
   // Tensors that were quantised already and changed, by the formats that they had and got.
   std::map<std::pair<std::string_view, std::string_view>, uint64_t> losses_;
   std::vector<TensorError> errors_;
-  if (const auto checked = tools::check_output(request.output, file->paths()); !checked)
-    return tl::unexpected(checked.error());
 };
 
 }  // namespace
@@ -103,6 +94,8 @@ class Streamer {
 Result<Report> quantize(const Request &request, const Progress &progress) {
   const auto file = gguf::File::open(request.input);
   if (!file) return tl::unexpected(file.error());
+  if (const auto checked = tools::check_output(request.output, file->paths()); !checked)
+    return tl::unexpected(checked.error());
   if (file->tensors().empty()) return fail("{}: has no tensors", file->path());
   Report report;
   report.notices = file->warnings();

@@ -49,8 +49,11 @@ Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::
                                           std::vector<std::string> &warnings);
 // Sets the `tokenizer.*` keys that read_tokenizer() reads back. Call it before Writer::begin_data().
 void write_tokenizer(const TokenizerData &data, gguf::Writer &writer);
-// Appends unused "[PADid]" tokens up to `size`, so that there are as many tokens as rows in the embedding. Does nothing
-// where there are that many already.
+// Makes these ids, which have no spelling yet, unused "[PADid]" tokens, with something behind where a token is spelt so
+// already.
+void make_unused(TokenizerData &data, std::span<const size_t> ids);
+// Appends such tokens up to `size`, so that there are as many tokens as rows in the embedding. Does nothing where there
+// are that many already.
 void pad_tokens(TokenizerData &data, size_t size);
 
 // Immutable after creation; every method may be called from any thread at once.

@@ -89,13 +89,11 @@ class VocabularyBuilder {
 
   // Names the ids that nothing named.
   void fill_holes() {
-    TokenizerData padding;
-    pad_tokens(padding, named_.size());
+    std::vector<size_t> holes;
     for (size_t id = 0; id < named_.size(); ++id) {
-      if (named_[id]) continue;
-      data_.tokens[id] = std::move(padding.tokens[id]);
-      data_.types[id] = padding.types[id];
+      if (!named_[id]) holes.push_back(id);
     }
+    make_unused(data_, holes);
   }
 
  private:

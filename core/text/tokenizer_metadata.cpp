@@ -1,7 +1,9 @@
 // The tokenizer's keys in GGUF metadata (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer), both
 // ways.
 #include <limits>
+#include <numeric>
 #include <span>
+#include <unordered_set>
 
 #include "core/base/utf8.h"
 #include "core/gguf/file.h"
@@ -163,12 +165,24 @@ void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
   if (!data.chat_template.empty()) writer.set_string(kChatTemplate, data.chat_template);
 }
 
-void pad_tokens(TokenizerData &data, size_t size) {
+void make_unused(TokenizerData &data, std::span<const size_t> ids) {
   constexpr int32_t kUnused = 5;
-  while (data.tokens.size() < size) {
-    data.tokens.push_back(fmt::format("[PAD{}]", data.tokens.size()));
-    data.types.push_back(kUnused);
+  const std::unordered_set<std::string> taken(data.tokens.begin(), data.tokens.end());
+  for (const size_t id : ids) {
+    std::string spelling = fmt::format("[PAD{}]", id);
+    while (taken.contains(spelling)) spelling += '_';
+    data.tokens[id] = std::move(spelling);
+    data.types[id] = kUnused;
   }
+}
+
+void pad_tokens(TokenizerData &data, size_t size) {
+  if (data.tokens.size() >= size) return;
+  std::vector<size_t> ids(size - data.tokens.size());
+  std::iota(ids.begin(), ids.end(), data.tokens.size());
+  data.tokens.resize(size);
+  data.types.resize(size);
+  make_unused(data, ids);
 }
 
 }  // namespace bonsai::text

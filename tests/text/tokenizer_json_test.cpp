@@ -68,6 +68,17 @@ TEST(TokenizerJson, HolesBecomeUnusedTokens) {
   EXPECT_EQ(data->types[270], 3);
 }
 
+TEST(TokenizerJson, AHoleGetsASpellingThatNoOtherTokenHas) {
+  Json document = tiny_json();
+  document["added_tokens"].push_back({{"id", 270}, {"content", "[PAD269]"}, {"special", true}});
+  document["added_tokens"].push_back({{"id", 271}, {"content", "[PAD269]_"}, {"special", true}});
+  const auto data = read(document.dump(), "");
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->tokens[269], "[PAD269]__");
+  EXPECT_EQ(data->tokens[270], "[PAD269]");
+  EXPECT_TRUE(Tokenizer::create(*data));
+}
+
 TEST(TokenizerJson, AnAddedTokenMayRepeatTheVocabularyAndDecidesItsType) {
   Json document = tiny_json();
   document["model"]["vocab"]["<|im_end|>"] = kImEnd;

@@ -169,6 +169,9 @@ TEST(PadTokens, FillsUpToTheRowsOfTheEmbedding) {
   EXPECT_TRUE(Tokenizer::create(data));
   pad_tokens(data, 10);
   EXPECT_EQ(data.tokens.size(), 270u);
+  data.tokens[3] = "[PAD270]";
+  pad_tokens(data, 271);
+  EXPECT_EQ(data.tokens[270], "[PAD270]_");
 }
 
 }  // namespace

@@ -306,6 +306,11 @@ true|int
 'x'|float
 2|float
 '1e3'|float
+people|map(attribute='tags.0', default='?')|join
+people|map(attribute='a.b', default=9)|list
+people|map(attribute='name.b', default=none)|list|length
+people|map(attribute='a.b', default=none)|list
+people|groupby('tags.0.x', default='-')|list|length
 -3|abs
 -2.5|abs
 2.5|round

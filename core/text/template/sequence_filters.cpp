@@ -18,23 +18,31 @@ Value generator(Call &call, std::vector<Value> items) {
 
 std::vector<Value> self_items(Call &call) { return items_of(call.runtime(), call.self()); }
 
-// "a.b.0" of a value: items before fields, numbers as indexes.
-Value follow(Runtime &runtime, Value value, std::string_view path) {
+// An item of a value, or `otherwise` if that is given.
+Value item_or(Runtime &runtime, const Value &value, const Value &key, const Value &otherwise) {
+  Value found = item(runtime, value, key);
+  const bool is_given = !otherwise.is_undefined() && !otherwise.is_none();
+  return found.is_undefined() && is_given ? otherwise : found;
+}
+
+// "a.b.0" of a value: items before fields, numbers as indexes. At each step `otherwise` takes the place of what is not
+// there.
+Value follow(Runtime &runtime, Value value, std::string_view path, const Value &otherwise) {
   for (;;) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string_view part = path.substr(0, dot);
     int64_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool is_index = error == std::errc() && end == part.data() + part.size() && !part.starts_with('-');
-    value = item(runtime, value, is_index ? Value(index) : make_text(part, Origin::kTemplate));
+    value = item_or(runtime, value, is_index ? Value(index) : make_text(part, Origin::kTemplate), otherwise);
     if (dot == path.size() || runtime.failed()) return value;
     path.remove_prefix(dot + 1);
   }
 }
 
-Value follow(Runtime &runtime, const Value &value, const Value &attribute) {
-  if (attribute.text() != nullptr) return follow(runtime, value, attribute.text()->bytes());
-  return item(runtime, value, attribute);
+Value follow(Runtime &runtime, const Value &value, const Value &attribute, const Value &otherwise = {}) {
+  if (attribute.text() != nullptr) return follow(runtime, value, attribute.text()->bytes(), otherwise);
+  return item_or(runtime, value, attribute, otherwise);
 }
 
 // What sort, unique, min and max go by: an attribute where one is given, without regard to case unless told.
@@ -115,8 +123,7 @@ Value unique(Call &call) {
 Value groupby(Call &call) {
   std::vector<Keyed> keyed;  // pairs of the attribute and the value
   for (Value &value : self_items(call)) {
-    Value name = follow(call.runtime(), value, call[0]);
-    if (name.is_undefined() && call.has(1) && !call[1].is_none()) name = call[1];
+    Value name = follow(call.runtime(), value, call[0], call[1]);
     Value key = sort_key(call, name, {}, call.flag(2, false));
     if (call.runtime().failed()) return {};
     keyed.push_back({std::move(key), call.runtime().list({std::move(name), std::move(value)})});
@@ -286,9 +293,8 @@ Value map_attribute(Call &call) {
   }
   std::vector<Value> mapped;
   for (const Value &value : self_items(call)) {
-    mapped.push_back(follow(call.runtime(), value, attribute));
+    mapped.push_back(follow(call.runtime(), value, attribute, otherwise));
     if (call.runtime().failed()) return {};
-    if (mapped.back().is_undefined()) mapped.back() = otherwise;
   }
   return generator(call, std::move(mapped));
 }

@@ -306,6 +306,33 @@ true|int
 'x'|float
 2|float
 '1e3'|float
+'0x1A'|int(0, 16)
+'0x_1a'|int(base=0)
+'0b11'|int(base=2)
+'0b1'|int(base=16)
+'-0o17'|int(base=0)
+'010'|int(base=0)
+'00_0'|int(5, 0)
+'0x1A'|int
+'0x'|int(7, 16)
+'0x-1'|int(7, 16)
+'１２'|int
+'٣٤'|int + '𝟡𝟘'|int
+'１.５'|float
+'+-5'|int(3)
+'+ 5'|int(3)
+'1__0'|int(3)
+'1_'|float(3.0)
+'1_.5'|float(3.0)
+'1_0.2_5'|float
+'1e400'|float
+'-1e400'|float
+'1e-400'|float
+'0.00000001e-330'|float
+'nan(1)'|float(3.0)
+'Infinity'|float
+'1e400'|int(3)
+'nan'|int(3)
 people|map(attribute='tags.0', default='?')|join
 people|map(attribute='a.b', default=9)|list
 people|map(attribute='name.b', default=none)|list|length

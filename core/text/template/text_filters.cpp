@@ -9,6 +9,7 @@
 #include "core/text/template/builtins.h"
 #include "core/text/template/characters.h"
 #include "core/text/template/format.h"
+#include "core/text/template/number_text.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/print.h"
 #include "core/text/template/text_operations.h"
@@ -206,46 +207,26 @@ Value wordcount(Call &call) {
   return n;
 }
 
-// A number as int() and float() read it from a text: spaces around it, a sign, underscores between digits.
-std::string number_text(std::string_view text) {
-  std::string out(without_leading_space(without_trailing_space(text)));
-  if (out.starts_with('+')) out.erase(0, 1);
-  if (out.starts_with("-+") || out.starts_with('_') || out.ends_with('_') || out.find("__") != out.npos) return {};
-  out.erase(std::remove(out.begin(), out.end(), '_'), out.end());
-  return out;
-}
-
-template <class Number, class... Base>
-std::optional<Number> read_number(std::string_view text, Base... base) {
-  const std::string digits = number_text(text);
-  Number number{};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, base...);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
-}
-
-std::optional<int64_t> whole(double number) {
-  if (!(std::abs(number) < 9.2e18)) return std::nullopt;
-  return static_cast<int64_t>(number);
-}
-
 Value to_integer(Call &call) {
   if (const auto number = call.self().as_integer()) return *number;
   std::optional<double> real = call.self().as_real();
   if (const TracedText *text = call.self().text()) {
     const int64_t base = call.integer(1, 10);
-    if (base < 2 || base > 36) return call.fail("'base': expected 2 to 36, found {}", base);
-    if (const auto number = read_number<int64_t>(text->bytes(), static_cast<int>(base))) return *number;
-    real = read_number<double>(text->bytes());
+    if (base != 0 && (base < 2 || base > 36)) return call.fail("'base': expected 0 or 2 to 36, found {}", base);
+    const auto number = read_integer_text(text->bytes(), static_cast<int>(base));
+    if (number && !number->is_too_large) return number->value;
+    if (number) return call.fail("expected an integer of at most 64 bits");
+    real = read_real_text(text->bytes());
   }
-  if (const auto number = real ? whole(*real) : std::nullopt) return *number;
+  if (real && std::abs(*real) < 0x1p63) return static_cast<int64_t>(*real);
+  if (real && std::isfinite(*real)) return call.fail("expected an integer of at most 64 bits");
   if (call.has(0)) return call[0];
   return int64_t{0};
 }
 
 Value to_real(Call &call) {
   std::optional<double> number = call.self().as_real();
-  if (const TracedText *text = call.self().text()) number = read_number<double>(text->bytes());
+  if (const TracedText *text = call.self().text()) number = read_real_text(text->bytes());
   if (number) return *number;
   if (call.has(0)) return call[0];
   return 0.0;

@@ -338,6 +338,26 @@ people|map(attribute='a.b', default=9)|list
 people|map(attribute='name.b', default=none)|list|length
 people|map(attribute='a.b', default=none)|list
 people|groupby('tags.0.x', default='-')|list|length
+'abcabc'.find('b', 2)
+'abcabc'.find('b', 2, 4)
+'abcabc'.find('b', -3, -1)
+'abcabc'.find('', 6)
+'abcabc'.find('', 7)
+'abcabc'.rfind('b', 0, 4)
+'äbäb'.rfind('ä', none, -2)
+'abcabc'.index('c', 3)
+'abcabc'.index('a', 4)
+'abcabc'.rindex('c', -9, 99)
+'abcabc'.count('a', 1)
+'abcabc'.count('', 4)
+'abcabc'.count('', 7)
+'abcabc'.startswith('bc', 1)
+'abcabc'.startswith('bc', 1, 2)
+'abcabc'.startswith('', 7)
+'abcabc'.startswith(('x', 'ca'), 2)
+'abcabc'.endswith('bc', 0, 3)
+'abcabc'.endswith('bc', 5)
+'abcabc'.find('b', 'x')
 -3|abs
 -2.5|abs
 2.5|round
@@ -631,6 +651,9 @@ TEMPLATES = [
     "{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
     "{% for i in 'abcd' %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}"
     "{{ loop.previtem }}{{ loop.nextitem }}{{ loop.previtem is defined }}{{ loop.cycle('x', 'y') }}{{ loop.depth }}{{ loop.depth0 }} {% endfor %}",
+    "{% for i in [1, 1, 2, 2, 1] %}{{ loop.changed(i) }}{{ loop.changed(i, 'x') }}{% if i == 2 %}{{ loop.changed() }}{% endif %} {% endfor %}",
+    "{% for i in [1, 1, 2] %}{% if loop.changed(i) %}{{ i }}{% endif %}{% for j in [3, 3] %}{{ loop.changed(j) }}{% endfor %}{% endfor %}",
+    "{% for i in [1, 1] %}{{ loop.changed(missing, [i]) }}{% endfor %}", "{% for i in [1] %}{{ loop.changed(x=1) }}{% endfor %}",
     "{% for i in [1, 2] %}{% for j in [3, 4] %}{{ loop.depth }}{{ loop.index }} {% endfor %}{{ loop.index }};{% endfor %}",
     "{% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 5 %}{% break %}{% endif %}{{ i }}{% endfor %}.",
     "{% for i in list %}{% for j in list %}{% if j == 1 %}{% break %}{% endif %}{{ j }}{% endfor %};{% endfor %}",

@@ -40,6 +40,17 @@ Value method(const Value &object, std::string_view name) {
   return std::make_shared<const Callable>(Callable{.builtin = builtin, .self = object});
 }
 
+// Whether what it is given is other than in the turn before; so it is the first time.
+Value loop_changed(Call &call) {
+  if (!call.rest().named.empty()) return call.fail("has no parameter {}", bonsai::quoted(call.rest().named[0].first));
+  const auto told = call.self().loop()->told.lock();
+  if (told == nullptr) return call.fail("the loop is over");
+  Value now = call.runtime().list(std::move(call.rest().positional), Sequence::Kind::kTuple);
+  const bool is_same = equal(call.runtime(), *told, now);
+  *told = std::move(now);
+  return !is_same;
+}
+
 Value loop_field(const Value &object, std::string_view name) {
   const Loop &loop = *object.loop();
   const auto number = [](size_t n) { return Value(static_cast<int64_t>(n)); };
@@ -60,7 +71,10 @@ Value loop_field(const Value &object, std::string_view name) {
                                        if (values.empty()) return call.fail("expected at least one value");
                                        return values[call.self().loop()->index0 % values.size()];
                                      }};
-  if (name == "cycle") return std::make_shared<const Callable>(Callable{.builtin = &kCycle, .self = object});
+  static constexpr Builtin kChanged = {"changed", "*", 0, loop_changed};
+  for (const Builtin *builtin : {&kCycle, &kChanged}) {
+    if (name == builtin->name) return std::make_shared<const Callable>(Callable{.builtin = builtin, .self = object});
+  }
   return {};
 }
 

@@ -122,10 +122,11 @@ std::vector<Value> Evaluator::loop_items(const For &node) {
 Evaluator::Flow Evaluator::run_node(const For &node) {
   const std::vector<Value> items = loop_items(node);
   if (items.empty()) return failed() ? Flow::kNext : run_body(node.otherwise);
+  const auto told = std::make_shared<Value>();
   for (size_t i = 0; i < items.size() && spend(1); ++i) {
     Block turn(*this);
     assign(node.target, items[i]);
-    Loop loop{.index0 = i, .length = items.size(), .previous = {}, .next = {}};
+    Loop loop{.index0 = i, .length = items.size(), .previous = {}, .next = {}, .told = told};
     if (i > 0) loop.previous = items[i - 1];
     if (i + 1 < items.size()) loop.next = items[i + 1];
     turn.scope().set("loop", std::make_shared<const Loop>(std::move(loop)));

@@ -43,17 +43,34 @@ Value splitlines(Call &call) {
   return call.runtime().list(std::move(lines));
 }
 
+// What the arguments `start` and `end`, if there are any, leave of the text.
+struct Window {
+  size_t begin;  // in characters
+  std::string_view text;
+};
+
+// nullopt where there is nothing, not even an empty text: then nothing is found.
+std::optional<Window> window(Call &call) {
+  if (!call.has(1) && !call.has(2)) return Window{0, bytes(call)};
+  const std::vector<size_t> offsets = character_offsets(bytes(call));
+  const auto size = static_cast<int64_t>(offsets.size()) - 1;
+  const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
+  const int64_t begin = from_start(call.integer(1, 0)), end = std::min(from_start(call.integer(2, size)), size);
+  if (begin > end) return std::nullopt;
+  const size_t first = offsets[static_cast<size_t>(begin)], last = offsets[static_cast<size_t>(end)];
+  return Window{static_cast<size_t>(begin), bytes(call).substr(first, last - first)};
+}
+
 // startswith and endswith take a string or a tuple of them.
 template <class Fits>
 Value fits_any(Call &call, Fits fits) {
+  const auto within = window(call);
+  const auto fits_here = [&](const TracedText *part) {
+    return part != nullptr && within && fits(within->text, part->bytes());
+  };
   const Sequence *several = call[0].sequence();
-  if (several == nullptr) {
-    const TracedText *part = call.text(0);
-    return part != nullptr && fits(bytes(call), part->bytes());
-  }
-  return std::any_of(several->items.begin(), several->items.end(), [&](const Value &part) {
-    return part.text() != nullptr && fits(bytes(call), part.text()->bytes());
-  });
+  if (several == nullptr) return fits_here(call.text(0));
+  return std::ranges::any_of(several->items, [&](const Value &part) { return fits_here(part.text()); });
 }
 
 template <Case kTo>
@@ -78,17 +95,18 @@ Value join_method(Call &call) {
   return out.take();
 }
 
-// The byte offset of the argument, or npos.
-size_t find_argument(Call &call, bool last) {
+// The byte offset of the argument in a text, or npos.
+size_t find_argument(Call &call, std::string_view text, bool last) {
   const TracedText *part = call.text(0);
   if (part == nullptr) return std::string_view::npos;
-  return last ? bytes(call).rfind(part->bytes()) : find_bytes(bytes(call), part->bytes());
+  return last ? text.rfind(part->bytes()) : find_bytes(text, part->bytes());
 }
 
 Value find_method(Call &call, bool last) {
-  const size_t at = find_argument(call, last);
+  const auto within = window(call);
+  const size_t at = within ? find_argument(call, within->text, last) : std::string_view::npos;
   if (at == std::string_view::npos) return int64_t{-1};
-  return static_cast<int64_t>(count_characters(bytes(call).substr(0, at)));
+  return static_cast<int64_t>(within->begin + count_characters(within->text.substr(0, at)));
 }
 
 Value index_method(Call &call, bool last) {
@@ -98,16 +116,17 @@ Value index_method(Call &call, bool last) {
 
 Value count_method(Call &call) {
   const TracedText *part = call.text(0);
-  if (part == nullptr) return {};
-  if (part->empty()) return static_cast<int64_t>(count_characters(bytes(call))) + 1;
+  const auto within = window(call);
+  if (part == nullptr || !within) return int64_t{0};
+  if (part->empty()) return static_cast<int64_t>(count_characters(within->text)) + 1;
   int64_t n = 0;
-  for (size_t at = 0; (at = find_bytes(bytes(call), part->bytes(), at)) != std::string_view::npos; at += part->size())
+  for (size_t at = 0; (at = find_bytes(within->text, part->bytes(), at)) != std::string_view::npos; at += part->size())
     ++n;
   return n;
 }
 
 Value partition(Call &call, bool last) {
-  const size_t at = find_argument(call, last);
+  const size_t at = find_argument(call, bytes(call), last);
   const TracedText &text = self(call);
   if (call.runtime().failed()) return {};
   const TracedText &separator = *call[0].text();
@@ -203,9 +222,10 @@ constexpr Builtin kMethods[] = {
     {"split", "sep maxsplit", 0, [](Call &call) { return split_from(call, false); }},
     {"rsplit", "sep maxsplit", 0, [](Call &call) { return split_from(call, true); }},
     {"splitlines", "keepends", 0, splitlines},
-    {"startswith", "prefix", 1,
+    {"startswith", "prefix start end", 1,
      [](Call &call) { return fits_any(call, [](auto a, auto b) { return a.starts_with(b); }); }},
-    {"endswith", "suffix", 1, [](Call &call) { return fits_any(call, [](auto a, auto b) { return a.ends_with(b); }); }},
+    {"endswith", "suffix start end", 1,
+     [](Call &call) { return fits_any(call, [](auto a, auto b) { return a.ends_with(b); }); }},
     {"upper", "", 0, case_changed<Case::kUpper>},
     {"lower", "", 0, case_changed<Case::kLower>},
     {"title", "", 0, case_changed<Case::kTitle>},
@@ -214,11 +234,11 @@ constexpr Builtin kMethods[] = {
     {"casefold", "", 0, casefold},
     {"replace", "old new count", 2, replace_method},
     {"join", "iterable", 1, join_method},
-    {"find", "sub", 1, [](Call &call) { return find_method(call, false); }},
-    {"rfind", "sub", 1, [](Call &call) { return find_method(call, true); }},
-    {"index", "sub", 1, [](Call &call) { return index_method(call, false); }},
-    {"rindex", "sub", 1, [](Call &call) { return index_method(call, true); }},
-    {"count", "sub", 1, count_method},
+    {"find", "sub start end", 1, [](Call &call) { return find_method(call, false); }},
+    {"rfind", "sub start end", 1, [](Call &call) { return find_method(call, true); }},
+    {"index", "sub start end", 1, [](Call &call) { return index_method(call, false); }},
+    {"rindex", "sub start end", 1, [](Call &call) { return index_method(call, true); }},
+    {"count", "sub start end", 1, count_method},
     {"partition", "sep", 1, [](Call &call) { return partition(call, false); }},
     {"rpartition", "sep", 1, [](Call &call) { return partition(call, true); }},
     {"removeprefix", "prefix", 1, [](Call &call) { return without_affix(call, true); }},

@@ -130,6 +130,8 @@ struct Callable {
 struct Loop {
   size_t index0 = 0, length = 0;
   Value previous, next;  // undefined at the ends
+  // What changed() was told last; of all turns, and gone after them, since it may hold a loop.
+  std::weak_ptr<Value> told;
 };
 
 // Python's type names would puzzle a template's author less than ours, but ours are English: "string", "list".

@@ -74,6 +74,8 @@ bonsai_outcome report(bonsai_failure *failure, bonsai_outcome outcome, std::stri
     copy_text("out of memory", failure->message, room);
   }
   failure->outcome = outcome;
+  if (failure->struct_size > sizeof *failure)  // what a newer caller knows of it and this library does not
+    std::memset(failure + 1, 0, failure->struct_size - sizeof *failure);
   return outcome;
 }
 

@@ -2,9 +2,7 @@
 // Hugging Face's chat templates have it, which is json.dumps() and not Jinja's.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "core/text/template/builtins.h"
 #include "core/text/template/characters.h"

@@ -15,6 +15,18 @@ float power_of_two(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + kFloatBias) << kFloatMantissaBits);
 }
 
+// The half that is the scale of a block whose largest weight is this.
+template <class Kind>
+uint16_t scale_of(float largest) {
+  constexpr float kLeastNormal = 0x1p-14f;
+  if (largest == 0) return 0;
+  const float wanted = std::max(largest / Kind::kMost, Kind::kLeastScale);
+  const uint16_t nearest = float_to_half(wanted);
+  // Halves below are so far apart that the one beneath would cut the largest weight off.
+  const bool is_below = wanted < kLeastNormal && half_to_float(nearest) < wanted;
+  return static_cast<uint16_t>(nearest + is_below);
+}
+
 }  // namespace
 
 template <class Kind>
@@ -70,11 +82,13 @@ void Fp8<Kind>::encode(const float *weights, std::byte *block) {
   for (uint32_t j = 0; j < kWeights; ++j) {
     if (std::isfinite(weights[j])) largest = std::max(largest, std::fabs(weights[j]));
   }
-  store_half(block + kWeights, largest / Kind::kMost);
-  const float scale = load_half(block + kWeights);
+  const uint16_t half = scale_of<Kind>(largest);
+  store(block + kWeights, half);
+  const float scale = half_to_float(half);
   for (uint32_t j = 0; j < kWeights; ++j) {
-    // A block of zeros, or of what is as good as zero, has scale 0: its codes are zeros with the weights' signs.
-    const float scaled = scale != 0 || std::isnan(weights[j]) ? weights[j] / scale : std::copysign(0.0f, weights[j]);
+    const float weight = std::clamp(weights[j], -largest, largest);  // an infinity, too; NaN stays
+    // A block of zeros has scale 0: its codes are zeros with the weights' signs.
+    const float scaled = scale != 0 || std::isnan(weight) ? weight / scale : std::copysign(0.0f, weight);
     store(block + j, float_to_fp8<Kind>(scaled));
   }
 }

@@ -12,6 +12,7 @@ struct E4M3 {
   static constexpr uint8_t kLargest = 0x7E;
   static constexpr uint8_t kNaN = 0x7F;
   static constexpr float kMost = 448;
+  static constexpr float kLeastScale = 0x1p-24f;  // a half's least
 };
 
 // Bias 15; infinity and NaN as in IEEE 754; 57,344 is the largest.
@@ -21,6 +22,9 @@ struct E5M2 {
   static constexpr uint8_t kLargest = 0x7B;
   static constexpr uint8_t kNaN = 0x7F;
   static constexpr float kMost = 57344;
+  // A half's least normal number: a smaller one, that is less precise, would be needed by nearly all weights, and these
+  // exponents reach so far down that it need not be.
+  static constexpr float kLeastScale = 0x1p-14f;
 };
 
 template <class Kind>
@@ -30,8 +34,9 @@ float fp8_to_float(uint8_t code);
 template <class Kind>
 uint8_t float_to_fp8(float value);
 
-// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / kMost, infinity where a
-// half cannot hold it; codes of x / scale.
+// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / kMost, rounded up where
+// it is a subnormal half, at least kLeastScale and infinity where a half cannot hold it; 0 where all are 0. Codes of
+// x / scale, where infinities count as the largest finite x.
 template <class Kind>
 struct Fp8 {
   static constexpr uint32_t kWeights = 32;

@@ -109,18 +109,46 @@ TEST(Fp8Block, ScaleBringsTheLargestWeightToTheLargestCode) {
        {std::tuple(Format::kF8_E4M3, 448.0f, 1 / 16.0f), std::tuple(Format::kF8_E5M2, 57344.0f, 1 / 8.0f)}) {
     std::vector<float> weights(32);
     for (size_t i = 0; i < weights.size(); ++i)
-      weights[i] = std::ldexp(i % 2 ? -1.37f : 1.81f, -static_cast<int>(i / 8));
+      weights[i] = std::ldexp(i % 2 ? -7.37f : 7.81f, -static_cast<int>(i / 8));
     std::vector<std::byte> blocks(34);
     traits(format).encode(weights.data(), blocks.data(), 32);
     uint16_t scale = 0;
     std::memcpy(&scale, blocks.data() + 32, 2);
-    EXPECT_EQ(scale, float_to_half(1.81f / most));
+    EXPECT_EQ(scale, float_to_half(7.81f / most));
     const std::vector<float> decoded = round_trip(format, weights);
     for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(decoded[i], weights[i], step * std::fabs(weights[i]));
   }
 }
 
-// The scale is a half: where it would vanish the weights are zeros. (Where it would overflow: codec_test.cpp.)
+// Promise: small weights keep what the codes alone hold of them, although halves hold scales as small no better than
+// roughly.
+TEST(Fp8Block, SmallWeightsKeepTheirPrecision) {
+  for (const auto &[format, least, most_error] :
+       {std::tuple(Format::kF8_E4M3, 1e-6f, 0.035), std::tuple(Format::kF8_E5M2, 1e-7f, 0.07)}) {
+    for (float size = 1; size > least; size *= 0.7f) {
+      double error = 0, whole = 0;
+      std::vector<float> weights(320);
+      for (size_t i = 0; i < weights.size(); ++i)
+        weights[i] = size * (static_cast<float>(i * 7919 % 2048) / 1024 - 1 + 1 / 2048.0f);
+      const std::vector<float> decoded = round_trip(format, weights);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        error += std::pow(double{weights[i]} - double{decoded[i]}, 2);
+        whole += std::pow(double{weights[i]}, 2);
+      }
+      EXPECT_LT(std::sqrt(error / whole), most_error) << traits(format).name << " " << size;
+    }
+  }
+}
+
+// Where the largest weight is, no code is cut off: the next half up is the scale.
+TEST(Fp8Block, TheScaleIsNeverTooSmall) {
+  for (float size = 1e-9f; size < 0.02f; size *= 1.03f) {
+    const float decoded = round_trip(Format::kF8_E4M3, std::vector<float>(32, size))[0];
+    EXPECT_NEAR(decoded, size, size / 16 + 0x1p-34f);
+  }
+}
+
+// The scale is a half: even the least leaves these weights zeros. (Where it would overflow: codec_test.cpp.)
 TEST(Fp8Block, WeightsBelowTheLeastScaleAreZeros) {
   for (const Format format : {Format::kF8_E4M3, Format::kF8_E5M2}) {
     EXPECT_EQ(round_trip(format, std::vector<float>(32, 1e-30f)), std::vector<float>(32, 0.0f));

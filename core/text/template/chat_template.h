@@ -5,9 +5,9 @@
 //
 // Not there, and an error when a template asks for it: include, import, extends and block, recursive loops, arguments
 // with '*', integers beyond 64 bits, methods that change an object; the filters filesizeformat, pprint, random,
-// striptags, wordwrap and xmlattr; the methods expandtabs, isascii and istitle of strings, and those of tuples; tuples
-// as keys and dict() of pairs; '_' in a format's specification and '*' in that of '%'. Upper and lower case map one
-// character to one.
+// striptags, wordwrap and xmlattr; the methods encode, expandtabs, isascii, isidentifier, istitle and translate of
+// strings, and those of tuples; tuples as keys and dict() of pairs; '_' in a format's specification and '*' in that of
+// '%'. Upper and lower case map one character to one.
 #pragma once
 
 #include <ctime>

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "host/backend/registry.h"
 #include "tests/host/backend/fake_directory.h"
@@ -140,16 +142,23 @@ TEST(LoaderRefusesFiles, OfAnotherKindOfElf) {
   EXPECT_TRUE(reason(directory.write("mainframe.so", bytes)).starts_with("built for ELF machine 22, expected "));
 }
 
-// Where the last byte lies that the dynamic loader maps.
-size_t end_of_segments(const std::string &bytes) {
+std::vector<Elf64_Phdr> segments(const std::string &bytes, uint32_t type) {
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  size_t end = 0;
+  std::vector<Elf64_Phdr> found;
   for (uint32_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);
-    if (segment.p_type == PT_LOAD) end = std::max<size_t>(end, segment.p_offset + segment.p_filesz);
+    if (segment.p_type == type) found.push_back(segment);
   }
+  return found;
+}
+
+// Where the last byte lies that the dynamic loader maps.
+size_t end_of_segments(const std::string &bytes) {
+  size_t end = 0;
+  for (const Elf64_Phdr &segment : segments(bytes, PT_LOAD))
+    end = std::max<size_t>(end, segment.p_offset + segment.p_filesz);
   return end;
 }
 
@@ -167,6 +176,60 @@ TEST(LoaderRefusesFiles, ThatWereCutAnywhere) {
   EXPECT_TRUE(found.starts_with("truncated: segment ")) << found;
   EXPECT_TRUE(found.ends_with("ends beyond the file's " + std::to_string(end - 1) + " bytes")) << found;
 }
+
+// So is a copy that has its length and was not written to its end. Behind the dynamic section there is nothing but
+// data; of the section itself the end may be missed.
+TEST(LoaderRefusesFiles, ThatGoOnInZeros) {
+  const std::string bytes = read(FakeDirectory::built("good"));
+  const Elf64_Phdr dynamic = segments(bytes, PT_DYNAMIC).at(0);
+  const size_t end = dynamic.p_offset + dynamic.p_filesz;
+  FakeDirectory directory;
+  const auto zeroed = [&](size_t from) {
+    return reason(directory.write("zero-" + std::to_string(from) + ".so",
+                                  bytes.substr(0, from) + std::string(bytes.size() - from, '\0')));
+  };
+  for (size_t from = 0; from < dynamic.p_offset; from += bytes.size() / 97) EXPECT_NE(zeroed(from), "loaded") << from;
+  for (size_t from = dynamic.p_offset; from < end; from += sizeof(uint64_t)) zeroed(from);
+  EXPECT_EQ(zeroed(bytes.size() / 2), "damaged: it has no string table");
+  EXPECT_EQ(zeroed(end), "loaded");
+}
+
+struct Table {
+  std::string name;
+  int64_t address, size;  // tags of the dynamic section
+};
+
+class LoaderRefusesTables : public testing::TestWithParam<Table> {};
+
+// A hole in the file; the tables lie in the first pages, which are in memory what they are in the file.
+TEST_P(LoaderRefusesTables, ThatAreZerosOrElsewhere) {
+  const std::string bytes = read(FakeDirectory::built("good"));
+  const Elf64_Phdr dynamic = segments(bytes, PT_DYNAMIC).at(0);
+  std::map<int64_t, Elf64_Dyn> entries;
+  std::map<int64_t, size_t> offsets;
+  for (size_t at = dynamic.p_offset; at < dynamic.p_offset + dynamic.p_filesz; at += sizeof(Elf64_Dyn)) {
+    Elf64_Dyn entry;
+    std::memcpy(&entry, bytes.data() + at, sizeof entry);
+    entries[entry.d_tag] = entry;
+    offsets[entry.d_tag] = at;
+  }
+  const auto &[name, address, size] = GetParam();
+  ASSERT_TRUE(entries.contains(address) && entries.contains(size));
+  FakeDirectory directory;
+  std::string changed = bytes;
+  std::fill_n(changed.begin() + static_cast<ptrdiff_t>(entries[address].d_un.d_ptr), entries[size].d_un.d_val, '\0');
+  EXPECT_EQ(reason(directory.write("zeros.so", changed)), "damaged: its " + name + " is all zeros");
+  changed = bytes;
+  entries[address].d_un.d_ptr = 0x7fff'ffff'ffff;
+  std::memcpy(changed.data() + offsets[address], &entries[address], sizeof(Elf64_Dyn));
+  EXPECT_EQ(reason(directory.write("elsewhere.so", changed)),
+            "damaged: its " + name + " lies outside the file's segments");
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, LoaderRefusesTables,
+                         testing::Values(Table{"string table", DT_STRTAB, DT_STRSZ},
+                                         Table{"relocation table", DT_RELA, DT_RELASZ}),
+                         [](const auto &info) { return info.param.name.substr(0, info.param.name.find(' ')); });
 
 }  // namespace
 }  // namespace bonsai::host

@@ -216,8 +216,8 @@ void ChatSession::exit_command(const std::string &) { done_ = true; }
 void ChatSession::help_command(const std::string &) {
   find_command("");
   print_to_stderr(
-      "A backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of several lines;\n"
-      "one that is pasted is one message.\n"
+      "At a terminal a backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of\n"
+      "several lines; one that is pasted is one message. Over a pipe every line is a message.\n"
       "Ctrl-C stops an answer, and throws away a message of several lines that is not finished.\n");
 }
 
@@ -250,7 +250,7 @@ void ChatSession::regenerate_command(const std::string &) {
   const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.regenerate(options, callback);
   });
-  if (!answered && !chat_.messages().empty()) note_undone();
+  if (!answered) note_undone();
 }
 
 void ChatSession::reset_command(const std::string &) {

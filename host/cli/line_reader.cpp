@@ -243,6 +243,7 @@ std::optional<std::string> read_once(LineReader &reader, const std::string &prom
   if (!line) return std::nullopt;
   reader.remember(*line);
   std::string message = *std::move(line);
+  if (!reader.is_terminal()) return message;                    // every line is a message
   if (message.find('\n') != std::string::npos) return message;  // pasted: what looks like our marks is its own
   if (!message.starts_with(kQuotes)) {
     while (message.ends_with('\\')) {

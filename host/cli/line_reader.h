@@ -31,9 +31,10 @@ class LineReader {
   static std::unique_ptr<LineReader> open();
 };
 
-// What a person says next: a line, or several. A backslash at a line's end goes on with the next line; a line that
-// begins with """ opens a text of several lines, up to one that ends with """. A pasted text of several lines is one as
-// it stands. One that is discarded on the way counts for nothing: the prompt comes again. nullopt: there is no more.
+// What a person says next: a line, or several. At a terminal a backslash at a line's end goes on with the next line,
+// and a line that begins with """ opens a text of several lines, up to one that ends with """. A pasted text of several
+// lines is one as it stands. One that is discarded on the way counts for nothing: the prompt comes again. nullopt:
+// there is no more.
 std::optional<std::string> read_message(LineReader &reader, const std::string &prompt);
 
 }  // namespace bonsai::cli

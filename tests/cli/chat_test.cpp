@@ -69,14 +69,12 @@ json conversation_after(const std::string &input) {
   return json::parse(read_file(file));
 }
 
-TEST(Chat, MessagesMayHaveSeveralLines) {
-  const json saved =
-      conversation_after("a\\\nb\\\nc\n\"\"\"\nx\n\n/y\n\"\"\"\n\"\"\"one\"\"\"\n\"\"\"p\nq\"\"\"\n\n   \n");
-  ASSERT_EQ(saved["messages"].size(), 8u) << saved;
-  EXPECT_EQ(saved["messages"][0]["content"], "a\nb\nc");
-  EXPECT_EQ(saved["messages"][2]["content"], "x\n\n/y");
-  EXPECT_EQ(saved["messages"][4]["content"], "one");
-  EXPECT_EQ(saved["messages"][6]["content"], "p\nq");
+// What a person types to say several lines is text there.
+TEST(Chat, EveryLineOfAPipeIsAMessage) {
+  const json saved = conversation_after("a\\\nb\n\"\"\"x\ny\n\n   \n\"\"\"\n");
+  const std::vector<std::string> lines = {"a\\", "b", "\"\"\"x", "y", "\"\"\""};
+  ASSERT_EQ(saved["messages"].size(), 2 * lines.size()) << saved;
+  for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(saved["messages"][2 * i]["content"], lines[i]);
 }
 
 TEST(Chat, RegenResetAndSystemChangeTheConversation) {
@@ -151,7 +149,9 @@ TEST(Chat, WhatCannotBeAnsweredOverAPipeMakesTheExitCodeOne) {
   EXPECT_EQ(outcome.err, "message: invalid UTF-8 at byte offset 1\n");
   EXPECT_EQ(json_lines(outcome.out).size(), 1u) << "the next message is answered";
   EXPECT_EQ(chat("hi\n", {"-c", "10"}).exit_code, 1);
-  EXPECT_EQ(chat("/regen\n").exit_code, 0) << "there was no message";
+  const Outcome regen = chat("/regen\n");
+  EXPECT_EQ(regen.exit_code, 1);
+  EXPECT_EQ(regen.err, "empty conversation: there is no message to answer\n");
   EXPECT_EQ(chat("hi\n/system " + std::string(2000, 'x') + "\n/regen\n", {"-c", "100"}).exit_code, 1);
 }
 
@@ -331,6 +331,34 @@ TEST(ChatTerminal, CtrlCClearsTheLineAndLeavesAnEmptyOne) {
   ASSERT_TRUE(program.wait_for_prompt());
   program.type(kCtrlC);
   EXPECT_EQ(program.finish(), 0);
+}
+
+TEST(ChatTerminal, MessagesMayHaveSeveralLines) {
+  const std::string file = write_file("several.json", "");
+  TerminalProgram program(at_terminal());
+  for (const std::vector<std::string> &lines : {std::vector<std::string>{"a\\", "b\\", "c"},
+                                                {"\"\"\"", "x", "", "/y", "\"\"\""},
+                                                {"\"\"\"one\"\"\""},
+                                                {"\"\"\"p", "q\"\"\""}}) {
+    ASSERT_TRUE(program.wait_for_prompt());
+    program.type(lines[0] + "\r");
+    for (size_t i = 1; i < lines.size(); ++i) {
+      ASSERT_TRUE(program.wait_for_prompt("... "));
+      program.type(lines[i] + "\r");
+    }
+    ASSERT_TRUE(program.wait_for("ended by length"));
+  }
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type("/save " + file + "\r");
+  ASSERT_TRUE(program.wait_for("8 messages are in"));
+  ASSERT_TRUE(program.wait_for_prompt());
+  program.type(kCtrlD);
+  EXPECT_EQ(program.finish(), 0);
+  const json saved = json::parse(read_file(file));
+  EXPECT_EQ(saved["messages"][0]["content"], "a\nb\nc");
+  EXPECT_EQ(saved["messages"][2]["content"], "x\n\n/y");
+  EXPECT_EQ(saved["messages"][4]["content"], "one");
+  EXPECT_EQ(saved["messages"][6]["content"], "p\nq");
 }
 
 // /regen tells whether anything was sent: it has nothing to answer.

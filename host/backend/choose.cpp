@@ -279,9 +279,15 @@ BackendResult<std::unique_ptr<Device>> open_device(const BackendRequest &request
   return opened;
 }
 
+std::shared_ptr<const Backend> find_cpu(const SearchPath &search, const ChoiceLog &log) {
+  BackendRequest request;
+  request.search = search;
+  return Choice(request, log).find(kCpuBackend);
+}
+
 BackendResult<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log) {
   Choice choice(request, log);
-  if (const BackendPtr backend = choice.find(kCpuBackend)) {
+  if (const BackendPtr backend = request.cpu ? request.cpu : choice.find(kCpuBackend)) {
     if (auto device = choice.open(backend, 0)) return device;
   }
   if (!choice.refusal().empty()) return callers_fault("{}", choice.refusal());

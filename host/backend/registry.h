@@ -56,7 +56,7 @@ struct SearchPath {
   // "not found in A, B", for whoever found nothing there.
   std::string not_found() const;
   // BONSAI_BACKEND_PATH, then ../lib/bonsai and ../LIBDIR/bonsai from the program, bonsai beside libbonsai.so, and the
-  // installed LIBDIR/bonsai.
+  // installed LIBDIR/bonsai. Each is absolute: it stays what it is when the program changes its directory.
   static SearchPath standard();
 };
 
@@ -83,6 +83,7 @@ struct BackendRequest {
   bool strict = false;                // what was asked for or an error; else fall back to the CPU with a warning
   std::vector<DeviceOption> options;  // as the user gave them; each backend is sent only the keys it lists
   SearchPath search = SearchPath::standard();
+  std::shared_ptr<const Backend> cpu = nullptr;  // the CPU backend, where that is loaded already
 };
 
 // What a device is opened for. With an error it is passed over as one that did not open is: a backend need not be able
@@ -98,6 +99,9 @@ using DeviceUse = std::function<BackendResult<void>(std::unique_ptr<Device>)>;
 BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &log, const DeviceUse &use);
 // The device itself: every one that opens serves.
 BackendResult<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log);
+
+// The CPU backend from the search path, loaded and not opened; nullptr, and told why, where there is none.
+std::shared_ptr<const Backend> find_cpu(const SearchPath &search, const ChoiceLog &log);
 
 // The CPU backend's device 0: what remains when another backend fails, before or after it was opened.
 BackendResult<std::unique_ptr<Device>> open_cpu(const BackendRequest &request, const ChoiceLog &log);

@@ -30,6 +30,10 @@ fs::path library_directory() {
   return error ? fs::path() : path.parent_path();
 }
 
+// Asked when this code is loaded: a library that was opened by a relative path is known to the loader by that alone,
+// which means something else once the program has changed its directory.
+const fs::path kLibraryDirectory = library_directory();
+
 // A directory that does not exist or cannot be read holds no backends.
 std::vector<fs::path> backend_files(const fs::path &directory) {
   std::vector<fs::path> files;
@@ -60,7 +64,10 @@ std::string SearchPath::not_found() const {
 SearchPath SearchPath::standard() {
   SearchPath search;
   const auto add = [&](const fs::path &directory) {
-    const fs::path normal = directory.lexically_normal();
+    std::error_code error;
+    const fs::path absolute = fs::absolute(directory, error);
+    fs::path normal = (error ? directory : absolute).lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();  // "/opt/a/" is "/opt/a"
     if (std::find(search.directories.begin(), search.directories.end(), normal) == search.directories.end()) {
       search.directories.push_back(normal);
     }
@@ -79,7 +86,7 @@ SearchPath SearchPath::standard() {
     add(prefix / "lib" / "bonsai");
     add(prefix / BONSAI_LIBDIR / "bonsai");  // as it was installed, "lib/x86_64-linux-gnu" for one
   }
-  if (const fs::path library = library_directory(); !library.empty()) add(library / "bonsai");
+  if (!kLibraryDirectory.empty()) add(kLibraryDirectory / "bonsai");
   add(BONSAI_INSTALLED_BACKENDS);
   return search;
 }

@@ -55,6 +55,7 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
   config.kv_dtype = static_cast<bonsai_kv_dtype>(options.kv);
   config.max_tokens = std::min(config.context, kMaxBatchTokens);
   config.max_outputs = std::min(config.max_tokens, kMaxOutputs);
+  state->choose_request();
   state->open_backend();
   return state;
 }
@@ -92,16 +93,16 @@ void EngineState::open_backend() {
     error.message = fmt::format("backend '{}' cannot run this model: {}", name, error.message);
     return tl::unexpected(std::move(error));
   };
-  value_or_throw(open_device(backend_request(), choice_log(), start));
+  value_or_throw(open_device(request_, choice_log(), start));
 }
 
-BackendRequest EngineState::backend_request() const {
-  BackendRequest request;
-  request.backend = options.backend;
-  request.strict = options.backend_strict;
-  for (const auto &[key, value] : options.backend_options) request.options.push_back({key, value});
-  if (options.threads > 0) request.options.push_back({"cpu.threads", std::to_string(options.threads)});
-  return request;
+// The CPU's code is loaded at once, for it may have to take over long after its file has gone or been replaced.
+void EngineState::choose_request() {
+  request_.backend = options.backend;
+  request_.strict = options.backend_strict;
+  for (const auto &[key, value] : options.backend_options) request_.options.push_back({key, value});
+  if (options.threads > 0) request_.options.push_back({"cpu.threads", std::to_string(options.threads)});
+  if (!options.backend_strict) request_.cpu = find_cpu(request_.search, {});
 }
 
 ChoiceLog EngineState::choice_log() const {
@@ -111,7 +112,7 @@ ChoiceLog EngineState::choice_log() const {
 }
 
 std::shared_ptr<Placement> EngineState::start_on_cpu(const UploadProgress &progress) const {
-  auto device = value_or_throw(open_cpu(backend_request(), choice_log()));
+  auto device = value_or_throw(open_cpu(request_, choice_log()));
   return value_or_throw(Placement::create(model, std::move(device), sizes, progress));
 }
 

@@ -59,10 +59,12 @@ struct EngineState {
 
  private:
   void load_tokenizer();
+  void choose_request();
   void open_backend();
-  BackendRequest backend_request() const;
   ChoiceLog choice_log() const;
   std::shared_ptr<Placement> start_on_cpu(const UploadProgress &progress) const;
+
+  BackendRequest request_;  // as it was when the engine was loaded, whatever has become of the surroundings
 
   mutable std::mutex mutex_;  // for what follows
   std::shared_ptr<Placement> placement_;

@@ -109,6 +109,16 @@ TEST_F(Choose, ANameIsAFileInTheFirstDirectoryThatHasIt) {
   EXPECT_TRUE(logged("using good 1.2.3 from " + earlier.string() + ", device 0: fake?[31m device"));
 }
 
+// What is loaded stays usable when its file goes.
+TEST_F(Choose, TheCpuMayBeLoadedAheadOfItsUse) {
+  EXPECT_EQ(find_cpu(request.search, {}), nullptr);
+  const auto file = first.add("lying_cpu", "cpu");
+  request.cpu = find_cpu(request.search, {});
+  ASSERT_NE(request.cpu, nullptr);
+  std::filesystem::remove(file);
+  EXPECT_EQ(opened("absent"), "cpu");
+}
+
 // Else `--backend NAME` would mean the one and a list of backends the other.
 TEST_F(Choose, ABackendHasTheNameOfItsFile) {
   const auto path = first.add("good", "mine");
@@ -455,6 +465,13 @@ TEST_F(SearchVariable, ComesFirstThenTheProgramsThenTheInstalledDirectory) {
   EXPECT_EQ(directories[1], "/opt/c");
   EXPECT_EQ(directories[2], BONSAI_BINARY_DIR "/lib/bonsai");
   EXPECT_TRUE(directories[3].string().ends_with("/bonsai")) << directories[3];
+}
+
+TEST_F(SearchVariable, MayHoldRelativePaths) {
+  setenv("BONSAI_BACKEND_PATH", "plugins:.", 1);
+  const auto directories = SearchPath::standard().directories;
+  EXPECT_EQ(directories[0], std::filesystem::current_path() / "plugins");
+  EXPECT_EQ(directories[1], std::filesystem::current_path());
 }
 
 TEST_F(SearchVariable, MayBeAbsent) {

@@ -3,10 +3,13 @@
 #include <bonsai/batch_engine.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <stop_token>
 #include <thread>
 
+#include "tests/host/backend/fake_directory.h"
 #include "tests/host/engine/failing.h"
 
 namespace bonsai {
@@ -86,6 +89,27 @@ INSTANTIATE_TEST_SUITE_P(EveryStatus, FailOver,
                          [](const auto &info) { return std::string(info.param.status); });
 INSTANTIATE_TEST_SUITE_P(LayerByLayer, FailOver, testing::Values(BackendAndStatus{"failing_layers", "lost"}),
                          [](const auto &info) { return std::string(info.param.status); });
+
+// The surroundings may be others by then: the directory in which the program started, and what lies there.
+TEST(FailOverLater, TheCpuIsTheOneThatWasThereWhenTheModelWasLoaded) {
+  const test::FakeDirectory directory;
+  const std::filesystem::path start = std::filesystem::current_path();
+  std::filesystem::copy_file(BONSAI_BINARY_DIR "/lib/bonsai/libbonsai_cpu.so", directory.path() / "libbonsai_cpu.so");
+  std::filesystem::current_path(directory.path());
+  setenv("BONSAI_BACKEND_PATH", ".", 1);
+  Journal journal;
+  std::string used;
+  EngineOptions options = failing_options({5, "lost", "forward_wait", "failing"}, journal);
+  options.log = [&used](LogLevel, std::string_view line) {
+    if (line.starts_with("using cpu ")) used = line;
+  };
+  const Engine engine = Engine::load(options);
+  unsetenv("BONSAI_BACKEND_PATH");
+  std::filesystem::current_path(start);
+  std::filesystem::remove(directory.path() / "libbonsai_cpu.so");
+  EXPECT_EQ(engine.generate("Once upon a time", sampled()).text, undisturbed().text);
+  EXPECT_NE(used.find(" from " + directory.text() + "/libbonsai_cpu.so, "), used.npos) << used;
+}
 
 // Whatever status a backend thinks fit for it, and where it does not know that it failed.
 TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {

@@ -14,7 +14,7 @@ namespace bonsai::cpu {
 
 namespace {
 
-// What a file of the control group says, if that is a number.
+// What a file of a control group says, if that is a number.
 std::optional<uint64_t> read_bytes(const std::string &path) {
   uint64_t bytes = 0;
   if (!(std::ifstream(path) >> bytes)) return std::nullopt;
@@ -34,15 +34,19 @@ uint64_t cached_bytes(const std::string &path) {
 
 }  // namespace
 
-MachineMemory machine_memory(const std::string &group) {
+MachineMemory machine_memory(const std::vector<std::string> &groups) {
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   const uint64_t total = pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
   const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
   MachineMemory memory = {total, available_kib * 1024};
-  const auto most = read_bytes(group + "/memory.max"), used = read_bytes(group + "/memory.current");
-  if (!most || !used || *most >= total) return memory;
-  const uint64_t kept = *used - std::min(*used, cached_bytes(group + "/memory.stat"));
-  return {*most, std::min(memory.free_bytes, *most - std::min(*most, kept))};
+  for (const std::string &group : groups) {
+    const auto most = read_bytes(group + "/memory.max"), used = read_bytes(group + "/memory.current");
+    if (!most || !used || *most >= total) continue;
+    const uint64_t kept = *used - std::min(*used, cached_bytes(group + "/memory.stat"));
+    memory.total_bytes = std::min(memory.total_bytes, *most);
+    memory.free_bytes = std::min(memory.free_bytes, *most - std::min(*most, kept));
+  }
+  return memory;
 }
 
 }  // namespace bonsai::cpu

@@ -3,16 +3,18 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "plugins/cpu/control_group.h"
 
 namespace bonsai::cpu {
 
-// The machine's, or what the process's control group (version 2) leaves of it.
+// The machine's, or what the process's control groups leave of it.
 struct MachineMemory {
   uint64_t total_bytes;  // 0: unknown
   uint64_t free_bytes;   // what could be had without swapping; 0: unknown
 };
 
-// `group`: where the control group's files are.
-MachineMemory machine_memory(const std::string &group = "/sys/fs/cgroup");
+MachineMemory machine_memory(const std::vector<std::string> &groups = control_groups());
 
 }  // namespace bonsai::cpu

@@ -20,10 +20,9 @@
 namespace bonsai::cpu {
 namespace {
 
-// The CPU quota of the control group (version 2) in whole cores, rounded up; `unlimited` where there is none. A process
-// sees the limits of its own group at the root of its mount of /sys/fs/cgroup, as containers have it.
-int quota_cores(int unlimited) {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+// The CPU quota of a control group in whole cores, rounded up; `unlimited` where there is none.
+int quota_cores(const std::string &group, int unlimited) {
+  std::ifstream file(group + "/cpu.max");
   std::string quota;
   int64_t period = 0;
   if (!(file >> quota >> period) || quota == "max" || period <= 0) return unlimited;
@@ -44,11 +43,13 @@ void raise_limit() {
 
 }  // namespace
 
-int available_cores() {
+int available_cores(const std::vector<std::string> &groups) {
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   cpu_set_t affinity;
   if (sched_getaffinity(0, sizeof affinity, &affinity) == 0) cores = CPU_COUNT(&affinity);
-  return std::max(1, quota_cores(std::max(1, cores)));
+  cores = std::max(1, cores);
+  for (const std::string &group : groups) cores = std::min(cores, quota_cores(group, cores));
+  return std::max(1, cores);
 }
 
 // By trying: what limits them (of the user, of the control group, of the machine's memory) is not to be had otherwise.

@@ -73,6 +73,7 @@ tl::unexpected<BackendError> failed(fmt::format_string<Args...> format, Args &&.
 BackendResult<void> check_options(const BackendRequest &request, std::span<const BackendPtr> considered) {
   OptionKeys keys;
   for (const BackendPtr &backend : considered) keys.add(*backend);
+  if (request.cpu) keys.add(*request.cpu);
   const auto unknown = [&](const DeviceOption &option) { return !keys.know(option.key); };
   if (std::none_of(request.options.begin(), request.options.end(), unknown)) return {};
   for (const Candidate &candidate : discover(request.search)) {
@@ -127,6 +128,14 @@ class Choice {
     }
     if (!exists) reject(file, request_.search.not_found());
     return nullptr;
+  }
+
+  // Whether some of the user's options are for its device 0.
+  bool has_options_for(const Backend &backend) const {
+    const auto count = device_count(backend, nullptr);
+    if (!count || *count == 0) return false;
+    const auto info = device_info(backend, 0);
+    return info && !options_for(backend, *info).empty();
   }
 
   // nullptr, and noted, if the device cannot be opened.
@@ -234,6 +243,17 @@ class Choice {
   std::string refusal_;
 };
 
+// The CPU may have to take over in the middle of a text: what it would refuse then is refused before there is any.
+BackendResult<void> check_options_of_cpu(const BackendRequest &request) {
+  const ChoiceLog no_log;
+  Choice choice(request, no_log);
+  const BackendPtr cpu = request.cpu ? request.cpu : choice.find(kCpuBackend);
+  if (!cpu || !choice.has_options_for(*cpu)) return {};
+  choice.open(cpu, 0);
+  if (choice.refusal().empty()) return {};
+  return callers_fault("{}", choice.refusal());
+}
+
 }  // namespace
 
 BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &log, const DeviceUse &use) {
@@ -250,6 +270,9 @@ BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &
     auto device = choice.open(asked_for[i], choice.is_auto() && is_cpu ? 0 : *index);
     if (!choice.refusal().empty()) return callers_fault("{}", choice.refusal());
     if (!device) continue;
+    if (!is_cpu && !request.strict && !did_open) {
+      if (auto checked = check_options_of_cpu(request); !checked) return checked;
+    }
     if (choice.is_auto()) choice.warn_of_substitute(*device, *index);
     auto used = use(std::move(device));
     if (used || is_cpu || request.strict) return used;

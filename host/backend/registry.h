@@ -94,8 +94,8 @@ using DeviceUse = std::function<BackendResult<void>(std::unique_ptr<Device>)>;
 // backend of negative priority comes after it even so). Device 0 unless the option "device=N" says otherwise; the CPU
 // as a last resort is always its device 0. Errors: nothing opened (each reason), the CPU or a strictly chosen backend
 // did not serve (as `use` said); the caller's: an option that no backend knows (with those that are known) or whose
-// value its backend refuses. The device keeps a copy of `log` for the backend's own lines, which may come from any
-// thread until it is closed.
+// value its backend refuses, also the CPU where that may have to take over. The device keeps a copy of `log` for the
+// backend's own lines, which may come from any thread until it is closed.
 BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &log, const DeviceUse &use);
 // The device itself: every one that opens serves.
 BackendResult<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log);

@@ -267,8 +267,22 @@ TEST_F(Choose, AValueThatItsBackendRefusesIsAnErrorWhateverElseIsThere) {
   EXPECT_EQ(opened("good"), refusal);
   EXPECT_EQ(opened("cpu"), "cpu") << "it is not sent the option";
   request.options = {{"cpu.speed", "absurd"}};
-  EXPECT_EQ(opened("auto"), "good");
   EXPECT_EQ(opened("cpu"), "cpu: cpu.speed is 'absurd', expected sense (invalid argument)");
+}
+
+// Which may be hours later, in the middle of a text.
+TEST_F(Choose, AValueThatTheCpuWouldRefuseWhenItTakesOverIsAnErrorAtOnce) {
+  first.add("good");
+  const auto cpu = first.add("lying_cpu", "cpu");
+  request.options = {{"cpu.speed", "absurd"}};
+  const std::string refusal = "cpu: cpu.speed is 'absurd', expected sense (invalid argument)";
+  EXPECT_EQ(opened("auto"), refusal);
+  EXPECT_EQ(opened("good"), refusal);
+  request.cpu = find_cpu(request.search, {});
+  std::filesystem::remove(cpu);
+  EXPECT_EQ(opened("good"), refusal);
+  request.strict = true;
+  EXPECT_EQ(opened("good"), "good") << "it never takes over";
 }
 
 TEST_F(Choose, TheDeviceOptionPicksTheDevice) {

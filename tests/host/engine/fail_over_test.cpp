@@ -416,12 +416,27 @@ TEST(FailOverRefused, AgainAndAgainAndTheLostDeviceIsLeftAlone) {
   journal.expect_nothing_left();
 }
 
+// The failing backend is not sent it, and would be in the middle of a text before anybody noticed.
+TEST(FailOverRefused, AtTheStartWhereTheCpuWouldRefuseItsOptions) {
+  Journal journal;
+  EngineOptions options = failing_options({.at = 3, .function = "forward_wait"}, journal);
+  options.backend_options.emplace_back("cpu.isa", "abacus");
+  const Thrown thrown = thrown_by([&] { Engine::load(options); });
+  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
+  EXPECT_TRUE(thrown.message.starts_with("cpu: cpu.isa is 'abacus': ")) << thrown.message;
+  options.backend_strict = true;
+  EXPECT_EQ(Engine::load(options).backend().name, "failing") << "the CPU never takes over";
+  journal.expect_nothing_left();
+}
+
 TEST(FailOverRefused, WhereTheCpuFailsToo) {
   Journal journal;
   {
-    EngineOptions options = failing_options({.at = 3, .function = "forward_wait"}, journal);
-    options.backend_options.emplace_back("cpu.isa", "abacus");  // the failing backend is not sent this
-    Session session = Engine::load(options).new_session();
+    const test::FakeDirectory directory;
+    directory.add("cpu_open_fails", "cpu");
+    setenv("BONSAI_BACKEND_PATH", directory.text().c_str(), 1);
+    Session session = Engine::load(failing_options({.at = 3, .function = "forward_wait"}, journal)).new_session();
+    unsetenv("BONSAI_BACKEND_PATH");
     session.append("Once upon a time");
     const Thrown thrown = thrown_by([&] { session.generate(greedy(kTokens)); });
     EXPECT_EQ(thrown.kind, ErrorKind::kBackend);
@@ -429,7 +444,7 @@ TEST(FailOverRefused, WhereTheCpuFailsToo) {
         thrown.message.rfind("failing: injected into forward_wait (internal error); the CPU could not take over: ", 0),
         0u)
         << thrown.message;
-    EXPECT_NE(thrown.message.find("abacus"), std::string::npos) << thrown.message;
+    EXPECT_NE(thrown.message.find("the device has 2 GB"), std::string::npos) << thrown.message;
     // The device was not lost: it may serve the session again.
     EXPECT_EQ(session.generate(greedy(kTokens - 3)).stats.failed_over, "");
   }

@@ -236,6 +236,12 @@ void Connection::stop() {
     stream_.close();
 }
 
+void Connection::give_up() try {
+  if (exchange_) exchange_->give_up(ApiError("the server is ending: the answer took longer than it had left", 503));
+} catch (const std::exception &) {
+  cut();  // without memory for more
+}
+
 void Connection::cut() {
   if (exchange_) exchange_->client_has_gone();
   stream_.close();

@@ -45,7 +45,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The answer that is on its way is the last; without one the connection closes.
   void stop();
-  // Nobody waits for that answer any more either.
+  // Nobody waits for that answer any more either, and the client is told.
+  void give_up();
+  // Whether or not it knows.
   void cut();
 
  private:

@@ -9,8 +9,6 @@
 #include <boost/beast/http/status.hpp>
 #include <ctime>
 
-#include "host/server/api_error.h"
-
 namespace bonsai::server {
 namespace {
 
@@ -128,7 +126,23 @@ asio::awaitable<std::string> Exchange::next(std::chrono::milliseconds ping) {
   co_return std::exchange(waiting_, std::string());
 }
 
+void Exchange::give_up(const ApiError &why) {
+  if (has_ended_) return;
+  form_.keep_alive = false;
+  if (is_stream_) {
+    put(fmt::format("data: {}\n\n", error_json(why)));
+    finish();
+  } else {
+    status_ = why.status();
+    waiting_ = whole_answer(error_reply(why), form_);
+    has_ended_ = true;
+  }
+  gone_.request_stop();
+  changed_.cancel();
+}
+
 void Exchange::client_has_gone() {
+  is_gone_ = true;
   gone_.request_stop();
   changed_.cancel();
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "host/server/api_error.h"
 #include "host/server/http.h"
 
 namespace bonsai::server {
@@ -44,7 +45,10 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   boost::asio::awaitable<std::string> next(std::chrono::milliseconds ping);
 
   void client_has_gone();  // [server]
-  bool is_gone() const { return gone_.stop_requested(); }
+  bool is_gone() const { return is_gone_; }
+  // Whoever answers has no more time: the client is told so, in the way that is still open, and the answer ends.
+  // [server]
+  void give_up(const ApiError &why);
   int status() const { return status_; }                // 0: none yet [server]
   bool keep_alive() const { return form_.keep_alive; }  // [server]
   void close_afterwards();                              // unless the answer has begun, it says so [server]
@@ -58,11 +62,11 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
 
   const boost::asio::any_io_executor server_;
   AnswerForm form_;
-  std::stop_source gone_;
+  std::stop_source gone_;              // nobody wants the rest, also because there is no time for it
   boost::asio::steady_timer changed_;  // cancelled when something did
   std::string waiting_;                // to be sent
   int status_ = 0;
-  bool is_stream_ = false, has_ended_ = false;
+  bool is_stream_ = false, has_ended_ = false, is_gone_ = false;
 };
 
 // As it goes over the wire, body included but for HEAD: with a connection that closes, unless `form` says otherwise.

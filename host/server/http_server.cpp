@@ -29,6 +29,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kRetryAccepting{100};
+constexpr std::chrono::seconds kLastWords{1};  // that clients have to take what they are told at the end
 constexpr std::string_view kBusy =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -149,10 +150,17 @@ class HttpServer::Impl {
     const bool is_busy = std::any_of(connections_.begin(), connections_.end(),
                                      [](const auto &connection) { return connection->is_answering(); });
     if (is_busy && service_->events.stopping) service_->events.stopping();
-    grace_.expires_after(options_.grace);
-    grace_.async_wait([this](error_code stopped) {
+    after(options_.grace, &Connection::give_up, [this] { after(kLastWords, &Connection::cut, [] {}); });
+  }
+
+  // Does that to every connection that is still there then.
+  template <class Next>
+  void after(std::chrono::milliseconds time, void (Connection::*end)(), Next next) {
+    grace_.expires_after(time);
+    grace_.async_wait([this, end, next](error_code stopped) {
       if (stopped) return;
-      for (const auto &connection : connections_) connection->cut();
+      for (const auto &connection : connections_) (connection.get()->*end)();
+      next();
     });
   }
 

@@ -27,7 +27,7 @@ struct HttpOptions {
   std::chrono::milliseconds read{30'000};   // for a body to arrive
   std::chrono::milliseconds write{30'000};  // for a client to take what was sent, in pieces of 256 KiB
   std::chrono::milliseconds ping{10'000};   // between signs of life in a stream that has nothing to say
-  std::chrono::milliseconds grace{30'000};  // that answers have to end in when the server stops
+  std::chrono::milliseconds grace{30'000};  // that answers have to end in when the server stops; then it is said
 };
 
 // An exchange that is over, for logs and metrics.
@@ -60,7 +60,7 @@ class HttpServer {
   void listen();
 
   // Serves on this thread until `stop`: takes no more requests then, lets those that have begun end within the grace
-  // period, and returns. Called once.
+  // period, tells the clients of the others, and returns. Called once.
   void run(const HttpEvents &events, std::stop_token stop);
 
  private:

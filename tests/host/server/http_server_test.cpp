@@ -478,7 +478,41 @@ TEST(HttpServer, LetsAnswersEndBeforeItDoes) {
   EXPECT_TRUE(server.ends_within(10s));
 }
 
-TEST(HttpServer, CutsWhatTakesLongerThanTheGracePeriod) {
+TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
+  Keeper keeper;
+  HttpOptions options = quick_options();
+  options.grace = 30ms;
+  Running server(keeper.handler(), options);
+  Client whole(server.port()), stream(server.port());
+  whole.request("GET", "/");
+  const Responding for_whole = keeper.take();
+  stream.request("GET", "/");
+  const Responding for_stream = keeper.take();
+  for_stream->begin_events();
+  for_stream->event("one");
+  EXPECT_TRUE(stream.read_until("data: one"));
+  server.stop();
+  const std::string error = R"({"error":{"message":"the server is ending: the answer took longer than it had left",)"
+                            R"("type":"server_error","param":null,"code":null}})";
+  const Response refused = whole.response();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.header("connection"), "close");
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(refused.body, error + "\n");
+  const Response streamed = stream.response();
+  EXPECT_TRUE(streamed.is_complete);
+  ASSERT_EQ(streamed.events().size(), 2u);
+  EXPECT_EQ(streamed.events()[1], error);
+  EXPECT_TRUE(server.ends_within(10s));
+  EXPECT_TRUE(for_whole->gone().stop_requested());
+  EXPECT_TRUE(for_stream->gone().stop_requested());
+  for_whole->reply({.body = "too late"});
+  for_stream->event("too late");
+  EXPECT_TRUE(whole.is_closed());
+  EXPECT_TRUE(stream.is_closed());
+}
+
+TEST(HttpServer, CutsClientsThatDoNotTakeTheirAnswersInTheEnd) {
   Keeper keeper;
   HttpOptions options = quick_options();
   options.grace = 30ms;
@@ -486,10 +520,11 @@ TEST(HttpServer, CutsWhatTakesLongerThanTheGracePeriod) {
   Client client(server.port());
   client.request("GET", "/");
   const Responding responder = keeper.take();
+  responder->begin_events();
+  for (int i = 0; i < 64; ++i) responder->event(std::string(1 << 20, 'x'));
+  EXPECT_TRUE(client.read_until("data: x"));
   server.stop();
   EXPECT_TRUE(server.ends_within(10s));
-  EXPECT_TRUE(responder->gone().stop_requested());
-  EXPECT_TRUE(client.is_closed());
 }
 
 TEST(HttpServer, SaysWhyItCannotListen) {

@@ -31,6 +31,16 @@ auto first_of(std::initializer_list<const char *> names, Read read) {
   return value;
 }
 
+// A count from `least` on, or -1, which stands for `all`.
+std::optional<uint32_t> count_or_all(const JsonFields &fields, const char *name, uint32_t least, uint32_t all) {
+  const Json *field = fields.find(name);
+  if (field == nullptr) return std::nullopt;
+  const auto value = whole_number(*field);
+  if (value == -1) return all;
+  if (!value || *value < least) fields.fail(name, fmt::format("a whole number >= {}, or -1", least), *field);
+  return static_cast<uint32_t>(std::min<int64_t>(*value, kMaxCount));  // as good as any that is larger
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // What is chosen, and how
 
@@ -71,10 +81,7 @@ void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
   number("frequency_penalty", -kMax, kMax, "a number", sampling.frequency_penalty);
   for (const char *name : {"repetition_penalty", "repeat_penalty"})
     number(name, std::numeric_limits<float>::min(), kMax, "a number > 0", sampling.repetition_penalty);
-  if (fields.integer("top_k") == -1)  // vLLM's word for all
-    sampling.top_k = 0;
-  else
-    sampling.top_k = fields.count("top_k", 0, kMaxCount).value_or(sampling.top_k);
+  sampling.top_k = count_or_all(fields, "top_k", 0, 0).value_or(sampling.top_k);  // -1 is vLLM's word for all
   if (const auto window = fields.integer("repeat_last_n")) {
     if (*window < -1 || *window > std::numeric_limits<int32_t>::max())
       fields.fail("repeat_last_n", "a whole number >= -1", *window);
@@ -165,12 +172,9 @@ void refuse_unknown(const JsonFields &fields) {
 }
 
 // -1 is others' word for "until the answer ends".
-std::optional<uint32_t> read_most_tokens(const JsonFields &fields) {
-  return first_of({"max_completion_tokens", "max_tokens", "n_predict"}, [&](const char *name) {
-    const Json *field = fields.find(name);
-    if (field != nullptr && whole_number(*field) == -1) return std::optional(kMaxCount);
-    return fields.count(name, 1, kMaxCount);
-  });
+std::optional<uint32_t> read_most_tokens(const JsonFields &fields, uint32_t least) {
+  return first_of({"max_completion_tokens", "max_tokens", "n_predict"},
+                  [&](const char *name) { return count_or_all(fields, name, least, kMaxCount); });
 }
 
 void read_stream(const JsonFields &fields, TextRequest &request) {
@@ -280,7 +284,7 @@ ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defa
   ChatRequest request;
   request.options = defaults;
   read_text_request(fields, request);
-  request.options.max_tokens = read_most_tokens(fields).value_or(request.options.max_tokens);
+  request.options.max_tokens = read_most_tokens(fields, 1).value_or(request.options.max_tokens);
   const uint32_t top = fields.count("top_logprobs", 0, kMostLogprobs).value_or(0);
   const bool wants = fields.flag("logprobs").value_or(false);
   if (top > 0 && !wants) throw ApiError("top_logprobs: expected with \"logprobs\": true only");
@@ -300,7 +304,7 @@ CompletionRequest read_completion_request(std::string_view body, const GenerateO
   CompletionRequest request;
   request.options = defaults;
   read_text_request(fields, request);
-  request.options.max_tokens = read_most_tokens(fields).value_or(kMostTokens);
+  request.options.max_tokens = read_most_tokens(fields, 0).value_or(kMostTokens);
   request.echo = fields.flag("echo").value_or(false);
   if (const Json *logprobs = fields.find("logprobs"); logprobs != nullptr && *logprobs != false)
     want_logprobs(*fields.count("logprobs", 0, kMostLogprobs), request);

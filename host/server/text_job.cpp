@@ -6,6 +6,18 @@
 #include "host/server/api_error.h"
 
 namespace bonsai::server {
+namespace {
+
+// As if the text had ended ahead of its first token.
+Generation without_tokens(Generation generation) {
+  generation.text.clear();
+  generation.tokens.clear();
+  generation.logprobs.clear();
+  if (generation.finish != FinishReason::kCancelled) generation.finish = FinishReason::kLength;
+  return generation;
+}
+
+}  // namespace
 
 TextJob::TextJob(const JobContext &context, std::shared_ptr<Responder> responder, AnswerHead head,
                  std::shared_ptr<void> place)
@@ -19,6 +31,7 @@ TextJob::TextJob(const JobContext &context, std::shared_ptr<Responder> responder
 void TextJob::start(const TextRequest &request, const std::vector<std::vector<int32_t>> &prompts) {
   const std::lock_guard lock(mutex_);
   is_stream_ = request.stream;
+  wants_nothing_ = request.options.max_tokens == 0;
   head_.announces_usage = request.stream && request.include_usage;
   top_logprobs_ = request.top_logprobs;
   for (const auto &prompt : prompts) prompt_lengths_.push_back(prompt.size());
@@ -41,6 +54,7 @@ void TextJob::start(const TextRequest &request, const std::vector<std::vector<in
 void TextJob::start_answer(size_t answer, const TextRequest &request, std::span<const int32_t> prompt) {
   GenerateOptions options = request.options;
   options.cancel = stop_.get_token();
+  if (wants_nothing_) options.max_tokens = 1;
   if (options.sampling.seed) *options.sampling.seed += answer % request.n;
   const auto self = shared_from_this();
   context_.batch.start_tokens(
@@ -53,7 +67,7 @@ void TextJob::start_answer(size_t answer, const TextRequest &request, std::span<
 bool TextJob::on_text(size_t answer, std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (has_failed_) return false;
-  return push(answer, text);
+  return wants_nothing_ || push(answer, text);
 }
 
 void TextJob::on_done(size_t answer, Generation generation, const std::exception_ptr &error) {
@@ -61,6 +75,7 @@ void TextJob::on_done(size_t answer, Generation generation, const std::exception
   if (has_failed_) return;
   try {
     if (error) std::rethrow_exception(error);
+    if (wants_nothing_) generation = without_tokens(std::move(generation));
     answers_[answer].generation = std::move(generation);
     count(answer);
     if (is_stream_ && !top_logprobs_) end_event(answer);

@@ -91,6 +91,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
 
   std::mutex mutex_;  // for what follows, and for what derived classes have
   bool is_stream_ = false, has_failed_ = false;
+  bool wants_nothing_ = false;  // but to have the prompt taken: the one token that is computed is nobody's
   std::optional<uint32_t> top_logprobs_;
   std::vector<size_t> prompt_lengths_;
   std::vector<Answer> answers_;

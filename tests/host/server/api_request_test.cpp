@@ -322,13 +322,13 @@ TEST(ApiRequestRefuses, ValuesOutOfRange) {
   EXPECT_EQ(chat_said("\"temperature\": -1"), "temperature: expected a number >= 0, found -1");
   EXPECT_EQ(chat_said("\"temperature\": \"hot\""), "temperature: expected a number >= 0, found \"hot\"");
   EXPECT_EQ(chat_said("\"top_p\": 1.5"), "top_p: expected a number from 0 to 1, found 1.5");
-  EXPECT_EQ(chat_said("\"top_k\": -2"), "top_k: expected a whole number >= 0, found -2");
+  EXPECT_EQ(chat_said("\"top_k\": -2"), "top_k: expected a whole number >= 0, or -1, found -2");
   EXPECT_EQ(chat_said("\"repeat_last_n\": -2"), "repeat_last_n: expected a whole number >= -1, found -2");
-  EXPECT_EQ(chat_said("\"max_tokens\": -2"), "max_tokens: expected a whole number >= 1, found -2");
-  EXPECT_EQ(chat_said("\"max_tokens\": 1e99"), "max_tokens: expected a whole number >= 1, found 1e+99");
+  EXPECT_EQ(chat_said("\"max_tokens\": -2"), "max_tokens: expected a whole number >= 1, or -1, found -2");
+  EXPECT_EQ(chat_said("\"max_tokens\": 1e99"), "max_tokens: expected a whole number >= 1, or -1, found 1e+99");
   EXPECT_EQ(chat_said("\"repeat_penalty\": 0"), "repeat_penalty: expected a number > 0, found 0");
-  EXPECT_EQ(chat_said("\"max_tokens\": 0"), "max_tokens: expected a whole number >= 1, found 0");
-  EXPECT_EQ(chat_said("\"max_tokens\": 1.5"), "max_tokens: expected a whole number >= 1, found 1.5");
+  EXPECT_EQ(chat_said("\"max_tokens\": 0"), "max_tokens: expected a whole number >= 1, or -1, found 0");
+  EXPECT_EQ(chat_said("\"max_tokens\": 1.5"), "max_tokens: expected a whole number >= 1, or -1, found 1.5");
   EXPECT_EQ(chat_said("\"n\": 65"), "n: expected a whole number from 1 to 64, found 65");
   EXPECT_EQ(chat_said("\"stream\": 1"), "stream: expected true or false, found 1");
   EXPECT_EQ(chat_said("\"seed\": \"x\""), "seed: expected a whole number, found \"x\"");

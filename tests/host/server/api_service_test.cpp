@@ -47,6 +47,27 @@ TEST_F(Telling, TextsGoOnAsTheLibraryContinuesThem) {
   EXPECT_EQ(begun["choices"][0]["text"].get<std::string>().rfind("<|im_start|>The wolf", 0), 0u);
 }
 
+// As OpenAI's reference has it: for the prompt to be read, or echoed.
+TEST_F(Telling, ATextMayHaveNoTokens) {
+  const Service service(engine_);
+  json request = {{"prompt", "The wolf"}, {"max_tokens", 0}};
+  const json answer = service.ask(kComplete, request);
+  EXPECT_EQ(answer["choices"][0]["text"], "");
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], engine_.tokenize_prompt("The wolf").size());
+  request["echo"] = true;
+  EXPECT_EQ(service.ask(kComplete, request)["choices"][0]["text"], "The wolf");
+  std::string streamed;
+  std::vector<json> events = service.stream(kComplete, request);
+  for (const json &event : events) streamed += event["choices"][0]["text"];
+  EXPECT_EQ(streamed, "The wolf");
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "length");
+  request = {{"prompt", "The wolf"}, {"max_tokens", 0}, {"logprobs", 1}};
+  EXPECT_EQ(service.ask(kComplete, request)["choices"][0]["logprobs"]["tokens"], json::array());
+  EXPECT_EQ(service.post(kComplete, {{"prompt", {4096}}, {"max_tokens", 0}}).status, 400);
+}
+
 TEST_F(Telling, ManyPromptsAreAnsweredInOrder) {
   const Service service(engine_);
   const json prompts = {"Once upon a time", "The wolf", "The King"};

@@ -106,12 +106,12 @@ class Choice {
   std::vector<BackendPtr> asked_for() {
     if (is_auto()) return all();
     BackendPtr backend;
-    if (request_.backend.find('/') != std::string::npos) {
+    if (Backend::is_path(request_.backend)) {
       backend = load(request_.backend);
     } else if (Backend::is_name(request_.backend)) {
       backend = find(request_.backend);
     } else {
-      reject(fmt::format("'{}'", request_.backend), "neither a backend's name nor a path (a path has a '/')");
+      reject(fmt::format("'{}'", request_.backend), std::string(Backend::kNeither));
     }
     return backend ? std::vector{backend} : std::vector<BackendPtr>();
   }

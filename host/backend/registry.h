@@ -33,6 +33,9 @@ class Backend {
 
   // Whether `text` can be a backend's name: letters, digits, '-' and '_', at most kMaxNameBytes.
   static bool is_name(std::string_view text);
+  // Whether a user who says `text` means a file by it.
+  static bool is_path(std::string_view text) { return text.find('/') != std::string_view::npos; }
+  static constexpr std::string_view kNeither = "neither a backend's name nor a path (a path has a '/')";
 
   const std::filesystem::path &path() const { return path_; }
   const std::string &name() const { return name_; }

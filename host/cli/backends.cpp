@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 
 #include "core/base/standard_streams.h"
@@ -20,32 +19,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the search path, or those that are named or given by a path.
-std::vector<host::Candidate> find_candidates(const std::vector<std::string> &given) {
-  if (given.empty()) return host::discover(host::SearchPath::standard());
-  std::vector<host::Candidate> candidates;
-  for (const std::string &path : given) {
-    std::error_code error;
-    host::Candidate candidate;
-    candidate.path = path;
-    candidate.name = candidate.path.filename().string();
-    if (host::Backend::is_name(path) && !std::filesystem::exists(path, error)) {
-      const size_t before = candidates.size();
-      for (host::Candidate &found : host::discover(host::SearchPath::standard())) {
-        if (found.name == path) candidates.push_back(std::move(found));
-      }
-      if (candidates.size() > before) continue;
-      candidate.path = fmt::format("libbonsai_{}.so", path);
-      candidate.reason = host::SearchPath::standard().not_found();
-    } else if (auto backend = host::Backend::load(path)) {
+// Those of a name in the search path, or the file of a path.
+std::vector<host::Candidate> find_candidates(const std::string &given) {
+  host::Candidate candidate;
+  candidate.path = given;
+  candidate.name = candidate.path.filename().string();
+  if (host::Backend::is_path(given)) {
+    auto backend = host::Backend::load(given);
+    if (backend) {
       candidate.backend = *std::move(backend);
       candidate.name = candidate.backend->name();
     } else {
       candidate.reason = backend.error().message;
     }
-    candidates.push_back(std::move(candidate));
+  } else if (host::Backend::is_name(given)) {
+    const auto search = host::SearchPath::standard();
+    std::vector<host::Candidate> found = host::discover(search);
+    std::erase_if(found, [&given](const host::Candidate &other) { return other.name != given; });
+    if (!found.empty()) return found;
+    candidate.path = fmt::format("libbonsai_{}.so", given);
+    candidate.reason = search.not_found();
+  } else {
+    candidate.reason = host::Backend::kNeither;
   }
-  return candidates;
+  return {std::move(candidate)};
 }
 
 // A backend's devices, or why it has none.
@@ -77,14 +74,31 @@ struct Finding {
   bool is_usable() const { return !list.devices.empty() && !candidate.shadowed; }
 };
 
-std::vector<Finding> look_at(std::vector<host::Candidate> candidates) {
-  std::vector<Finding> findings;
+// What there is of one that was asked for, by its name or path, or of them all. Broken and hidden copies of one that
+// can be used are no harm.
+struct Answer {
+  std::vector<Finding> findings = {};
+
+  bool is_usable() const {
+    return std::any_of(findings.begin(), findings.end(), [](const Finding &finding) { return finding.is_usable(); });
+  }
+};
+
+Answer look_at(std::vector<host::Candidate> candidates) {
+  Answer answer;
   for (host::Candidate &candidate : candidates) {
     Devices list;
     if (candidate.backend) list = list_devices(*candidate.backend);
-    findings.push_back({std::move(candidate), std::move(list)});
+    answer.findings.push_back({std::move(candidate), std::move(list)});
   }
-  return findings;
+  return answer;
+}
+
+std::vector<Answer> look_at(const std::vector<std::string> &given) {
+  if (given.empty()) return {look_at(host::discover(host::SearchPath::standard()))};
+  std::vector<Answer> answers;
+  for (const std::string &one : given) answers.push_back(look_at(find_candidates(one)));
+  return answers;
 }
 
 std::string abi_version(const host::Backend &backend) {
@@ -171,31 +185,39 @@ Json to_json(const Warmed &warmed) {
           {"reason", warmed.reason}};
 }
 
-// Opens every device that can be warmed, once; what it makes is kept by the backend, on disk. It may take minutes, so
-// what the backend says of it is shown on stderr unless the log is off.
-std::vector<Warmed> warm(const std::vector<Finding> &findings, bool are_given, const Terminal &terminal) {
+// Adds what became of the devices of one file, each opened once.
+void warm(const Finding &finding, const host::Device::Log &log, std::vector<Warmed> &all) {
+  const std::string &name = finding.candidate.name;
+  for (uint32_t i = 0; i < finding.list.devices.size(); ++i) {
+    if (!has_warm_option(*finding.candidate.backend, finding.list.devices[i])) continue;
+    const std::vector<host::DeviceOption> options = {{name + ".warm", "on"}};
+    const auto opened = host::Device::open(finding.candidate.backend, i, options, log);
+    all.push_back({name, i, opened ? "" : opened.error().message});
+  }
+}
+
+// Opens every device that can be warmed; what it makes is kept by the backend, on disk. It may take minutes, so what
+// the backend says of it is shown on stderr unless the log is off.
+std::vector<Warmed> warm(const std::vector<Answer> &answers, bool are_given, const Terminal &terminal) {
   const bool is_shown = terminal.log.level() != spdlog::level::off;
   const auto show = [is_shown](bonsai_log_level level, const std::string &line) {
     if (is_shown && level >= BONSAI_LOG_INFO) print_to_stderr("{}\n", line);
   };
   std::vector<Warmed> all;
-  for (const auto &[candidate, list] : findings) {
-    if (!candidate.backend && are_given) all.push_back({candidate.name, 0, candidate.reason});
-    if (!candidate.backend || candidate.shadowed) continue;
-    const std::string &name = candidate.backend->name();
-    if (list.devices.empty() && are_given) all.push_back({name, 0, list.reason});
-    for (uint32_t i = 0; i < list.devices.size(); ++i) {
-      if (!has_warm_option(*candidate.backend, list.devices[i])) continue;
-      const std::vector<host::DeviceOption> options = {{name + ".warm", "on"}};
-      const auto opened = host::Device::open(candidate.backend, i, options, show);
-      all.push_back({name, i, opened ? "" : opened.error().message});
+  for (const Answer &answer : answers) {
+    for (const Finding &finding : answer.findings) {
+      const auto &[candidate, list] = finding;
+      if (finding.is_usable())
+        warm(finding, show, all);
+      else if (are_given && !answer.is_usable() && !candidate.shadowed)
+        all.push_back({candidate.name, 0, candidate.backend ? list.reason : candidate.reason});
     }
   }
   return all;
 }
 
-int warm_command(const std::vector<Finding> &findings, bool are_given, bool as_json, Terminal &terminal) {
-  const std::vector<Warmed> all = warm(findings, are_given, terminal);
+int warm_command(const std::vector<Answer> &answers, bool are_given, bool as_json, Terminal &terminal) {
+  const std::vector<Warmed> all = warm(answers, are_given, terminal);
   if (as_json) {
     Json json = Json::array();
     for (const Warmed &warmed : all) json.push_back(to_json(warmed));
@@ -208,14 +230,34 @@ int warm_command(const std::vector<Finding> &findings, bool are_given, bool as_j
   return is_well ? kSuccess : kFailure;
 }
 
+void show(const std::vector<Answer> &answers, bool as_json, Terminal &terminal) {
+  Json json = Json::array();
+  std::string text;
+  for (const Answer &answer : answers) {
+    for (const Finding &finding : answer.findings) {
+      if (as_json)
+        json.push_back(to_json(finding));
+      else
+        text += describe(finding);
+    }
+  }
+  if (as_json) return terminal.out.write_json(json);
+  if (text.empty()) {
+    text = "no libbonsai_*.so found in:\n";
+    for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
+  }
+  terminal.out.write(text);
+}
+
 }  // namespace
 
 int backends_command(const std::vector<std::string> &command_line, Terminal &terminal) {
   Options options("backends", "[NAME or FILE...] [OPTIONS]",
                   "Shows every backend in the search path (BONSAI_BACKEND_PATH, ../lib/bonsai from the program, the\n"
-                  "installed directory), or the given ones: its devices with their memory and options, or why it\n"
-                  "cannot be used. --backend-opt device=N of other commands picks a device. The exit code is 1 if a\n"
-                  "given one cannot be used. JSON: an array with one object per file, with --warm per device.");
+                  "installed directory), or the given ones, a FILE with a '/' in it: its devices with their memory\n"
+                  "and options, or why it cannot be used. --backend-opt device=N of other commands picks a device.\n"
+                  "The exit code is 1 if a given one cannot be used. JSON: an array with one object per file, with\n"
+                  "--warm per device.");
   options.positional("library", -1);
   options.flag("warm",
                "have every device make ready what it would otherwise make when it is first needed: CUDA's kernels "
@@ -223,24 +265,12 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
   const std::vector<std::string> given = arguments->texts("library");
-  const std::vector<Finding> findings = look_at(find_candidates(given));
+  const std::vector<Answer> answers = look_at(given);
+  if (arguments->flag("warm")) return warm_command(answers, !given.empty(), arguments->flag("json"), terminal);
+  show(answers, arguments->flag("json"), terminal);
   const bool are_well =
-      given.empty() || std::all_of(findings.begin(), findings.end(), [](const Finding &f) { return f.is_usable(); });
-  const int exit_code = are_well ? kSuccess : kFailure;
-  if (arguments->flag("warm")) return warm_command(findings, !given.empty(), arguments->flag("json"), terminal);
-  if (arguments->flag("json")) {
-    Json json = Json::array();
-    for (const Finding &finding : findings) json.push_back(to_json(finding));
-    terminal.out.write_json(json);
-    return exit_code;
-  }
-  for (const Finding &finding : findings) terminal.out.write(describe(finding));
-  if (findings.empty()) {
-    std::string text = "no libbonsai_*.so found in:\n";
-    for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
-    terminal.out.write(text);
-  }
-  return exit_code;
+      given.empty() || std::all_of(answers.begin(), answers.end(), [](const Answer &a) { return a.is_usable(); });
+  return are_well ? kSuccess : kFailure;
 }
 
 }  // namespace bonsai::cli

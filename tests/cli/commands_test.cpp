@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -376,6 +378,38 @@ TEST(Backends, ShowsOneByItsName) {
   EXPECT_TRUE(outcome.out.starts_with("cpu 0.")) << outcome.out;
   EXPECT_EQ(outcome.out.find("template"), std::string::npos) << outcome.out;
   EXPECT_EQ(run_program({"backends", "nobody"}).exit_code, 1);
+}
+
+// As --backend does: a file or folder of that name is another thing.
+TEST(Backends, AFileHasASlash) {
+  const std::filesystem::path start = std::filesystem::current_path();
+  const std::string folder = make_folder("names");
+  std::ofstream(folder + "/cpu") << "";
+  std::filesystem::current_path(folder);
+  const Outcome by_name = run_program({"backends", "cpu"}), by_path = run_program({"backends", "./cpu"});
+  const Outcome neither = run_program({"backends", "lib cpu.so"});
+  std::filesystem::current_path(start);
+  EXPECT_EQ(by_name.exit_code, 0) << by_name.out;
+  EXPECT_EQ(by_path.exit_code, 1);
+  EXPECT_EQ(by_path.out, "cpu: ./cpu\n  not used: an empty file, not a shared object\n");
+  EXPECT_EQ(neither.exit_code, 1);
+  EXPECT_EQ(neither.out,
+            "lib cpu.so: lib cpu.so\n  not used: neither a backend's name nor a path (a path has a '/')\n");
+}
+
+// A broken copy ahead of it, and a second one that it hides.
+TEST(Backends, ANameIsUsableWhereOneOfItsFilesIs) {
+  const std::string first = make_folder("first"), second = make_folder("second");
+  std::ofstream(first + "/libbonsai_cpu.so") << "broken";
+  std::filesystem::copy_file(backend_file("cpu"), second + "/libbonsai_cpu.so");
+  const std::string built = std::filesystem::path(backend_file("cpu")).parent_path();
+  setenv("BONSAI_BACKEND_PATH", (first + ":" + built + ":" + second).c_str(), 1);
+  const Outcome shown = run_program({"backends", "cpu"}), warmed = run_program({"backends", "cpu", "--warm"});
+  unsetenv("BONSAI_BACKEND_PATH");
+  EXPECT_EQ(shown.exit_code, 0) << shown.out;
+  EXPECT_NE(shown.out.find("not used: not a shared object"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("not used: a backend of this name was found earlier"), std::string::npos) << shown.out;
+  EXPECT_EQ(warmed.exit_code, 0) << warmed.out;
 }
 
 // A file that is a backend, and whose device cannot be asked what it is.

@@ -472,7 +472,7 @@ class SearchVariable : public testing::Test {
 };
 
 TEST_F(SearchVariable, ComesFirstThenTheProgramsThenTheInstalledDirectory) {
-  setenv("BONSAI_BACKEND_PATH", "/opt/a::/opt/b/../c:", 1);
+  setenv("BONSAI_BACKEND_PATH", "/opt/a::/opt/b/../c:/opt/a/:", 1);
   const auto directories = SearchPath::standard().directories;
   ASSERT_EQ(directories.size(), 4u);
   EXPECT_EQ(directories[0], "/opt/a");

@@ -51,6 +51,16 @@ std::string_view out_of_range(std::string_view text) {
   return is_number ? ", which is out of the range of 32-bit numbers" : "";
 }
 
+// `besides`: what else would be taken.
+uint64_t read_count(const std::string &name, const std::string &text, uint64_t least, uint64_t most,
+                    std::string_view besides = "") {
+  const auto value = parse_number<uint64_t>(text);
+  if (!value || *value < least || *value > most)
+    throw UsageError(fmt::format("--{}: expected a whole number from {} to {}{}, found {}", name, least, most, besides,
+                                 bonsai::quoted(text)));
+  return *value;
+}
+
 // The word of a short option whose value stands in the same word: "-n5". nullptr for every other.
 const std::string *stuck_word(const po::option &option) {
   const bool is_stuck = option.position_key < 0 && option.original_tokens.size() == 1 && !option.value.empty() &&
@@ -168,11 +178,14 @@ std::vector<std::string> Arguments::texts(const std::string &name) const {
 std::optional<uint64_t> Arguments::count(const std::string &name, uint64_t least, uint64_t most) const {
   const auto text = this->text(name);
   if (!text) return std::nullopt;
-  const auto value = parse_number<uint64_t>(*text);
-  if (!value || *value < least || *value > most)
-    throw UsageError(
-        fmt::format("--{}: expected a whole number from {} to {}, found {}", name, least, most, bonsai::quoted(*text)));
-  return value;
+  return read_count(name, *text, least, most);
+}
+
+std::optional<uint64_t> Arguments::count_or_all(const std::string &name, uint64_t least, uint64_t all,
+                                                uint64_t most) const {
+  const auto text = this->text(name);
+  if (!text) return std::nullopt;
+  return *text == "-1" ? all : read_count(name, *text, least, most, ", or -1");
 }
 
 std::optional<int64_t> Arguments::integer(const std::string &name, int64_t least, int64_t most) const {

@@ -51,6 +51,9 @@ class Arguments {
   std::vector<std::string> texts(const std::string &name) const;
   std::optional<uint64_t> count(const std::string &name, uint64_t least,
                                 uint64_t most = std::numeric_limits<uint32_t>::max()) const;
+  // The same, or -1, which stands for `all`.
+  std::optional<uint64_t> count_or_all(const std::string &name, uint64_t least, uint64_t all,
+                                       uint64_t most = std::numeric_limits<uint32_t>::max()) const;
   std::optional<int64_t> integer(const std::string &name, int64_t least, int64_t most) const;
   // `expected` describes the range: "a number >= 0". NaN is in none.
   std::optional<float> number(const std::string &name, float least, float most, std::string_view expected) const;

@@ -15,12 +15,6 @@ namespace {
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 
-// A count, or -1 as others have it for `all`.
-std::optional<uint32_t> count_or_all(const Arguments &arguments, const char *name, uint32_t least, uint32_t all) {
-  if (arguments.text(name) == "-1") return all;
-  return arguments.count(name, least, kMaxCount);
-}
-
 LogitBias parse_logit_bias(const std::string &text) {
   const size_t equals = text.find('=');
   if (equals != std::string::npos) {
@@ -37,7 +31,7 @@ SamplingOptions sampling_options(const Arguments &arguments) {
   SamplingOptions sampling = preset_option(arguments);
   constexpr float kSmallest = std::numeric_limits<float>::min();
   sampling.temperature = arguments.number("temp", 0, kMax, "a number >= 0").value_or(sampling.temperature);
-  sampling.top_k = count_or_all(arguments, "top-k", 0, 0).value_or(sampling.top_k);
+  sampling.top_k = static_cast<uint32_t>(arguments.count_or_all("top-k", 0, 0).value_or(sampling.top_k));
   sampling.top_p = arguments.number("top-p", 0, 1, "a number from 0 to 1").value_or(sampling.top_p);
   sampling.min_p = arguments.number("min-p", 0, 1, "a number from 0 to 1").value_or(sampling.min_p);
   sampling.repetition_penalty =
@@ -49,7 +43,8 @@ SamplingOptions sampling_options(const Arguments &arguments) {
   sampling.penalty_window = static_cast<int32_t>(
       arguments.integer("repeat-last-n", -1, std::numeric_limits<int32_t>::max()).value_or(sampling.penalty_window));
   for (const std::string &bias : arguments.texts("logit-bias")) sampling.logit_bias.push_back(parse_logit_bias(bias));
-  if (arguments.text("seed") != "-1") sampling.seed = arguments.count("seed", 0, std::numeric_limits<uint64_t>::max());
+  if (arguments.text("seed") != "-1")
+    sampling.seed = arguments.count_or_all("seed", 0, 0, std::numeric_limits<uint64_t>::max());
   return sampling;
 }
 
@@ -94,7 +89,8 @@ void add_generate_options(Options &options, const std::string &without_n) {
 
 GenerateOptions plain_generate_options(const Arguments &arguments) {
   GenerateOptions options;
-  options.max_tokens = count_or_all(arguments, "predict", 1, kMaxCount).value_or(options.max_tokens);
+  options.max_tokens =
+      static_cast<uint32_t>(arguments.count_or_all("predict", 1, kMaxCount).value_or(options.max_tokens));
   options.sampling = sampling_options(arguments);
   options.stop = arguments.texts("stop");
   for (const std::string &stop : options.stop)

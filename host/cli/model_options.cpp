@@ -16,6 +16,8 @@
 namespace bonsai::cli {
 namespace {
 
+constexpr uint32_t kMostThreads = 1024;  // that cpu.threads takes
+
 // The tiny model that comes with the program.
 std::string seedling_path() {
   std::error_code error;
@@ -80,7 +82,7 @@ void add_engine_options(Options &options) {
   options.flag("backend-strict", "that backend or an error; without this the CPU takes over with a warning");
   options.values("backend-opt", "KEY=VALUE",
                  "an option of the backend, see 'bonsai backends', or device=N, its device (0); may be repeated");
-  options.value("threads,t", "N", "threads of the CPU backend, as --backend-opt cpu.threads=N");
+  options.value("threads,t", "N", "threads of the CPU backend, at most 1024, as --backend-opt cpu.threads=N");
 }
 
 void add_template_option(Options &options) {
@@ -111,7 +113,7 @@ EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
   options.backend_strict = arguments.flag("backend-strict");
   for (const std::string &option : arguments.texts("backend-opt"))
     options.backend_options.push_back(parse_backend_option(option));
-  options.threads = static_cast<uint32_t>(arguments.count("threads", 1).value_or(0));
+  options.threads = static_cast<uint32_t>(arguments.count("threads", 1, kMostThreads).value_or(0));
   options.log = [&terminal](LogLevel level, std::string_view line) { log_line(terminal, spdlog_level(level), line); };
   if (const auto file = arguments.text("chat-template-file")) {
     options.chat_template = read_file(*file);

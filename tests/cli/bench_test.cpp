@@ -341,7 +341,7 @@ TEST(BenchRefuses, BadNumbers) {
       {{"-d", "-1"}, "--depth: expected a whole number from 0 to 1073741824, found '-1'"},
       {{"-r", "0"}, "--repetitions: expected a whole number from 1 to 1073741824, found '0'"},
       {{"-r", "many"}, "--repetitions: expected a whole number from 1 to 1073741824, found 'many'"},
-      {{"-t", "0"}, "--threads: expected a whole number from 1 to 4294967295, found '0'"},
+      {{"-t", "0"}, "--threads: expected a whole number from 1 to 1024, found '0'"},
       {{"--kv", "f8"}, "--kv: expected f16, q8_0 or f32, found 'f8'"},
       {{"--backend-opt", "cpu"}, "--backend-opt: expected KEY=VALUE, found 'cpu'"},
       {{"--stream-bytes", "1"}, "--stream-bytes: expected a whole number from 4096 to 1099511627776, found '1'"},

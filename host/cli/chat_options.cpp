@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/cli/model_options.h"
+#include "host/cli/terminal_abilities.h"
 #include "host/cli/text_input.h"
 
 namespace bonsai::cli {
@@ -15,7 +16,8 @@ void add_chat_options(Options &options) {
   add_template_option(options);
   options.flag("think", "ask the model to reason before it answers (the template's enable_thinking)");
   options.flag("no-think", "ask it not to");
-  options.flag("hide-thinking", "do not show reasoning; it is shown dim, and on a terminal only");
+  options.flag("hide-thinking",
+               "do not show reasoning; it is shown on a terminal only, dim unless the environment has NO_COLOR");
 }
 
 ChatOptions chat_options(const Arguments &arguments) {
@@ -32,14 +34,15 @@ ChatOptions chat_options(const Arguments &arguments) {
 AnswerPrinter::AnswerPrinter(const Arguments &arguments, Output &out)
     : out_(out),
       is_quiet_(arguments.flag("json")),
-      shows_reasoning_(!arguments.flag("hide-thinking") && ::isatty(STDOUT_FILENO)) {}
+      shows_reasoning_(!arguments.flag("hide-thinking") && ::isatty(STDOUT_FILENO)),
+      has_styles_(may_be_styled(STDOUT_FILENO)) {}
 
 void AnswerPrinter::print(ChatPiece kind, std::string_view text) {
-  const bool dim = kind == ChatPiece::kReasoning;
-  if (is_quiet_ || (dim && !shows_reasoning_)) return;
-  if (dim && !is_dim_) out_.write("\x1b[2m");
-  if (!dim && is_dim_) out_.write("\x1b[0m\n\n");
-  is_dim_ = dim;
+  const bool is_reasoning = kind == ChatPiece::kReasoning;
+  if (is_quiet_ || (is_reasoning && !shows_reasoning_)) return;
+  if (is_reasoning != is_reasoning_ && has_styles_) out_.write(is_reasoning ? "\x1b[2m" : "\x1b[0m");
+  if (!is_reasoning && is_reasoning_) out_.write("\n\n");
+  is_reasoning_ = is_reasoning;
   const bool has_own_line = kind == ChatPiece::kToolCall;
   if (has_own_line && !at_line_start_) out_.write("\n");
   out_.write(text);
@@ -48,7 +51,7 @@ void AnswerPrinter::print(ChatPiece kind, std::string_view text) {
 }
 
 void AnswerPrinter::finish() {
-  if (std::exchange(is_dim_, false)) out_.write("\x1b[0m");
+  if (std::exchange(is_reasoning_, false) && has_styles_) out_.write("\x1b[0m");
   if (!std::exchange(at_line_start_, true)) out_.write("\n");
 }
 

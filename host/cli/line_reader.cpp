@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "core/base/standard_streams.h"
+#include "host/cli/terminal_abilities.h"
 
 namespace bonsai::cli {
 namespace {
@@ -52,11 +53,6 @@ class PlainReader final : public LineReader {
 
 constexpr const char *kPasteBegins = "\\e[200~";
 constexpr std::wstring_view kPasteEnds = L"\x1b[201~";
-
-bool is_dumb_terminal() {
-  const char *term = std::getenv("TERM");
-  return term == nullptr || std::strcmp(term, "dumb") == 0;
-}
 
 // What poll() waits for beside keys: that the window has changed its size. A signal by itself is lost where it comes in
 // front of the poll() or to another thread. There is one at a time.
@@ -197,7 +193,7 @@ class EditingReader final : public LineReader {
 
   static void resize(EditLine *edit) {
     ::el_resize(edit);
-    if (!is_dumb_terminal()) write_to_stderr("\r\x1b[J");
+    if (obeys_escapes(STDERR_FILENO)) write_to_stderr("\r\x1b[J");
     ::el_set(edit, EL_REFRESH);
   }
 
@@ -229,7 +225,7 @@ class EditingReader final : public LineReader {
   EditLine *edit_;
   WindowChanges window_changes_;
   // A terminal is asked to mark what is pasted, as xterm does ("bracketed paste", private mode 2004).
-  const bool marks_pastes_ = !is_dumb_terminal();
+  const bool marks_pastes_ = obeys_escapes(STDERR_FILENO);
   std::string prompt_;
   Place place_ = Place::kFirst;
   bool was_discarded_ = false;

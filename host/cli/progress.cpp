@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/standard_streams.h"
+#include "host/cli/terminal_abilities.h"
 
 namespace bonsai::cli {
 namespace {
@@ -20,10 +21,19 @@ size_t columns() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
+// The first `n` characters, if each takes one column.
+std::string_view cut(std::string_view line, size_t n) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };  // else it goes on
+  size_t n_begun = 0;
+  for (size_t i = 0; i < line.size(); ++i)
+    if (begins(line[i]) && n_begun++ == n) return line.substr(0, i);
+  return line;
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::string what)
-    : what_(std::move(what)), is_terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + 500ms) {}
+    : what_(std::move(what)), is_terminal_(obeys_escapes(STDERR_FILENO)), next_(Clock::now() + 500ms) {}
 
 ProgressBar::~ProgressBar() { erase(); }
 
@@ -48,7 +58,7 @@ void ProgressBar::note(std::string_view line) {
   if (!is_terminal_) return;
   const std::lock_guard lock(mutex_);
   drawn_ = true;
-  print_to_stderr("\r{}\x1b[K", line.substr(0, columns() - 1));
+  print_to_stderr("\r{}\x1b[K", cut(line, columns() - 1));
 }
 
 }  // namespace bonsai::cli

@@ -9,7 +9,8 @@
 
 namespace bonsai::cli {
 
-// Shows nothing where stderr is no terminal. Erased when destroyed. May be called from any thread.
+// Shows nothing where stderr is no terminal, or one that cannot go back in its line. Erased when destroyed. May be
+// called from any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string what);

@@ -473,5 +473,22 @@ TEST(ChatTerminal, ReasoningIsDimOrHidden) {
   EXPECT_NE(lines[0]["reasoning"], "");
 }
 
+TEST(ChatTerminal, EscapesAreForTerminalsThatObeyThemAndStylesForThoseWhoWantThem) {
+  const test::TinyModelFile model(thinking_model());
+  const auto screen = [&model](const std::string &variable) {
+    TerminalProgram program({"chat", "-m", model.path(), "--temp", "0", "-n", "6", "--ignore-eos"}, {variable});
+    EXPECT_TRUE(program.wait_for("> "));
+    program.type("hi\r");
+    EXPECT_TRUE(program.wait_for("ended by length"));
+    EXPECT_TRUE(program.wait_for("> "));
+    program.type(kCtrlD);
+    EXPECT_EQ(program.finish(), 0);
+    return program.screen();
+  };
+  EXPECT_EQ(screen("TERM=dumb").find('\x1b'), std::string::npos);
+  EXPECT_EQ(screen("NO_COLOR=1").find("\x1b[2m"), std::string::npos);
+  EXPECT_NE(screen("NO_COLOR=").find("\x1b[2m"), std::string::npos) << "an empty one says nothing";
+}
+
 }  // namespace
 }  // namespace bonsai::cli

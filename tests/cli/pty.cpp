@@ -22,7 +22,8 @@ constexpr int kPatienceMs = 30'000;
 
 }  // namespace
 
-TerminalProgram::TerminalProgram(const std::vector<std::string> &arguments) {
+TerminalProgram::TerminalProgram(const std::vector<std::string> &arguments,
+                                 const std::vector<std::string> &environment) {
   const std::string program = BONSAI_BINARY_DIR "/bin/bonsai";
   std::vector<char *> argv = {const_cast<char *>(program.c_str())};
   for (const std::string &argument : arguments) argv.push_back(const_cast<char *>(argument.c_str()));
@@ -32,6 +33,8 @@ TerminalProgram::TerminalProgram(const std::vector<std::string> &arguments) {
   if (pid_ < 0) throw std::runtime_error("cannot make a terminal");
   if (pid_ > 0) return;
   ::setenv("TERM", "xterm", 1);
+  ::unsetenv("NO_COLOR");
+  for (const std::string &variable : environment) ::putenv(const_cast<char *>(variable.c_str()));
   ::execv(program.c_str(), argv.data());
   ::_exit(127);
 }

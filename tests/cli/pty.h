@@ -12,7 +12,8 @@ namespace bonsai::cli {
 
 class TerminalProgram {
  public:
-  explicit TerminalProgram(const std::vector<std::string> &arguments);
+  // `environment`: variables, "NAME=value", beside what the test itself has; TERM is xterm unless it is one of them.
+  explicit TerminalProgram(const std::vector<std::string> &arguments, const std::vector<std::string> &environment = {});
   ~TerminalProgram();
   TerminalProgram(const TerminalProgram &) = delete;
   TerminalProgram &operator=(const TerminalProgram &) = delete;

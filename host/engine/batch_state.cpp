@@ -134,9 +134,11 @@ void BatchState::release(std::unique_ptr<BatchState> &state) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Where it runs
 
+// A block is one text's. Where blocks hold more tokens than texts have, there are as many as the tokens are texts.
 ExecutorConfig BatchState::executor_config(const Placement &placement) const {
   ExecutorConfig config = placement.executor_config();
-  config.n_blocks = blocks_for(options_.kv_tokens, config.block_size);
+  const uint32_t texts = std::min(options_.max_sequences, options_.kv_tokens / std::min(context_, config.block_size));
+  config.n_blocks = std::max(blocks_for(options_.kv_tokens, config.block_size), texts);
   config.max_blocks_per_sequence = blocks_for(context_, config.block_size);
   config.max_tokens = options_.batch_tokens;
   config.max_sequences = options_.max_sequences;

@@ -193,15 +193,22 @@ uint32_t Scheduler::n_blocks_of_both(const Sequence &candidate, const Sequence &
 }
 
 // Sees to it that the candidate can start: at the expense of those that rank lower, if need be. Beside its own blocks
-// there is one for each of the others, so that their next tokens do not drive it out at once.
+// there is one for each of the others that may need one more, so that their next tokens do not drive it out at once.
 bool Scheduler::make_place(const Sequence &candidate, const Admission &admission) {
   for (;;) {
     const bool has_seat = running_.size() < config_.max_sequences;
-    const uint64_t needed = uint64_t{admission.n_blocks} + running_.size();
+    const uint64_t needed = uint64_t{admission.n_blocks} + n_growing();
     if (has_seat && uint64_t{pool_.n_free()} + tree_.n_idle() >= needed) return true;
     if (running_.empty() || ByRank()(*running_.rbegin(), &candidate)) return false;
     preempt(**running_.rbegin());
   }
+}
+
+// How many run that do not have all the blocks yet which a sequence can come to.
+size_t Scheduler::n_growing() const {
+  const uint32_t most = blocks_for(sequence_limit());
+  return static_cast<size_t>(std::count_if(running_.begin(), running_.end(),
+                                           [most](const Sequence *running) { return running->blocks.size() < most; }));
 }
 
 void Scheduler::start(Sequence &sequence, const Admission &admission) {

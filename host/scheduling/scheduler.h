@@ -137,6 +137,7 @@ class Scheduler {
   bool still_waits_for_twin(const Sequence &candidate) const;
   uint32_t n_blocks_of_both(const Sequence &candidate, const Sequence &other, uint32_t n_known) const;
   bool make_place(const Sequence &candidate, const Admission &admission);
+  size_t n_growing() const;
   void start(Sequence &sequence, const Admission &admission);
   bool has_block_for_next(Sequence &sequence);
   void plan_prompts(uint32_t n_decoding);

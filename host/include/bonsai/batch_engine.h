@@ -30,7 +30,8 @@ struct BatchOptions {
   uint32_t batch_tokens = 256;  // most in one step; at least max_sequences, at most 1,048,576. More let long prompts
                                 // pass faster, fewer keep the texts meanwhile flowing
   uint32_t kv_tokens = 0;  // that the KV cache holds, shared by all requests and by what is kept of earlier ones; 0:
-                           // as many as max_sequences full contexts, or 16,384 (or one context) if that is less
+                           // as many as max_sequences full contexts, or 16,384 (or one context) if that is less. More
+                           // are held where a backend's blocks hold more than a text needs
   bool share_prefixes = true;  // prompts that begin alike are computed once, for as long as there is room to keep them
 };
 

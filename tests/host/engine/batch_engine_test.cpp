@@ -119,6 +119,19 @@ TEST(BatchEngine, ContinuesAListOfPrompts) {
   EXPECT_EQ(of_tokens[1].text, engine.generate("", greedy(8)).text);
 }
 
+// A block is one text's, and the tokens that four texts need would lie in half of one.
+TEST(BatchEngine, RunsAsManyTextsAtOnceAsItsTokensHoldWhateverTheBlocksHold) {
+  EngineOptions options = seedling_options();
+  options.backend = BONSAI_BINARY_DIR "/tests/libbonsai_blocks_of_4096.so";
+  options.backend_strict = true;
+  options.context = 512;
+  const Engine engine = Engine::load(options);
+  BatchEngine batch(engine, {.max_sequences = 4});
+  constexpr uint32_t kTokens = 8;
+  batch.generate(std::vector<std::string>{"Once upon", "A king", "The girl", "In the wood"}, greedy(kTokens));
+  EXPECT_LT(batch.stats().steps, 2 * kTokens);
+}
+
 TEST(BatchEngine, EndsTextsAsTheEngineDoes) {
   const Engine engine = load_seedling();
   BatchEngine batch(engine);

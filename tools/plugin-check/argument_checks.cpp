@@ -139,19 +139,25 @@ bool lists_option(const Context &context, const std::string &key) {
 }
 
 // The last of an option's values counts. So one that may be bad has to be taken or refused alike, alone and behind one
-// that is known to be good: that which the device was opened with.
+// that is known to be good: that which the device was opened with. In front of that it does not matter.
 void check_last_value(Context &context, const std::string &key) {
   const host::DeviceOption doubtful = {key, "no such value"};
   std::vector<host::DeviceOption> behind = context.plugin().options, alone;
   std::copy_if(behind.begin(), behind.end(), std::back_inserter(alone),
                [&](const host::DeviceOption &option) { return option.key != key; });
   alone.push_back(doubtful);
+  std::vector<host::DeviceOption> in_front = behind;
+  in_front.insert(in_front.begin(), doubtful);
   behind.push_back(doubtful);
   const auto of_alone = context.open_with(alone), of_behind = context.open_with(behind);
   const auto outcome = [](const auto &opened) { return opened ? "is taken" : "is refused"; };
   expect(of_alone.has_value() == of_behind.has_value(),
          "device_open: {}={} {}, but {} where another value of {} stands before it, expected the last to count", key,
          doubtful.value, outcome(of_alone), outcome(of_behind), key);
+  const auto of_in_front = context.open_with(in_front);
+  expect(of_in_front.has_value(),
+         "device_open: {}={} is refused although another value of {} stands behind it, expected the last to count", key,
+         doubtful.value, key);
   if (of_alone) return;
   expect(of_alone.error().status == BONSAI_INVALID_ARGUMENT,
          "device_open with a bad value of {}: status {}, expected BONSAI_INVALID_ARGUMENT", key,

@@ -79,8 +79,12 @@ void OutputChecker::check_adjustments(const bonsai_output &output) const {
   require_pointer(output.adjust_repeat, "output->adjust_repeat");
   check_ids_differ(output);
   for (uint32_t i = 0; i < output.n_adjustments; ++i) {
-    if (!(output.adjust_repeat[i] > 0)) {
-      reject("output->adjust_repeat[{}] is {}, expected more than 0", i, output.adjust_repeat[i]);
+    const float add = output.adjust_add[i], repeat = output.adjust_repeat[i];
+    if (!std::isfinite(add) && !(add < 0)) {
+      reject("output->adjust_add[{}] is {}, expected a finite number or -infinity", i, add);
+    }
+    if (!(repeat > 0) || std::isinf(repeat)) {
+      reject("output->adjust_repeat[{}] is {}, expected a finite number above 0", i, repeat);
     }
   }
 }

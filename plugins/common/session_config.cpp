@@ -32,7 +32,8 @@ void check_config(const bonsai_session_config &config, const ModelShape &model) 
   check_size(config.max_sequences, kMaxBatch, "max_sequences");
   check_size(config.max_blocks_per_sequence, kMaxBlocks, "max_blocks_per_sequence");
   if (model.has_head) check_size(config.max_outputs, kMaxBatch, "max_outputs");
-  if (model.has_head && config.max_k > kMaxK) reject("config->max_k is {}, expected at most {}", config.max_k, kMaxK);
+  const uint32_t most_k = std::min(kMaxK, model.vocab);
+  if (model.has_head && config.max_k > most_k) reject("config->max_k is {}, expected at most {}", config.max_k, most_k);
   if (config.reserved != 0) reject("config->reserved is {}, expected 0", config.reserved);
 }
 

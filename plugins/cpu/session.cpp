@@ -131,6 +131,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
   }
   const OutputStage::Request request = {.outputs = outputs, .n = n_outputs, .n_rows = n_rows};
   output_stage_.check(request);
+  if (in) n_states_ = 0;
   run_head(request, in ? in : activations_.x.data(), nullptr);
 }
 

@@ -141,6 +141,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
   }
   const Request request = {.outputs = outputs, .n = n_outputs};
   check_outputs(request, n_rows);
+  if (in) n_states_ = 0;
   if (n_outputs == 0) return;
   const CurrentContext current(device_.context());
   device_.stream().synchronize();

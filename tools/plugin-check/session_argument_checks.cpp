@@ -55,6 +55,7 @@ constexpr Mistake<Creation> kCreations[] = {
     {"no tokens", Expected::kInvalid, [](Creation &c) { c.config.max_tokens = 0; }},
     {"no sequences", Expected::kInvalid, [](Creation &c) { c.config.max_sequences = 0; }},
     {"a k beyond the device's", Expected::kEither, [](Creation &c) { c.config.max_k = 1u << 30; }},
+    {"a k beyond the vocabulary", Expected::kInvalid, [](Creation &c) { c.config.max_k = c.spec().vocab + 1; }},
     {"a short configuration", Expected::kInvalid, [](Creation &c) { c.config.struct_size = 16; }},
 };
 
@@ -147,7 +148,7 @@ struct Request {
   std::vector<float> top_logits = {0, 0};
   float log_sum_exp = 0;
   std::vector<int32_t> ids = {0};
-  std::vector<float> ones = {1};
+  std::vector<float> adjustment = {1, 1};
 
   Request(Stage &stage, const std::vector<uint32_t> &blocks)
       : block_size(stage.session.config.block_size), logits(stage.config().vocab) {
@@ -170,12 +171,13 @@ struct Request {
     output.kind = kind;
     output.k = k;
   }
-  void adjust(int32_t id, float repeat) {
+  void adjust(int32_t id, float repeat, float add = 1) {
     ids[0] = id;
-    ones[0] = repeat;
+    adjustment = {repeat, add};
     output.n_adjustments = 1;
     output.adjust_ids = ids.data();
-    output.adjust_add = output.adjust_repeat = ones.data();
+    output.adjust_repeat = &adjustment[0];
+    output.adjust_add = &adjustment[1];
   }
 };
 
@@ -242,10 +244,16 @@ constexpr Mistake<Request> kOutputs[] = {
      }},
 };
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 constexpr Mistake<Request> kAdjustments[] = {
     {"an adjusted id beyond the vocabulary", Expected::kInvalid, [](Request &r) { r.adjust(1000000, 1); }},
     {"a negative adjusted id", Expected::kInvalid, [](Request &r) { r.adjust(-1, 1); }},
     {"a repetition factor of 0", Expected::kInvalid, [](Request &r) { r.adjust(1, 0); }},
+    {"an infinite repetition factor", Expected::kInvalid, [](Request &r) { r.adjust(1, kInfinity); }},
+    {"an infinite addend", Expected::kInvalid, [](Request &r) { r.adjust(1, 1, kInfinity); }},
+    {"an addend that is no number", Expected::kInvalid,
+     [](Request &r) { r.adjust(1, 1, std::numeric_limits<float>::quiet_NaN()); }},
     {"adjustments that are NULL", Expected::kInvalid, [](Request &r) { r.output.n_adjustments = 1; }},
     {"a negative temperature", Expected::kInvalid, [](Request &r) { r.output.temperature = -1; }},
     {"a temperature that is no number", Expected::kInvalid,
@@ -290,6 +298,16 @@ class Requests {
       if (stage_.path != Path::kForward) continue;
       expect_refused_submit(std::string("forward_submit with ") + mistake.what, mistake.expected, request);
     }
+  }
+
+  // A good one.
+  void run_layer() {
+    Request request(stage_, blocks_);
+    const std::vector<float> in(2 * stage_.config().hidden, 0.5f);
+    bonsai_error error = empty_error();
+    expect_ok("layer_encode",
+              stage_.session.api.layer_encode(stage_.session.handle, 0, &request.view, in.data(), nullptr, &error),
+              error);
   }
 
  private:
@@ -351,6 +369,23 @@ void check_null_sessions(Stage &stage) {
                  [&](bonsai_error *error) { return api.forward_wait(session, 12345, error); });
 }
 
+// What a layer leaves is for one lm_head; what that is given by its caller takes its place and is gone afterwards.
+void check_state_is_gone(Stage &stage, Requests &requests) {
+  requests.run_layer();
+  const bonsai_backend_api &api = stage.session.api;
+  const std::vector<float> in(2 * stage.config().hidden, 0.5f);
+  Outputs outputs = stage.outputs();
+  outputs.logits(0);
+  const auto head = [&](const float *given) {
+    return [&, given](bonsai_error *error) {
+      return api.lm_head(stage.session.handle, given, 2, outputs.data(), 1, error);
+    };
+  };
+  bonsai_error error = empty_error();
+  expect_ok("lm_head", head(in.data())(&error), error);
+  expect_refused("lm_head without a state, behind one with rows of its own", Expected::kInvalid, head(nullptr));
+}
+
 void check_requests(Context &context) {
   context.need_sessions();
   Stage stage(context, narrow_shape(context.plainest_format()));
@@ -360,6 +395,7 @@ void check_requests(Context &context) {
   if (stage.uploaded.spec.embedding) requests.expect_refused_batches(kTokens);
   requests.expect_refused_outputs(kOutputs);
   if (context.has(BONSAI_FEATURE_ADJUST)) requests.expect_refused_outputs(kAdjustments);
+  check_state_is_gone(stage, requests);
 }
 
 // After refused batches the cache is what it was.

@@ -408,7 +408,7 @@ typedef struct bonsai_output {
   const int32_t *ids;           /* (n_ids) */
   const int32_t *adjust_ids;    /* (n_adjustments), each id once; the host's rise, which a backend may profit from */
   const float *adjust_add;      /* (n_adjustments), finite or -infinity */
-  const float *adjust_repeat;   /* (n_adjustments), > 0; 1 changes nothing */
+  const float *adjust_repeat;   /* (n_adjustments), finite and > 0; 1 changes nothing */
   const uint32_t *mask;         /* (ceil(vocab / 32)) bit i % 32 of word i / 32; NULL: everything is allowed */
   float temperature;
   uint32_t reserved;            /* 0 */

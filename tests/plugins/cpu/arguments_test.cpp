@@ -312,7 +312,7 @@ TEST_F(SessionArguments, TheConfigurationIsChecked) {
   expect_failure([&] { config.n_blocks = 0; }, invalid, "config->n_blocks is 0, expected at least 1");
   expect_failure([&] { config.max_tokens = 0; }, invalid, "config->max_tokens is 0, expected at least 1");
   expect_failure([&] { config.max_sequences = 0; }, invalid, "config->max_sequences is 0, expected at least 1");
-  expect_failure([&] { config.max_k = 1025; }, invalid, "config->max_k is 1025, expected at most 1024");
+  expect_failure([&] { config.max_k = 273; }, invalid, "config->max_k is 273, expected at most 272");
   expect_failure([&] { config.reserved = 7; }, invalid, "config->reserved is 7, expected 0");
 }
 

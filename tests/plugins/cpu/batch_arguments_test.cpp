@@ -148,7 +148,8 @@ TEST_F(BatchArguments, AdjustmentsAreChecked) {
   BONSAI_EXPECT_FAILS(submit(&error), BONSAI_INVALID_ARGUMENT, "output->adjust_ids has 4 twice");
   ids[1] = 5;
   repeat[1] = 0;
-  BONSAI_EXPECT_FAILS(submit(&error), BONSAI_INVALID_ARGUMENT, "output->adjust_repeat[1] is 0, expected more than 0");
+  BONSAI_EXPECT_FAILS(submit(&error), BONSAI_INVALID_ARGUMENT,
+                      "output->adjust_repeat[1] is 0, expected a finite number above 0");
   repeat[1] = 1;
   output.temperature = -1;
   BONSAI_EXPECT_FAILS(submit(&error), BONSAI_INVALID_ARGUMENT,

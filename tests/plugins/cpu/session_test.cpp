@@ -232,11 +232,13 @@ TEST_F(SessionTest, AMaskThatForbidsEverythingGivesMinusInfinityNotNan) {
 
 TEST_F(SessionTest, NanIsSelectedLast) {
   const std::vector<int32_t> sorted = ids_by_logit(plain_logits());
-  const std::vector<float> add = {std::numeric_limits<float>::quiet_NaN()}, repeat = {1};
+  ASSERT_GT(plain_logits()[static_cast<size_t>(sorted[0])], 0);
+  const std::vector<float> add = {-std::numeric_limits<float>::infinity()};
+  const std::vector<float> repeat = {std::numeric_limits<float>::denorm_min()};
   TestOutputs wanted = outputs();
   for (bonsai_output *output : {&wanted.argmax(0), &wanted.top(0, 2)}) {
     output->n_adjustments = 1;
-    output->adjust_ids = sorted.data();  // the largest becomes NaN
+    output->adjust_ids = sorted.data();  // the largest becomes infinite, and then NaN
     output->adjust_add = add.data();
     output->adjust_repeat = repeat.data();
   }

@@ -14,6 +14,17 @@ file(RELATIVE_PATH include_from_lib ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL
 configure_file(${CMAKE_CURRENT_LIST_DIR}/bonsai.pc.in ${PROJECT_BINARY_DIR}/bonsai.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bonsai.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# As they lie here, so that they find each other.
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# As they lie here, so that they find each other. Much of what the README links to is source, which is not installed.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md)
+file(READ ${PROJECT_SOURCE_DIR}/README.md readme)
+string(FIND "${readme}" "\n" title_end)
+string(SUBSTRING "${readme}" 0 ${title_end} title)
+string(SUBSTRING "${readme}" ${title_end} -1 readme)
+file(WRITE ${PROJECT_BINARY_DIR}/README.md "${title}
+
+(As it is installed. `docs/` lies beside it, and `tools/plugin-check/README.md`; `plugins/template` is `examples/backend`.
+Other links, here and there, name files of the source tree; the headers among them, of `abi/include/bonsai/` and
+`host/include/bonsai/`, are in `include/bonsai/`.)${readme}")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/tools/plugin-check/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/plugin-check)

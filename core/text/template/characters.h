@@ -7,6 +7,9 @@
 
 namespace bonsai::jinja {
 
+// One of the ten that every number in a template is written with.
+inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+
 // str.isspace(), which is what strip(), split() and a regular expression's \s go by.
 bool is_space(char32_t code_point);
 

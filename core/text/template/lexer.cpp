@@ -15,9 +15,8 @@ namespace {
 
 using Kind = Token::Kind;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
+bool is_name_part(char c) { return is_name_start(c) || is_ascii_digit(c); }
 
 // Line ends as \n, and the last one left out.
 std::string normalize_newlines(std::string_view source) {
@@ -188,7 +187,7 @@ class Lexer {
 
   void read_token(std::string &open) {
     const char c = source_[at_];
-    if (is_digit(c)) return read_number();
+    if (is_ascii_digit(c)) return read_number();
     if (is_name_start(c)) return read_name();
     if (c == '\'' || c == '"') return read_string();
     for (const std::string_view op : kOperators) {
@@ -239,8 +238,9 @@ class Lexer {
 
   // Digits with single underscores between them, from source_[at]; returns their end.
   size_t digits_end(size_t at) const {
-    while (at < source_.size() && (is_digit(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() &&
-                                                             is_digit(source_[at + 1]) && is_digit(source_[at - 1]))))
+    while (at < source_.size() &&
+           (is_ascii_digit(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() &&
+                                            is_ascii_digit(source_[at + 1]) && is_ascii_digit(source_[at - 1]))))
       ++at;
     return at;
   }
@@ -251,11 +251,11 @@ class Lexer {
     if (at("0b") || at("0B")) return read_integer(2);
     size_t end = digits_end(at_);
     const size_t whole_end = end;
-    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) end = digits_end(end + 1);
+    if (end + 1 < source_.size() && source_[end] == '.' && is_ascii_digit(source_[end + 1])) end = digits_end(end + 1);
     if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
       size_t exponent = end + 1;
       if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
-      if (exponent < source_.size() && is_digit(source_[exponent])) end = digits_end(exponent);
+      if (exponent < source_.size() && is_ascii_digit(source_[exponent])) end = digits_end(exponent);
     }
     // As in "a.0.b", where "0.b" is no number; and a number behind a dot is an index.
     const bool is_index = !tokens_.empty() && tokens_.back().kind == Kind::kOperator && tokens_.back().text == ".";
@@ -274,7 +274,7 @@ class Lexer {
     const size_t begin = at_ + (base == 10 ? 0 : 2);
     size_t end = begin;
     while (end < source_.size() &&
-           (base == 16 ? is_name_part(source_[end]) : is_digit(source_[end]) || source_[end] == '_'))
+           (base == 16 ? is_name_part(source_[end]) : is_ascii_digit(source_[end]) || source_[end] == '_'))
       ++end;
     const std::string digits = without_underscores(std::string_view(source_).substr(begin, end - begin));
     int64_t value = 0;

@@ -3,7 +3,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -15,8 +14,11 @@
 namespace bonsai::jinja {
 namespace {
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool is_digit_or_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+// Whatever the program's locale is.
+bool is_digit_or_letter(char c) {
+  const int lower = c | 0x20;
+  return is_ascii_digit(c) || (lower >= 'a' && lower <= 'z');
+}
 
 bool is_decimal(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND; }
 
@@ -112,7 +114,8 @@ std::optional<IntegerText> read_integer_text(std::string_view text, int base) {
 std::optional<double> read_real_text(std::string_view text) {
   auto [is_negative, digits] = signed_digits(text);
   // from_chars() would also take another sign, and nan(...).
-  if (!take_underscores(digits, is_digit) || digits.starts_with('-') || digits.ends_with(')')) return std::nullopt;
+  if (!take_underscores(digits, is_ascii_digit) || digits.starts_with('-') || digits.ends_with(')'))
+    return std::nullopt;
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::invalid_argument || end != digits.data() + digits.size()) return std::nullopt;

@@ -237,7 +237,7 @@ TEST(Selection, GivesAnInfiniteLargestLogitAsLogSumExp) {
 TEST(Selection, AdjustsInTheOrderOfTheInterface) {
   Wanted wanted = with_temperature(with_mask(logits(), 5, {0, 1, 2, 4}), 2);
   wanted.adjust_ids = {2, 0, 3};
-  wanted.adjust_add = {1, -8, kInfinity};
+  wanted.adjust_add = {1, -8, 100};
   wanted.adjust_repeat = {4, 3, 2};
   const Row row = {-2, 6, 8, 1, -0.0f};
   EXPECT_EQ(run({.vocab = 5}, {row}, {wanted})[0].row, (Row{-7, 3, 1.5f, -kInfinity, -0.0f}));

@@ -45,9 +45,11 @@ BatchOptions checked(BatchOptions options, uint32_t context) {
   return options;
 }
 
-// Of a step: one for each text, or those with their guesses.
+// Of a step: one for each text, or those with their guesses, or of prompts whose tokens are scored.
 uint32_t most_outputs(const BatchOptions &options) {
-  return std::max(options.max_sequences, std::min(options.batch_tokens, PassCosts::kMostTokens));
+  constexpr uint32_t kScoredAtOnce = 32;
+  static_assert(kScoredAtOnce >= PassCosts::kMostTokens);
+  return std::max(options.max_sequences, std::min(options.batch_tokens, kScoredAtOnce));
 }
 
 std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {
@@ -55,6 +57,16 @@ std::optional<Speculator> make_speculator(const EngineState &engine, const Gener
   std::vector<std::unique_ptr<Drafter>> drafters;
   drafters.push_back(std::make_unique<LookupDrafter>());
   return std::make_optional<Speculator>(std::move(drafters), engine.model.config.vocab);
+}
+
+void check_scoring(const GenerateOptions &options, size_t n_prompt) {
+  if (!options.prompt_logprobs_from) return;
+  if (options.logprobs == 0)
+    throw EngineError(ErrorKind::kInvalidArgument, "prompt_logprobs_from: expected with logprobs only");
+  if (*options.prompt_logprobs_from >= n_prompt)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("prompt_logprobs_from: expected one of the prompt's {} tokens, found {}", n_prompt,
+                                  *options.prompt_logprobs_from));
 }
 
 uint32_t blocks_for(uint64_t n_tokens, uint32_t block_size) {
@@ -70,6 +82,14 @@ struct BatchState::Request {
         continuation(engine, order.options, order.callback, order.tokens),
         speculator(make_speculator(engine, order.options)) {
     if (speculator) speculator->begin(order.tokens);
+  }
+
+  // The first token whose logits are still wanted. Beyond all of them: the last, whichever that is by then.
+  uint32_t logits_from() const {
+    constexpr uint32_t kLast = ~0u;
+    const std::optional<uint32_t> first_scored = order.options.prompt_logprobs_from;
+    if (!first_scored || first_choice) return kLast;
+    return std::max(*first_scored, 1u) - 1 + continuation.n_scored();
   }
 
   struct Notice {
@@ -161,6 +181,7 @@ BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placeme
                                                                .block_size = sizes.block_size,
                                                                .batch_tokens = options_.batch_tokens,
                                                                .max_sequences = options_.max_sequences,
+                                                               .max_outputs = sizes.max_outputs,
                                                                .share_prefixes = options_.share_prefixes,
                                                                .copy_blocks = copied.has_value()});
   for (const auto &[id, request] : requests_) hand_over(*scheduler, *request, scheduler_->tokens(id));
@@ -201,6 +222,7 @@ std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) {
         fmt::format("context full: a prompt of {} tokens leaves no room to continue (context {}, KV cache "
                     "for {})",
                     order.tokens.size(), engine_->context(), options_.kv_tokens));
+  check_scoring(order.options, order.tokens.size());
   return std::make_unique<Request>(*engine_, std::move(order), is_stop_requested_);
 }
 
@@ -273,7 +295,8 @@ bool BatchState::take_in() {
 
 // It fits: prepare() has seen to that, and room() since.
 void BatchState::hand_over(Scheduler &scheduler, const Request &request, std::span<const int32_t> tokens) {
-  const auto taken = scheduler.submit({request.id, {tokens.begin(), tokens.end()}, request.order.priority});
+  const auto taken =
+      scheduler.submit({request.id, {tokens.begin(), tokens.end()}, request.order.priority, request.logits_from()});
   assert(taken);
   static_cast<void>(taken);
 }
@@ -297,9 +320,8 @@ void BatchState::step() {
 // A step that prompts take part in has no guesses: theirs is the time until the first token.
 const Step &BatchState::plan() {
   const Step &step = scheduler_->plan();
-  const bool decodes =
-      step.tokens.size() == step.rows.size() &&
-      std::all_of(step.rows.begin(), step.rows.end(), [](const auto &row) { return row.wants_logits; });
+  const bool decodes = step.tokens.size() == step.rows.size() &&
+                       std::all_of(step.rows.begin(), step.rows.end(), [](const auto &row) { return row.wants_next; });
   const size_t n_outputs = std::min<size_t>(outputs_.size(), PassCosts::kMostTokens);
   if (!decodes || step.tokens.size() >= n_outputs) return step;
   const std::vector<Guess> guesses = guesses_for(step, static_cast<uint32_t>(n_outputs - step.tokens.size()));
@@ -334,14 +356,15 @@ BackendResult<void> BatchState::compute(const Step &step) {
   }
   size_t n_outputs = 0;
   for (const Step::Row &row : step.rows) {
-    if (!row.wants_logits) continue;
+    if (row.n_outputs == 0) continue;
     Request &request = *requests_.at(row.id);
-    // As in generate.cpp, the first comes whole, and what is wanted behind a guess depends on it.
+    // As in generate.cpp, the first comes whole, with those that are scored before it, and what is wanted behind a
+    // guess depends on it.
     const bool is_first = !request.first_choice;
     const Selection selection = is_first ? Selection() : request.continuation.selection(executor_->selection_limits());
-    for (uint32_t i = 0; i <= row.n_guesses; ++i) {
+    for (uint32_t i = 0; i < row.n_outputs; ++i) {
       Output &output = outputs_[n_outputs++];
-      output.token = row.last_token + i;
+      output.token = row.first_output() + i;
       output.select(i == 0 || selection.is_lasting ? selection : Selection());
     }
   }
@@ -371,26 +394,35 @@ void BatchState::take_results(const Step &step) {
     GenerationStats &stats = request.continuation.stats();
     if (!request.first_choice) {
       stats.prompt_tokens += row.n_tokens;
-    } else if (row.wants_logits) {
+    } else if (row.wants_next) {
       ++stats.decode_steps;
       ++stats.decode_passes;
     }
-    if (!row.wants_logits) continue;
-    take_row(request, outputs.first(1 + row.n_guesses));
-    outputs = outputs.subspan(1 + row.n_guesses);
+    take_row(request, row, outputs.first(row.n_outputs));
+    outputs = outputs.subspan(row.n_outputs);
   }
 }
 
 // What goes wrong here is this request's own: its options, its callback.
-void BatchState::take_row(Request &request, std::span<Output> outputs) {
-  if (!request.first_choice) request.first_choice = Clock::now();
+void BatchState::take_row(Request &request, const Step::Row &row, std::span<Output> outputs) {
   std::optional<FinishReason> ended;
   try {
-    ended = go_on(request, outputs);
+    score(request, outputs.first(row.n_scored()));
+    if (!row.wants_next) return;
+    if (!request.first_choice) request.first_choice = Clock::now();
+    ended = go_on(request, outputs.subspan(row.n_scored()));
   } catch (...) {
     return fail(request, std::current_exception());
   }
   if (ended) end(request, *ended);
+}
+
+void BatchState::score(Request &request, std::span<const Output> outputs) {
+  if (outputs.empty()) return;
+  const auto tokens = std::span(request.order.tokens).subspan(request.logits_from() + 1, outputs.size());
+  std::vector<std::span<const float>> rows;
+  for (const Output &output : outputs) rows.push_back(output.logits);
+  request.continuation.score(tokens, rows);
 }
 
 // The token behind the request's last, and one more for each guess that was right. Returns why the text ends, if it

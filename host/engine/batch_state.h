@@ -78,7 +78,8 @@ class BatchState {
   BackendResult<void> compute(const Step &step);
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs);
   void take_results(const Step &step);
-  void take_row(Request &request, std::span<Output> outputs);
+  void take_row(Request &request, const Step::Row &row, std::span<Output> outputs);
+  static void score(Request &request, std::span<const Output> outputs);
   std::optional<FinishReason> go_on(Request &request, std::span<Output> outputs);
   void end(Request &request, FinishReason reason);
   void fail(Request &request, std::exception_ptr error);

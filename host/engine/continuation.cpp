@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -103,6 +104,12 @@ Selection Continuation::restricted(Selection selection, const SelectionLimits &l
   selection.mask = constraint.mask();
   if (selection.mask.empty()) return {};
   return selection;
+}
+
+void Continuation::score(std::span<const int32_t> tokens, std::span<const std::span<const float>> rows) {
+  auto scores =
+      value_or_throw(score_tokens(tokens, rows, options_.logprobs, engine_.options.threads), ErrorKind::kBackend);
+  std::move(scores.begin(), scores.end(), std::back_inserter(result_.prompt_logprobs));
 }
 
 std::optional<int32_t> Continuation::choose(std::span<float> logits) {

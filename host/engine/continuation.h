@@ -30,6 +30,11 @@ class Continuation {
   // What a device has to pick out of the next row for choose() to choose from that as from all logits.
   Selection selection(const SelectionLimits &limits);
 
+  // How likely tokens of the prompt were, by the rows of logits (vocabulary) ahead of each. In the order of the prompt,
+  // before anything is chosen.
+  void score(std::span<const int32_t> tokens, std::span<const std::span<const float>> rows);
+  uint32_t n_scored() const { return static_cast<uint32_t>(result_.prompt_logprobs.size()); }
+
   // The token that follows the logits (vocabulary), which bias and penalties change; nullopt: the text has ended.
   std::optional<int32_t> choose(std::span<float> logits);
   // The same from what selection() asked for.

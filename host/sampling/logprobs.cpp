@@ -1,47 +1,100 @@
 #include "host/sampling/logprobs.h"
 
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
-#include <numeric>
+#include <utility>
 
 #include "core/base/floating_point_environment.h"
 
 namespace bonsai::host {
 
-Result<LogProbs> LogProbs::create(std::span<const float> logits, uint32_t n_top) {
-  const DefaultFloatingPoint environment;
+namespace {
+
+// In float64; the largest logit is subtracted first, so that exp stays in range.
+Result<double> log_sum_exp(std::span<const float> logits) {
   // NaN never becomes the largest, but its exp does reach the sum.
   float largest = -std::numeric_limits<float>::infinity();
   for (const float logit : logits) largest = std::max(largest, logit);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(double{logit} - largest);
-  const double log_sum_exp = largest + std::log(sum);
-  if (!std::isfinite(log_sum_exp))
-    return tl::unexpected(
-        Error{"logprobs: the logits are no distribution, as they hold NaN or +infinity, or nothing but -infinity"});
-  LogProbs result(logits, log_sum_exp);
-  result.find_top(n_top);
+  const double result = largest + std::log(sum);
+  if (!std::isfinite(result))
+    return fail("logprobs: the logits are no distribution, as they hold NaN or +infinity, or nothing but -infinity");
   return result;
 }
 
-LogProbs::LogProbs(std::span<const float> logits, double log_sum_exp)
-    : logits_(logits.begin(), logits.end()), log_sum_exp_(log_sum_exp) {}
+LogProb logprob_of(int32_t token, std::span<const float> logits, double log_sum_exp) {
+  return {token, double{logits[static_cast<size_t>(token)]} - log_sum_exp};
+}
 
-void LogProbs::find_top(uint32_t n) {
-  std::vector<int32_t> ids(logits_.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto end = ids.begin() + std::min<std::ptrdiff_t>(n, std::ssize(ids));
-  std::partial_sort(ids.begin(), end, ids.end(), [&](int32_t a, int32_t b) {
-    const float logit_a = logits_[static_cast<size_t>(a)], logit_b = logits_[static_cast<size_t>(b)];
+// In falling order, of equal ones the lower id first. So few are wanted of so many that hardly one of them is looked at
+// twice.
+std::vector<LogProb> likeliest(std::span<const float> logits, double log_sum_exp, uint32_t n) {
+  const auto is_likelier = [&](int32_t a, int32_t b) {
+    const float logit_a = logits[static_cast<size_t>(a)], logit_b = logits[static_cast<size_t>(b)];
     return logit_a > logit_b || (logit_a == logit_b && a < b);
-  });
-  for (auto id = ids.begin(); id != end; ++id) top_.push_back({*id, logprob(*id)});
+  };
+  std::vector<int32_t> ids;  // a heap with the least likely on top
+  for (int32_t id = 0; n > 0 && id < std::ssize(logits); ++id) {
+    if (ids.size() == n) {
+      if (!is_likelier(id, ids.front())) continue;
+      std::pop_heap(ids.begin(), ids.end(), is_likelier);
+      ids.pop_back();
+    }
+    ids.push_back(id);
+    std::push_heap(ids.begin(), ids.end(), is_likelier);
+  }
+  std::sort_heap(ids.begin(), ids.end(), is_likelier);
+  std::vector<LogProb> top;
+  for (const int32_t id : ids) top.push_back(logprob_of(id, logits, log_sum_exp));
+  return top;
+}
+
+Result<TokenLogProbs> score_token(int32_t token, std::span<const float> logits, uint32_t n_top) {
+  const DefaultFloatingPoint environment;
+  const Result<double> sum = log_sum_exp(logits);
+  if (!sum) return tl::unexpected(sum.error());
+  return TokenLogProbs{.chosen = logprob_of(token, logits, *sum), .top = likeliest(logits, *sum, n_top)};
+}
+
+}  // namespace
+
+Result<LogProbs> LogProbs::create(std::span<const float> logits, uint32_t n_top) {
+  const DefaultFloatingPoint environment;
+  const Result<double> sum = log_sum_exp(logits);
+  if (!sum) return tl::unexpected(sum.error());
+  LogProbs result;
+  result.logits_.assign(logits.begin(), logits.end());
+  result.log_sum_exp_ = *sum;
+  result.top_ = likeliest(logits, *sum, n_top);
+  return result;
 }
 
 TokenLogProbs LogProbs::of(int32_t token) const {
   const DefaultFloatingPoint environment;
-  return {.chosen = {token, logprob(token)}, .top = top_};
+  return {.chosen = logprob_of(token, logits_, log_sum_exp_), .top = top_};
+}
+
+Result<std::vector<TokenLogProbs>> score_tokens(std::span<const int32_t> tokens,
+                                                std::span<const std::span<const float>> rows, uint32_t n_top,
+                                                uint32_t n_threads) {
+  std::vector<Result<TokenLogProbs>> results(rows.size());
+  const auto score = [&](size_t i) { results[i] = score_token(tokens[i], rows[i], n_top); };
+  const int n_cores = tbb::info::default_concurrency();  // for more oneTBB has a warning
+  tbb::task_arena arena(n_threads == 0 ? n_cores : static_cast<int>(std::min<int64_t>(n_threads, n_cores)));
+  arena.execute([&] { tbb::parallel_for(size_t{0}, rows.size(), score); });
+  std::vector<TokenLogProbs> scores;
+  for (Result<TokenLogProbs> &result : results) {
+    if (!result) return tl::unexpected(std::move(result.error()));
+    scores.push_back(*std::move(result));
+  }
+  return scores;
 }
 
 }  // namespace bonsai::host

@@ -11,7 +11,7 @@
 
 namespace bonsai::host {
 
-// log softmax over the row, in float64; the largest logit is subtracted first, so that exp stays in range.
+// log softmax over the row, in float64.
 class LogProbs {
  public:
   // The `n_top` likeliest of `logits` (vocab); all if there are fewer. Copies the row, which may change afterwards.
@@ -22,13 +22,17 @@ class LogProbs {
   TokenLogProbs of(int32_t token) const;
 
  private:
-  LogProbs(std::span<const float> logits, double log_sum_exp);
-  double logprob(int32_t token) const { return double{logits_[static_cast<size_t>(token)]} - log_sum_exp_; }
-  void find_top(uint32_t n);
+  LogProbs() = default;
 
   std::vector<float> logits_;
-  double log_sum_exp_;
+  double log_sum_exp_ = 0;
   std::vector<LogProb> top_;
 };
+
+// How likely each of the tokens was, (rows), by the logits (vocabulary) ahead of it, with the `n_top` likeliest. A row
+// of 151,936 logits takes a millisecond, so that up to `n_threads` (0: as many as there are cores) share the work.
+Result<std::vector<TokenLogProbs>> score_tokens(std::span<const int32_t> tokens,
+                                                std::span<const std::span<const float>> rows, uint32_t n_top,
+                                                uint32_t n_threads);
 
 }  // namespace bonsai::host

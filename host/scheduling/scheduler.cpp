@@ -11,6 +11,7 @@ struct Scheduler::Sequence {
   int32_t priority = 0;
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;
+  uint32_t logits_from = 0;   // the first token behind which logits are still wanted: the last one, if not before
   uint64_t preempted_by = 0;  // the plan that did so last; they are counted from 1
   // While it waits for a twin: that one's arrival, and how many whole blocks begin both of them. 0: for none.
   uint64_t twin = 0;
@@ -25,6 +26,10 @@ struct Scheduler::Sequence {
   uint32_t n_right = 0;             // of these, that the text has gone on with
 
   uint32_t n_pending() const { return static_cast<uint32_t>(tokens.size()) - n_computed; }
+  // Of the next `n` tokens, those behind which logits are wanted.
+  uint32_t n_outputs(uint32_t n) const { return n_computed + n - std::min(n_computed + n, logits_from); }
+  // How many tokens come with so many rows of logits or fewer.
+  uint32_t n_tokens_with(uint32_t outputs) const { return std::min(n_pending(), logits_from - n_computed + outputs); }
 };
 
 // How a waiting request could start.
@@ -64,6 +69,7 @@ Result<void> Scheduler::submit(ScheduledRequest request) {
   sequence->priority = request.priority;
   sequence->arrival = n_submitted_++;
   sequence->tokens = std::move(request.tokens);
+  sequence->logits_from = std::min(request.logits_from, static_cast<uint32_t>(n) - 1);
   waiting_.insert(sequence.get());
   const bool added = sequences_.emplace(request.id, std::move(sequence)).second;
   assert(added);
@@ -74,7 +80,10 @@ Result<void> Scheduler::submit(ScheduledRequest request) {
 const Step &Scheduler::plan() {
   step_ = Step();
   ++n_plans_;
-  for (Sequence *sequence : running_) drop_guesses(*sequence);
+  for (Sequence *sequence : running_) {
+    drop_guesses(*sequence);
+    sequence->n_planned = 0;
+  }
   admit();
   uint32_t n_decoding = 0;
   const std::vector<Sequence *> running(running_.begin(), running_.end());
@@ -147,7 +156,7 @@ Scheduler::Admission Scheduler::find_beginning(const Sequence &candidate) {
   Admission admission;
   const auto n_tokens = static_cast<uint32_t>(candidate.tokens.size());
   if (config_.share_prefixes) {
-    admission.match = tree_.match(std::span(candidate.tokens).first(n_tokens - 1));
+    admission.match = tree_.match(std::span(candidate.tokens).first(candidate.logits_from));
     ++counts_.matches;
   }
   if (!config_.copy_blocks) admission.match.n_copied = 0;
@@ -182,10 +191,10 @@ bool Scheduler::still_waits_for_twin(const Sequence &candidate) const {
          });
 }
 
-// How many whole blocks begin both, of which so many are known. The candidate's last token counts for none: it is
-// always computed.
+// How many whole blocks begin both, of which so many are known. Tokens whose logits the candidate wants count for none:
+// they are always computed.
 uint32_t Scheduler::n_blocks_of_both(const Sequence &candidate, const Sequence &other, uint32_t n_known) const {
-  const size_t n = std::min(candidate.tokens.size() - 1, other.tokens.size());
+  const size_t n = std::min<size_t>(candidate.logits_from, other.tokens.size());
   const auto from = static_cast<std::ptrdiff_t>(n_known) * config_.block_size;
   const auto mine = candidate.tokens.begin() + from, end = candidate.tokens.begin() + static_cast<std::ptrdiff_t>(n);
   const auto parted = std::mismatch(mine, end, other.tokens.begin() + from).first;
@@ -254,25 +263,26 @@ bool Scheduler::has_block_for_next(Sequence &sequence) {
   return true;
 }
 
-// The blocks of prompts are there since they started.
+// The blocks of prompts are there since they started. Of the outputs, each that runs has one in any case, and the first
+// in rank as many of the others as it has a use for.
 void Scheduler::plan_prompts(uint32_t n_decoding) {
   std::vector<Sequence *> prompts;
   for (Sequence *sequence : running_)
     if (sequence->n_pending() > 1) prompts.push_back(sequence);
   if (prompts.empty()) return;
   uint32_t left = config_.batch_tokens - n_decoding;
+  uint32_t outputs_left = std::max(config_.max_outputs, config_.max_sequences) - n_running();
+  const auto extend = [&](Sequence &sequence, uint32_t n) {
+    const uint32_t n_outputs = std::max(1u, sequence.n_outputs(sequence.n_planned));
+    const uint32_t planned = std::min(sequence.n_planned + n, sequence.n_tokens_with(n_outputs + outputs_left));
+    left -= planned - std::exchange(sequence.n_planned, planned);
+    outputs_left -= std::max(1u, sequence.n_outputs(planned)) - n_outputs;
+  };
   const auto n_others = static_cast<uint32_t>(prompts.size()) - 1;
   const uint32_t part = n_others == 0 ? 0 : left / 2 / n_others;
   const uint32_t part_of_first = left - n_others * part;
-  for (Sequence *sequence : prompts) {
-    sequence->n_planned = std::min(sequence == prompts.front() ? part_of_first : part, sequence->n_pending());
-    left -= sequence->n_planned;
-  }
-  for (Sequence *sequence : prompts) {
-    const uint32_t more = std::min(left, sequence->n_pending() - sequence->n_planned);
-    sequence->n_planned += more;
-    left -= more;
-  }
+  for (Sequence *sequence : prompts) extend(*sequence, sequence == prompts.front() ? part_of_first : part);
+  for (Sequence *sequence : prompts) extend(*sequence, left);
 }
 
 // Writes down what is planned, all but the copies.
@@ -297,9 +307,10 @@ void Scheduler::add_row(Sequence &sequence) {
   for (uint32_t i = 0; i < n; ++i) step_.positions.push_back(sequence.n_computed + i);
   step_.rows.push_back({.id = sequence.id,
                         .n_tokens = sequence.n_planned,
-                        .wants_logits = sequence.n_planned == sequence.n_pending(),
+                        .wants_next = sequence.n_planned == sequence.n_pending(),
                         .last_token = static_cast<uint32_t>(step_.tokens.size()) - n_guesses - 1,
-                        .n_guesses = n_guesses});
+                        .n_guesses = n_guesses,
+                        .n_outputs = sequence.n_outputs(sequence.n_planned) + n_guesses});
   step_.blocks_per_sequence = std::max(step_.blocks_per_sequence, blocks_for(sequence.n_computed + n));
 }
 
@@ -320,6 +331,7 @@ void Scheduler::commit() {
   for (const Step::Row &row : step_.rows) {
     Sequence &sequence = *sequences_.at(row.id);
     sequence.n_computed += std::exchange(sequence.n_planned, 0);
+    sequence.logits_from = std::max(sequence.logits_from, sequence.n_computed);
     if (config_.share_prefixes) share_computed_blocks(sequence);
   }
 }
@@ -351,7 +363,7 @@ bool Scheduler::append(RequestId id, int32_t token) {
     return false;
   }
   ++sequence.n_right;
-  ++sequence.n_computed;
+  sequence.logits_from = ++sequence.n_computed;
   if (config_.share_prefixes) share_computed_blocks(sequence);
   return true;
 }

@@ -24,6 +24,7 @@ struct SchedulerConfig {
   uint32_t block_size = 32;
   uint32_t batch_tokens = 512;  // most in a step; at least max_sequences
   uint32_t max_sequences = 16;  // requests in a step
+  uint32_t max_outputs = 0;     // rows of logits in a step, guesses apart; at least max_sequences; 0: as many
   bool share_prefixes = true;   // what one request has computed serves others that begin alike, and later ones
   bool copy_blocks = true;  // also the beginning of a block: the device can copy blocks. To copy one costs less than
                             // to compute a single token (docs/scheduling.md), so it is done for whatever agrees
@@ -33,6 +34,9 @@ struct ScheduledRequest {
   RequestId id = 0;  // of its own
   std::vector<int32_t> tokens;
   int32_t priority = 0;  // the higher goes first; among equals the one that came first
+  // Logits are wanted behind this token (an index) and all that follow it, so that these are computed whatever is there
+  // of them. Beyond the last, as it is here: behind the last.
+  uint32_t logits_from = ~0u;
 };
 
 // What a request may go on with behind its last token: nobody knows yet.
@@ -46,9 +50,14 @@ struct Step {
   struct Row {  // of the block table: one request
     RequestId id = 0;
     uint32_t n_tokens = 0;
-    bool wants_logits = false;  // behind its last token, which is the request's last, and behind each guess
-    uint32_t last_token = 0;    // index of that in the batch
-    uint32_t n_guesses = 0;     // tokens behind it that are guessed
+    bool wants_next = false;  // its last token is the request's last: append() follows, or finish()
+    uint32_t last_token = 0;  // index of that in the batch
+    uint32_t n_guesses = 0;   // tokens behind it that are guessed
+    uint32_t n_outputs = 0;   // logits are wanted behind the last so many of these, guesses included
+
+    uint32_t first_output() const { return last_token + n_guesses + 1 - n_outputs; }
+    // Outputs that are handed out for their own sake, ahead of those that choose what comes next.
+    uint32_t n_scored() const { return wants_next ? n_outputs - 1 - n_guesses : n_outputs; }
   };
   std::vector<Row> rows;
   std::vector<uint32_t> copy_from, copy_to;
@@ -75,6 +84,8 @@ struct SchedulerCounts {
 //   priority, none is overtaken for good: the first in rank is in every step.
 // - A request that can never fit is refused; any other comes to its end, whatever else there is.
 // - No block is written that a second request reads.
+// - Logits that a request wants are handed out once each, in the order of its tokens, and not more than max_outputs of
+//   all requests in a step.
 // - Guesses take nothing from anybody: they get what a step has left of batch_tokens, blocks that nobody needs and that
 //   hold nothing worth keeping, and those of a wrong guess are given back at once.
 // One thread at a time. The same calls give the same steps.
@@ -91,12 +102,12 @@ class Scheduler {
   // Puts a request into the queue. Errors: no tokens at all; more than fit with one that follows them.
   Result<void> submit(ScheduledRequest request);
 
-  // Chooses the next step. Empty (no rows) only if there is nothing to do. Every request whose logits were handed out
-  // has had its append() or finish() before. Valid until the next call of plan().
+  // Chooses the next step. Empty (no rows) only if there is nothing to do. Every request that wanted its next token has
+  // had its append() or finish() before. Valid until the next call of plan().
   const Step &plan();
 
   // Adds guesses to the planned step, in this order and as far as there is place; none otherwise. The step stays the
-  // same in all else. Preconditions: each names another row that wants logits; called once at most.
+  // same in all else. Preconditions: each names another row that wants its next token; called once at most.
   const Step &guess(std::span<const Guess> guesses);
 
   // The planned step has run; nothing else was called since.

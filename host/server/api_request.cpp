@@ -18,8 +18,7 @@ namespace {
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 constexpr uint32_t kMostLogprobs = 20, kMostStops = 16;
-constexpr uint32_t kMostWithLogprobs = 8;  // answers: they are some hundred times as long with these
-constexpr size_t kMostInputs = 2048;       // texts to embed at once, as with OpenAI
+constexpr size_t kMostInputs = 2048;  // texts to embed at once, as with OpenAI
 
 // Names that servers before this one have given the same thing; the first that is there counts.
 template <class Read>
@@ -185,10 +184,17 @@ void read_stream(const JsonFields &fields, TextRequest &request) {
   request.include_usage = JsonFields(*options, "stream_options.").flag("include_usage").value_or(false);
 }
 
+// With logprobs an answer has so many entries for each of its tokens: 8 answers with 20 of the likeliest have more of
+// them than 64 with one.
+uint32_t most_answers(std::optional<uint32_t> top_logprobs) {
+  constexpr uint32_t kMostEntries = 8 * (kMostLogprobs + 1);  // for each token of all answers
+  return top_logprobs ? std::min(kMostAnswers, kMostEntries / (*top_logprobs + 1)) : kMostAnswers;
+}
+
 // A choice's own logprob comes with at least one of the likeliest.
 void want_logprobs(uint32_t top, TextRequest &request) {
-  if (request.n > kMostWithLogprobs)
-    throw ApiError(fmt::format("n: expected at most {} with logprobs, found {}", kMostWithLogprobs, request.n));
+  if (const uint32_t most = most_answers(top); request.n > most)
+    throw ApiError(fmt::format("n: expected at most {} with {} logprobs, found {}", most, top, request.n));
   request.top_logprobs = top;
   request.options.logprobs = std::max(top, 1u);
 }
@@ -308,14 +314,15 @@ CompletionRequest read_completion_request(std::string_view body, const GenerateO
   request.echo = fields.flag("echo").value_or(false);
   if (const Json *logprobs = fields.find("logprobs"); logprobs != nullptr && *logprobs != false)
     want_logprobs(*fields.count("logprobs", 0, kMostLogprobs), request);
-  if (request.echo && request.top_logprobs) throw ApiError("echo: not supported with logprobs");
+  if (request.echo && request.top_logprobs) request.options.prompt_logprobs_from = 0;
   if (const auto best_of = fields.count("best_of", 1, kMaxCount); best_of && *best_of != request.n)
     throw ApiError("best_of: not supported unless it is n");
   request.prompts = read_prompts(fields, "prompt");
-  const uint32_t most = request.top_logprobs ? kMostWithLogprobs : kMostAnswers;
+  const uint32_t most = most_answers(request.top_logprobs);
+  const std::string with = request.top_logprobs ? fmt::format(" with {} logprobs", *request.top_logprobs) : "";
   if (request.prompts.size() > most / request.n)
     throw ApiError(fmt::format("{} prompts with {} answers each: expected at most {} answers in all{}",
-                               request.prompts.size(), request.n, most, request.top_logprobs ? " with logprobs" : ""));
+                               request.prompts.size(), request.n, most, with));
   return request;
 }
 

@@ -33,12 +33,6 @@ std::string name_of(const Engine &engine, int32_t token) {
   return name;
 }
 
-// How much longer a token makes the text, in which most special tokens do not show.
-size_t characters_of(const Engine &engine, int32_t token) {
-  const std::string text = engine.detokenize({&token, 1});
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
-}
-
 Json logprob_json(const Engine &engine, const LogProb &entry) {
   const std::string text = text_of(engine, entry.token);
   return {{"token", text},
@@ -50,6 +44,41 @@ Json logprob_json(const Engine &engine, const LogProb &entry) {
 std::span<const LogProb> likeliest(const TokenLogProbs &place, uint32_t n_top) {
   return std::span(place.top).first(std::min<size_t>(n_top, place.top.size()));
 }
+
+// The four lists of OpenAI's completions, a token after the other.
+class CompletionLogProbs {
+ public:
+  CompletionLogProbs(const Engine &engine, uint32_t n_top) : engine_(engine), n_top_(n_top) {
+    for (const char *name : {"tokens", "token_logprobs", "top_logprobs", "text_offset"}) json_[name] = Json::array();
+  }
+
+  // `place`: null for a token of which nothing is known. `text`: what the token adds to the answer's, in which most
+  // special tokens do not show.
+  void add(int32_t token, const TokenLogProbs *place, std::string_view text) {
+    const std::string name = name_of(engine_, token);
+    json_["tokens"].push_back(name);
+    json_["token_logprobs"].push_back(place == nullptr ? Json() : Json(finite(place->chosen.logprob)));
+    json_["top_logprobs"].push_back(place == nullptr ? Json() : top(name, *place));
+    json_["text_offset"].push_back(offset_);
+    const auto begins_character = [](char byte) { return (byte & 0xC0) != 0x80; };
+    offset_ += static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
+  }
+
+  Json json() && { return std::move(json_); }
+
+ private:
+  // OpenAI's has the token whether or not it is among the likeliest.
+  Json top(const std::string &name, const TokenLogProbs &place) const {
+    Json top = {{name, finite(place.chosen.logprob)}};
+    for (const LogProb &other : likeliest(place, n_top_)) top[name_of(engine_, other.token)] = finite(other.logprob);
+    return top;
+  }
+
+  const Engine &engine_;
+  const uint32_t n_top_;
+  Json json_;
+  size_t offset_ = 0;  // in characters
+};
 
 // RFC 4648.
 std::string base64(std::span<const uint8_t> bytes) {
@@ -152,23 +181,16 @@ Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> pla
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-Json completion_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top) {
-  Json json = {{"tokens", Json::array()},
-               {"token_logprobs", Json::array()},
-               {"top_logprobs", Json::array()},
-               {"text_offset", Json::array()}};
-  size_t offset = 0;  // in characters
-  for (const TokenLogProbs &place : places) {
-    const std::string name = name_of(engine, place.chosen.token);
-    json["tokens"].push_back(name);
-    json["token_logprobs"].push_back(finite(place.chosen.logprob));
-    Json top = {{name, finite(place.chosen.logprob)}};  // OpenAI's has it whether or not it is among the likeliest
-    for (const LogProb &other : likeliest(place, n_top)) top[name_of(engine, other.token)] = finite(other.logprob);
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(offset);
-    offset += characters_of(engine, place.chosen.token);
+Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo) {
+  CompletionLogProbs logprobs(engine, n_top);
+  for (size_t i = 0; echo != nullptr && i < echo->tokens.size(); ++i) {
+    const bool is_known = i > 0 && i <= generation.prompt_logprobs.size();  // a text may be cancelled in its prompt
+    const std::string text = i < echo->n_hidden ? "" : text_of(engine, echo->tokens[i]);
+    logprobs.add(echo->tokens[i], is_known ? &generation.prompt_logprobs[i - 1] : nullptr, text);
   }
-  return json;
+  for (const TokenLogProbs &place : generation.logprobs)
+    logprobs.add(place.chosen.token, &place, engine.detokenize({&place.chosen.token, 1}));
+  return std::move(logprobs).json();
 }
 
 std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64) {

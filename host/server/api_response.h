@@ -47,9 +47,17 @@ Json message_json(const ChatMessage &message);
 // One call as OpenAI has it, of {"name", "arguments"} as ChatMessage has it.
 Json call_json(const Json &call);
 
-// How likely the tokens were, with the `n_top` likeliest, in the form of chat and that of completions.
+// The prompt, as the text of a completion that begins with it.
+struct Echo {
+  std::string text;
+  std::vector<int32_t> tokens;
+  size_t n_hidden = 0;  // of these, that come first and are not in the text: what the model wants ahead of any
+};
+
+// How likely the tokens were, with the `n_top` likeliest, in the form of chat and that of completions. With `echo`
+// those of the prompt come first, of which generation.prompt_logprobs tells all but the first.
 Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top);
-Json completion_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top);
+Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo);
 
 // {"object": "embedding", "index", "embedding"}
 std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64);

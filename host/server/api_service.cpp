@@ -282,10 +282,10 @@ class ApiService::Impl {
       const CompletionRequest wanted = read_completion_request(body, options_.defaults);
       auto place = places_.take(wanted.n * static_cast<uint32_t>(wanted.prompts.size()));
       std::vector<std::vector<int32_t>> prompts;
-      std::vector<std::string> echoes;
+      std::vector<Echo> echoes;
       for (const Prompt &prompt : wanted.prompts) {
         prompts.push_back(tokens_of(prompt));
-        if (wanted.echo) echoes.push_back(text_of(prompt));
+        if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
       }
       std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion"), std::move(place),
                                       std::move(echoes))
@@ -298,9 +298,10 @@ class ApiService::Impl {
     return engine_.tokenize_prompt(std::get<std::string>(prompt));
   }
 
-  std::string text_of(const Prompt &prompt) const {
-    if (const auto *text = std::get_if<std::string>(&prompt)) return *text;
-    return engine_.detokenize(std::get<std::vector<int32_t>>(prompt), true);
+  Echo echo_of(const Prompt &prompt, const std::vector<int32_t> &tokens) const {
+    const auto *text = std::get_if<std::string>(&prompt);
+    if (text == nullptr) return {.text = engine_.detokenize(tokens, true), .tokens = tokens};
+    return {.text = *text, .tokens = tokens, .n_hidden = tokens.size() - engine_.tokenize(*text).size()};
   }
 
   // One after the other: texts that are generated meanwhile go on between its batches.

@@ -117,8 +117,7 @@ void TextJob::send(size_t answer, Json delta) {
 
 // All logprobs of a stream come with its last event: tokens are not text, and text comes before all its tokens do.
 Json TextJob::with_end(Json choice, size_t answer) {
-  const Generation &generation = *answers_[answer].generation;
-  choice["logprobs"] = top_logprobs_ ? logprobs_json(generation, *top_logprobs_) : Json();
+  choice["logprobs"] = top_logprobs_ ? logprobs_json(answer, *top_logprobs_) : Json();
   choice["finish_reason"] = finish_reason_of(answer);
   return choice;
 }
@@ -224,8 +223,8 @@ std::string_view ChatJob::finish_reason_of(size_t i) {
   return finish_reason(answer(i).generation->finish, !message(i).tool_calls.empty());
 }
 
-Json ChatJob::logprobs_json(const Generation &generation, uint32_t n_top) const {
-  return chat_logprobs_json(engine(), generation.logprobs, n_top);
+Json ChatJob::logprobs_json(size_t i, uint32_t n_top) const {
+  return chat_logprobs_json(engine(), answer(i).generation->logprobs, n_top);
 }
 
 Json ChatJob::event_choice(size_t answer, Json delta) const {
@@ -236,14 +235,15 @@ Json ChatJob::event_choice(size_t answer, Json delta) const {
 // Completions
 
 CompletionJob::CompletionJob(const JobContext &context, std::shared_ptr<Responder> responder, AnswerHead head,
-                             std::shared_ptr<void> place, std::vector<std::string> echoes)
+                             std::shared_ptr<void> place, std::vector<Echo> echoes)
     : TextJob(context, std::move(responder), std::move(head), std::move(place)), echoes_(std::move(echoes)) {}
 
-std::string CompletionJob::echo(size_t i) const { return echoes_.empty() ? "" : echoes_[answer(i).prompt]; }
+// Null: none.
+const Echo *CompletionJob::echo(size_t i) const { return echoes_.empty() ? nullptr : &echoes_[answer(i).prompt]; }
 
 std::optional<Json> CompletionJob::first_delta(size_t answer) {
   if (echoes_.empty()) return std::nullopt;
-  return Json(echo(answer));
+  return Json(echo(answer)->text);
 }
 
 bool CompletionJob::push(size_t answer, std::string_view text) {
@@ -251,14 +251,17 @@ bool CompletionJob::push(size_t answer, std::string_view text) {
   return true;
 }
 
-Json CompletionJob::choice(size_t i) { return {{"index", i}, {"text", echo(i) + answer(i).generation->text}}; }
+Json CompletionJob::choice(size_t i) {
+  const std::string &text = answer(i).generation->text;
+  return {{"index", i}, {"text", echo(i) == nullptr ? text : echo(i)->text + text}};
+}
 
 std::string_view CompletionJob::finish_reason_of(size_t i) {
   return finish_reason(answer(i).generation->finish, false);
 }
 
-Json CompletionJob::logprobs_json(const Generation &generation, uint32_t n_top) const {
-  return completion_logprobs_json(engine(), generation.logprobs, n_top);
+Json CompletionJob::logprobs_json(size_t i, uint32_t n_top) const {
+  return completion_logprobs_json(engine(), *answer(i).generation, n_top, echo(i));
 }
 
 Json CompletionJob::event_choice(size_t answer, Json delta) const {

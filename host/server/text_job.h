@@ -60,7 +60,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   virtual Json last_delta(size_t answer) = 0;
   virtual Json choice(size_t answer) = 0;
   virtual std::string_view finish_reason_of(size_t answer) = 0;
-  virtual Json logprobs_json(const Generation &generation, uint32_t n_top) const = 0;
+  virtual Json logprobs_json(size_t answer, uint32_t n_top) const = 0;
   // {"index", "delta": ...} or {"index", "text": ...}
   virtual Json event_choice(size_t answer, Json delta) const = 0;
 
@@ -113,7 +113,7 @@ class ChatJob final : public TextJob {
   Json last_delta(size_t answer) override;
   Json choice(size_t answer) override;
   std::string_view finish_reason_of(size_t answer) override;
-  Json logprobs_json(const Generation &generation, uint32_t n_top) const override;
+  Json logprobs_json(size_t answer, uint32_t n_top) const override;
   Json event_choice(size_t answer, Json delta) const override;
   bool tell(size_t answer, ChatPiece kind, std::string_view text);
   bool tell_call(size_t answer, std::string_view text);
@@ -133,7 +133,7 @@ class CompletionJob final : public TextJob {
  public:
   // `echoes`: what the answers to each prompt begin with; empty: nothing.
   CompletionJob(const JobContext &context, std::shared_ptr<Responder> responder, AnswerHead head,
-                std::shared_ptr<void> place, std::vector<std::string> echoes);
+                std::shared_ptr<void> place, std::vector<Echo> echoes);
 
  private:
   std::optional<Json> first_delta(size_t answer) override;
@@ -141,11 +141,11 @@ class CompletionJob final : public TextJob {
   Json last_delta(size_t) override { return ""; }
   Json choice(size_t answer) override;
   std::string_view finish_reason_of(size_t answer) override;
-  Json logprobs_json(const Generation &generation, uint32_t n_top) const override;
+  Json logprobs_json(size_t answer, uint32_t n_top) const override;
   Json event_choice(size_t answer, Json delta) const override;
-  std::string echo(size_t answer) const;
+  const Echo *echo(size_t answer) const;
 
-  const std::vector<std::string> echoes_;
+  const std::vector<Echo> echoes_;
 };
 
 }  // namespace bonsai::server

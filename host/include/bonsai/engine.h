@@ -107,6 +107,9 @@ struct GenerateOptions {
   std::shared_ptr<const Engine> draft = {};
   // Not 0: Generation::logprobs tells how likely each token was, and so many of the likeliest; at most all there are.
   uint32_t logprobs = 0;
+  // With these: Generation::prompt_logprobs tells the same of the prompt, from the token with this index on. What comes
+  // before it may have been computed for an earlier request. For a BatchEngine: a session has evaluate().
+  std::optional<uint32_t> prompt_logprobs_from = {};
   std::stop_token cancel = {};  // ends the generation at the next token, or between two pieces of a long prompt
 };
 
@@ -142,6 +145,9 @@ struct Generation {
   std::string text;                     // what the callback received in all
   std::vector<int32_t> tokens;          // without the one that ended the text
   std::vector<TokenLogProbs> logprobs;  // one for each of `tokens`, if GenerateOptions::logprobs asks for them
+  // One for each token of the prompt from GenerateOptions::prompt_logprobs_from on, but none for the first of all,
+  // which follows nothing; fewer if the text was cancelled before.
+  std::vector<TokenLogProbs> prompt_logprobs;
   FinishReason finish = FinishReason::kLength;
   GenerationStats stats;
 };

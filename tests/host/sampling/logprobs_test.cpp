@@ -86,5 +86,30 @@ TEST(LogProbs, RefuseWhatIsNoDistribution) {
   }
 }
 
+TEST(ScoreTokens, SaysWhatEachRowSays) {
+  std::vector<std::vector<float>> rows(40, std::vector<float>(100));
+  std::vector<std::span<const float>> spans;
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t k = 0; k < 100; ++k) rows[i][k] = static_cast<float>(i * k % 17);
+    spans.emplace_back(rows[i]);
+    tokens.push_back(static_cast<int32_t>(i));
+  }
+  for (const uint32_t n_threads : {0u, 1u, 3u}) {
+    const auto scores = score_tokens(tokens, spans, 5, n_threads);
+    ASSERT_TRUE(scores);
+    ASSERT_EQ(scores->size(), rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const TokenLogProbs expected = LogProbs::create(rows[i], 5)->of(tokens[i]);
+      EXPECT_EQ((*scores)[i].chosen.token, expected.chosen.token);
+      EXPECT_EQ((*scores)[i].chosen.logprob, expected.chosen.logprob);
+      EXPECT_EQ(ids((*scores)[i].top), ids(expected.top));
+    }
+  }
+  rows[39][7] = kNan;
+  EXPECT_FALSE(score_tokens(tokens, spans, 5, 2));
+  EXPECT_TRUE(score_tokens({}, {}, 5, 2)->empty());
+}
+
 }  // namespace
 }  // namespace bonsai::host

@@ -69,6 +69,9 @@ std::string FakeDevice::check_shape(const Step &step) const {
   const size_t n = step.tokens.size();
   if (n == 0 || n > config_.batch_tokens) return fmt::format("{} tokens in a step of {}", n, config_.batch_tokens);
   if (step.rows.size() > config_.max_sequences) return fmt::format("{} rows", step.rows.size());
+  uint32_t n_outputs = 0;
+  for (const Step::Row &row : step.rows) n_outputs += row.n_outputs - row.n_guesses;
+  if (n_outputs > std::max(config_.max_outputs, config_.max_sequences)) return fmt::format("{} outputs", n_outputs);
   if (step.positions.size() != n || step.sequences.size() != n) return "arrays of different lengths";
   if (step.block_table.size() != step.rows.size() * step.blocks_per_sequence) return "a table of another size";
   if (step.copy_from.size() != step.copy_to.size()) return "copies without destination";
@@ -130,9 +133,11 @@ std::string FakeDevice::check_reads(const Step &step, const TextOf &text_of, con
         return fmt::format("request {} reads what is not its own at position {}", info.id, position);
     }
     const uint32_t last = step.positions[info.last_token];
-    if (info.wants_logits != (last + 1 == text_of(info.id)->tokens().size()))
+    if (info.n_outputs > info.n_tokens + info.n_guesses || (info.wants_next && info.n_outputs <= info.n_guesses))
+      return fmt::format("request {}: {} outputs", info.id, info.n_outputs);
+    if (info.wants_next != (last + 1 == text_of(info.id)->tokens().size()))
       return fmt::format("request {}: logits are wanted behind position {}", info.id, last);
-    if (!info.wants_logits && info.n_guesses > 0) return fmt::format("request {}: guesses in its prompt", info.id);
+    if (!info.wants_next && info.n_guesses > 0) return fmt::format("request {}: guesses in its prompt", info.id);
   }
   return {};
 }

@@ -37,15 +37,16 @@ Tokens text(int32_t first, uint32_t n) {
   return tokens;
 }
 
-// "0:16 1:1+3*" is a step with 16 tokens of request 0 and one of request 1, behind which three are guessed and logits
-// are wanted.
+// "0:16 1:1+3* 2:8/5" is a step with 16 tokens of request 0, one of request 1, behind which three are guessed and
+// logits are wanted, and 8 of request 2, behind five of which logits are wanted, though its last is not there yet.
 std::string in_words(const Step &step) {
   std::string words;
   for (const Step::Row &row : step.rows) {
     if (!words.empty()) words += " ";
     words += fmt::format("{}:{}", row.id, row.n_tokens);
     if (row.n_guesses > 0) words += fmt::format("+{}", row.n_guesses);
-    words += row.wants_logits ? "*" : "";
+    if (row.n_scored() > 0) words += fmt::format("/{}", row.n_scored());
+    words += row.wants_next ? "*" : "";
   }
   return words;
 }
@@ -58,12 +59,13 @@ std::string run(Scheduler &scheduler) {
   const Step step = scheduler.plan();
   scheduler.commit();
   for (const Step::Row &row : step.rows)
-    if (row.wants_logits) scheduler.append(row.id, 9);
+    if (row.wants_next) scheduler.append(row.id, 9);
   return words;
 }
 
-void submit(Scheduler &scheduler, RequestId id, const Tokens &tokens, int32_t priority = 0) {
-  const auto taken = scheduler.submit({id, tokens, priority});
+void submit(Scheduler &scheduler, RequestId id, const Tokens &tokens, int32_t priority = 0,
+            uint32_t logits_from = ~0u) {
+  const auto taken = scheduler.submit({id, tokens, priority, logits_from});
   ASSERT_TRUE(taken) << taken.error().message;
 }
 
@@ -283,6 +285,69 @@ std::string run_guessing(Scheduler &scheduler, const std::vector<Guess> &guesses
   const std::string words = in_words(scheduler.guess(guesses));
   scheduler.commit();
   return words;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Logits of prompts
+
+SchedulerConfig six_outputs() {
+  SchedulerConfig six = config();
+  six.max_outputs = 6;
+  return six;
+}
+
+TEST(SchedulerOutputs, PromptsGetAsManyAsThereAre) {
+  Scheduler scheduler(six_outputs());
+  submit(scheduler, 0, text(0, 14), 0, 0);
+  EXPECT_EQ(run(scheduler), "0:6/6");
+  EXPECT_EQ(run(scheduler), "0:6/6");
+  EXPECT_EQ(run(scheduler), "0:2/1*");
+  EXPECT_EQ(run(scheduler), "0:1*");
+}
+
+TEST(SchedulerOutputs, TokensBeforeTheFirstThatIsWantedCostNone) {
+  Scheduler scheduler(six_outputs());
+  submit(scheduler, 0, text(0, 20), 0, 8);
+  EXPECT_EQ(run(scheduler), "0:14/6");
+  EXPECT_EQ(run(scheduler), "0:6/5*");
+}
+
+TEST(SchedulerOutputs, EachThatRunsHasOneAndTheFirstInRankTheRest) {
+  Scheduler scheduler(six_outputs());
+  submit(scheduler, 0, text(0, 3));
+  run(scheduler);
+  submit(scheduler, 1, text(100, 9), 0, 0);
+  submit(scheduler, 2, text(200, 9), 0, 0);
+  EXPECT_EQ(run(scheduler), "0:1* 1:4/4 2:1/1");
+  scheduler.finish(0);
+  EXPECT_EQ(run(scheduler), "1:5/4* 2:1/1");
+  EXPECT_EQ(run(scheduler), "1:1* 2:5/5");
+}
+
+TEST(SchedulerOutputs, WhatIsThereIsUsedUpToTheFirstThatIsWanted) {
+  Scheduler scheduler(six_outputs());
+  submit(scheduler, 0, text(0, 12));
+  run(scheduler);
+  submit(scheduler, 1, text(0, 12), 0, 9);
+  EXPECT_EQ(run(scheduler), "0:1* 1:3/2*");
+  EXPECT_EQ(scheduler.counts().reused_tokens, 9u);
+  submit(scheduler, 2, text(0, 12), 0, 0);
+  EXPECT_EQ(run(scheduler), "0:1* 1:1* 2:4/4") << "nor does it wait for a twin";
+}
+
+// One that has to give its place away goes on where it was, and computes again what is not there any more.
+TEST(SchedulerOutputs, ComeOnceThoughTheRequestIsPreempted) {
+  SchedulerConfig few = six_outputs();
+  few.n_blocks = 5;
+  Scheduler scheduler(few);
+  submit(scheduler, 0, text(0, 14), 0, 0);
+  EXPECT_EQ(run(scheduler), "0:6/6");
+  submit(scheduler, 1, text(100, 16), 1);
+  EXPECT_EQ(run(scheduler), "1:16*");
+  EXPECT_EQ(scheduler.counts().preemptions, 1u);
+  scheduler.finish(1);
+  EXPECT_EQ(run(scheduler), "0:8/6");
+  EXPECT_EQ(run(scheduler), "0:2/1*");
 }
 
 TEST(SchedulerGuesses, TokensThatWereGuessedNeedNoFurtherStep) {

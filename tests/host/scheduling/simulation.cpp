@@ -28,6 +28,8 @@ Scenario random_scenario(uint64_t seed) {
   scenario.n_priorities = draw(0, 3) == 0 ? 3 : 1;
   scenario.guess_percent = draw(0, 1) * draw(0, 100);
   scenario.right_percent = draw(0, 100);
+  scenario.score_percent = draw(0, 1) * draw(0, 100);
+  config.max_outputs = draw(0, 1) * (config.max_sequences + draw(0, 12));
   return scenario;
 }
 
@@ -73,15 +75,22 @@ void Simulation::arrive() {
   if (chance(scenario_.cancel_percent)) request.cancel_at = now_ + draw(0, 30);
   request.last_step = now_ + cost(request);
   for (const auto &[id, earlier] : requests_) request.last_step += cost(earlier);
-  const auto taken = scheduler_.submit({request.id, request.text.tokens(), request.priority});
+  const bool is_scored = scenario_.score_percent > 0 && chance(scenario_.score_percent);
+  request.logits_from = std::min<size_t>(is_scored ? draw(0, 24) : request.n_prompt, request.n_prompt - 1);
+  const auto taken = scheduler_.submit(
+      {request.id, request.text.tokens(), request.priority, static_cast<uint32_t>(request.logits_from)});
   if (taken) requests_.emplace(request.id, std::move(request));
 }
 
 // Steps that a request needs while it is first in rank. Then it is in every step: with half of what is left for prompts
-// or more, and with every new token, all of which may have to be computed again before.
+// or more, and all outputs but one for each of the others, and with every new token, all of which may have to be
+// computed again before.
 uint64_t Simulation::cost(const Request &request) const {
-  const uint32_t left_for_prompts = scenario_.config.batch_tokens - (scenario_.config.max_sequences - 1);
-  const uint64_t piece = std::max(1u, left_for_prompts / 2);
+  const SchedulerConfig &config = scenario_.config;
+  const uint32_t left_for_prompts = config.batch_tokens - (config.max_sequences - 1);
+  const bool is_scored = request.logits_from + 1 < request.n_prompt;
+  const uint32_t outputs = std::max(config.max_outputs, config.max_sequences) - (config.max_sequences - 1);
+  const uint64_t piece = std::max(1u, std::min(left_for_prompts / 2, is_scored ? outputs : left_for_prompts));
   return (request.n_prompt + request.n_new) / piece + 1 + request.n_new;
 }
 
@@ -120,7 +129,7 @@ std::vector<Guess> Simulation::random_guesses(const Step &step) {
   std::vector<Guess> guesses;
   const auto vocab = static_cast<int32_t>(scenario_.vocab);
   for (const Step::Row &row : step.rows) {
-    if (!row.wants_logits || !chance(scenario_.guess_percent)) continue;
+    if (!row.wants_next || !chance(scenario_.guess_percent)) continue;
     Guess guess{.id = row.id, .tokens = {}};
     FakeText text = requests_.at(row.id).text;
     for (uint32_t n = draw(0, 12); n > 0; --n) {
@@ -135,7 +144,7 @@ std::vector<Guess> Simulation::random_guesses(const Step &step) {
 
 std::string Simulation::check_guesses(const Step &planned, const Step &step) {
   const auto same = [](const Step::Row &a, const Step::Row &b) {
-    return a.id == b.id && a.n_tokens == b.n_tokens && a.wants_logits == b.wants_logits;
+    return a.id == b.id && a.n_tokens == b.n_tokens && a.wants_next == b.wants_next;
   };
   const bool kept = std::equal(planned.rows.begin(), planned.rows.end(), step.rows.begin(), step.rows.end(), same);
   return kept ? "" : "guesses take another's place in the step";
@@ -144,9 +153,23 @@ std::string Simulation::check_guesses(const Step &planned, const Step &step) {
 std::string Simulation::take_results(const Step &step) {
   for (const Step::Row &row : step.rows) {
     n_guessed_ += row.n_guesses;
-    std::string wrong = row.wants_logits ? take_row(row) : "";
+    std::string wrong = take_scores(step, row);
+    if (wrong.empty() && row.wants_next) wrong = take_row(row);
     if (!wrong.empty()) return wrong;
   }
+  return {};
+}
+
+// Logits of the prompt come in its order, and none is left out.
+std::string Simulation::take_scores(const Step &step, const Step::Row &row) {
+  Request &request = requests_.at(row.id);
+  for (uint32_t i = 0; i < row.n_scored(); ++i, ++request.logits_from, ++n_scored_) {
+    const uint32_t position = step.positions[row.first_output() + i];
+    if (position != request.logits_from)
+      return fmt::format("request {} gets logits of position {}, expected {}", row.id, position, request.logits_from);
+  }
+  if (row.wants_next && request.logits_from + 1 < request.n_prompt)
+    return fmt::format("request {} gets no logits of position {}", row.id, request.logits_from);
   return {};
 }
 

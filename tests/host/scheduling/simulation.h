@@ -22,6 +22,7 @@ struct Scenario {
   uint32_t cancel_percent = 10;    // of the requests are cancelled, at any time
   uint32_t guess_percent = 0;      // of the requests guess in a step what comes next
   uint32_t right_percent = 80;     // chance of each guessed token to be right
+  uint32_t score_percent = 0;      // of the requests want logits of their prompts
   int32_t n_priorities = 1;
   bool audit = true;  // look at the scheduler's own account too, and not only at what the device sees
 };
@@ -44,12 +45,14 @@ class Simulation {
   uint32_t n_cancelled() const { return n_cancelled_; }
   uint64_t n_guessed() const { return n_guessed_; }  // tokens, in steps
   uint64_t n_right() const { return n_right_; }      // of these, that texts went on with
+  uint64_t n_scored() const { return n_scored_; }    // outputs of prompts
 
  private:
   struct Request {
     RequestId id = 0;
     int32_t priority = 0;
     size_t n_prompt = 0, n_new = 0;
+    size_t logits_from = 0;  // of the next token whose logits it wants
     FakeText text;
     std::optional<uint64_t> cancel_at;  // step
     uint64_t last_step = 0;             // by which it has ended, if all have one priority
@@ -66,6 +69,7 @@ class Simulation {
   static std::string check_guesses(const Step &planned, const Step &step);
   std::string take_results(const Step &step);
   std::string take_row(const Step::Row &row);
+  std::string take_scores(const Step &step, const Step::Row &row);
   std::string end(Requests::iterator request);
   std::string check_first_in_rank(const Step &step) const;
   std::string check_account() const;
@@ -79,7 +83,7 @@ class Simulation {
   Requests requests_;                           // that have not ended
   uint64_t now_ = 0;                            // steps
   uint32_t n_arrived_ = 0, n_finished_ = 0, n_cancelled_ = 0;
-  uint64_t n_guessed_ = 0, n_right_ = 0;
+  uint64_t n_guessed_ = 0, n_right_ = 0, n_scored_ = 0;
 };
 
 }  // namespace bonsai::host

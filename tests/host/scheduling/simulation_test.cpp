@@ -20,7 +20,7 @@ constexpr uint64_t kHistories = 6000;
 
 TEST(Simulation, NoHistoryBreaksAPromise) {
   SchedulerCounts sum;
-  uint64_t n_finished = 0, n_cancelled = 0, n_guessed = 0, n_right = 0;
+  uint64_t n_finished = 0, n_cancelled = 0, n_guessed = 0, n_right = 0, n_scored = 0;
   for (uint64_t seed = 0; seed < kHistories; ++seed) {
     Simulation simulation(random_scenario(seed), seed);
     ASSERT_EQ(simulation.run(), "") << "seed " << seed;
@@ -30,6 +30,7 @@ TEST(Simulation, NoHistoryBreaksAPromise) {
     n_cancelled += simulation.n_cancelled();
     n_guessed += simulation.n_guessed();
     n_right += simulation.n_right();
+    n_scored += simulation.n_scored();
   }
   // What was to be looked at has happened, and often.
   EXPECT_GT(n_finished, 5 * kHistories);
@@ -38,6 +39,7 @@ TEST(Simulation, NoHistoryBreaksAPromise) {
   EXPECT_GT(sum.reused_tokens, 10 * kHistories);
   EXPECT_GT(n_right, 5 * kHistories);
   EXPECT_GT(n_guessed, n_right + 5 * kHistories);
+  EXPECT_GT(n_scored, 5 * kHistories);
 }
 
 TEST(Simulation, TheSameSeedIsTheSameHistory) {
@@ -54,11 +56,12 @@ TEST(Simulation, TheSameSeedIsTheSameHistory) {
 
 // A scheduler that is interfered with once in a history. Returns the complaints, without their step.
 using Interference = bool (*)(Scheduler &, Step &);  // false: there was nothing to interfere with yet
-std::vector<std::string> complaints(Interference interfere, bool audit) {
+std::vector<std::string> complaints(Interference interfere, bool audit, uint32_t score_percent = 0) {
   std::vector<std::string> all;
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Scenario scenario = random_scenario(seed);
     scenario.config.share_prefixes = scenario.config.copy_blocks = true;
+    scenario.score_percent = score_percent;
     scenario.audit = audit;
     Simulation simulation(scenario, seed);
     bool done = false;
@@ -160,6 +163,17 @@ TEST(Simulation, NoticesGuessesThatTakeAnothersPlace) {
     return true;
   };
   EXPECT_TRUE(any_of_them(complaints(take, false), "guesses take another's place in the step"));
+}
+
+TEST(Simulation, NoticesLogitsThatAreLeftOut) {
+  const auto leave_out = [](Scheduler &, Step &step) {
+    const auto row = std::find_if(step.rows.begin(), step.rows.end(), [](const auto &r) { return r.n_scored() > 0; });
+    if (row == step.rows.end()) return false;
+    --row->n_outputs;
+    return true;
+  };
+  EXPECT_TRUE(any_of_them(complaints(leave_out, false, 50), "gets logits of position"));
+  EXPECT_TRUE(any_of_them(complaints(leave_out, false, 50), "gets no logits of position"));
 }
 
 TEST(Simulation, NoticesTheFirstInRankBeingPassedOver) {

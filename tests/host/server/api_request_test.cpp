@@ -390,7 +390,6 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
             "grammar and a schema both give the form: choose one");
   EXPECT_EQ(completion_said(R"({"prompt": "x", "suffix": "y"})"), "suffix: not supported");
   EXPECT_EQ(completion_said(R"({"prompt": "x", "best_of": 3})"), "best_of: not supported unless it is n");
-  EXPECT_EQ(completion_said(R"({"prompt": "x", "echo": true, "logprobs": 1})"), "echo: not supported with logprobs");
 }
 
 TEST(ApiRequestRefuses, MessagesThatAreNone) {
@@ -427,9 +426,12 @@ TEST(ApiRequestRefuses, PromptsThatAreNone) {
   EXPECT_EQ(completion_said(R"({"prompt": [-1]})"), "prompt: expected token ids, found -1");
   EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 32})"),
             "3 prompts with 32 answers each: expected at most 64 answers in all");
-  EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 3, "logprobs": 1})"),
-            "3 prompts with 3 answers each: expected at most 8 answers in all with logprobs");
-  EXPECT_EQ(chat_said(R"("n": 9, "logprobs": true)"), "n: expected at most 8 with logprobs, found 9");
+  EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 32, "logprobs": 1})"),
+            "3 prompts with 32 answers each: expected at most 64 answers in all with 1 logprobs");
+  EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 3, "logprobs": 20})"),
+            "3 prompts with 3 answers each: expected at most 8 answers in all with 20 logprobs");
+  EXPECT_EQ(chat_said(R"("n": 29, "logprobs": true, "top_logprobs": 5)"),
+            "n: expected at most 28 with 5 logprobs, found 29");
   std::string inputs = "{\"input\": [\"a\"";
   for (int i = 0; i < 2048; ++i) inputs += ", \"a\"";
   EXPECT_EQ(said([&] { read_embedding_request(inputs + "]}"); }), "input: expected at most 2048 texts, found 2049");

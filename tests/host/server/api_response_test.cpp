@@ -37,11 +37,28 @@ class TokensWithoutText : public testing::Test {
 };
 
 TEST_F(TokensWithoutText, HaveNamesOfTheirOwnInCompletions) {
-  const Json json = completion_logprobs_json(engine_, places_, 3);
+  Generation generation;
+  generation.logprobs = places_;
+  const Json json = completion_logprobs_json(engine_, generation, 3, nullptr);
   EXPECT_EQ(json["tokens"], (Json{"<|im_start|>", "bytes:\\xc3"}));
   const Json top = {{"<|im_start|>", -0.5}, {"bytes:\\xc3", -2.0}, {"bytes:\\xe2", -3.0}};
   EXPECT_EQ(json["top_logprobs"][0], top);
   EXPECT_EQ(json["text_offset"], (Json{0, 0})) << "special tokens do not show in the text";
+}
+
+// But in an echo they are spelled out, unless they are not in it.
+TEST_F(TokensWithoutText, CountAsFarAsTheEchoHasThem) {
+  Generation generation;
+  generation.prompt_logprobs = places_;
+  generation.logprobs = places_;
+  Echo echo = {.text = "<|im_start|><|im_start|>", .tokens = {special_, special_, begins_e_}};
+  Json json = completion_logprobs_json(engine_, generation, 1, &echo);
+  EXPECT_EQ(json["token_logprobs"], (Json{nullptr, -0.5, -2.0, -0.5, -2.0}));
+  EXPECT_EQ(json["top_logprobs"][0], nullptr);
+  EXPECT_EQ(json["top_logprobs"][1], (Json{{"<|im_start|>", -0.5}}));
+  EXPECT_EQ(json["text_offset"], (Json{0, 12, 24, 25, 25}));
+  echo.n_hidden = 1;
+  EXPECT_EQ(completion_logprobs_json(engine_, generation, 1, &echo)["text_offset"], (Json{0, 0, 12, 13, 13}));
 }
 
 TEST_F(TokensWithoutText, HaveBytesInChat) {

@@ -2,7 +2,9 @@
 #include <bonsai/chat.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -148,6 +150,48 @@ TEST_F(Telling, LogprobsAreTheLibrarys) {
   EXPECT_EQ(streamed, whole);
   const json none = {{"messages", user("hi")}, {"max_tokens", 4}, {"logprobs", true}};
   EXPECT_EQ(service.ask(kChat, none)["choices"][0]["logprobs"]["content"][0]["top_logprobs"], json::array());
+}
+
+// What evaluation harnesses ask for, and what they make of it: how likely a prompt's continuation is, and whether it is
+// what the model would have said.
+TEST_F(Telling, LogprobsOfAPromptThatIsEchoed) {
+  const Service service(engine_);
+  const std::string context = "Once upon a time there was a",
+                    prompt = context + engine_.generate(context, greedy(5)).text;
+  const std::vector<int32_t> tokens = engine_.tokenize_prompt(prompt);
+  const size_t n_context = engine_.tokenize_prompt(context).size();
+  ASSERT_EQ(tokens.size(), n_context + 5);
+  json request = {{"prompt", {prompt, tokens}}, {"max_tokens", 1}, {"echo", true}, {"logprobs", 1}};
+  const json answer = service.ask(kComplete, request);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], 2 * tokens.size());
+  const json &logprobs = answer["choices"][0]["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), tokens.size() + 1);
+  EXPECT_EQ(logprobs["token_logprobs"][0], nullptr);
+  EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
+  std::string text;
+  Session session = engine_.new_session();
+  session.append_tokens({tokens.data(), 1});
+  for (size_t i = 1; i <= tokens.size(); ++i) {
+    const std::string token = logprobs["tokens"][i];
+    EXPECT_EQ(logprobs["text_offset"][i], text.size());
+    text += token;
+    const std::vector<float> logits = session.logits();
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    const int32_t id = i < tokens.size() ? tokens[i] : engine_.tokenize(token).at(0);
+    EXPECT_NEAR(logprobs["token_logprobs"][i].get<double>(), logits[static_cast<size_t>(id)] - std::log(sum), 1e-6);
+    const auto by_number = [](const json &a, const json &b) { return a < b; };
+    const json &top = logprobs["top_logprobs"][i];
+    EXPECT_TRUE(i < n_context || std::max_element(top.begin(), top.end(), by_number).key() == token) << "token " << i;
+    session.append_tokens({&id, 1});
+  }
+  EXPECT_EQ(answer["choices"][0]["text"], text) << "BOS is not in the prompt";
+  EXPECT_EQ(answer["choices"][1]["text"], engine_.detokenize({tokens.data(), 1}, true) + text);
+  EXPECT_EQ(answer["choices"][1]["logprobs"]["token_logprobs"], logprobs["token_logprobs"]);
+
+  EXPECT_EQ(service.stream(kComplete, request).end()[-2]["choices"][0]["logprobs"], logprobs);
+  request["max_tokens"] = 0;
+  EXPECT_EQ(service.ask(kComplete, request)["choices"][0]["logprobs"]["tokens"].size(), tokens.size());
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -4,9 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/model/weights.h"
 #include "core/reference/agreement.h"
@@ -38,24 +43,30 @@ struct Score {
   double perplexity() const { return std::exp(mean()); }
 };
 
-// Tokens that the reference predicts behind in one go; their logits are kept meanwhile.
+// Tokens that a judge predicts behind in one go; their logits are kept meanwhile.
 constexpr size_t kJudgedTogether = 64;
 
-// The float64 reference, which predicts the same.
+// What predicts the same text, and against which the predictions are held.
 class Judge {
  public:
-  Judge(const std::string &path, KvType kv) : model_(load(path)), evaluator_(model_, stored_as(kv)) {}
+  Judge() = default;
+  virtual ~Judge() = default;
+  Judge(const Judge &) = delete;
+  Judge &operator=(const Judge &) = delete;
+
+  virtual const char *name() const = 0;  // in what is found
 
   // `tokens` are there until the next window begins.
   void begin_window(std::span<const int32_t> tokens) {
-    evaluator_.truncate(0);
+    restart();
+    n_evaluated_ = 0;
     tokens_ = tokens;
   }
 
   // What follows the window's token `i`, and another's logits of it. Once for each, in order.
   void predict(size_t i, int32_t next, std::span<const float> other) {
-    if (i == evaluator_.length()) evaluate_more();
-    const std::vector<double> &logits = logits_[logits_.size() - (evaluator_.length() - i)];
+    if (i == n_evaluated_) evaluate_more();
+    const std::vector<double> &logits = logits_[logits_.size() - (n_evaluated_ - i)];
     score_.sum += negative_log_likelihood(std::span<const double>(logits), next);
     ++score_.predicted;
     meter_.add(logits, other);
@@ -63,6 +74,31 @@ class Judge {
 
   const Score &score() const { return score_; }
   reference::Agreement agreement() const { return meter_.result(); }
+
+ private:
+  virtual void restart() = 0;
+  // The logits behind each of the tokens, which go on where those before ended.
+  virtual std::vector<std::vector<double>> evaluate(std::span<const int32_t> tokens) = 0;
+
+  void evaluate_more() {
+    const auto rest = tokens_.subspan(n_evaluated_);
+    logits_ = evaluate(rest.first(std::min(rest.size(), kJudgedTogether)));
+    n_evaluated_ += logits_.size();
+  }
+
+  std::span<const int32_t> tokens_;          // the window's
+  size_t n_evaluated_ = 0;                   // of these
+  std::vector<std::vector<double>> logits_;  // of the last of these
+  reference::AgreementMeter meter_;
+  Score score_;
+};
+
+// The model itself, in float64.
+class Reference final : public Judge {
+ public:
+  Reference(const std::string &path, KvType kv) : model_(load(path)), evaluator_(model_, stored_as(kv)) {}
+
+  const char *name() const override { return "reference"; }
 
  private:
   static model::Model load(const std::string &path) {
@@ -76,19 +112,48 @@ class Judge {
                                 : reference::KvType::kF16;
   }
 
-  void evaluate_more() {
-    const auto rest = tokens_.subspan(evaluator_.length());
-    auto logits = evaluator_.steps(rest.first(std::min(rest.size(), kJudgedTogether)));
+  void restart() override { evaluator_.truncate(0); }
+  std::vector<std::vector<double>> evaluate(std::span<const int32_t> tokens) override {
+    auto logits = evaluator_.steps(tokens);
     if (!logits) throw Failure(logits.error().message);
-    logits_ = std::move(*logits);
+    return std::move(*logits);
   }
 
   model::Model model_;
   reference::Evaluator evaluator_;
-  std::span<const int32_t> tokens_;          // the window's
-  std::vector<std::vector<double>> logits_;  // of the last tokens that were evaluated
-  reference::AgreementMeter meter_;
-  Score score_;
+};
+
+// Another model with the same vocabulary.
+class OtherModel final : public Judge {
+ public:
+  // Throws Failure where the text has other tokens there.
+  OtherModel(const EngineOptions &options, std::string_view text, std::span<const int32_t> tokens, uint32_t vocabulary)
+      : engine_(load_engine(options)), session_(engine_.new_session()) {
+    if (engine_.model().vocabulary != vocabulary)
+      throw Failure(
+          fmt::format("{}: expected a vocabulary of {} tokens, as of the model that is compared with it, found {}",
+                      options.model, vocabulary, engine_.model().vocabulary));
+    const std::vector<int32_t> own = engine_.tokenize(text, false);
+    if (!std::equal(tokens.begin(), tokens.end(), own.begin(), own.begin() + std::min(own.size(), tokens.size())))
+      throw Failure(options.model +
+                    ": expected the text to have the tokens of the model that is compared with it, found others");
+  }
+
+  const char *name() const override { return "against"; }
+
+ private:
+  void restart() override { session_.truncate(0); }
+  std::vector<std::vector<double>> evaluate(std::span<const int32_t> tokens) override {
+    std::vector<std::vector<double>> rows;
+    session_.evaluate(tokens, [&](size_t, std::span<const float> logits) {
+      check_logits(logits);
+      rows.emplace_back(logits.begin(), logits.end());
+    });
+    return rows;
+  }
+
+  Engine engine_;
+  Session session_;
 };
 
 // Hands out what follows each of a window's tokens, of which the first is the text's `first`.
@@ -140,9 +205,9 @@ nlohmann::ordered_json findings_of(const Judge &judge) {
 std::string describe(const Judge &judge) {
   const reference::Agreement agreement = judge.agreement();
   return fmt::format(
-      "reference  {:.4f}; the same likeliest token {} times ({:.2f} %), elsewhere a lead of at most {:.3f} lost;\n"
+      "{:<10} {:.4f}; the same likeliest token {} times ({:.2f} %), elsewhere a lead of at most {:.3f} lost;\n"
       "           KL divergence {:.3g} nats per token, relative error of the logits {:.3g}\n",
-      judge.score().perplexity(), agreement.same_choice,
+      judge.name(), judge.score().perplexity(), agreement.same_choice,
       100 * static_cast<double>(agreement.same_choice) / static_cast<double>(agreement.predictions),
       agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
@@ -156,15 +221,17 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
       "Windows do not overlap; each starts from an empty cache, without BOS; a window of N tokens predicts\n"
       "N - 1. JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.\n"
       "--reference holds every prediction against the float64 reference's, on all cores: two take half a second\n"
-      "for a token of a 1.7B model. JSON: \"reference\": {\"perplexity\", \"same_choice\"\n"
+      "for a token of a 1.7B model. --against holds them against another model's, such as the one that this one\n"
+      "was quantized from. JSON: \"reference\" or \"against\": {\"perplexity\", \"same_choice\"\n"
       "(predictions with the same likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\"\n"
-      "(of the reference's likeliest token over the next, in logits, where another was likeliest),\n"
-      "\"logit_error\" (relative L2)}.");
+      "(of the other's likeliest token over its next, in logits, where this one has another), \"logit_error\"\n"
+      "(relative L2)}.");
   add_engine_options(options);
   add_text_options(options);
   options.value("window", "N", "tokens in a window (512)");
   options.value("tokens", "N", "use the first N tokens of the text (all)");
   options.flag("reference", "compare with the float64 reference");
+  options.value("against", "FILE", "compare with another model of the same vocabulary, on the same backend");
   options.value("logits", "FILE",
                 "take the predictions of another program instead: float32, a row of the vocabulary for each token");
   const auto arguments = Arguments::parse(options, command_line, terminal);
@@ -173,6 +240,8 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   const uint64_t most_tokens = arguments->count("tokens", 2, UINT64_MAX).value_or(UINT64_MAX);
   const auto text = read_text(*arguments);
   if (!text) throw UsageError("no text: expected -f FILE, -p TEXT or '-f -' for stdin");
+  const auto other_model = arguments->text("against");
+  if (other_model && arguments->flag("reference")) throw UsageError("expected --reference or --against, found both");
 
   EngineOptions engine_settings = engine_options(*arguments, terminal);
   if (engine_settings.context == 0) engine_settings.context = window;
@@ -182,16 +251,19 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   if (tokens.size() < 2) throw Failure("the text has fewer than two tokens: there is nothing to predict");
   std::optional<LogitsFile> file;
   if (const auto path = arguments->text("logits")) file.emplace(*path, tokens.size(), engine.model().vocabulary);
-  std::optional<Judge> judge;
-  if (arguments->flag("reference")) judge.emplace(engine_settings.model, engine_settings.kv);
+  std::unique_ptr<Judge> judge;
+  if (arguments->flag("reference")) judge = std::make_unique<Reference>(engine_settings.model, engine_settings.kv);
+  if (other_model) {
+    engine_settings.model = *other_model;
+    judge = std::make_unique<OtherModel>(engine_settings, *text, tokens, engine.model().vocabulary);
+  }
   Session session = engine.new_session();
   const Predict predict = file ? predict_by(*file) : predict_by(session);
-  const Score score =
-      advising(engine, [&] { return score_windows(predict, tokens, window, judge ? &*judge : nullptr); });
+  const Score score = advising(engine, [&] { return score_windows(predict, tokens, window, judge.get()); });
   if (arguments->flag("json")) {
     nlohmann::ordered_json result = {
         {"perplexity", score.perplexity()}, {"nll", score.mean()}, {"predicted", score.predicted}, {"window", window}};
-    if (judge) result["reference"] = findings_of(*judge);
+    if (judge) result[judge->name()] = findings_of(*judge);
     terminal.out.write_json(result);
   } else {
     terminal.out.write(fmt::format("perplexity {:.4f} ({:.5f} nats per token, {} predicted, windows of {})\n",

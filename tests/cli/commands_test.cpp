@@ -200,6 +200,32 @@ TEST(Perplexity, IsHeldAgainstTheReference) {
   EXPECT_NE(outcome.out.find("\nreference  "), std::string::npos) << outcome.out;
 }
 
+TEST(Perplexity, IsHeldAgainstAnotherModel) {
+  const std::string ternary = BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf";
+  const std::string text = golden()["perplexity"]["text"].get<std::string>();
+  const auto of = [&](const std::string &model, const std::string &other) {
+    return parse_success(run_program(
+        {"perplexity", "-m", model, "-f", "-", "--window", "80", "--tokens", "200", "--against", other, "--json"},
+        text));
+  };
+  const json same = of(seedling(), seedling());
+  EXPECT_EQ(same["against"]["perplexity"], same["perplexity"]);
+  EXPECT_EQ(same["against"]["same_choice"], same["predicted"]);
+  EXPECT_EQ(same["against"]["logit_error"], 0);
+  EXPECT_NEAR(same["against"]["mean_divergence"].get<double>(), 0, 1e-12);
+  const json other = of(ternary, seedling());
+  EXPECT_EQ(other["against"]["perplexity"], same["perplexity"]);
+  EXPECT_LT(other["against"]["same_choice"], other["predicted"]);
+  EXPECT_GT(other["against"]["mean_divergence"], 0.01);
+
+  const Outcome both = run_program({"perplexity", "-p", "a b c", "--reference", "--against", ternary});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_NE(both.err.find("expected --reference or --against, found both"), std::string::npos) << both.err;
+  const Outcome missing = run_program({"perplexity", "-m", seedling(), "-p", "a b c", "--against", "/nowhere"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_NE(missing.err.find("/nowhere"), std::string::npos) << missing.err;
+}
+
 TEST(Perplexity, OfAnotherProgramsLogits) {
   const json info = parse_success(run_program({"info", "-m", seedling(), "--json"}));
   const auto vocabulary = info["model"]["vocabulary"].get<size_t>();

@@ -12,9 +12,7 @@ void GraphCache::run(const GraphKey &key, const std::function<void()> &pass) {
     note_seen(key);
     return pass();
   }
-  std::optional<GraphExec> graph = record(pass);
-  if (!graph) return pass();
-  keep(key, *std::move(graph)).launch(stream_);
+  if (!launch_recording(key, pass)) pass();
 }
 
 // The key's recording, which is now the first; null if there is none.
@@ -33,19 +31,29 @@ void GraphCache::note_seen(const GraphKey &key) {
   seen_.push_front(key);
 }
 
-const GraphExec &GraphCache::keep(const GraphKey &key, GraphExec graph) {
-  if (recordings_.size() == kMostGraphs) {
-    stream_.synchronize();  // the one that goes may still be running
-    recordings_.pop_back();
-  }
-  return recordings_.emplace_front(Recording{key, std::move(graph)}).graph;
+void GraphCache::make_room() {
+  if (recordings_.size() < kMostGraphs) return;
+  stream_.synchronize();  // the one that goes may still be running
+  recordings_.pop_back();
 }
 
-GraphExec GraphCache::record_once(const std::function<void()> &pass) const {
+GraphExec GraphCache::record(const std::function<void()> &pass) const {
   Capture capture(stream_);
   pass();
   const Graph graph = capture.finish();
   return GraphExec(graph);
+}
+
+// A driver may have no memory for a recording, or nothing that it likes, only when it goes to the device or runs there.
+// So it is kept behind its first launch.
+void GraphCache::record_and_launch(const GraphKey &key, const std::function<void()> &pass) {
+  std::list<Recording> recording;
+  recording.push_front({key, record(pass)});
+  const GraphExec &graph = recording.front().graph;
+  graph.upload(stream_);
+  make_room();
+  graph.launch(stream_);
+  recordings_.splice(recordings_.begin(), recording);
 }
 
 // Memory that is not to be had is no fault of the launches.
@@ -53,11 +61,12 @@ bool GraphCache::is_plainer_after(const plugin::Failure &failure) {
   return failure.status() != BONSAI_OUT_OF_MEMORY && simplify_ && simplify_(failure.what());
 }
 
-// Nothing if the pass cannot be recorded.
-std::optional<GraphExec> GraphCache::record(const std::function<void()> &pass) {
+// False if the pass cannot be recorded: it has not run then.
+bool GraphCache::launch_recording(const GraphKey &key, const std::function<void()> &pass) {
   for (;;) {
     try {
-      return record_once(pass);
+      record_and_launch(key, pass);
+      return true;
     } catch (const plugin::Failure &failure) {
       if (failure.status() == BONSAI_DEVICE_LOST) throw;
       if (is_plainer_after(failure)) continue;
@@ -68,7 +77,7 @@ std::optional<GraphExec> GraphCache::record(const std::function<void()> &pass) {
                  "cuda: this session's decode steps run without graphs from now on: one could not be recorded: {}",
                  failure.what()));
       }
-      return std::nullopt;
+      return false;
     }
   }
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,8 @@ class GraphCache {
 
   // Runs `pass`, which submits to the stream, or the recording of an earlier one with the same key. A key's first pass
   // is submitted as it is: most shapes of prompts come once, and a pass that is recorded has all its kernels ready. A
-  // pass that cannot be recorded, for want of memory for one, is submitted, and nothing is recorded from then on. The
-  // context is current.
+  // pass that cannot be recorded, or whose recording does not run, for want of memory for one, is submitted, and
+  // nothing is recorded from then on. The context is current.
   void run(const GraphKey &key, const std::function<void()> &pass);
 
  private:
@@ -45,9 +44,10 @@ class GraphCache {
   const GraphExec *find(const GraphKey &key);
   bool take_seen(const GraphKey &key);
   void note_seen(const GraphKey &key);
-  const GraphExec &keep(const GraphKey &key, GraphExec graph);
-  std::optional<GraphExec> record(const std::function<void()> &pass);
-  GraphExec record_once(const std::function<void()> &pass) const;
+  void make_room();
+  GraphExec record(const std::function<void()> &pass) const;
+  void record_and_launch(const GraphKey &key, const std::function<void()> &pass);
+  bool launch_recording(const GraphKey &key, const std::function<void()> &pass);
   bool is_plainer_after(const plugin::Failure &failure);
 
   const Stream &stream_;

@@ -87,7 +87,8 @@ std::optional<Binary> KernelCache::load(const CacheKey &key) {
   }
 }
 
-std::optional<Binary> KernelCache::load_any(std::span<const Digest> digests) {
+std::optional<Binary> KernelCache::load_any(std::span<const Digest> digests,
+                                            const std::function<bool(const Binary &)> &suits) {
   if (directory_.empty()) return std::nullopt;
   try {
     const auto opened = PrivateDirectory::open(directory_);
@@ -95,7 +96,8 @@ std::optional<Binary> KernelCache::load_any(std::span<const Digest> digests) {
     const std::vector<PrivateDirectory::File> files = opened->list();
     for (const Digest &digest : digests) {
       for (const int version : versions_among(files, digest)) {
-        if (auto binary = read_entry(*opened, {digest, version}, log_)) return binary;
+        auto binary = read_entry(*opened, {digest, version}, log_);
+        if (binary && suits(*binary)) return binary;
       }
     }
   } catch (const std::runtime_error &error) {

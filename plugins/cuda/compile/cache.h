@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -28,9 +29,9 @@ class KernelCache {
 
   // Nothing where there is no entry, or one that is truncated, damaged, or another's.
   std::optional<Binary> load(const CacheKey &key);
-  // The same of the first of these digests that is kept, and of any version of NVRTC, the newest first: for machines
-  // where there is none to compile with.
-  std::optional<Binary> load_any(std::span<const Digest> digests);
+  // The same of the first of these digests, and of any version of NVRTC, the newest first, that is kept and suits: for
+  // machines where there is none to compile with.
+  std::optional<Binary> load_any(std::span<const Digest> digests, const std::function<bool(const Binary &)> &suits);
   // Writes an entry, whole or not at all.
   void store(const CacheKey &key, const Binary &binary);
 

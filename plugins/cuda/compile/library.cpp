@@ -14,11 +14,12 @@ Architecture choose(const LibraryConfig &config) {
   return choose_architecture(config.capability, config.nvrtc.nvrtc->architectures);
 }
 
-// A unit that is kept, whichever NVRTC made it: what it had to compile for follows from what it knew, too.
-std::optional<Binary> load_usable(KernelCache &cache, const LibraryConfig &config, const Unit &unit) {
+// A unit that is kept and suits, whichever NVRTC made it: what it had to compile for follows from what it knew, too.
+bool has_usable(KernelCache &cache, const LibraryConfig &config, const Unit &unit,
+                const std::function<bool(const Binary &)> &suits) {
   const std::vector<Architecture> architectures = usable_architectures(config.capability);
   const CompileJob job = {.unit = unit, .architecture = architectures[0], .files = config.files};
-  return cache.load_any(digests_of(job, architectures));
+  return cache.load_any(digests_of(job, architectures), suits).has_value();
 }
 
 // Runs body(0) to body(n - 1) on as many threads as there are cores, or fewer where the system starts no more. The
@@ -55,7 +56,7 @@ std::string why_no_kernels(const LibraryConfig &config) {
   if (config.nvrtc.nvrtc) return {};
   KernelCache cache(config.cache_directory, config.log);
   for (const Unit &unit : config.units) {
-    if (load_usable(cache, config, unit)) return {};
+    if (has_usable(cache, config, unit, [](const Binary &) { return true; })) return {};
   }
   return fmt::format("no kernels for {} are kept{}{}, and none can be compiled: {}", choose(config).name,
                      config.cache_directory.empty() ? "" : " in ", config.cache_directory, config.nvrtc.reason);
@@ -79,22 +80,31 @@ std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *w
   return nullptr;
 }
 
-bool KernelLibrary::load_cached(const Unit &unit) {
+bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
   if (cache_.directory().empty()) return false;  // the digest is of all the kernels' text
-  const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get();
-  const auto binary = nvrtc ? cache_.load({digest_of(job(unit)), nvrtc->version}) : load_usable(cache_, config_, unit);
-  if (!binary) return false;
-  std::string why;
-  auto module = load(*binary, &why);
+  std::unique_ptr<Module> module;
+  const auto loads = [&](const Binary &binary) {
+    module = load(binary, why);
+    return module != nullptr;
+  };
+  if (const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get()) {
+    if (const auto binary = cache_.load({digest_of(job(unit)), nvrtc->version})) loads(*binary);
+  } else {
+    has_usable(cache_, config_, unit, loads);
+  }
   if (!module) return false;
   loaded_[unit.name].module = std::move(module);
   return true;
 }
 
+void KernelLibrary::refuse_to_compile(const Unit &unit, const std::string &why) const {
+  const std::string kept = why.empty() ? ""
+                                       : fmt::format("the driver, for CUDA {}, refuses what is kept of it: {}; and ",
+                                                     version_name(context_.driver().version()), why);
+  refuse("{} must be compiled for {}: {}{}", unit.name, architecture_.name, kept, config_.nvrtc.reason);
+}
+
 std::vector<Binary> KernelLibrary::compile_all(std::span<const Unit *const> missing) {
-  if (!config_.nvrtc.nvrtc) {
-    refuse("{} must be compiled for {}: {}", missing[0]->name, architecture_.name, config_.nvrtc.reason);
-  }
   const Nvrtc &nvrtc = *config_.nvrtc.nvrtc;
   std::vector<Binary> binaries(missing.size());
   in_parallel(missing.size(), [&](size_t i) {
@@ -114,7 +124,10 @@ void KernelLibrary::prepare(std::span<const std::string> names) {
   for (const std::string &name : names) {
     const Unit &unit = find_unit(config_.units, name);
     const bool is_asked_twice = std::find(missing.begin(), missing.end(), &unit) != missing.end();
-    if (!loaded_.contains(name) && !is_asked_twice && !load_cached(unit)) missing.push_back(&unit);
+    std::string why;
+    if (loaded_.contains(name) || is_asked_twice || load_cached(unit, &why)) continue;
+    if (!config_.nvrtc.nvrtc) refuse_to_compile(unit, why);
+    missing.push_back(&unit);
   }
   if (missing.empty()) return;
   const std::vector<Binary> binaries = compile_all(missing);

@@ -52,9 +52,11 @@ class KernelLibrary {
   CompileJob job(const Unit &unit) const {
     return {.unit = unit, .architecture = architecture_, .files = config_.files};
   }
-  bool load_cached(const Unit &unit);
+  // False: nothing of it is kept, or the driver refuses what is, with the reasons in *why.
+  bool load_cached(const Unit &unit, std::string *why);
+  [[noreturn]] void refuse_to_compile(const Unit &unit, const std::string &why) const;
   std::vector<Binary> compile_all(std::span<const Unit *const> missing);
-  // Loads the cubin, or the PTX where the driver refuses it; null with the reasons in *why if it refuses both.
+  // Loads the cubin, or the PTX where the driver refuses it; null with the reasons added to *why if it refuses both.
   std::unique_ptr<Module> load(const Binary &binary, std::string *why) const;
 
   const Context &context_;

@@ -78,25 +78,29 @@ TEST_F(KernelCaches, GiveBackWhatWasStored) {
   EXPECT_TRUE(lines_.empty());
 }
 
+bool any(const Binary &) { return true; }
+
 TEST_F(KernelCaches, ThatAreOffKeepNothing) {
   KernelCache cache("", log());
   cache.store(key_of(1), binary_of(1));
   EXPECT_FALSE(cache.load(key_of(1)));
-  EXPECT_FALSE(cache.load_any(digests({1})));
+  EXPECT_FALSE(cache.load_any(digests({1}), any));
   EXPECT_TRUE(lines_.empty());
 }
 
 TEST_F(KernelCaches, FindTheNewestCompilersWork) {
   KernelCache cache(path_, log());
-  EXPECT_FALSE(cache.load_any(digests({1})));
+  EXPECT_FALSE(cache.load_any(digests({1}), any));
   cache.store(key_of(1, 9020), binary_of(9));
   cache.store(key_of(1, 13000), binary_of(13));
   cache.store(key_of(1, 12040), binary_of(12));
   cache.store(key_of(2, 14000), binary_of(14));
-  ASSERT_TRUE(cache.load_any(digests({1})));
-  EXPECT_EQ(cache.load_any(digests({1}))->ptx, "ptx 13");
+  ASSERT_TRUE(cache.load_any(digests({1}), any));
+  EXPECT_EQ(cache.load_any(digests({1}), any)->ptx, "ptx 13");
   std::ofstream(file_of(key_of(1, 13000))) << "damaged";
-  EXPECT_EQ(cache.load_any(digests({1}))->ptx, "ptx 12");
+  EXPECT_EQ(cache.load_any(digests({1}), any)->ptx, "ptx 12");
+  EXPECT_EQ(cache.load_any(digests({1}), [](const Binary &binary) { return binary.ptx == "ptx 9"; })->ptx, "ptx 9");
+  EXPECT_FALSE(cache.load_any(digests({1}), [](const Binary &) { return false; }));
 }
 
 // Their order is the caller's choice, before any compiler's age.
@@ -104,8 +108,8 @@ TEST_F(KernelCaches, FindTheFirstOfSeveralUnits) {
   KernelCache cache(path_, log());
   cache.store(key_of(2, 12040), binary_of(2));
   cache.store(key_of(3, 13000), binary_of(3));
-  EXPECT_EQ(cache.load_any(digests({1, 2, 3}))->ptx, "ptx 2");
-  EXPECT_FALSE(cache.load_any(digests({1, 4})));
+  EXPECT_EQ(cache.load_any(digests({1, 2, 3}), any)->ptx, "ptx 2");
+  EXPECT_FALSE(cache.load_any(digests({1, 4}), any));
 }
 
 TEST_F(KernelCaches, DoNotTrustDamagedEntries) {
@@ -132,7 +136,7 @@ TEST_F(KernelCaches, DoNotUseDirectoriesThatOthersWrite) {
   cache.store(key_of(1), binary_of(1));
   chmod(path_.c_str(), 0777);
   EXPECT_FALSE(cache.load(key_of(1)));
-  EXPECT_FALSE(cache.load_any(digests({1})));
+  EXPECT_FALSE(cache.load_any(digests({1}), any));
   cache.store(key_of(2), binary_of(2));
   EXPECT_FALSE(fs::exists(file_of(key_of(2))));
   EXPECT_EQ(lines_,

@@ -246,6 +246,22 @@ TEST_F(KernelLibraries, NeedNvrtcForWhatIsNotKept) {
   EXPECT_STREQ(failure.what(), "a must be compiled for sm_90a: NVRTC is not found, looked for libnvrtc.so.13");
 }
 
+// Kernels that were brought from elsewhere may be newer than the driver.
+TEST_F(KernelLibraries, TakeWhatAnOlderNvrtcMadeWhereTheDriverRefusesTheNewest) {
+  const CompileJob job = {.unit = kUnits[0], .architecture = {"sm_90a"}, .files = kFiles};
+  KernelCache cache(path_, {});
+  cache.store({digest_of(job), 13000}, {.ptx = "", .cubin = "newer"});
+  fake_.refused_image = "newer";
+  const Failure failure = failure_of({"a"}, without_nvrtc());
+  EXPECT_EQ(failure.status(), BONSAI_UNSUPPORTED);
+  EXPECT_STREQ(failure.what(),
+               "a must be compiled for sm_90a: the driver, for CUDA 12.4, refuses what is kept of it: "
+               "cuModuleLoadDataEx: CUDA_ERROR_NO_BINARY_FOR_GPU: some text: ptxas fatal; and NVRTC is not found, "
+               "looked for libnvrtc.so.13");
+  cache.store({digest_of(job), 12040}, {.ptx = "", .cubin = "older"});
+  EXPECT_NO_THROW(start({"a"}, without_nvrtc()));
+}
+
 // Before a device is opened: another backend may serve.
 TEST_F(KernelLibraries, TellAtOnceThatNoKernelsCanBeHad) {
   const std::string why = ", and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";

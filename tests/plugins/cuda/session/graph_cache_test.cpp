@@ -101,6 +101,32 @@ TEST_F(GraphCaches, PassesThatCannotBeRecordedAreSubmittedFromThenOn) {
   EXPECT_EQ(simplified_, 0);  // memory is no matter of how a pass is submitted
 }
 
+// Drivers may find out late that there is no memory for a recording.
+TEST_F(GraphCaches, PassesWhoseRecordingsDoNotRunAreSubmittedFromThenOn) {
+  for (const char *call : {"cuGraphUpload", "cuGraphLaunch"}) {
+    GraphCache cache{stream_, true, [this](bonsai_log_level, const std::string &line) { lines_.push_back(line); }};
+    passes_ = 0;
+    lines_.clear();
+    fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
+    fake_.failing = call;
+    for (int i = 0; i < 3; ++i) cache.run({1}, [this] { ++passes_; });
+    EXPECT_EQ(passes_, 4u) << call;  // one of them was being recorded
+    ASSERT_EQ(lines_.size(), 1u) << call;
+    EXPECT_NE(lines_[0].find(call), std::string::npos) << lines_[0];
+    fake_.result = CUDA_SUCCESS;
+  }
+}
+
+TEST_F(GraphCaches, PassesWhoseRecordingsDoNotRunAreRecordedOnceMoreWhereTheyCanBePlainer) {
+  fake_.result = CUDA_ERROR_INVALID_VALUE;
+  fake_.failing = "cuGraphUpload";
+  plainer_helps_ = true;
+  EXPECT_FALSE(replays(1));
+  EXPECT_TRUE(replays(1));
+  EXPECT_EQ(simplified_, 1);
+  EXPECT_TRUE(lines_.empty());
+}
+
 // Launches that may start early, for one, are not every driver's to record.
 TEST_F(GraphCaches, PassesAreRecordedOnceMoreWhereTheyCanBePlainer) {
   fake_.result = CUDA_ERROR_INVALID_VALUE;

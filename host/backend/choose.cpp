@@ -74,7 +74,7 @@ BackendResult<void> check_options(const BackendRequest &request, std::span<const
   OptionKeys keys;
   for (const BackendPtr &backend : considered) keys.add(*backend);
   if (request.cpu) keys.add(*request.cpu);
-  const auto unknown = [&](const DeviceOption &option) { return !keys.know(option.key); };
+  const auto unknown = [&](const DeviceOption &option) { return !option.is_implied && !keys.know(option.key); };
   if (std::none_of(request.options.begin(), request.options.end(), unknown)) return {};
   for (const Candidate &candidate : discover(request.search)) {
     if (candidate.backend != nullptr) keys.add(*candidate.backend);
@@ -288,8 +288,10 @@ BackendResult<void> open_device(const BackendRequest &request, const ChoiceLog &
     choice.say(BONSAI_LOG_WARNING, fmt::format("backend '{}' could not be opened, falling back to the CPU: {}",
                                                request.backend, choice.reasons()));
   auto cpu = open_cpu(request, log);
-  if (!cpu) return tl::unexpected(std::move(cpu.error()));
-  return use(*std::move(cpu));
+  if (cpu) return use(*std::move(cpu));
+  if (cpu.error().is_callers_fault) return tl::unexpected(std::move(cpu.error()));
+  return failed("backend '{}' could not {}: {}; the CPU could not take over: {}", request.backend,
+                did_open ? "serve" : "be opened", choice.reasons(), cpu.error().message);
 }
 
 BackendResult<std::unique_ptr<Device>> open_device(const BackendRequest &request, const ChoiceLog &log) {

@@ -43,6 +43,8 @@ BackendResult<std::vector<DeviceInfo::Option>> copy_options(const Backend &backe
     }
     std::string key = plugin_text(option->key, kMaxTextBytes);
     if (key.empty()) return broken(backend, fmt::format("device_info's option {} has no key", i));
+    if (key == "device" || key.find('=') != key.npos)
+      return broken(backend, fmt::format("device_info lists the option '{}', which nobody can give", key));
     if (std::any_of(options.begin(), options.end(), [&key](const auto &earlier) { return earlier.key == key; }))
       return broken(backend, fmt::format("device_info lists the option '{}' twice", key));
     options.push_back({std::move(key), plugin_text(option->help, kMaxTextBytes)});
@@ -96,7 +98,7 @@ void forward_log(void *context, bonsai_log_level level, const char *message) {
 BackendResult<uint32_t> device_count(const Backend &backend, std::string *why_none) {
   uint32_t count = 0;
   CallError error;
-  const bonsai_status status = backend.api().device_count(&count, error.out());
+  const bonsai_status status = error.of([&] { return backend.api().device_count(&count, error.out()); });
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend.name(), "device_count", status));
   if (count > kMaxDevices)
     return broken(backend, fmt::format("device_count reports {} devices, at most {} make sense", count, kMaxDevices));
@@ -108,7 +110,7 @@ BackendResult<DeviceInfo> device_info(const Backend &backend, uint32_t index) {
   bonsai_device_info raw{};
   raw.struct_size = sizeof raw;
   CallError error;
-  const bonsai_status status = backend.api().device_info(index, &raw, error.out());
+  const bonsai_status status = error.of([&] { return backend.api().device_info(index, &raw, error.out()); });
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend.name(), "device_info", status));
   return copy_info(backend, raw);
 }
@@ -135,7 +137,8 @@ BackendResult<std::unique_ptr<Device>> Device::open(std::shared_ptr<const Backen
   config.log = device->log_ ? forward_log : nullptr;
   config.log_context = device->log_.get();
   CallError error;
-  const bonsai_status status = backend->api().device_open(index, &config, &device->handle_, error.out());
+  const bonsai_status status =
+      error.of([&] { return backend->api().device_open(index, &config, &device->handle_, error.out()); });
   if (status != BONSAI_OK) {
     device->handle_ = nullptr;
     return tl::unexpected(error.failure(backend->name(), "device_open", status));
@@ -156,7 +159,7 @@ BackendResult<Device::Status> Device::status() const {
   bonsai_device_status raw{};
   raw.struct_size = sizeof raw;
   CallError error;
-  const bonsai_status status = api().device_status(handle_, &raw, error.out());
+  const bonsai_status status = error.of([&] { return api().device_status(handle_, &raw, error.out()); });
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend_->name(), "device_status", status));
   Status result;
   result.threads = raw.threads;
@@ -174,7 +177,7 @@ BackendResult<std::optional<std::vector<Device::Phase>>> Device::profile(bonsai_
   bonsai_profile raw{};
   raw.struct_size = sizeof raw;
   CallError error;
-  const bonsai_status status = api().profile(handle_, action, &raw, error.out());
+  const bonsai_status status = error.of([&] { return api().profile(handle_, action, &raw, error.out()); });
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend_->name(), "profile", status));
   const std::string fault = array_fault("phases", raw.phases, raw.n_phases, kMaxPhases, "profile");
   if (!fault.empty()) return broken(*backend_, fault);
@@ -192,7 +195,7 @@ BackendResult<std::optional<std::vector<Device::Phase>>> Device::profile(bonsai_
 BackendResult<bonsai_weight_use> Device::dtype_support(bonsai_dtype dtype) const {
   bonsai_weight_use uses = 0;
   CallError error;
-  const bonsai_status status = api().dtype_support(handle_, dtype, &uses, error.out());
+  const bonsai_status status = error.of([&] { return api().dtype_support(handle_, dtype, &uses, error.out()); });
   // A dtype that was appended to the ABI after the backend was built is an unknown enum value to it: no use is served.
   if (status == BONSAI_UNSUPPORTED) return bonsai_weight_use{0};
   if (status != BONSAI_OK) return tl::unexpected(error.failure(backend_->name(), "dtype_support", status));
@@ -222,8 +225,8 @@ BackendResult<Weight> Weight::upload(Device &device, const std::string &name, ui
   Weight weight;
   weight.device_ = &device;
   CallError error;
-  const bonsai_status status =
-      device.api().weight_upload(device.handle(), &desc, &weight.handle_, &result, error.out());
+  const bonsai_status status = error.of(
+      [&] { return device.api().weight_upload(device.handle(), &desc, &weight.handle_, &result, error.out()); });
   if (status != BONSAI_OK) {
     weight.handle_ = nullptr;
     return tl::unexpected(error.failure(device.backend().name(), "weight_upload", status));

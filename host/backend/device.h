@@ -18,7 +18,8 @@ namespace bonsai::host {
 class Backend;
 
 struct DeviceOption {
-  std::string key, value;  // "cpu.threads", "2"
+  std::string key, value;   // "cpu.threads", "2"
+  bool is_implied = false;  // by what a user said in other words: without its backend it means nothing
 };
 
 // What device_info says, copied out of the plugin's memory; absent fields have their defaults.

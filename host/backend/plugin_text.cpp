@@ -64,6 +64,11 @@ std::string status_name(bonsai_status status) {
 
 CallError::CallError() { raw_.struct_size = sizeof raw_; }
 
+void CallError::note_exception(const char *words) {
+  const auto end = fmt::format_to_n(raw_.message, sizeof raw_.message - 1, "a call threw an exception: {}", words).out;
+  *end = '\0';
+}
+
 std::string CallError::message() const { return plugin_text(raw_.message, sizeof raw_.message); }
 
 BackendError CallError::failure(std::string_view backend, std::string_view function, bonsai_status status) const {

@@ -40,9 +40,10 @@ int32_t chosen(const Result<int32_t> &token, std::span<const float> logits, cons
   throw EngineError(ErrorKind::kBackend, token.error().message);
 }
 
-// One that begins or ends within a character would cut the text there.
+// One that begins or ends within a character would cut the text there, an empty one before it begins.
 const std::vector<std::string> &checked_stops(const std::vector<std::string> &stops) {
   for (const std::string &stop : stops) {
+    if (stop.empty()) throw EngineError(ErrorKind::kInvalidArgument, "stop: expected a text, found an empty one");
     if (const size_t offset = find_invalid_utf8(stop); offset != std::string_view::npos)
       throw EngineError(ErrorKind::kInvalidArgument, fmt::format("stop: invalid UTF-8 at byte offset {}", offset));
   }

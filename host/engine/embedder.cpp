@@ -100,8 +100,9 @@ void check(const EngineState &engine, std::span<const int32_t> tokens, const Emb
 std::vector<float> normalized(const std::vector<double> &sum) {
   const double length = std::sqrt(std::inner_product(sum.begin(), sum.end(), sum.begin(), 0.0));
   if (!std::isfinite(length) || length == 0)
-    throw EngineError(ErrorKind::kBackend,
-                      fmt::format("the hidden states give no direction: expected a length above 0, found {}", length));
+    throw EngineError(
+        ErrorKind::kBackend,
+        fmt::format("the hidden states give no direction: expected a finite length above 0, found {}", length));
   std::vector<float> result(sum.size());
   std::transform(sum.begin(), sum.end(), result.begin(), [&](double x) { return static_cast<float>(x / length); });
   return result;

@@ -101,7 +101,7 @@ void EngineState::choose_request() {
   request_.backend = options.backend;
   request_.strict = options.backend_strict;
   for (const auto &[key, value] : options.backend_options) request_.options.push_back({key, value});
-  if (options.threads > 0) request_.options.push_back({"cpu.threads", std::to_string(options.threads)});
+  if (options.threads > 0) request_.options.push_back({"cpu.threads", std::to_string(options.threads), true});
   if (!options.backend_strict) request_.cpu = find_cpu(request_.search, {});
 }
 
@@ -134,17 +134,17 @@ std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const
   if (options.backend_strict)
     throw EngineError(ErrorKind::kBackend,
                       error.message + "; the CPU may not take over from a strictly chosen backend");
-  const bool is_alone =
-      what == FailedTo::kStart && (error.status == BONSAI_OUT_OF_MEMORY || error.status == BONSAI_UNSUPPORTED);
-  log(LogLevel::kWarning,
-      fmt::format("backend '{}' {}: {}", failed.backend().name(),
-                  is_alone ? "cannot take this on, the CPU does" : "failed, going on with the CPU", error.message));
   try {
     if (!cpu_) cpu_ = start_on_cpu({});
   } catch (const EngineError &cpu_error) {
     throw EngineError(ErrorKind::kBackend,
                       fmt::format("{}; the CPU could not take over: {}", error.message, cpu_error.what()));
   }
+  const bool is_alone =
+      what == FailedTo::kStart && (error.status == BONSAI_OUT_OF_MEMORY || error.status == BONSAI_UNSUPPORTED);
+  log(LogLevel::kWarning,
+      fmt::format("backend '{}' {}: {}", failed.backend().name(),
+                  is_alone ? "cannot take this on, the CPU does" : "failed, going on with the CPU", error.message));
   if (is_alone) return cpu_;
   placement_->retire();
   placement_ = cpu_;
@@ -169,7 +169,7 @@ std::vector<int32_t> EngineState::encode(std::string_view text, bool at_start) c
 }
 
 void EngineState::check_tokens(std::span<const int32_t> tokens) const {
-  if (tokens.empty()) throw EngineError(ErrorKind::kInvalidArgument, "empty batch: expected at least one token");
+  if (tokens.empty()) throw EngineError(ErrorKind::kInvalidArgument, "no tokens: expected at least one");
   const uint32_t vocabulary = model.config.vocab;
   for (const int32_t token : tokens) {
     if (token < 0 || static_cast<uint32_t>(token) >= vocabulary)

@@ -52,7 +52,7 @@ bool makes_sense(const Output &output) {
     case OutputKind::kTop:
       return top_makes_sense(output.top, output.selection);
     case OutputKind::kHidden:
-      return are_below_infinity(output.hidden);
+      return std::all_of(output.hidden.begin(), output.hidden.end(), [](float x) { return std::isfinite(x); });
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/floating_point_environment.h"
 #include "host/backend/plugin_text.h"
@@ -120,9 +121,11 @@ BackendResult<void> Composer::multiply(const Weight &weight, uint64_t rows, size
   args.rows = rows;
   args.x = x.data();
   args.y = y.data();
+  // What a backend says it has computed and has not written must not pass for a result: NaN reaches the logits.
+  for (size_t i = 0; i < n; ++i) y[i * rows] = std::numeric_limits<float>::quiet_NaN();
   const Device &device = model_.device();
   CallError error;
-  const bonsai_status status = device.api().gemv(device.handle(), &args, error.out());
+  const bonsai_status status = error.of([&] { return device.api().gemv(device.handle(), &args, error.out()); });
   if (status != BONSAI_OK) return tl::unexpected(error.failure(device.backend().name(), "gemv", status));
   return {};
 }

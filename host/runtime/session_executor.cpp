@@ -34,9 +34,18 @@ bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLi
   return raw;
 }
 
+// What a backend says it has computed and has not written must not pass for a result: each begins as none.
+constexpr int32_t kNoToken = -1;
+
+float *resize_unwritten(std::vector<float> &numbers, size_t n) {
+  numbers.resize(n);
+  numbers.front() = std::numeric_limits<float>::quiet_NaN();
+  return numbers.data();
+}
+
 void ask_for_top(Output &output, bonsai_output &raw) {
   const Selection &selection = output.selection;
-  output.top.ids.resize(selection.k);
+  output.top.ids.assign(selection.k, kNoToken);
   output.top.logits.resize(selection.k);
   raw.kind = selection.k == 1 ? BONSAI_OUTPUT_ARGMAX : BONSAI_OUTPUT_TOP_K;
   raw.k = selection.k;
@@ -55,14 +64,12 @@ bonsai_output raw_output(Output &output, const model::Config &model) {
   raw.token = output.token;
   switch (output.kind) {
     case OutputKind::kHidden:
-      output.hidden.resize(model.hidden);
       raw.kind = BONSAI_OUTPUT_HIDDEN;
-      raw.hidden = output.hidden.data();
+      raw.hidden = resize_unwritten(output.hidden, model.hidden);
       break;
     case OutputKind::kLogits:
-      output.logits.resize(model.vocab);
       raw.kind = BONSAI_OUTPUT_LOGITS;
-      raw.logits = output.logits.data();
+      raw.logits = resize_unwritten(output.logits, model.vocab);
       break;
     case OutputKind::kTop:
       ask_for_top(output, raw);
@@ -98,9 +105,12 @@ BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceMod
   CallError error;
   bonsai_session_memory memory{};
   memory.struct_size = sizeof memory;
-  bonsai_status status = device.api().session_memory(device.handle(), &spec.raw(), &raw, &memory, error.out());
+  bonsai_status status =
+      error.of([&] { return device.api().session_memory(device.handle(), &spec.raw(), &raw, &memory, error.out()); });
   if (status != BONSAI_OK) return failure(device, error, "session_memory", status);
-  status = device.api().session_create(device.handle(), &spec.raw(), &raw, &executor->session_, error.out());
+  status = error.of([&] {
+    return device.api().session_create(device.handle(), &spec.raw(), &raw, &executor->session_, error.out());
+  });
   if (status != BONSAI_OK) {
     executor->session_ = nullptr;
     return failure(device, error, "session_create", status);
@@ -148,8 +158,15 @@ void SessionExecutor::prepare_outputs(std::span<Output> outputs) {
   for (const bonsai_output &raw : raw_outputs_) output_pointers_.push_back(&raw);
 }
 
-// The host goes on with ids as it gets them, and so none may lie outside the vocabulary, nor be one that a mask
-// excludes: those have -infinity.
+// Whether an adjustment makes it -infinity. Their ids rise.
+bool is_ruled_out(const Selection &selection, int32_t id) {
+  const auto found = std::lower_bound(selection.ids.begin(), selection.ids.end(), id);
+  if (found == selection.ids.end() || *found != id) return false;
+  return selection.add[static_cast<size_t>(found - selection.ids.begin())] == -std::numeric_limits<float>::infinity();
+}
+
+// The host goes on with ids as it gets them, and so none may lie outside the vocabulary, nor be one that a mask or an
+// adjustment excludes: those have -infinity.
 BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs) const {
   const uint32_t vocab = model_.model().config.vocab;
   const auto fault = [&]<class... Args>(fmt::format_string<Args...> what, Args &&...args) {
@@ -163,9 +180,11 @@ BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs
       const auto id = static_cast<uint32_t>(output.top.ids[i]);
       if (id >= vocab)
         return fault("selected token {}, which is outside the vocabulary of {}", output.top.ids[i], vocab);
-      const bool is_masked = !mask.empty() && (mask[id / 32] >> id % 32 & 1) == 0;
-      if (is_masked && output.top.logits[i] > -std::numeric_limits<float>::infinity())
+      if (output.top.logits[i] == -std::numeric_limits<float>::infinity()) continue;
+      if (!mask.empty() && (mask[id / 32] >> id % 32 & 1) == 0)
         return fault("selected token {}, which the mask excludes", id);
+      if (is_ruled_out(output.selection, output.top.ids[i]))
+        return fault("selected token {}, which an adjustment excludes", id);
     }
   }
   return {};
@@ -175,12 +194,15 @@ BackendResult<void> SessionExecutor::run_layers(const bonsai_batch &batch) {
   CallError error;
   for (uint32_t layer = 0; layer < model_.model().config.layers; ++layer) {
     const float *in = layer == 0 ? hidden_.data() : nullptr;
-    const bonsai_status status = api().layer_encode(session_, layer, &batch, in, nullptr, error.out());
+    const bonsai_status status =
+        error.of([&] { return api().layer_encode(session_, layer, &batch, in, nullptr, error.out()); });
     if (status != BONSAI_OK) return failure(model_.device(), error, "layer_encode", status);
   }
   if (raw_outputs_.empty()) return {};
-  const bonsai_status status = api().lm_head(session_, nullptr, batch.n_tokens, output_pointers_.data(),
-                                             static_cast<uint32_t>(output_pointers_.size()), error.out());
+  const bonsai_status status = error.of([&] {
+    return api().lm_head(session_, nullptr, batch.n_tokens, output_pointers_.data(),
+                         static_cast<uint32_t>(output_pointers_.size()), error.out());
+  });
   if (status != BONSAI_OK) return failure(model_.device(), error, "lm_head", status);
   return {};
 }
@@ -194,15 +216,17 @@ BackendResult<void> SessionExecutor::run_forward(const bonsai_batch &batch) {
 BackendResult<uint64_t> SessionExecutor::submit_forward(const bonsai_batch &batch) {
   CallError error;
   uint64_t ticket = 0;
-  const bonsai_status status = api().forward_submit(
-      session_, &batch, output_pointers_.data(), static_cast<uint32_t>(output_pointers_.size()), &ticket, error.out());
+  const bonsai_status status = error.of([&] {
+    return api().forward_submit(session_, &batch, output_pointers_.data(),
+                                static_cast<uint32_t>(output_pointers_.size()), &ticket, error.out());
+  });
   if (status != BONSAI_OK) return failure(model_.device(), error, "forward_submit", status);
   return ticket;
 }
 
 BackendResult<void> SessionExecutor::wait_forward(uint64_t ticket) {
   CallError error;
-  const bonsai_status status = api().forward_wait(session_, ticket, error.out());
+  const bonsai_status status = error.of([&] { return api().forward_wait(session_, ticket, error.out()); });
   if (status != BONSAI_OK) return failure(model_.device(), error, "forward_wait", status);
   return {};
 }
@@ -247,8 +271,10 @@ BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
   if (!checked || sources.empty()) return checked;
   if (api().kv_copy == nullptr) return not_offered(model_.device(), "kv_copy");
   CallError error;
-  const bonsai_status status =
-      api().kv_copy(session_, sources.data(), destinations.data(), static_cast<uint32_t>(sources.size()), error.out());
+  const bonsai_status status = error.of([&] {
+    return api().kv_copy(session_, sources.data(), destinations.data(), static_cast<uint32_t>(sources.size()),
+                         error.out());
+  });
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_copy", status);
   return {};
 }
@@ -257,8 +283,10 @@ BackendResult<void> SessionExecutor::kv_export(std::span<const uint32_t> blocks,
                                                std::span<std::byte> data) {
   if (api().kv_export == nullptr) return not_offered(model_.device(), "kv_export");
   CallError error;
-  const bonsai_status status = api().kv_export(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
-                                               data.data(), data.size(), error.out());
+  const bonsai_status status = error.of([&] {
+    return api().kv_export(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens, data.data(),
+                           data.size(), error.out());
+  });
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_export", status);
   return {};
 }
@@ -267,8 +295,10 @@ BackendResult<void> SessionExecutor::kv_import(std::span<const uint32_t> blocks,
                                                std::span<const std::byte> data) {
   if (api().kv_import == nullptr) return not_offered(model_.device(), "kv_import");
   CallError error;
-  const bonsai_status status = api().kv_import(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens,
-                                               data.data(), data.size(), error.out());
+  const bonsai_status status = error.of([&] {
+    return api().kv_import(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens, data.data(),
+                           data.size(), error.out());
+  });
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_import", status);
   return {};
 }

@@ -38,7 +38,8 @@
  *
  * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or a result cannot
  * be right, the CPU takes over and the text goes on. Such are NaN; +infinity, or nothing above -infinity, where no logit
- * was adjusted; and an id that the mask excludes with a logit above -infinity. While a model is loaded, the host goes to
+ * was adjusted; an id that the mask or an adjustment excludes with a logit above -infinity; an infinity in a hidden state;
+ * and results that were not written. While a model is loaded, the host goes to
  * the next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both
  * are errors. But for kv_export and kv_import, strict or not: the host warns, and computes keys and values again.
  */
@@ -158,7 +159,8 @@ enum {
 typedef uint32_t bonsai_features;
 enum {
   BONSAI_FEATURE_ADJUST = 1u << 0,        /* outputs take adjustments, a mask and a temperature */
-  BONSAI_FEATURE_TOKEN_CHAINING = 1u << 1, /* a token may be BONSAI_TOKEN_FROM_OUTPUT(j) */
+  BONSAI_FEATURE_TOKEN_CHAINING = 1u << 1, /* a token may be BONSAI_TOKEN_FROM_OUTPUT(j). The host makes use of it where
+                                              device_status has 0 `threads`: else it would compete with them */
   BONSAI_FEATURE_DETERMINISTIC = 1u << 2,  /* a request's bytes do not depend on what else is in the batch */
   BONSAI_FEATURE_BORROWS = 1u << 3         /* weight_upload may keep pointers under BONSAI_WEIGHT_BORROWED */
 };
@@ -168,7 +170,7 @@ enum {
  * "on" by `bonsai backends --warm`: device_open then makes and keeps what later starts would wait for (kernels). */
 typedef struct bonsai_option_info {
   uint32_t struct_size;
-  const char *key;  /* not empty, and no other option of the device has it */
+  const char *key;  /* not empty, without '=', not "device", and no other option of the device has it */
   const char *help; /* one line, default included */
 } bonsai_option_info;
 
@@ -319,7 +321,7 @@ typedef uint32_t bonsai_model_features;
 typedef struct bonsai_model_spec {
   uint32_t struct_size;
   bonsai_model_features features;
-  uint32_t n_layers;            /* layers in this session */
+  uint32_t n_layers;            /* layers in this session, at least 1 */
   uint32_t hidden;
   uint32_t ffn;
   uint32_t n_heads;
@@ -410,7 +412,7 @@ typedef struct bonsai_output {
   const float *adjust_add;      /* (n_adjustments), finite or -infinity */
   const float *adjust_repeat;   /* (n_adjustments), finite and > 0; 1 changes nothing */
   const uint32_t *mask;         /* (ceil(vocab / 32)) bit i % 32 of word i / 32; NULL: everything is allowed */
-  float temperature;
+  float temperature;            /* finite, at least 0 */
   uint32_t reserved;            /* 0 */
   float *logits;                /* LOGITS: (vocab) */
   int32_t *top_ids;             /* TOP_K: (k); ARGMAX: (1) */

@@ -191,7 +191,7 @@ typedef struct bonsai_generate_options {
   uint32_t n_stops;
   const int32_t *bias_tokens; /* (n_logit_bias) */
   const float *bias_adds;     /* (n_logit_bias), added to these tokens' logits; -infinity forbids them */
-  const char *const *stops;   /* (n_stops): the text ends before the first of these */
+  const char *const *stops;   /* (n_stops): the text ends before the first of these, none of which is empty */
   const char *grammar;        /* GBNF, or NULL */
   const char *json_schema;    /* not both */
   uint32_t lookup;            /* 1: guess at the next tokens by what followed the last ones earlier */
@@ -334,8 +334,9 @@ BONSAI_C_API bonsai_outcome bonsai_chat_regenerate(bonsai_chat *chat, const bons
                                                    bonsai_text_fn receive, void *context,
                                                    const bonsai_generation **generation, bonsai_failure *failure);
 
-/* Adds a message without an answer, by "user", "assistant" or "tool", which is what a tool that was called has said;
- * bonsai_chat_respond has the model answer then. */
+/* Adds a message without an answer, by "user", "assistant" or "tool", which is what a tool that was called has said, or
+ * another role that the model's template knows: one that it does not may leave the message out, or say so when the
+ * model is to answer. bonsai_chat_respond has it answer then. */
 BONSAI_C_API bonsai_outcome bonsai_chat_add(bonsai_chat *chat, const char *role, const char *text, uint64_t n_bytes,
                                             bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_chat_respond(bonsai_chat *chat, const bonsai_generate_options *options,

@@ -91,7 +91,7 @@ class Engine;
 struct GenerateOptions {
   uint32_t max_tokens = 256;
   SamplingOptions sampling = {};
-  std::vector<std::string> stop = {};  // the text ends before the first of these
+  std::vector<std::string> stop = {};  // the text ends before the first of these, none of which is empty
   bool ignore_eos = false;             // tokens that end a text are never chosen
   // The text follows a grammar in llama.cpp's notation (GBNF), or is JSON that satisfies a schema; docs/grammars.md
   // (installed in share/doc/bonsai) says what is known. Not both. Whenever the text ends by itself (kEndOfText) it is

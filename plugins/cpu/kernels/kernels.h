@@ -138,7 +138,7 @@ const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif
 
 // The tier named `isa`, or for "auto" the best one that this machine runs. nullptr if there is none: `why_not` then
-// says what was wrong and what was expected.
+// says what was expected, or what this machine lacks.
 const KernelTable *select_kernels(std::string_view isa, std::string *why_not);
 
 // The tiers that this machine can run, the best first.

@@ -51,7 +51,7 @@ const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
       return nullptr;
     }
   }
-  *why_not = "expected one of " + names + ", found '" + std::string(isa) + "'";
+  *why_not = "expected one of " + names;
   return nullptr;
 }
 

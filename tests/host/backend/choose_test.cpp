@@ -211,8 +211,14 @@ TEST_F(Choose, StrictIsAnErrorInstead) {
 TEST_F(Choose, ACpuThatCannotBeOpenedHasNothingToFallBackTo) {
   EXPECT_EQ(opened("cpu"),
             "backend 'cpu' could not be opened: libbonsai_cpu.so: not found in " + first.text() + ", " + second.text());
-  EXPECT_EQ(opened("absent"), "the CPU backend could not be opened: libbonsai_cpu.so: not found in " + first.text() +
-                                  ", " + second.text());
+  const std::string places = ": not found in " + first.text() + ", " + second.text();
+  const std::string no_cpu =
+      "; the CPU could not take over: the CPU backend could not be opened: libbonsai_cpu.so" + places;
+  EXPECT_EQ(opened("absent"), "backend 'absent' could not be opened: libbonsai_absent.so" + places + no_cpu);
+  const auto silent = first.add("open_is_silent");
+  EXPECT_EQ(opened("open_is_silent"), "backend 'open_is_silent' could not be opened: " + silent.string() +
+                                          ": open_is_silent: device_open failed without a message (internal error)" +
+                                          no_cpu);
 }
 
 TEST_F(Choose, ANameThatIsNeitherNameNorPathIsExplained) {
@@ -247,6 +253,15 @@ TEST_F(Choose, AnOptionThatNoBackendKnowsIsAnError) {
   EXPECT_EQ(opened("good"),
             "no backend knows the option 'good.sped'; known are: cpu.colour, cpu.speed, device, good.colour, "
             "good.speed");
+}
+
+// "4 threads", and there is no CPU backend: nothing is misspelt.
+TEST_F(Choose, AnOptionThatIsImpliedMayBeNobodys) {
+  first.add("good");
+  request.options = {{"cpu.threads", "4", true}};
+  EXPECT_EQ(opened("good"), "good");
+  request.options.push_back({"cpu.thread", "4"});
+  EXPECT_NE(opened("good").find("no backend knows the option 'cpu.thread'"), std::string::npos);
 }
 
 // Without a device there is nobody to ask which keys exist: the option is no mistake on this machine.
@@ -385,6 +400,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Hostile{"null_options", "device_info reports 2 options and no array"},
                     Hostile{"nameless_option", "device_info's option 1 has no key"},
                     Hostile{"option_twice", "device_info lists the option 'option_twice.speed' twice"},
+                    Hostile{"ambiguous_option", "device_info lists the option 'a=b', which nobody can give"},
+                    Hostile{"hosts_option", "device_info lists the option 'device', which nobody can give"},
                     Hostile{"too_many_devices", "device_count reports 4000000000 devices, at most 1024 make sense"},
                     Hostile{"blocks_of_none", "device_info reports KV blocks of 0 tokens, expected 1 to 65536"},
                     Hostile{"huge_blocks", "device_info reports KV blocks of 65537 tokens, expected 1 to 65536"}),

@@ -62,9 +62,13 @@ static const bonsai_option_info speed = {sizeof(bonsai_option_info), FAKE_NAME "
 static const bonsai_option_info colour = {sizeof(bonsai_option_info), FAKE_NAME ".colour", "which (default: red)"};
 static const bonsai_option_info warm = {sizeof(bonsai_option_info), FAKE_NAME ".warm", "on: make ready (default: off)"};
 static const bonsai_option_info keyless = {sizeof(bonsai_option_info), NULL, "what is meant?"};
+static const bonsai_option_info equals = {sizeof(bonsai_option_info), "a=b", "where does the key end?"};
+static const bonsai_option_info hosts = {sizeof(bonsai_option_info), "device", "whose is it?"};
 static const bonsai_option_info *const options[] = {&speed, &colour, &warm};
 static const bonsai_option_info *const nameless[] = {&speed, &keyless};
 static const bonsai_option_info *const repeated[] = {&speed, &speed};
+static const bonsai_option_info *const ambiguous[] = {&speed, &equals};
+static const bonsai_option_info *const of_the_host[] = {&speed, &hosts};
 
 static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
   if (index >= n_devices) return failure(error, BONSAI_INVALID_ARGUMENT, "no such device");

@@ -124,7 +124,7 @@ TEST(CSessionRefuses, WhatDoesNotFitOrCannotBe) {
   expect_failure(
       BONSAI_CONTEXT_FULL, "context full: 41 tokens to add, room for 40 (context 40, used 0)",
       [&](auto failure) { return bonsai_session_append_tokens(session.get(), tokens.data(), tokens.size(), failure); });
-  expect_failure(BONSAI_BAD_ARGUMENT, "empty batch: expected at least one token",
+  expect_failure(BONSAI_BAD_ARGUMENT, "no tokens: expected at least one",
                  [&](auto failure) { return bonsai_session_append_tokens(session.get(), nullptr, 0, failure); });
   const int32_t beyond = 4096;
   expect_failure(BONSAI_BAD_ARGUMENT, "token id 4096 is outside the vocabulary of 4096",

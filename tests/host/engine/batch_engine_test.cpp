@@ -414,7 +414,7 @@ TEST(BatchEngineRefuses, WhatCanNeverBeServed) {
   EXPECT_EQ(batch.submit_tokens(std::vector<int32_t>(63, 1), greedy(5)).get().finish, FinishReason::kContextFull);
   EXPECT_EQ(thrown_by([&] { batch.submit_tokens(std::vector<int32_t>{4096}); }).message,
             "token id 4096 is outside the vocabulary of 4096");
-  EXPECT_EQ(thrown_by([&] { batch.submit_tokens({}); }).message, "empty batch: expected at least one token");
+  EXPECT_EQ(thrown_by([&] { batch.submit_tokens({}); }).message, "no tokens: expected at least one");
   EXPECT_EQ(thrown_by([&] { batch.submit("x", greedy(0)); }).message, "max_tokens: expected at least 1, found 0");
   EXPECT_EQ(thrown_by([&] { batch.submit("\xff"); }).kind, ErrorKind::kInvalidArgument);
   // One bad prompt, and none is taken.

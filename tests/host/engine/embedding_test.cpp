@@ -148,7 +148,7 @@ TEST(Embedding, RefusesWhatIsNoTextAndNoOption) {
   };
   EXPECT_EQ(message([&] { engine.embed(""); }), "empty text: there is nothing to embed");
   EXPECT_EQ(message([&] { engine.embed("tale\xff"); }), message([&] { engine.tokenize("tale\xff"); }));
-  EXPECT_EQ(message([&] { engine.embed_tokens({}); }), "empty batch: expected at least one token");
+  EXPECT_EQ(message([&] { engine.embed_tokens({}); }), "no tokens: expected at least one");
   EXPECT_EQ(message([&] {
               engine.embed_tokens(std::vector<int32_t>{1, 4096});
             }),
@@ -182,6 +182,18 @@ TEST(Embedding, IsWhatTheModelsFileSays) {
 }
 
 constexpr const char *kAllFreed = "; left behind: 0 weights, 0 sessions; rules broken: 0";
+
+TEST(Embedding, IsTheSameWhereABackendGivesNoNumbers) {
+  const std::vector<float> expected = Engine::load(options_for("cpu")).embed(kTale);
+  for (const char *status : {"spoilt", "least"}) {
+    EngineOptions options = options_for("failing");
+    options.backend_strict = false;
+    options.backend_options = {{"fail.at", "1"}, {"fail.status", status}, {"fail.function", "forward_wait"}};
+    const Engine engine = Engine::load(options);
+    EXPECT_EQ(engine.embed(kTale), expected) << status;
+    EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
+  }
+}
 
 // At every call of a function, until there is none left that could fail; and the device is left empty.
 TEST(Embedding, IsTheSameWhereverABackendFails) {

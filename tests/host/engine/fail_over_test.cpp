@@ -131,7 +131,18 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
       {{5, "spoilt", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
       {{5, "least", "forward_wait", "failing"}, "failing" + spoilt},
       {{5, "least", "forward_wait", "whole_rows"}, "whole_rows" + spoilt},
-      {{5, "least", "lm_head", "failing_layers"}, "failing_layers" + spoilt}};
+      {{5, "least", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
+      {{1, "idle", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
+      {{5, "idle", "lm_head", "failing_layers"},
+       "failing_layers: selected token -1, which is outside the vocabulary of 4096"},
+      {{26, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
+      {{150, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
+      {{2, "thrown", "session_create", "failing"},
+       "failing: a call threw an exception: thrown by session_create (internal error)"},
+      {{4, "thrown", "forward_submit", "failing"},
+       "failing: a call threw an exception: thrown by forward_submit (internal error)"},
+      {{150, "thrown", "gemv", "failing_gemv"},
+       "failing_gemv: a call threw an exception: thrown by gemv (internal error)"}};
   for (const auto &[failure, reason] : cases) {
     SCOPED_TRACE(failure.backend + ": " + failure.status + " in " + failure.function);
     Journal journal;
@@ -167,6 +178,19 @@ TEST(FailOverWhy, ATokenThatTheGrammarExcludes) {
               0u)
         << engine.backend().failed_over;
   }
+}
+
+// Nor is a token said that its bias forbids.
+TEST(FailOverWhy, ATokenThatABiasExcludes) {
+  GenerateOptions options = sampled();
+  options.sampling.logit_bias = {{7, 1}, {300, -std::numeric_limits<float>::infinity()}};
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.backend = "cpu";
+  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", options).text;
+  Journal journal;
+  const Engine engine = Engine::load(failing_options({3, "forbidden", "forward_wait", "failing"}, journal));
+  EXPECT_EQ(engine.generate("Once upon a time", options).text, expected);
+  EXPECT_EQ(engine.backend().failed_over, "failing: selected token 300, which an adjustment excludes");
 }
 
 TEST(FailOverTells, WhatHappened) {

@@ -176,6 +176,9 @@ TEST(Generate, RefusesOptionsThatMeanNothing) {
   const Thrown thrown = thrown_by([&] { engine.generate("x", options); });
   EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(thrown.message, "top-p: expected a number from 0 to 1, found -1");
+  options = {};
+  options.stop = {"a", ""};
+  EXPECT_EQ(thrown_by([&] { engine.generate("x", options); }).message, "stop: expected a text, found an empty one");
 }
 
 TEST(FinishReasons, HaveNames) {

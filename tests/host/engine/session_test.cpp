@@ -179,7 +179,7 @@ TEST(SessionRefuses, TokensOutsideTheVocabulary) {
 
 TEST(SessionRefuses, AnEmptyBatch) {
   Session session = load_seedling().new_session();
-  EXPECT_EQ(thrown_by([&] { session.append_tokens({}); }).message, "empty batch: expected at least one token");
+  EXPECT_EQ(thrown_by([&] { session.append_tokens({}); }).message, "no tokens: expected at least one");
 }
 
 TEST(SessionRefuses, WhatDoesNotFit) {

@@ -2,8 +2,9 @@
 //   fail.at=N           the Nth call on a device fails, device_open being the first (0, the default: none)
 //   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default). Or the call
 //                       succeeds: spoilt, with NaN among the numbers that it computes, or without the session that it
-//                       makes; least, with nothing above -infinity among them; forbidden, with the first token selected
-//                       that a mask excludes
+//                       makes; least, with nothing above -infinity among them, or one of a hidden state's at that;
+//                       forbidden, with the first token selected that a mask or an adjustment excludes; idle, and gemv
+//                       and lm_head have written nothing. Or it throws an exception: thrown
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
 // and when it closes "outputs: L whole rows, A argmax, T top-k, C chained" and "closed after N calls; left behind: W
@@ -24,6 +25,7 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,12 +46,13 @@
 #endif
 
 // What is wrong with the results of a call that succeeds.
-enum class Spoilt { kNo, kNaN, kLeast, kForbidden };
+enum class Spoilt { kNo, kNaN, kLeast, kForbidden, kIdle };
 
 struct FailurePlan {
   uint64_t at = 0;
   bonsai_status status = BONSAI_INTERNAL;
   Spoilt spoilt = Spoilt::kNo;
+  bool is_thrown = false;
   std::string function = "all";
 };
 
@@ -148,6 +151,7 @@ bonsai_status pass_on(bonsai_device *device, const char *function, bonsai_error 
     return failure(error, BONSAI_DEVICE_LOST, std::string(function) + " was called after the device was lost");
   }
   if (fails(*device, function)) {
+    if (device->plan.is_thrown) throw std::runtime_error(std::string("thrown by ") + function);
     if (device->plan.spoilt != Spoilt::kNo) return spoil();
     device->lost = device->plan.status == BONSAI_DEVICE_LOST;
     return failure(error, device->plan.status, std::string("injected into ") + function);
@@ -167,18 +171,23 @@ constexpr float kLeast = -std::numeric_limits<float>::infinity();
 void spoil(const bonsai_session &session, const bonsai_output &output) {
   switch (session.device->plan.spoilt) {
     case Spoilt::kNo:
+    case Spoilt::kIdle:
       return;
     case Spoilt::kNaN:
       for (float *numbers : {output.logits, output.hidden, output.top_logits})
         if (numbers) *numbers = kNaN;
       return;
     case Spoilt::kLeast:
+      if (output.hidden) *output.hidden = kLeast;
       if (output.logits) std::fill_n(output.logits, session.vocab, kLeast);
       if (output.top_logits) std::fill_n(output.top_logits, output.kind == BONSAI_OUTPUT_TOP_K ? output.k : 1, kLeast);
       return;
     case Spoilt::kForbidden:
       for (int32_t id = 0; output.mask && id < static_cast<int32_t>(session.vocab); ++id) {
         if ((output.mask[id / 32] >> id % 32 & 1) == 0) return void(*output.top_ids = id);
+      }
+      for (uint32_t i = 0; i < output.n_adjustments; ++i) {
+        if (output.adjust_add[i] == kLeast) return void(*output.top_ids = output.adjust_ids[i]);
       }
       return;
   }
@@ -188,8 +197,8 @@ bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().
 
 constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
 constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
-                                        "oom, lost, unsupported, invalid, internal (the default), spoilt, least or "
-                                        "forbidden"};
+                                        "oom, lost, unsupported, invalid, internal (the default), spoilt, least, "
+                                        "forbidden, idle or thrown"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
 constexpr bonsai_option_info kThreads = {sizeof(bonsai_option_info), "cpu.threads", "as the CPU backend's"};
@@ -221,6 +230,7 @@ bonsai_status parse_status(std::string_view text) {
 Spoilt parse_spoilt(std::string_view text) {
   if (text == "spoilt") return Spoilt::kNaN;
   if (text == "least") return Spoilt::kLeast;
+  if (text == "idle") return Spoilt::kIdle;
   return text == "forbidden" ? Spoilt::kForbidden : Spoilt::kNo;
 }
 
@@ -234,7 +244,8 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     if (key == kAt.key)
       made->plan.at = std::strtoull(option.value, nullptr, 10);
     else if (key == kStatus.key)
-      made->plan.status = parse_status(option.value), made->plan.spoilt = parse_spoilt(option.value);
+      made->plan.status = parse_status(option.value), made->plan.spoilt = parse_spoilt(option.value),
+      made->plan.is_thrown = option.value == std::string_view("thrown");
     else if (key == kFunction.key)
       made->plan.function = option.value;
     else
@@ -292,6 +303,7 @@ void weight_free(bonsai_device *device, bonsai_weight *weight) {
 bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
   const auto call = [&] { return cpu().gemv(device->cpu, args, error); };
   return pass_on(device, "gemv", error, call, [&] {
+    if (device->plan.spoilt == Spoilt::kIdle) return bonsai_status{BONSAI_OK};
     const bonsai_status status = call();
     *args->y = kNaN;
     return status;
@@ -345,6 +357,7 @@ bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows,
   count_outputs(*session->device, outputs, n_outputs);
   const auto call = [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); };
   return pass_on(session->device, "lm_head", error, call, [&] {
+    if (session->device->plan.spoilt == Spoilt::kIdle) return bonsai_status{BONSAI_OK};
     const bonsai_status status = call();
     for (uint32_t i = 0; i < n_outputs; ++i) spoil(*session, *outputs[i]);
     return status;

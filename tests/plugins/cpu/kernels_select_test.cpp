@@ -47,11 +47,11 @@ TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
   std::string why_not;
   EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
 #if defined(__x86_64__)
-  EXPECT_EQ(why_not, "expected one of auto, avx512-amx, avx512, avx2-vnni, avx2, portable, found 'sse9'");
+  EXPECT_EQ(why_not, "expected one of auto, avx512-amx, avx512, avx2-vnni, avx2, portable");
 #elif defined(__aarch64__)
-  EXPECT_EQ(why_not, "expected one of auto, neon, portable, found 'sse9'");
+  EXPECT_EQ(why_not, "expected one of auto, neon, portable");
 #else
-  EXPECT_EQ(why_not, "expected one of auto, portable, found 'sse9'");
+  EXPECT_EQ(why_not, "expected one of auto, portable");
 #endif
 }
 

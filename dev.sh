@@ -8,6 +8,7 @@
 #                            under ASan and UBSan, in a build of its own) and gpu
 #   ./dev.sh packages        the names of Debian's packages that the product needs, one a line
 set -euo pipefail
+started_in=$PWD
 cd "$(dirname "$0")"
 
 # What the product needs, and what its tests need beside.
@@ -76,7 +77,9 @@ case $command in
     install_missing "${packages[@]}"
     configure release build -DBONSAI_TESTS=OFF
     build build all
-    exec build/bin/bonsai run "$@"
+    program=$PWD/build/bin/bonsai
+    cd "$started_in"  # where the arguments' paths begin
+    exec "$program" run "$@"
     ;;
   build)
     install_missing "${packages[@]}"

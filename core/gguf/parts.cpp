@@ -2,10 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <string_view>
+
 namespace bonsai::gguf {
 namespace {
 
-std::string name_end(uint64_t index, uint64_t count) { return fmt::format("-{:05}-of-{:05}.gguf", index + 1, count); }
+constexpr size_t kPartDigits = 5;
+
+std::string name_end(uint64_t index, uint64_t count) {
+  return fmt::format("-{:0{}}-of-{:0{}}.gguf", index + 1, kPartDigits, count, kPartDigits);
+}
 
 }  // namespace
 
@@ -33,6 +40,24 @@ Result<std::string> path_of_part(const std::string &first_path, uint64_t index, 
         count, first_end);
   }
   return first_path.substr(0, first_path.size() - first_end.size()) + name_end(index, count);
+}
+
+std::vector<std::string> paths_of_parts(const std::string &path) {
+  constexpr std::string_view kOf = "-of-", kEnd = ".gguf";
+  const size_t n_behind_of = kPartDigits + kEnd.size();
+  const size_t of = path.size() < n_behind_of ? path.npos : path.rfind(kOf, path.size() - n_behind_of);
+  uint64_t count = 0;
+  if (of != path.npos) {
+    const char *digits = path.data() + of + kOf.size();
+    std::from_chars(digits, digits + kPartDigits, count);
+  }
+  std::vector<std::string> paths;
+  for (uint64_t i = 0; i < count; ++i) {
+    auto part = path_of_part(path, i, count);
+    if (!part) break;
+    paths.push_back(*std::move(part));
+  }
+  return paths.empty() ? std::vector{path} : paths;
 }
 
 }  // namespace bonsai::gguf

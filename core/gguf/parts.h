@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/gguf/file.h"
@@ -27,5 +28,8 @@ std::optional<PartKeys> part_keys(const File &file);
 // The path of part `index`, from 0, beside the first part at `first_path`. The error is for a path that is not named as
 // a first part of `count` is.
 Result<std::string> path_of_part(const std::string &first_path, uint64_t index, uint64_t count);
+
+// The paths of all parts, as the first one's name says; any other path is a file's alone. No file is looked at.
+std::vector<std::string> paths_of_parts(const std::string &path);
 
 }  // namespace bonsai::gguf

@@ -51,7 +51,7 @@ Options bench_options() {
       "\"prefill_share\"}]: all sequences together, and held against prompts in between. --profile adds\n"
       "\"profile\": {\"prefill\", \"decode\": each {\"seconds\", \"phases\": [{\"name\", \"seconds\", \"calls\",\n"
       "\"bytes\"}]}}.");
-  add_engine_options(options);
+  add_engine_options(options, "as many as the measurement needs");
   options.value("prompt,p", "N", "tokens of the prompt (128)");
   options.value("predict,n", "N", "tokens to decode (32)");
   options.value("depth,d", "N", "tokens before the first decoded one (0)");
@@ -221,6 +221,7 @@ void check_report(const Arguments &arguments) {
   const auto path = arguments.text("report");
   if (!path) return;
   if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
+  ModelFiles(arguments).check_spared(*path, "report");
 }
 
 Findings measure(const Arguments &arguments, Terminal &terminal) {
@@ -261,11 +262,12 @@ int bench_command(const std::vector<std::string> &command_line, Terminal &termin
   const auto arguments = Arguments::parse(bench_options(), command_line, terminal);
   if (!arguments) return kSuccess;
   const Findings findings = measure(*arguments, terminal);
+  // First: nobody need read the rest.
+  if (const auto path = arguments->text("report")) write_report(*path, findings);
   if (arguments->flag("json"))
     terminal.out.write_json(to_json(findings));
   else
     terminal.out.write(to_text(findings));
-  if (const auto path = arguments->text("report")) write_report(*path, findings);
   return kSuccess;
 }
 

@@ -49,6 +49,7 @@ ChatSession::ChatSession(const Engine &engine, const Arguments &arguments, const
       printer_(arguments, terminal.out),
       reader_(LineReader::open()),
       chat_(engine, chat),
+      model_files_(arguments),
       save_session_to_(arguments.text("save-session")),
       json_(arguments.flag("json")) {
   if (const auto file = arguments.text("load-session")) load_session_command(*file);
@@ -260,6 +261,7 @@ void ChatSession::reset_command(const std::string &) {
 
 void ChatSession::save_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
+  model_files_.check_spared(file, "conversation");
   if (const auto written = write_whole_file(file, chat_.save()); !written) throw Failure(written.error().message);
   print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
 }
@@ -278,6 +280,7 @@ void ChatSession::load_command(const std::string &file) {
 
 void ChatSession::save_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
+  model_files_.check_spared(file, "session");
   chat_.save_session(file);
   print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
 }

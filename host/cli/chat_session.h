@@ -10,6 +10,7 @@
 #include "host/cli/chat_options.h"
 #include "host/cli/interrupt.h"
 #include "host/cli/line_reader.h"
+#include "host/cli/model_options.h"
 
 namespace bonsai::cli {
 
@@ -60,6 +61,7 @@ class ChatSession {
   AnswerPrinter printer_;
   std::unique_ptr<LineReader> reader_;
   Chat chat_;
+  const ModelFiles model_files_;
   const std::optional<std::string> save_session_to_;
   const bool json_;
   bool done_ = false;

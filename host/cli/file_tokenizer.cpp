@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/chat/template_of.h"
+#include "host/cli/arguments.h"
 
 namespace bonsai::cli {
 
@@ -14,6 +15,14 @@ Result<text::Tokenizer> read_file_tokenizer(const gguf::File &file) {
   Result<text::Tokenizer> tokenizer = text::Tokenizer::create(*std::move(data));
   if (!tokenizer) return fail("{}: {}", file.path(), tokenizer.error().message);
   return tokenizer;
+}
+
+text::Tokenizer load_tokenizer(const std::string &path) {
+  const Result<gguf::File> file = gguf::File::open(path);
+  if (!file) throw Failure(file.error().message);
+  Result<text::Tokenizer> tokenizer = read_file_tokenizer(*file);
+  if (!tokenizer) throw Failure(tokenizer.error().message);
+  return *std::move(tokenizer);
 }
 
 std::string chat_template_problem(const gguf::File &file, const text::Tokenizer &tokenizer) {

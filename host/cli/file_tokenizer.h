@@ -11,6 +11,8 @@ namespace bonsai::cli {
 
 // Errors begin with the file's path, and name the key that is missing or wrong.
 Result<text::Tokenizer> read_file_tokenizer(const gguf::File &file);
+// The same of the file at `path`. Throws Failure.
+text::Tokenizer load_tokenizer(const std::string &path);
 
 // Why nobody can chat with the model, though its tokenizer is good: one line that begins with the file's path. Empty:
 // one can.

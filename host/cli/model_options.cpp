@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -10,6 +11,7 @@
 
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
+#include "core/gguf/parts.h"
 #include "host/cli/progress.h"
 #include "host/cli/text_input.h"
 
@@ -74,9 +76,10 @@ void add_model_option(Options &options) {
   options.value("model,m", "FILE", "the model, a GGUF file (default: the seedling that comes with the program)");
 }
 
-void add_engine_options(Options &options) {
+void add_engine_options(Options &options, const std::string &context_default) {
   add_model_option(options);
-  options.value("context,c", "N", "most tokens of prompt and text together (default: the model's, at most 4096)");
+  const std::string help = "most tokens of prompt and text together (default: " + context_default + ")";
+  options.value("context,c", "N", help.c_str());
   options.value("kv", "TYPE", "keys and values are stored as f16 (default), q8_0 or f32");
   options.value("backend", "NAME", "auto (default), a backend's name, or the path of a shared object");
   options.flag("backend-strict", "that backend or an error; without this the CPU takes over with a warning");
@@ -95,6 +98,20 @@ std::string model_file(const Arguments &arguments) {
   if (model && !files.empty()) throw UsageError("the model is given twice: by -m and as an argument");
   if (!files.empty()) return files.front();
   return model ? *model : seedling_path();
+}
+
+ModelFiles::ModelFiles(const Arguments &arguments) : model_(gguf::paths_of_parts(model_file(arguments))) {
+  if (const auto draft = arguments.text("draft")) draft_ = gguf::paths_of_parts(*draft);
+}
+
+void ModelFiles::check_spared(const std::string &path, std::string_view what) const {
+  for (const auto &[name, files] : {std::pair("model", &model_), std::pair("draft", &draft_)}) {
+    const bool is_one = std::any_of(files->begin(), files->end(), [&](const std::string &file) {
+      std::error_code ignored;  // neither need exist
+      return std::filesystem::equivalent(path, file, ignored);
+    });
+    if (is_one) throw Failure(fmt::format("{}: is the {}, expected another file for the {}", path, name, what));
+  }
 }
 
 std::string model_path(const Arguments &arguments, const Terminal &terminal) {

@@ -4,6 +4,8 @@
 #include <bonsai/engine.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "host/cli/arguments.h"
 
@@ -11,8 +13,8 @@ namespace bonsai::cli {
 
 // Declares -m FILE.
 void add_model_option(Options &options);
-// Declares -m and what chooses and configures a backend.
-void add_engine_options(Options &options);
+// Declares -m and what chooses and configures a backend. `context_default`: of -c, as the help says it.
+void add_engine_options(Options &options, const std::string &context_default = "the model's, at most 4096");
 // Declares --chat-template-file, for commands that chat.
 void add_template_option(Options &options);
 
@@ -21,6 +23,18 @@ void add_template_option(Options &options);
 std::string model_file(const Arguments &arguments);
 // The same, and says on stderr that it is the seedling.
 std::string model_path(const Arguments &arguments, const Terminal &terminal);
+
+// The files that a command reads a model from, and the draft that guesses for it, all parts of each.
+class ModelFiles {
+ public:
+  explicit ModelFiles(const Arguments &arguments);
+
+  // Throws Failure where `path`, to which `what` is to be written, is one of them by whatever name.
+  void check_spared(const std::string &path, std::string_view what) const;
+
+ private:
+  std::vector<std::string> model_, draft_;
+};
 
 // Everything that add_engine_options() and add_template_option() declared.
 EngineOptions engine_options(const Arguments &arguments, Terminal &terminal);

@@ -13,10 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "core/model/weights.h"
 #include "core/reference/agreement.h"
 #include "core/reference/reference.h"
 #include "host/cli/command.h"
+#include "host/cli/file_tokenizer.h"
 #include "host/cli/logit_check.h"
 #include "host/cli/logits_file.h"
 #include "host/cli/model_options.h"
@@ -123,25 +125,40 @@ class Reference final : public Judge {
   reference::Evaluator evaluator_;
 };
 
+// Throws Failure where token ids of the one mean something else to the other.
+void check_same_vocabulary(const std::string &path, const std::string &other_path) {
+  const text::Tokenizer tokenizer = load_tokenizer(path), other = load_tokenizer(other_path);
+  const auto refuse = [&](const std::string &found) {
+    throw Failure(fmt::format("{}: expected the vocabulary of {}, found {}", other_path, path, found));
+  };
+  if (other.size() != tokenizer.size())
+    refuse(fmt::format("one of {} tokens instead of {}", other.size(), tokenizer.size()));
+  for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {
+    if (other.spelling(id) != tokenizer.spelling(id))
+      refuse(fmt::format("token {} to be {} instead of {}", id, bonsai::quoted(other.spelling(id)),
+                         bonsai::quoted(tokenizer.spelling(id))));
+  }
+}
+
 // Another model with the same vocabulary.
 class OtherModel final : public Judge {
  public:
-  // Throws Failure where the text has other tokens there.
-  OtherModel(const EngineOptions &options, std::string_view text, std::span<const int32_t> tokens, uint32_t vocabulary)
-      : engine_(load_engine(options)), session_(engine_.new_session()) {
-    if (engine_.model().vocabulary != vocabulary)
-      throw Failure(
-          fmt::format("{}: expected a vocabulary of {} tokens, as of the model that is compared with it, found {}",
-                      options.model, vocabulary, engine_.model().vocabulary));
-    const std::vector<int32_t> own = engine_.tokenize(text, false);
-    if (!std::equal(tokens.begin(), tokens.end(), own.begin(), own.begin() + std::min(own.size(), tokens.size())))
-      throw Failure(options.model +
-                    ": expected the text to have the tokens of the model that is compared with it, found others");
+  // Throws Failure where it has logits of other tokens than `vocabulary`.
+  OtherModel(const EngineOptions &options, uint32_t vocabulary)
+      : engine_(load(options)), session_(engine_.new_session()) {
+    if (const uint32_t found = engine_.model().vocabulary; found != vocabulary)
+      throw Failure(fmt::format("{}: expected logits of {} tokens, found {}", options.model, vocabulary, found));
   }
 
   const char *name() const override { return "against"; }
 
  private:
+  static Engine load(const EngineOptions &options) try {
+    return load_engine(options);
+  } catch (const EngineError &error) {
+    throw EngineError(error.kind(), fmt::format("--against {}: {}", options.model, error.what()));
+  }
+
   void restart() override { session_.truncate(0); }
   std::vector<std::vector<double>> evaluate(std::span<const int32_t> tokens) override {
     std::vector<std::vector<double>> rows;
@@ -212,6 +229,17 @@ std::string describe(const Judge &judge) {
       agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
 
+// What --window says, else the default, or as many as all these models know.
+uint32_t read_window(const Arguments &arguments, std::span<const std::string> models) {
+  if (const auto window = arguments.count("window", 2)) return static_cast<uint32_t>(*window);
+  uint32_t window = kDefaultWindow;
+  for (const std::string &path : models) {
+    const auto model = model::load_model(path);
+    if (model) window = std::min(window, model->config.context);  // what is wrong with a file is for its engine to say
+  }
+  return std::max(window, 2u);
+}
+
 }  // namespace
 
 int perplexity_command(const std::vector<std::string> &command_line, Terminal &terminal) {
@@ -219,16 +247,17 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
       "perplexity", "[-m FILE] -f TEXTFILE [OPTIONS]",
       "Measures how well a model predicts a text: the exponential of the mean negative log-likelihood.\n"
       "Windows do not overlap; each starts from an empty cache, without BOS; a window of N tokens predicts\n"
-      "N - 1. JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.\n"
+      "N - 1. Special tokens that are spelled out in the text are plain text.\n"
+      "JSON: {\"perplexity\", \"nll\" (the mean, in nats), \"predicted\" (tokens), \"window\"}.\n"
       "--reference holds every prediction against the float64 reference's, on all cores: two take half a second\n"
       "for a token of a 1.7B model. --against holds them against another model's, such as the one that this one\n"
       "was quantized from. JSON: \"reference\" or \"against\": {\"perplexity\", \"same_choice\"\n"
       "(predictions with the same likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\"\n"
       "(of the other's likeliest token over its next, in logits, where this one has another), \"logit_error\"\n"
       "(relative L2)}.");
-  add_engine_options(options);
+  add_engine_options(options, "the window");
   add_text_options(options);
-  options.value("window", "N", "tokens in a window (512)");
+  options.value("window", "N", "tokens in a window (512, or what the model knows if that is less)");
   options.value("tokens", "N", "use the first N tokens of the text (all)");
   options.flag("reference", "compare with the float64 reference");
   options.value("against", "FILE", "compare with another model of the same vocabulary, on the same backend");
@@ -236,7 +265,6 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
                 "take the predictions of another program instead: float32, a row of the vocabulary for each token");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
-  const auto window = static_cast<uint32_t>(arguments->count("window", 2).value_or(kDefaultWindow));
   const uint64_t most_tokens = arguments->count("tokens", 2, UINT64_MAX).value_or(UINT64_MAX);
   const auto text = read_text(*arguments);
   if (!text) throw UsageError("no text: expected -f FILE, -p TEXT or '-f -' for stdin");
@@ -244,6 +272,9 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   if (other_model && arguments->flag("reference")) throw UsageError("expected --reference or --against, found both");
 
   EngineOptions engine_settings = engine_options(*arguments, terminal);
+  std::vector<std::string> models = {engine_settings.model};
+  if (other_model) models.push_back(*other_model);
+  const uint32_t window = read_window(*arguments, models);
   if (engine_settings.context == 0) engine_settings.context = window;
   const Engine engine = load_engine(engine_settings);
   std::vector<int32_t> tokens = engine.tokenize(*text, false);
@@ -254,8 +285,9 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   std::unique_ptr<Judge> judge;
   if (arguments->flag("reference")) judge = std::make_unique<Reference>(engine_settings.model, engine_settings.kv);
   if (other_model) {
+    check_same_vocabulary(engine_settings.model, *other_model);
     engine_settings.model = *other_model;
-    judge = std::make_unique<OtherModel>(engine_settings, *text, tokens, engine.model().vocabulary);
+    judge = std::make_unique<OtherModel>(engine_settings, engine.model().vocabulary);
   }
   Session session = engine.new_session();
   const Predict predict = file ? predict_by(*file) : predict_by(session);

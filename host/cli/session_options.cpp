@@ -1,12 +1,7 @@
 #include "host/cli/session_options.h"
 
-#include <fmt/format.h>
-
 #include <exception>
-#include <filesystem>
 #include <string>
-#include <system_error>
-#include <utility>
 
 #include "core/base/atomic_file.h"
 #include "core/base/standard_streams.h"
@@ -23,13 +18,7 @@ void check_session_file(const Arguments &arguments) {
   const auto path = arguments.text("save-session");
   if (!path) return;
   if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
-  const std::pair<const char *, std::string> inputs[] = {{"model", model_file(arguments)},
-                                                         {"draft", arguments.text("draft").value_or("")}};
-  for (const auto &[what, input] : inputs) {
-    std::error_code ignored;  // the session's file need not exist
-    if (std::filesystem::equivalent(*path, input, ignored))
-      throw Failure(fmt::format("{}: is the {}, expected another file for the session", *path, what));
-  }
+  ModelFiles(arguments).check_spared(*path, "session");
 }
 
 bool loads_session(const Arguments &arguments) { return arguments.text("load-session").has_value(); }

@@ -16,14 +16,6 @@
 namespace bonsai::cli {
 namespace {
 
-text::Tokenizer load_tokenizer(const std::string &path) {
-  const Result<gguf::File> file = gguf::File::open(path);
-  if (!file) throw Failure(file.error().message);
-  Result<text::Tokenizer> tokenizer = read_file_tokenizer(*file);
-  if (!tokenizer) throw Failure(tokenizer.error().message);
-  return *std::move(tokenizer);
-}
-
 std::vector<std::string> pieces(const text::Tokenizer &tokenizer, const std::vector<int32_t> &tokens) {
   std::vector<std::string> pieces;
   for (const int32_t &token : tokens) pieces.push_back(tokenizer.decode({&token, 1}, true));
@@ -44,6 +36,7 @@ int tokenize_command(const std::vector<std::string> &command_line, Terminal &ter
   if (!arguments) return kSuccess;
   const auto text = read_text(*arguments);
   if (!text) throw UsageError("no text: expected -p TEXT, -f FILE or '-p -' for stdin");
+  if (arguments->flag("ids") && arguments->flag("json")) throw UsageError("expected --ids or --json, found both");
 
   const text::Tokenizer tokenizer = load_tokenizer(model_path(*arguments, terminal));
   const auto special = arguments->flag("no-special") ? text::SpecialTokens::kPlain : text::SpecialTokens::kParse;

@@ -200,6 +200,14 @@ TEST(Perplexity, IsHeldAgainstTheReference) {
   EXPECT_NE(outcome.out.find("\nreference  "), std::string::npos) << outcome.out;
 }
 
+TEST(Perplexity, HasWindowsThatTheModelHolds) {
+  const test::TinyModelFile tiny({.context = 20});
+  const std::string text(60, 'x');
+  EXPECT_EQ(parse_success(run_program({"perplexity", "-m", tiny.path(), "-p", text, "--json"}))["window"], 20);
+  const Outcome outcome = run_program({"perplexity", "-m", tiny.path(), "-p", text, "--window", "21"});
+  EXPECT_EQ(outcome.err, "bonsai perplexity: context of 21 tokens: the model knows no more than 20\n");
+}
+
 TEST(Perplexity, IsHeldAgainstAnotherModel) {
   const std::string ternary = BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf";
   const std::string text = golden()["perplexity"]["text"].get<std::string>();
@@ -217,6 +225,12 @@ TEST(Perplexity, IsHeldAgainstAnotherModel) {
   EXPECT_EQ(other["against"]["perplexity"], same["perplexity"]);
   EXPECT_LT(other["against"]["same_choice"], other["predicted"]);
   EXPECT_GT(other["against"]["mean_divergence"], 0.01);
+
+  const test::TinyModelFile tiny({}), larger({.vocab = 300});
+  const Outcome another = run_program({"perplexity", "-m", tiny.path(), "-p", "the king", "--against", larger.path()});
+  EXPECT_EQ(another.exit_code, 1);
+  EXPECT_EQ(another.err, "bonsai perplexity: " + larger.path() + ": expected the vocabulary of " + tiny.path() +
+                             ", found one of 300 tokens instead of 272\n");
 
   const Outcome both = run_program({"perplexity", "-p", "a b c", "--reference", "--against", ternary});
   EXPECT_EQ(both.exit_code, 2);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/gguf/split_file.h"
 
 namespace bonsai::cli {
 namespace {
@@ -133,6 +134,37 @@ TEST(OutputFile, AFullDiskLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(told.out.rfind("Once", 0), 0u) << "the text was written before";
   EXPECT_EQ(read_file(session), good_session);
   EXPECT_EQ(files_in(folder), (Names{"tale.session", "talk.json"}));
+}
+
+// Nor any part of it, under whatever name.
+TEST(OutputFile, IsNeverTheModel) {
+  const auto file = gguf::File::open(seedling());
+  ASSERT_TRUE(file) << file.error().message;
+  const std::string folder = make_folder("model");
+  const std::vector<std::string> parts = test::split_file(*file, folder + "/model", 3);
+  const std::string second = read_file(parts[1]), link = folder + "/link";
+  fs::create_symlink(parts[1], link);
+  const auto refused = [](const std::string &path, const char *what) {
+    return path + ": is the model, expected another file for the " + what + "\n";
+  };
+  for (const std::string &path : {parts[1], link}) {
+    EXPECT_EQ(run_program({"run", "-m", parts[0], "-n", "1", "-p", "a", "--save-session", path}).err,
+              "bonsai run: " + refused(path, "session"));
+    EXPECT_EQ(run_program({"bench", "-m", parts[0], "-p", "4", "-n", "1", "-r", "1", "--report", path}).err,
+              "bonsai bench: " + refused(path, "report"));
+    EXPECT_EQ(run_program({"chat", "-m", parts[0], "-n", "1"}, "/save " + path + "\n/save-session " + path + "\n").err,
+              "/save: " + refused(path, "conversation") + "/save-session: " + refused(path, "session"));
+  }
+  EXPECT_TRUE(read_file(parts[1]) == second);
+}
+
+TEST(OutputFile, AReportIsWrittenThoughNobodyReadsTheTable) {
+  const std::string path = write_file("report.svg", "");
+  const Outcome outcome = run_program_into(
+      "/dev/full", {"bench", "-m", seedling(), "-p", "8", "-n", "4", "-r", "1", "--stream-bytes", "65536", "--backend",
+                    backend_file("template"), "--backend-strict", "--report", path});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(read_file(path).find("<svg "), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/gguf/parts.h"
 #include "core/gguf/validate.h"
 #include "tests/gguf/file_bytes.h"
 #include "tests/gguf/split_file.h"
@@ -52,6 +53,14 @@ FileBytes part_of_two(uint8_t index, std::string_view tensor, uint8_t tensors = 
   bytes.tensor(tensor, {4}, 0, 0).align();
   for (int i = 0; i < 4; ++i) bytes.number(static_cast<float>(10 * index + i));
   return bytes;
+}
+
+TEST_F(Parts, HavePathsThatFollowFromTheFirst) {
+  EXPECT_EQ(paths_of_parts(path(1, 3)), (std::vector{path(1, 3), path(2, 3), path(3, 3)}));
+  for (const std::string &alone :
+       {std::string("model.gguf"), path(2, 3), prefix() + "-00001-of-0000x.gguf", prefix() + "-00001-of-00000.gguf",
+        std::string("-of-00002.gguf"), std::string("00002.gguf"), std::string()})
+    EXPECT_EQ(paths_of_parts(alone), std::vector{alone});
 }
 
 TEST_F(Parts, AreReadAsOneFile) {

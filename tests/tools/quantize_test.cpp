@@ -263,7 +263,9 @@ TEST_F(Quantize, MetadataThatWouldLieIsPutRightOrLeftOut) {
   EXPECT_EQ(file_type("--type F32"), 0u);
   EXPECT_EQ(file_type("--type Q8_0"), 7u);
   EXPECT_EQ(file_type("--type Q8_0 --keep 'blk.*=Q4_0'"), 2u) << "what most weights are";
-  EXPECT_EQ(file_type("--type Q1_0_G128"), std::nullopt) << "llama.cpp has no number for it";
+  EXPECT_EQ(file_type("--type Q1_0_G128"), 40u);
+  EXPECT_EQ(file_type("--type Q2_0_G64"), 41u);
+  EXPECT_EQ(file_type("--type TQ2_0_G128"), std::nullopt) << "llama.cpp has no number for it";
 }
 
 TEST_F(Quantize, BlocksThatEndWithTheirScaleComeOutWithTheScaleFirst) {

@@ -49,6 +49,10 @@ std::optional<uint32_t> file_type_of(quant::Format format) {
       return 36;
     case quant::Format::kTQ2_0:
       return 37;
+    case quant::Format::kQ1_0_G128:
+      return 40;
+    case quant::Format::kQ2_0_G64:
+      return 41;
     default:
       return std::nullopt;
   }

@@ -92,7 +92,7 @@ bool find_tiers(std::span<char *const> names, std::vector<const KernelTable *> &
     }
     std::string why_not;
     const KernelTable *tier = select_kernels(name, &why_not);
-    if (!tier) return fail((std::string(name) + ": " + why_not).c_str());
+    if (!tier) return fail(why_not.c_str());
     tiers.push_back(tier);
   }
   return true;

@@ -45,11 +45,11 @@ BatchOptions checked(BatchOptions options, uint32_t context) {
   return options;
 }
 
-// Of a step: one for each text, or those with their guesses, or of prompts whose tokens are scored.
+// Of a step: one for each text, and beside them those of guesses or of prompts whose tokens are scored.
 uint32_t most_outputs(const BatchOptions &options) {
   constexpr uint32_t kScoredAtOnce = 32;
   static_assert(kScoredAtOnce >= PassCosts::kMostTokens);
-  return std::max(options.max_sequences, std::min(options.batch_tokens, kScoredAtOnce));
+  return std::min(options.batch_tokens, options.max_sequences + kScoredAtOnce);
 }
 
 std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {

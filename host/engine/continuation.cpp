@@ -129,9 +129,10 @@ std::optional<int32_t> Continuation::choose(const TopLogits &top) {
   return unless_it_ends(chosen(sampler_.sample(top), top.logits, options_.sampling));
 }
 
-std::optional<int32_t> Continuation::unless_it_ends(int32_t token) const {
-  if (engine_.tokenizer->is_end_of_generation(token)) return std::nullopt;
-  return token;
+std::optional<int32_t> Continuation::unless_it_ends(int32_t token) {
+  if (!engine_.tokenizer->is_end_of_generation(token)) return token;
+  if (logprobs_) result_.end_logprobs = logprobs_->of(token);
+  return std::nullopt;
 }
 
 Continuation::Guess::Guess(Continuation &continuation) : continuation_(continuation), sampler_(continuation.sampler_) {}

@@ -74,7 +74,7 @@ class Continuation {
   Sampler make_sampler() const;
   std::optional<Constraint> make_constraint();
   static Selection restricted(Selection selection, const SelectionLimits &limits, Constraint &constraint);
-  std::optional<int32_t> unless_it_ends(int32_t token) const;
+  std::optional<int32_t> unless_it_ends(int32_t token);
   bool show(const std::string &text);
 
   const EngineState &engine_;

@@ -28,6 +28,8 @@ struct Scheduler::Sequence {
   uint32_t n_pending() const { return static_cast<uint32_t>(tokens.size()) - n_computed; }
   // Of the next `n` tokens, those behind which logits are wanted.
   uint32_t n_outputs(uint32_t n) const { return n_computed + n - std::min(n_computed + n, logits_from); }
+  // Whether logits are wanted of more than its last token.
+  bool is_scored() const { return size_t{logits_from} + 1 < tokens.size(); }
   // How many tokens come with so many rows of logits or fewer.
   uint32_t n_tokens_with(uint32_t outputs) const { return std::min(n_pending(), logits_from - n_computed + outputs); }
 };
@@ -167,14 +169,17 @@ Scheduler::Admission Scheduler::find_beginning(const Sequence &candidate) {
 }
 
 // Whether a request that ranks higher is about to compute the very block that the candidate would compute next: it
-// waits for that one until all blocks that begin both are there, and shares them then.
+// waits for that one until all blocks that begin both are there, and shares them then. But not for one whose tokens are
+// scored there, which takes many steps, if its own are not.
 bool Scheduler::waits_for_twin(Sequence &candidate, const Admission &admission) const {
   if (!config_.share_prefixes) return false;
   const auto end = running_.lower_bound(&candidate);
   const auto n_matched = static_cast<uint32_t>(admission.match.blocks.size());
   const auto twin = std::find_if(running_.begin(), end, [&](const Sequence *other) {
-    return other->node == admission.match.node && other->n_pending() >= 2 &&
-           n_blocks_of_both(candidate, *other, n_matched) > n_matched;
+    if (other->node != admission.match.node || other->n_pending() < 2) return false;
+    const uint32_t n_of_both = n_blocks_of_both(candidate, *other, n_matched);
+    const bool is_slow = other->is_scored() && other->logits_from < n_of_both * config_.block_size;
+    return n_of_both > n_matched && (!is_slow || candidate.is_scored());
   });
   if (twin == end) return false;
   candidate.twin = (*twin)->arrival;

@@ -181,15 +181,17 @@ Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> pla
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo) {
+Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo,
+                              std::span<const TokenLogProbs> of_prompt) {
   CompletionLogProbs logprobs(engine, n_top);
   for (size_t i = 0; echo != nullptr && i < echo->tokens.size(); ++i) {
-    const bool is_known = i > 0 && i <= generation.prompt_logprobs.size();  // a text may be cancelled in its prompt
+    const bool is_known = i > 0 && i <= of_prompt.size();  // a text may be cancelled in its prompt
     const std::string text = i < echo->n_hidden ? "" : text_of(engine, echo->tokens[i]);
-    logprobs.add(echo->tokens[i], is_known ? &generation.prompt_logprobs[i - 1] : nullptr, text);
+    logprobs.add(echo->tokens[i], is_known ? &of_prompt[i - 1] : nullptr, text);
   }
   for (const TokenLogProbs &place : generation.logprobs)
     logprobs.add(place.chosen.token, &place, engine.detokenize({&place.chosen.token, 1}));
+  if (const auto &end = generation.end_logprobs) logprobs.add(end->chosen.token, &*end, "");
   return std::move(logprobs).json();
 }
 

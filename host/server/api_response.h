@@ -54,10 +54,12 @@ struct Echo {
   size_t n_hidden = 0;  // of these, that come first and are not in the text: what the model wants ahead of any
 };
 
-// How likely the tokens were, with the `n_top` likeliest, in the form of chat and that of completions. With `echo`
-// those of the prompt come first, of which generation.prompt_logprobs tells all but the first.
+// How likely the tokens were, with the `n_top` likeliest, in the form of chat and that of completions. The latter have
+// the token that ended the text, too, as harnesses expect; with `echo` the prompt's come first, of which `of_prompt`
+// tells all but the first.
 Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top);
-Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo);
+Json completion_logprobs_json(const Engine &engine, const Generation &generation, uint32_t n_top, const Echo *echo,
+                              std::span<const TokenLogProbs> of_prompt);
 
 // {"object": "embedding", "index", "embedding"}
 std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64);

@@ -13,6 +13,7 @@ Generation without_tokens(Generation generation) {
   generation.text.clear();
   generation.tokens.clear();
   generation.logprobs.clear();
+  generation.end_logprobs.reset();
   if (generation.finish != FinishReason::kCancelled) generation.finish = FinishReason::kLength;
   return generation;
 }
@@ -50,12 +51,13 @@ void TextJob::start(const TextRequest &request, const std::vector<std::vector<in
     if (auto delta = first_delta(i)) send(i, *std::move(delta));
 }
 
-// Answers to one prompt differ, also where a seed is given.
+// Answers to one prompt differ, also where a seed is given; how likely the prompt is, the first one tells for all.
 void TextJob::start_answer(size_t answer, const TextRequest &request, std::span<const int32_t> prompt) {
   GenerateOptions options = request.options;
   options.cancel = stop_.get_token();
   if (wants_nothing_) options.max_tokens = 1;
   if (options.sampling.seed) *options.sampling.seed += answer % request.n;
+  if (!is_first_of_prompt(answer)) options.prompt_logprobs_from.reset();
   const auto self = shared_from_this();
   context_.batch.start_tokens(
       prompt, options, [self, answer](std::string_view text) { return self->on_text(answer, text); },
@@ -261,7 +263,10 @@ std::string_view CompletionJob::finish_reason_of(size_t i) {
 }
 
 Json CompletionJob::logprobs_json(size_t i, uint32_t n_top) const {
-  return completion_logprobs_json(engine(), *answer(i).generation, n_top, echo(i));
+  size_t first = i;
+  while (!is_first_of_prompt(first)) --first;
+  return completion_logprobs_json(engine(), *answer(i).generation, n_top, echo(i),
+                                  answer(first).generation->prompt_logprobs);
 }
 
 Json CompletionJob::event_choice(size_t answer, Json delta) const {

@@ -68,6 +68,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   void send(size_t answer, Json delta);
   bool is_stream() const { return is_stream_; }
   const Answer &answer(size_t i) const { return answers_[i]; }
+  bool is_first_of_prompt(size_t answer) const;
   const Engine &engine() const { return context_.engine; }
 
  private:
@@ -81,7 +82,6 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   void complete();
   Json with_end(Json choice, size_t answer);
   Usage usage() const;
-  bool is_first_of_prompt(size_t answer) const;
   uint64_t reused_tokens(size_t answer) const;
 
   const JobContext context_;

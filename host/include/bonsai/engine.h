@@ -142,9 +142,10 @@ struct GenerationStats {
 };
 
 struct Generation {
-  std::string text;                     // what the callback received in all
-  std::vector<int32_t> tokens;          // without the one that ended the text
-  std::vector<TokenLogProbs> logprobs;  // one for each of `tokens`, if GenerateOptions::logprobs asks for them
+  std::string text;                           // what the callback received in all
+  std::vector<int32_t> tokens;                // without the one that ended the text
+  std::vector<TokenLogProbs> logprobs;        // one for each of `tokens`, if GenerateOptions::logprobs asks for them
+  std::optional<TokenLogProbs> end_logprobs;  // likewise of the token that ended the text, if the model chose one
   // One for each token of the prompt from GenerateOptions::prompt_logprobs_from on, but none for the first of all,
   // which follows nothing; fewer if the text was cancelled before.
   std::vector<TokenLogProbs> prompt_logprobs;

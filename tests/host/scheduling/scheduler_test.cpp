@@ -335,6 +335,27 @@ TEST(SchedulerOutputs, WhatIsThereIsUsedUpToTheFirstThatIsWanted) {
   EXPECT_EQ(run(scheduler), "0:1* 1:1* 2:4/4") << "nor does it wait for a twin";
 }
 
+TEST(SchedulerOutputs, WhoWantsNoneOfAPromptDoesNotWaitForOneThatDoes) {
+  SchedulerConfig large = six_outputs();
+  large.n_blocks = 32;
+  Scheduler scheduler(large);
+  submit(scheduler, 0, text(0, 20), 0, 0);
+  submit(scheduler, 1, text(0, 20));
+  submit(scheduler, 2, text(0, 20), 0, 8);
+  EXPECT_EQ(run(scheduler), "0:5/5 1:11") << "2 waits for 0";
+  EXPECT_EQ(run(scheduler), "0:5/5 1:9*");
+}
+
+TEST(SchedulerOutputs, ATwinIsWaitedForWhereItsLogitsComeBehind) {
+  SchedulerConfig large = six_outputs();
+  large.n_blocks = 32;
+  Scheduler scheduler(large);
+  submit(scheduler, 0, text(0, 20), 0, 16);
+  submit(scheduler, 1, text(0, 20));
+  EXPECT_EQ(run(scheduler), "0:16");
+  EXPECT_EQ(run(scheduler), "0:4/3* 1:4*");
+}
+
 // One that has to give its place away goes on where it was, and computes again what is not there any more.
 TEST(SchedulerOutputs, ComeOnceThoughTheRequestIsPreempted) {
   SchedulerConfig few = six_outputs();

@@ -39,7 +39,7 @@ class TokensWithoutText : public testing::Test {
 TEST_F(TokensWithoutText, HaveNamesOfTheirOwnInCompletions) {
   Generation generation;
   generation.logprobs = places_;
-  const Json json = completion_logprobs_json(engine_, generation, 3, nullptr);
+  const Json json = completion_logprobs_json(engine_, generation, 3, nullptr, {});
   EXPECT_EQ(json["tokens"], (Json{"<|im_start|>", "bytes:\\xc3"}));
   const Json top = {{"<|im_start|>", -0.5}, {"bytes:\\xc3", -2.0}, {"bytes:\\xe2", -3.0}};
   EXPECT_EQ(json["top_logprobs"][0], top);
@@ -49,16 +49,15 @@ TEST_F(TokensWithoutText, HaveNamesOfTheirOwnInCompletions) {
 // But in an echo they are spelled out, unless they are not in it.
 TEST_F(TokensWithoutText, CountAsFarAsTheEchoHasThem) {
   Generation generation;
-  generation.prompt_logprobs = places_;
   generation.logprobs = places_;
   Echo echo = {.text = "<|im_start|><|im_start|>", .tokens = {special_, special_, begins_e_}};
-  Json json = completion_logprobs_json(engine_, generation, 1, &echo);
+  Json json = completion_logprobs_json(engine_, generation, 1, &echo, places_);
   EXPECT_EQ(json["token_logprobs"], (Json{nullptr, -0.5, -2.0, -0.5, -2.0}));
   EXPECT_EQ(json["top_logprobs"][0], nullptr);
   EXPECT_EQ(json["top_logprobs"][1], (Json{{"<|im_start|>", -0.5}}));
   EXPECT_EQ(json["text_offset"], (Json{0, 12, 24, 25, 25}));
   echo.n_hidden = 1;
-  EXPECT_EQ(completion_logprobs_json(engine_, generation, 1, &echo)["text_offset"], (Json{0, 0, 12, 13, 13}));
+  EXPECT_EQ(completion_logprobs_json(engine_, generation, 1, &echo, places_)["text_offset"], (Json{0, 0, 12, 13, 13}));
 }
 
 TEST_F(TokensWithoutText, HaveBytesInChat) {

@@ -190,6 +190,29 @@ TEST_F(Telling, LogprobsOfAPromptThatIsEchoed) {
   EXPECT_EQ(answer["choices"][1]["logprobs"]["token_logprobs"], logprobs["token_logprobs"]);
 
   EXPECT_EQ(service.stream(kComplete, request).end()[-2]["choices"][0]["logprobs"], logprobs);
+
+  // Of several answers to a prompt each tells it, and it is computed once.
+  request["n"] = 3;
+  request["prompt"] = prompt;
+  const double computed = service.metric("bonsai_prompt_tokens_total");
+  const json three = service.ask(kComplete, request)["choices"];
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(three[i]["logprobs"], logprobs) << i;
+  EXPECT_EQ(service.metric("bonsai_prompt_tokens_total") - computed, static_cast<double>(tokens.size()));
+  request["n"] = 1;
+
+  // A text that ends at once has the token that ended it: harnesses leave the last one out.
+  const int32_t end = engine_.tokenize("<|im_end|>").at(0);
+  request["logit_bias"] = {{std::to_string(end), 100}};
+  const json ended = service.ask(kComplete, request);
+  EXPECT_EQ(ended["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(ended["choices"][0]["text"], prompt);
+  EXPECT_EQ(ended["usage"]["completion_tokens"], 0);
+  const json &of_end = ended["choices"][0]["logprobs"];
+  ASSERT_EQ(of_end["tokens"].size(), tokens.size() + 1);
+  EXPECT_EQ(of_end["tokens"].back(), "<|im_end|>");
+  EXPECT_EQ(of_end["text_offset"].back(), prompt.size());
+  EXPECT_LT(of_end["token_logprobs"].back(), 0);
+  request.erase("logit_bias");
   request["max_tokens"] = 0;
   EXPECT_EQ(service.ask(kComplete, request)["choices"][0]["logprobs"]["tokens"].size(), tokens.size());
 }

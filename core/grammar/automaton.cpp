@@ -39,6 +39,8 @@ class Determiniser {
     find_first_bytes();
     for (uint32_t state = 0; state < automaton_.states_.size(); ++state)
       automaton_.states_[state].bare_end = automaton_.states_[state].end && is_last(state);
+    automaton_.n_steps_ = n_steps_ + automaton_.rows_.size();
+    for (const Nfa &nfa : nfas_) automaton_.n_steps_ += nfa.states.size();
     return nfas_.size();
   }
 
@@ -162,21 +164,28 @@ class Determiniser {
     for (Automaton::Call &call : automaton_.calls_) call.start = starts_[call.start];
   }
 
-  // By rule. What a rule begins with depends on those that it calls first, and not the other way round: left recursion
-  // is gone, so that as many rounds as there are rules in a chain settle it.
+  // By rule: the bytes that its own automaton begins with, and what the rules begin with that it calls first. Whenever
+  // more is known of a rule, those that call it are told.
   void find_first_bytes() {
     automaton_.first_bytes_.resize(nfas_.size());
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t rule = nfas_.size(); rule-- > 0;) {
-        if (starts_[rule] == Automaton::kDead) continue;
-        std::bitset<256> first;
-        for (uint32_t byte = 0; byte < 256; ++byte)
-          first[byte] = automaton_.next(starts_[rule], static_cast<uint8_t>(byte)) != Automaton::kDead;
-        for (const Automaton::Call &call : automaton_.calls(starts_[rule]))
-          first |= automaton_.first_bytes_[call.first];
-        changed |= first != automaton_.first_bytes_[rule];
-        automaton_.first_bytes_[rule] = first;
+    std::vector<std::vector<uint32_t>> callers(nfas_.size());
+    std::vector<uint32_t> open;
+    for (uint32_t rule = 0; rule < nfas_.size(); ++rule) {
+      if (starts_[rule] == Automaton::kDead) continue;
+      for (uint32_t byte = 0; byte < 256; ++byte)
+        automaton_.first_bytes_[rule][byte] =
+            automaton_.next(starts_[rule], static_cast<uint8_t>(byte)) != Automaton::kDead;
+      for (const Automaton::Call &call : automaton_.calls(starts_[rule])) callers[call.first].push_back(rule);
+      open.push_back(rule);
+    }
+    while (!open.empty()) {
+      const uint32_t rule = open.back();
+      open.pop_back();
+      for (const uint32_t caller : callers[rule]) {
+        const std::bitset<256> first = automaton_.first_bytes_[caller] | automaton_.first_bytes_[rule];
+        if (first == automaton_.first_bytes_[caller]) continue;
+        automaton_.first_bytes_[caller] = first;
+        open.push_back(caller);
       }
     }
   }

@@ -33,6 +33,8 @@ class Automaton {
   uint32_t root() const { return root_; }
   bool may_be_empty() const { return may_be_empty_; }  // the empty text is a sentence
   size_t n_states() const { return states_.size(); }
+  // What compiling took: states and entries of their rows that were looked at or made.
+  size_t n_steps() const { return n_steps_; }
 
   uint32_t next(uint32_t state, uint8_t byte) const { return rows_[state * n_classes_ + class_of_[byte]]; }
   // Whether the called rule, or one that it calls first, reads `byte` first.
@@ -54,6 +56,7 @@ class Automaton {
 
   uint32_t root_ = kDead;
   bool may_be_empty_ = false;
+  size_t n_steps_ = 0;
   uint32_t n_classes_ = 1;
   std::array<uint8_t, 256> class_of_{};  // bytes that no rule tells apart are one class
   std::vector<uint32_t> rows_;           // (states, classes)

@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kMostSchemas = 20000;
 // Values in all pairs of schemas that are joined, each of which is copied: a second at most.
 constexpr size_t kMostJoined = size_t{1} << 20;
+// Steps for all languages of a schema: two seconds at most.
+constexpr size_t kMostEffort = size_t{3} << 24;
 // Values that are listed one by one.
 constexpr size_t kMostListed = 1000;
 
@@ -168,7 +170,7 @@ Place Place::below(std::string_view name) const {
   return {std::move(made), depth};
 }
 
-Translator::Translator(const Json &document) : document_(document) { set_.rules = json_rules(); }
+Translator::Translator(const Json &document) : document_(document), effort_(kMostEffort) { set_.rules = json_rules(); }
 
 Result<RuleSet> Translator::translate() {
   const auto root = add_rule("root");
@@ -359,8 +361,8 @@ SchemaResult<Expression> Translator::by_type(const Json &bare, const Place &plac
 SchemaResult<Expression> Translator::of_type(const std::string &type, const Json &bare, const Place &place) {
   if (type == "object") return object_schema(*this, bare, place);
   if (type == "array") return array_schema(*this, bare, place);
-  if (type == "string") return string_schema(bare, place.pointer);
-  if (type == "number" || type == "integer") return number_schema(bare, type == "integer", place.pointer);
+  if (type == "string") return string_schema(bare, place.pointer, effort_);
+  if (type == "number" || type == "integer") return number_schema(bare, type == "integer", place.pointer, effort_);
   if (type == "boolean") return choice({literal("true"), literal("false")});
   return literal("null");
 }

@@ -17,6 +17,9 @@ using Step = Language::Step;
 constexpr uint32_t kNowhere = ~0u;
 
 tl::unexpected<Error> too_large() { return fail("it needs more than {} states", Language::kMostStates); }
+tl::unexpected<Error> too_much_work(const Effort &effort) {
+  return fail("with what comes before it in the schema it takes more than {} steps", effort.most());
+}
 
 // Appends a step, as a part of the last one where they meet.
 void append(std::vector<Step> &steps, Step step) {
@@ -98,25 +101,31 @@ Language::Language(std::vector<State> states) {
   }
 }
 
-Result<Language> Language::of(const Expression &expression) {
+Result<Language> Language::of(const Expression &expression, Effort &effort) {
   const auto automaton = Automaton::compile({{{"text", expression, false}}, 0});
   if (!automaton) return too_large();
+  if (!effort.spend(automaton->n_steps())) return too_much_work(effort);
   Numbers<uint32_t> number_of;
   number_of(automaton->root());
   std::vector<State> states;
   for (size_t i = 0; i < number_of.size(); ++i) {
     State &made = states.emplace_back();
     made.end = i == kStart ? automaton->may_be_empty() : automaton->is_end(number_of[i]);
+    uint32_t before = Automaton::kDead;  // what the byte in front leads to: most often the same
     for (uint32_t byte = 0; byte < 256; ++byte) {
       const uint32_t next = automaton->next(number_of[i], static_cast<uint8_t>(byte));
-      if (next == Automaton::kDead) continue;
-      append(made.steps, {static_cast<uint8_t>(byte), static_cast<uint8_t>(byte), number_of(next)});
+      if (next != Automaton::kDead) {
+        const uint32_t to = next == before ? made.steps.back().to : number_of(next);
+        append(made.steps, {static_cast<uint8_t>(byte), static_cast<uint8_t>(byte), to});
+      }
+      before = next;
     }
+    if (!effort.spend(1 + made.steps.size())) return too_much_work(effort);
   }
   return Language(std::move(states));
 }
 
-Result<Language> Language::product(const Language &a, const Language &b, bool in_b) {
+Result<Language> Language::product(const Language &a, const Language &b, bool in_b, Effort &effort) {
   Numbers<uint64_t> number_of;
   number_of(pair_of(kStart, kStart));
   std::vector<State> states;
@@ -128,14 +137,20 @@ Result<Language> Language::product(const Language &a, const Language &b, bool in
     State &made = states.emplace_back();
     made.end = left.end && (right != nullptr && right->end) == in_b;
     made.steps = steps_of_pair(left, right, in_b, number_of);
+    if (!effort.spend(1 + left.steps.size() + (right == nullptr ? 0 : right->steps.size()) + made.steps.size()))
+      return too_much_work(effort);
   }
   return Language(std::move(states));
 }
 
-Result<Language> Language::both(const Language &a, const Language &b) { return product(a, b, true); }
-Result<Language> Language::difference(const Language &a, const Language &b) { return product(a, b, false); }
+Result<Language> Language::both(const Language &a, const Language &b, Effort &effort) {
+  return product(a, b, true, effort);
+}
+Result<Language> Language::difference(const Language &a, const Language &b, Effort &effort) {
+  return product(a, b, false, effort);
+}
 
-Language Language::minimal() const {
+Result<Language> Language::minimal(Effort &effort) const {
   std::vector<uint32_t> blocks(states_.size());  // by state
   for (uint32_t state = 0; state < states_.size(); ++state) blocks[state] = states_[state].end;
   const auto steps_between_blocks = [&](const State &state) {
@@ -155,6 +170,7 @@ Language Language::minimal() const {
     std::map<std::vector<uint32_t>, uint32_t> numbers;
     std::vector<uint32_t> finer(states_.size());
     for (uint32_t state = 0; state < states_.size(); ++state) {
+      if (!effort.spend(1 + states_[state].steps.size())) return too_much_work(effort);
       auto key = letters(steps_between_blocks(states_[state]), blocks[state]);
       finer[state] = numbers.try_emplace(std::move(key), static_cast<uint32_t>(numbers.size())).first->second;
     }

@@ -11,6 +11,23 @@
 
 namespace bonsai::grammar {
 
+// How much work on automata may still be done: one bound for all languages of a schema, as what they take is not seen
+// by its length. Counted in states and steps that are made or looked at, some 50 ns each.
+class Effort {
+ public:
+  explicit Effort(size_t most) : most_(most), left_(most) {}
+  // False: less was left, and nothing is any more.
+  bool spend(size_t n) {
+    const bool enough = n <= left_;
+    left_ -= enough ? n : left_;
+    return enough;
+  }
+  size_t most() const { return most_; }
+
+ private:
+  size_t most_, left_;
+};
+
 // Immutable. Every state leads to an end, but for the start of the empty set.
 class Language {
  public:
@@ -30,15 +47,16 @@ class Language {
   // Any automaton whose first state is the start.
   explicit Language(std::vector<State> states);
 
-  // The texts that the expression matches. Precondition: it calls no rules. Errors: too many states.
-  static Result<Language> of(const Expression &expression);
+  // The functions that make one spend effort; their errors: more of it than is left, too many states.
+  //
+  // The texts that the expression matches. Precondition: it calls no rules.
+  static Result<Language> of(const Expression &expression, Effort &effort);
   // The texts that are in both, and those that are in `a` alone (the product construction, doi:10.1147/rd.32.0114).
-  // Errors: too many states.
-  static Result<Language> both(const Language &a, const Language &b);
-  static Result<Language> difference(const Language &a, const Language &b);
+  static Result<Language> both(const Language &a, const Language &b, Effort &effort);
+  static Result<Language> difference(const Language &a, const Language &b, Effort &effort);
 
   // The same texts with the fewest states (Moore's partition refinement).
-  Language minimal() const;
+  Result<Language> minimal(Effort &effort) const;
 
   bool is_empty() const { return states_[kStart].steps.empty() && !states_[kStart].end; }
   bool contains(std::string_view text) const;
@@ -46,7 +64,7 @@ class Language {
   Expression expression() const;
 
  private:
-  static Result<Language> product(const Language &a, const Language &b, bool in_b);
+  static Result<Language> product(const Language &a, const Language &b, bool in_b, Effort &effort);
 
   std::vector<State> states_;
 };

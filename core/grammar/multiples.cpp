@@ -53,7 +53,7 @@ std::optional<Language> multiples_of(const Decimal &divisor) {
   const auto value = static_cast<uint32_t>(std::stoul(digits.substr(first)));
   const auto n_places = static_cast<uint32_t>(divisor.fraction.size());
   if (size_t{value} * (n_places + 2) > Language::kMostStates) return std::nullopt;
-  return Language(Remainders(value, n_places).states()).minimal();
+  return Language(Remainders(value, n_places).states());
 }
 
 }  // namespace bonsai::grammar

@@ -11,7 +11,7 @@ namespace bonsai::grammar {
 // The texts of digits, with at most one point and at most as many digits behind it as the divisor has, that are
 // multiples of the divisor, also behind minus signs: to be cut with numbers as JSON has them. nullopt: the divisor is
 // not above 0, or its digits without the point, times those behind the point and two more, exceed
-// Language::kMostStates.
+// Language::kMostStates. Not minimal.
 std::optional<Language> multiples_of(const Decimal &divisor);
 
 }  // namespace bonsai::grammar

@@ -1,5 +1,6 @@
 // Schemas of arrays.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "core/grammar/json_text.h"
@@ -81,13 +82,10 @@ Expression in_their_order(std::vector<Expression> values, Counts counts) {
 
 // Values that are the same to a schema are written in one way only: 1 and 1.0.
 std::vector<Expression> different(const Json &values) {
-  Json seen = Json::array();
+  std::unordered_set<std::string> seen;
   std::vector<Expression> texts;
-  for (const Json &value : values) {
-    if (has_value(seen, value)) continue;
-    seen.push_back(value);
-    texts.push_back(literal(text_of(value)));
-  }
+  for (const Json &value : values)
+    if (seen.insert(key_of(value)).second) texts.push_back(literal(text_of(value)));
   return texts;
 }
 

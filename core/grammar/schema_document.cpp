@@ -1,7 +1,11 @@
 #include "core/grammar/schema_document.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
@@ -15,13 +19,28 @@ constexpr size_t kMostSchemaBytes = size_t{1} << 18;
 
 // Whether each member of `a` is one of `b`. Most often they come in the same order, which saves the search.
 bool has_members_of(const Json &a, const Json &b) {
-  auto at = b.begin();
+  std::optional<Members> members;
+  const auto begin = b.get_ref<const Json::object_t &>().begin();
+  size_t at = 0;
   for (const auto &[name, value] : a.items()) {
-    auto same = at++;
-    if (same.key() != name) same = b.find(name);
-    if (same == b.end() || !is_same(value, *same)) return false;
+    auto same = std::next(begin, static_cast<std::ptrdiff_t>(at++));
+    if (same->first != name) {
+      if (!members) members.emplace(b);
+      const size_t number = members->find(name);
+      if (number == Members::npos) return false;
+      same = std::next(begin, static_cast<std::ptrdiff_t>(number));
+    }
+    if (!is_same(value, same->second)) return false;
   }
   return true;
+}
+
+// Of a number that is whole and has at most 64 bits as that, however it was spelled; others are doubles.
+std::string key_of_number(const Json &number) {
+  if (!number.is_number_float()) return number.dump();
+  const auto value = number.get<double>();
+  if (value != std::floor(value) || value < -0x1p63 || value >= 0x1p64) return number.dump();
+  return value < 0 ? std::to_string(static_cast<int64_t>(value)) : std::to_string(static_cast<uint64_t>(value));
 }
 
 }  // namespace
@@ -61,6 +80,30 @@ bool is_same(const Json &a, const Json &b) {
   if (a.size() != b.size()) return false;
   if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), is_same);
   return has_members_of(a, b);
+}
+
+std::string key_of(const Json &value) {
+  if (value.is_number()) return key_of_number(value);
+  if (!value.is_structured()) return value.dump();
+  std::string key;
+  if (value.is_array()) {
+    for (const Json &item : value) key += key_of(item) + ",";
+    return "[" + key + "]";
+  }
+  std::map<std::string, std::string> members;
+  for (const auto &[name, member] : value.items()) members[Json(name).dump()] = key_of(member);
+  for (const auto &[name, member] : members) key += name + ":" + member + ",";
+  return "{" + key + "}";
+}
+
+Members::Members(const Json &object) {
+  size_t n = 0;
+  for (const auto &member : object.get_ref<const Json::object_t &>()) numbers_.try_emplace(member.first, n++);
+}
+
+size_t Members::find(const std::string &name) const {
+  const auto at = numbers_.find(name);
+  return at == numbers_.end() ? npos : at->second;
 }
 
 bool has_value(const Json &values, const Json &value) {

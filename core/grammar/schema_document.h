@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "core/base/result.h"
 
@@ -25,6 +26,23 @@ bool is_same(const Json &a, const Json &b);
 bool is_less(const Json &a, const Json &b);
 // Whether `values`, a list, has it.
 bool has_value(const Json &values, const Json &value);
+// A text that values have in common exactly if they are the same: in a set of these each is found at once.
+std::string key_of(const Json &value);
+
+// An object's members by name: the library goes through all of them for each. The object must outlive it, with these
+// members.
+class Members {
+ public:
+  explicit Members(const Json &object);
+  explicit Members(Json &&object) = delete;
+  // Its number; npos: there is none.
+  size_t find(const std::string &name) const;
+  static constexpr size_t npos = ~size_t{0};
+
+ private:
+  std::unordered_map<std::string_view, size_t> numbers_;
+};
+
 // A number as it is: the type holds each double and each whole number of 64 bits.
 long double number_of(const Json &number);
 

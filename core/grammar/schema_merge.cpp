@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <unordered_set>
 
 #include "core/base/utf8.h"
 
@@ -10,9 +12,16 @@ namespace {
 
 Json as_list(const Json &value) { return value.is_array() ? value : Json::array({value}); }
 
+std::unordered_set<std::string> keys_of(const Json &values) {
+  std::unordered_set<std::string> keys;
+  for (const Json &value : values) keys.insert(key_of(value));
+  return keys;
+}
+
 Json union_of(Json a, const Json &b) {
+  std::unordered_set<std::string> keys = keys_of(a);
   for (const Json &value : b)
-    if (!has_value(a, value)) a.push_back(value);
+    if (keys.insert(key_of(value)).second) a.push_back(value);
   return a;
 }
 
@@ -28,9 +37,10 @@ Json common_types(const Json &a, const Json &b) {
 }
 
 Json common_values(const Json &a, const Json &b) {
+  const std::unordered_set<std::string> keys = keys_of(b);
   Json common = Json::array();
   for (const Json &value : a)
-    if (has_value(b, value)) common.push_back(value);
+    if (keys.contains(key_of(value))) common.push_back(value);
   return common;
 }
 
@@ -38,6 +48,14 @@ Json both(const Json &a, const Json &b) {
   if (is_same(a, b) || a == false || b == true) return a;
   if (b == false || a == true) return b;
   return Json{{"allOf", Json::array({a, b})}};
+}
+
+Json &member(Json &object, size_t number) {
+  return std::next(object.get_ref<Json::object_t &>().begin(), static_cast<std::ptrdiff_t>(number))->second;
+}
+
+void append(Json &object, const std::string &name, Json value) {
+  object.get_ref<Json::object_t &>().emplace_back(name, std::move(value));
 }
 
 bool is_closed(const Json &schema) {
@@ -53,27 +71,36 @@ SchemaResult<Json> with_additional(const Json &schema, Json properties, const Js
     return fail(
         "'additionalProperties' and the 'patternProperties' of a schema that must hold as well cannot be joined");
   if (!other.contains("properties") || !other["properties"].is_object()) return properties;
+  // The other's properties are among `properties`, if these are there at all.
+  static const Json kNone = Json::object();
+  const Members own(schema.contains("properties") ? schema["properties"] : kNone), all(properties);
   for (const auto &[name, unused] : other["properties"].items()) {
-    if (schema.contains("properties") && schema["properties"].contains(name)) continue;
+    if (own.find(name) != Members::npos) continue;
     if (is_closed(schema))
       return fail("'additionalProperties': false excludes property {} of a schema that must hold as well",
                   bonsai::quoted(name));
     if (schema.contains("patternProperties"))
       return fail("'additionalProperties' beside 'patternProperties' cannot be joined with property {}",
                   bonsai::quoted(name));
-    properties[name] = both(properties[name], schema["additionalProperties"]);
+    Json &property = member(properties, all.find(name));
+    property = both(property, schema["additionalProperties"]);
   }
   return properties;
 }
 
-Json merged_properties(Json a, const Json &b) {
+Json merged_properties(const Json &a, const Json &b) {
+  Json merged = a;
+  const Members members(a);
   for (const auto &[name, schema] : b.items()) {
-    if (a.contains(name))
-      a[name] = both(a[name], schema);
-    else
-      a[name] = schema;
+    const size_t number = members.find(name);
+    if (number == Members::npos) {
+      append(merged, name, schema);
+      continue;
+    }
+    Json &property = member(merged, number);
+    property = both(property, schema);
   }
-  return a;
+  return merged;
 }
 
 size_t n_prefix_items(const Json &schema) {

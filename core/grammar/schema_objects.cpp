@@ -1,6 +1,6 @@
 // Schemas of objects.
 #include <algorithm>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "core/grammar/gbnf.h"
@@ -41,10 +41,10 @@ class NameRules {
     std::vector<const Pattern *> patterns;
   };
 
-  static SchemaResult<NameRules> read(const Json &bare, const Place &place) {
+  static SchemaResult<NameRules> read(const Json &bare, const Place &place, Effort &effort) {
     NameRules rules;
     if (bare.contains("propertyNames")) {
-      auto allowed = allowed_names(bare["propertyNames"], place.below("propertyNames"));
+      auto allowed = allowed_names(bare["propertyNames"], place.below("propertyNames"), effort);
       if (!allowed) return tl::unexpected(allowed.error());
       rules.allowed_ = *std::move(allowed);
     }
@@ -53,7 +53,7 @@ class NameRules {
       return fail_at(place.pointer, "'patternProperties': expected an object of schemas");
     for (const auto &[pattern, schema] : bare["patternProperties"].items()) {
       const std::string pointer = place.below("patternProperties").below(pattern).pointer;
-      auto names = string_language(Json{{"pattern", pattern}}, pointer);
+      auto names = string_language(Json{{"pattern", pattern}}, pointer, effort);
       if (!names) return tl::unexpected(names.error());
       rules.patterns_.push_back({pattern, *std::move(names), &schema});
     }
@@ -69,9 +69,13 @@ class NameRules {
     return !allowed_ || allowed_->contains(*text);
   }
 
-  SchemaResult<std::vector<const Json *>> schemas_of(const std::string &name, const std::string &pointer) const {
+  SchemaResult<std::vector<const Json *>> schemas_of(const std::string &name, const std::string &pointer,
+                                                     Effort &effort) const {
     const auto text = spelling(name, pointer);
     if (!text) return tl::unexpected(text.error());
+    if (!effort.spend(patterns_.size() * text->size()))
+      return fail_at(pointer, "'patternProperties': too large: to try the names takes more than {} steps",
+                     effort.most());
     std::vector<const Json *> schemas;
     for (const Pattern &pattern : patterns_)
       if (pattern.names.contains(*text)) schemas.push_back(pattern.schema);
@@ -80,16 +84,17 @@ class NameRules {
 
   // The other names than those that are listed, by what holds for them; nothing holds for those that no pattern
   // matches.
-  SchemaResult<std::vector<NameSet>> others_than(const std::vector<std::string> &listed,
-                                                 const std::string &pointer) const {
-    auto names = unlisted(listed, pointer);
+  SchemaResult<std::vector<NameSet>> others_than(const std::vector<std::string> &listed, const std::string &pointer,
+                                                 Effort &effort) const {
+    auto names = unlisted(listed, pointer, effort);
     if (!names) return tl::unexpected(names.error());
     std::vector<NameSet> sets;
     sets.push_back({*std::move(names), {}});
     for (const Pattern &pattern : patterns_) {
       std::vector<NameSet> finer;
       for (NameSet &set : sets) {
-        auto in = Language::both(set.names, pattern.names), out = Language::difference(set.names, pattern.names);
+        auto in = Language::both(set.names, pattern.names, effort);
+        auto out = Language::difference(set.names, pattern.names, effort);
         if (!in || !out) return fail_at(pointer, "'patternProperties': too large: {}", (in ? out : in).error().message);
         std::vector<const Pattern *> patterns = set.patterns;
         patterns.push_back(&pattern);
@@ -105,28 +110,28 @@ class NameRules {
 
  private:
   // What "propertyNames" asks for.
-  static Result<Language> allowed_names(const Json &schema, const Place &place) {
-    if (schema == true) return string_language(Json::object(), place.pointer);
+  static Result<Language> allowed_names(const Json &schema, const Place &place, Effort &effort) {
+    if (schema == true) return string_language(Json::object(), place.pointer, effort);
     if (!schema.is_object()) return fail_at(place.pointer, "expected an object or true, found {}", text_of(schema));
     const Json bare = without_annotations(schema);
-    if (bare.contains("enum")) return names_of_list(bare["enum"], place);
+    if (bare.contains("enum")) return names_of_list(bare["enum"], place, effort);
     for (const auto &[keyword, value] : bare.items()) {
       const bool known =
           keyword == "pattern" || keyword == "format" || keyword == "minLength" || keyword == "maxLength";
       if (!known && !(keyword == "type" && value == "string"))
         return fail_at(place.pointer, "keyword {} is not supported for names", bonsai::quoted(keyword));
     }
-    return string_language(bare, place.pointer);
+    return string_language(bare, place.pointer, effort);
   }
 
-  static Result<Language> names_of_list(const Json &list, const Place &place) {
+  static Result<Language> names_of_list(const Json &list, const Place &place, Effort &effort) {
     std::vector<Expression> names;
     for (const Json &name : list) {
       const auto text = name.is_string() ? plain_spelling(name) : std::nullopt;
       if (text) names.push_back(literal(*text));
     }
     if (names.empty()) return fail_at(place.pointer, "'enum': expected a list of names");
-    auto language = Language::of(choice(std::move(names)));
+    auto language = Language::of(choice(std::move(names)), effort);
     if (!language) return fail_at(place.pointer, "'enum': too large: {}", language.error().message);
     return language;
   }
@@ -139,13 +144,13 @@ class NameRules {
     return text.value_or("");
   }
 
-  Result<Language> unlisted(const std::vector<std::string> &listed, const std::string &pointer) const {
-    auto all = allowed_ ? Result<Language>(*allowed_) : Language::of(repeat(plain_char(), 0, kUnbounded));
+  Result<Language> unlisted(const std::vector<std::string> &listed, const std::string &pointer, Effort &effort) const {
+    auto all = allowed_ ? Result<Language>(*allowed_) : Language::of(repeat(plain_char(), 0, kUnbounded), effort);
     std::vector<Expression> texts;
     for (const std::string &name : listed) texts.push_back(literal(*plain_spelling(name)));
     if (!all || texts.empty()) return all;
-    const auto these = Language::of(choice(std::move(texts)));
-    auto rest = these ? Language::difference(*all, *these) : these;
+    const auto these = Language::of(choice(std::move(texts)), effort);
+    auto rest = these ? Language::difference(*all, *these, effort) : these;
     if (!rest) return fail_at(pointer, "too many properties: {}", rest.error().message);
     return rest;
   }
@@ -175,7 +180,7 @@ class ObjectSchema {
     const auto range = read_counts(bare_, "minProperties", "maxProperties", place_.pointer);
     if (!range) return tl::unexpected(range.error());
     std::tie(list_.least, list_.most) = *range;
-    auto names = NameRules::read(bare_, place_);
+    auto names = NameRules::read(bare_, place_, translator_.effort());
     if (!names) return tl::unexpected(names.error());
     names_ = *std::move(names);
     if (bare_.contains("properties")) properties_ = bare_["properties"];
@@ -184,6 +189,7 @@ class ObjectSchema {
     const bool is_list = required_.is_array() && std::all_of(required_.begin(), required_.end(),
                                                              [](const Json &name) { return name.is_string(); });
     if (!is_list) return fail_at(place_.pointer, "'required': expected a list of names");
+    for (const Json &name : required_) required_names_.insert(name.get_ref<const std::string &>());
     const bool open = !bare_.contains("properties") && !bare_.contains("patternProperties");
     additional_ = bare_.contains("additionalProperties") ? bare_["additionalProperties"] : Json(open);
     is_any_ = open && !bare_.contains("additionalProperties") && required_.empty() && names_.are_trivial() && !counts();
@@ -192,9 +198,7 @@ class ObjectSchema {
 
   bool counts() const { return list_.least > 0 || list_.most != kUnbounded; }
 
-  bool is_required(const std::string &name) const {
-    return std::find(required_.begin(), required_.end(), Json(name)) != required_.end();
-  }
+  bool is_required(const std::string &name) const { return required_names_.contains(name); }
 
   SchemaResult<void> add_listed() {
     for (const auto &[name, property] : properties_.items()) {
@@ -210,8 +214,8 @@ class ObjectSchema {
     const Json &additional_schema = bare_.contains("additionalProperties") ? additional_ : kAnything;
     for (const Json &name : required_) {
       const auto &text = name.get_ref<const std::string &>();
-      if (std::find(listed_.begin(), listed_.end(), text) != listed_.end()) continue;
-      const auto schemas = names_.schemas_of(text, place_.pointer);
+      if (listed_names_.contains(text)) continue;
+      const auto schemas = names_.schemas_of(text, place_.pointer, translator_.effort());
       if (!schemas) return tl::unexpected(schemas.error());
       if (schemas->empty() && additional_schema == false)
         return nothing_at(place_.pointer, "'required': there is no property {}", bonsai::quoted(text));
@@ -233,10 +237,11 @@ class ObjectSchema {
       return fail_at(at.pointer, "a property's name is longer than {} bytes", kMostNameBytes);
     const bool needed = is_required(name);
     const auto allowed = names_.allow(name, at.pointer);
-    const auto by_name = names_.schemas_of(name, at.pointer);
+    const auto by_name = names_.schemas_of(name, at.pointer, translator_.effort());
     if (!allowed || !by_name) return tl::unexpected(allowed ? by_name.error() : allowed.error());
     schemas.insert(schemas.end(), by_name->begin(), by_name->end());
     listed_.push_back(name);
+    listed_names_.insert(name);
     if (!needed && (!*allowed || is_excluded(schemas))) return {};
     if (!*allowed)
       return nothing_at(place_.pointer, "'propertyNames' excludes property {}, which is required",
@@ -265,7 +270,7 @@ class ObjectSchema {
       if (!value) return of_optional_part(value.error());
       ways.push_back(sequence({string_except(listed_), colon(), *std::move(value)}));
     } else {
-      const auto sets = names_.others_than(listed_, place_.pointer);
+      const auto sets = names_.others_than(listed_, place_.pointer, translator_.effort());
       if (!sets) return tl::unexpected(sets.error());
       for (const NameRules::NameSet &set : *sets) {
         auto way = others_of(set);
@@ -315,6 +320,7 @@ class ObjectSchema {
   NameRules names_;
   bool is_any_ = false;
   std::vector<std::string> listed_;
+  std::unordered_set<std::string> required_names_, listed_names_;
   OrderedList list_;
 };
 

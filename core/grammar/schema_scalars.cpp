@@ -64,7 +64,8 @@ bool is_bounded(const Json &bare, std::initializer_list<const char *> keywords, 
 }
 
 // The numbers of a range that the divisor of "multipleOf" divides.
-SchemaResult<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer) {
+SchemaResult<Expression> multiples_in(const NumberRange &range, const Json &divisor, const std::string &pointer,
+                                      Effort &effort) {
   const auto value = divisor.is_number() ? parse_decimal(text_of(divisor)) : std::nullopt;
   const auto multiples = value ? multiples_of(*value) : std::nullopt;
   if (!multiples)
@@ -74,11 +75,13 @@ SchemaResult<Expression> multiples_in(const NumberRange &range, const Json &divi
         text_of(divisor));
   const auto numbers = number_in(range);
   if (!numbers) return nothing_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");
-  const auto all = Language::of(*numbers);
-  const auto within = all ? Language::both(*all, *multiples) : all;
-  if (!within) return fail_at(pointer, "'multipleOf': too large: {}", within.error().message);
-  if (within->is_empty()) return nothing_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
-  return within->minimal().expression();
+  const auto fewest = multiples->minimal(effort);
+  const auto all = fewest ? Language::of(*numbers, effort) : fewest;
+  const auto within = all ? Language::both(*all, *fewest, effort) : all;
+  const auto made = within ? within->minimal(effort) : within;
+  if (!made) return fail_at(pointer, "'multipleOf': too large: {}", made.error().message);
+  if (made->is_empty()) return nothing_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
+  return made->expression();
 }
 
 }  // namespace
@@ -120,30 +123,31 @@ SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expre
 
 }  // namespace
 
-Result<Language> string_language(const Json &bare, const std::string &pointer) {
+Result<Language> string_language(const Json &bare, const std::string &pointer, Effort &effort) {
   const auto texts = string_texts(bare, plain_char(), pointer);
   if (!texts) return tl::unexpected(texts.error());
-  auto language = Language::of(repeat(plain_char(), 0, kUnbounded));
+  auto language = Language::of(repeat(plain_char(), 0, kUnbounded), effort);
   for (const Expression &text : *texts) {
-    const auto next = Language::of(text);
-    if (language && next) language = Language::both(*language, *next);
+    const auto next = Language::of(text, effort);
+    if (language && next) language = Language::both(*language, *next, effort);
     if (!language || !next) return fail_at(pointer, "text too large: {}", (language ? next : language).error().message);
   }
   return language;
 }
 
-SchemaResult<Expression> string_schema(const Json &bare, const std::string &pointer) {
+SchemaResult<Expression> string_schema(const Json &bare, const std::string &pointer, Effort &effort) {
   auto texts = string_texts(bare, string_char(), pointer);
   if (!texts) return tl::unexpected(texts.error());
   if (texts->empty()) return call(kString);
   if (texts->size() == 1) return quoted_text(std::move(texts->front()));
-  const auto language = string_language(bare, pointer);
+  const auto language = string_language(bare, pointer, effort);
   if (!language) return tl::unexpected(language.error());
   if (language->is_empty()) return nothing_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");
   return quoted_text(language->expression());
 }
 
-SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer) {
+SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer,
+                                       Effort &effort) {
   NumberRange range;
   range.whole_numbers = whole_numbers;
   bool has_bound = false;  // which excludes exponents, also where it is beyond all that is written without
@@ -163,7 +167,7 @@ SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, con
     if (!is_bounded(bare, {"maximum", "exclusiveMaximum"}, [](double bound) { return bound <= 2147483647.0; }))
       range.most = Bound{*parse_decimal("2147483647"), true};
   }
-  if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer);
+  if (bare.contains("multipleOf")) return multiples_in(range, bare["multipleOf"], pointer, effort);
   if (!range.least && !range.most && (whole_numbers || !has_bound)) return call(whole_numbers ? kInteger : kNumber);
   auto made = number_in(range);
   if (!made) return nothing_at(pointer, "no {} is within the bounds", range.whole_numbers ? "integer" : "number");

@@ -17,9 +17,10 @@ SchemaResult<std::pair<uint32_t, uint32_t>> read_counts(const Json &schema, cons
                                                         const char *most_keyword, const std::string &pointer);
 
 // The texts that a schema of strings allows, spelled in one way each (plain_char()).
-Result<Language> string_language(const Json &schema, const std::string &pointer);
+Result<Language> string_language(const Json &schema, const std::string &pointer, Effort &effort);
 
-SchemaResult<Expression> string_schema(const Json &schema, const std::string &pointer);
-SchemaResult<Expression> number_schema(const Json &schema, bool whole_numbers, const std::string &pointer);
+SchemaResult<Expression> string_schema(const Json &schema, const std::string &pointer, Effort &effort);
+SchemaResult<Expression> number_schema(const Json &schema, bool whole_numbers, const std::string &pointer,
+                                       Effort &effort);
 
 }  // namespace bonsai::grammar

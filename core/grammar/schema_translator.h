@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/grammar/expression.h"
+#include "core/grammar/language.h"
 #include "core/grammar/schema_error.h"
 #include "core/grammar/schema_merge.h"
 
@@ -38,6 +39,8 @@ class Translator {
   // All values that a schema allows, where it says so: by enum, const, boolean, null, or whole numbers from one bound
   // to another. nullopt: it does not, or they are more than 1,000.
   SchemaResult<std::optional<Json>> finite_values(const Json &json, const Place &place) const;
+  // What is left for the languages of all its parts.
+  Effort &effort() { return effort_; }
 
  private:
   struct Open {
@@ -65,6 +68,7 @@ class Translator {
   std::map<std::string, uint32_t> referenced_;  // rules by pointer
   std::deque<Open> open_;
   size_t n_schemas_ = 0;
+  Effort effort_;
   mutable size_t n_joined_ = 0;  // a limit on work, which changes no answer
 };
 

@@ -1,6 +1,7 @@
 #include "host/engine/constraint.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "core/grammar/grammar.h"
@@ -14,21 +15,39 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
   if (!options.grammar.empty() && !options.json_schema.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "a grammar and a JSON schema are both given: choose one");
   const bool is_schema = options.grammar.empty();
-  const std::string &text = is_schema ? options.json_schema : options.grammar;
-  const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) {
-    return entry.is_schema == is_schema && entry.text == text;
-  });
+  const Key key = {is_schema, is_schema ? options.json_schema : options.grammar};
+  std::promise<Masks> promise;
+  std::unique_lock lock(mutex_);
+  const auto known =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) { return entry.key == key; });
   if (known != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, known);
-    return entries_.front().masks;
+    const std::shared_future<Masks> masks = known->masks;
+    lock.unlock();
+    return masks.get();
   }
-  const auto made = is_schema ? grammar::Grammar::from_json_schema(text) : grammar::Grammar::from_gbnf(text);
-  if (!made) throw EngineError(ErrorKind::kInvalidArgument, made.error().message);
-  if (!vocabulary_) vocabulary_ = std::make_shared<const grammar::Vocabulary>(tokenizer, size);
-  entries_.push_front({is_schema, text, std::make_shared<grammar::TokenMasks>(made->automaton(), vocabulary_)});
+  entries_.push_front({key, promise.get_future().share()});
   if (entries_.size() > kMostKept) entries_.pop_back();
-  return entries_.front().masks;
+  lock.unlock();
+  try {
+    auto made = compile(key, tokenizer, size);
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    lock.lock();
+    std::erase_if(entries_, [&](const Entry &entry) { return entry.key == key; });
+    lock.unlock();
+    promise.set_exception(std::current_exception());
+    throw;
+  }
+}
+
+Constraints::Masks Constraints::compile(const Key &key, const text::Tokenizer &tokenizer, uint32_t size) {
+  const auto made =
+      key.is_schema ? grammar::Grammar::from_json_schema(key.text) : grammar::Grammar::from_gbnf(key.text);
+  if (!made) throw EngineError(ErrorKind::kInvalidArgument, made.error().message);
+  std::call_once(first_, [&] { vocabulary_ = std::make_shared<const grammar::Vocabulary>(tokenizer, size); });
+  return std::make_shared<grammar::TokenMasks>(made->automaton(), vocabulary_);
 }
 
 Constraint::Constraint(std::shared_ptr<grammar::TokenMasks> masks)

@@ -4,6 +4,7 @@
 #include <bonsai/engine.h>
 
 #include <cstdint>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -17,25 +18,34 @@
 namespace bonsai::host {
 
 // The grammars of an engine, compiled: those that were used last are kept, with their masks. Every method may be called
-// from any thread at once.
+// from any thread at once: none waits for the compiling of another grammar than its own.
 class Constraints {
  public:
   // What GenerateOptions::grammar or json_schema says about a model's tokens (`size`: how many logits it has); null
-  // where neither is given. Throws EngineError: both are given, or the one that is is refused.
+  // where neither is given. Whoever asks for a grammar while it is compiled gets the same one, or the same error.
+  // Throws EngineError: both are given, or the one that is is refused.
   std::shared_ptr<grammar::TokenMasks> compile(const GenerateOptions &options, const text::Tokenizer &tokenizer,
                                                uint32_t size);
 
  private:
-  struct Entry {
+  using Masks = std::shared_ptr<grammar::TokenMasks>;
+  struct Key {
     bool is_schema;
     std::string text;
-    std::shared_ptr<grammar::TokenMasks> masks;
+    bool operator==(const Key &) const = default;
+  };
+  struct Entry {
+    Key key;
+    std::shared_future<Masks> masks;  // there once whoever asked first has compiled them
   };
   static constexpr size_t kMostKept = 16;
 
+  Masks compile(const Key &key, const text::Tokenizer &tokenizer, uint32_t size);
+
   std::mutex mutex_;
-  std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // made for the first grammar
-  std::list<Entry> entries_;                               // the one used last in front
+  std::list<Entry> entries_;  // the one used last in front [mutex_]
+  std::once_flag first_;
+  std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // made for the first grammar [first_]
 };
 
 // One generation's way through its grammar.

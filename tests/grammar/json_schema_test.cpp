@@ -386,6 +386,38 @@ TEST(BadJsonSchema, OneThatWouldTakeLongIsRefused) {
             "JSON schema, '#': too large: schemas that must hold together have more than 1048576 values in all");
 }
 
+// The same of what has to hold at once, however little of it each part takes.
+TEST(BadJsonSchema, OneWhosePartsTakeLongTogetherIsRefused) {
+  const auto any_of = [](const nlohmann::json &part, size_t n) {
+    nlohmann::json ways(n, part);
+    ways.push_back({{"type", "null"}});
+    return message_of(Grammar::from_json_schema(nlohmann::json{{"anyOf", ways}}.dump()));
+  };
+  const auto expect_refused = [](const std::string &message, const std::string &begin, const std::string &end) {
+    EXPECT_TRUE(message.starts_with("JSON schema, '#/" + begin)) << message;
+    EXPECT_TRUE(message.ends_with(end + " takes more than 50331648 steps")) << message;
+  };
+  const nlohmann::json text = {{"pattern", "^(a|b)*a(a|b){14}$"}, {"maxLength", 3}};
+  EXPECT_EQ(any_of(text, 10), "it is accepted");
+  expect_refused(any_of(text, 1000), "anyOf/", "': text too large: with what comes before it in the schema it");
+  const nlohmann::json number = {{"multipleOf", 32749}, {"minimum", 1}, {"maximum", 40000}};
+  EXPECT_EQ(any_of(number, 10), "it is accepted");
+  expect_refused(any_of(number, 100), "anyOf/",
+                 "': 'multipleOf': too large: with what comes before it in the schema it");
+  nlohmann::json patterns;
+  for (char c = 'c'; c <= 'z'; ++c) patterns[std::string("^") + c + "(a|b)*a(a|b){9}$"] = false;
+  const nlohmann::json names = {{"patternProperties", patterns}, {"maxProperties", 0}};
+  EXPECT_EQ(any_of(names, 1), "it is accepted");
+  expect_refused(any_of(names, 20), "anyOf/", "too large: with what comes before it in the schema it");
+  nlohmann::json properties;
+  for (int i = 0; i < 500; ++i) properties["x" + std::string(200, '0') + std::to_string(i)] = true;
+  for (int i = 0; i < 2000; ++i) properties[std::to_string(i)] = true;
+  const nlohmann::json tried = {
+      {"propertyNames", {{"enum", {"q"}}}}, {"properties", properties}, {"patternProperties", properties}};
+  expect_refused(message_of(Grammar::from_json_schema(tried.dump())), "properties/",
+                 "': 'patternProperties': too large: to try the names");
+}
+
 TEST(BadJsonSchema, ANumberThatNoDoubleCanHoldIsRefused) {
   EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"minimum": 1e999})")),
             "JSON schema: holds a number that no double can hold");

@@ -358,10 +358,26 @@ SchemaResult<Expression> Translator::by_type(const Json &bare, const Place &plac
   return std::move(ways).take();
 }
 
+// A format takes hundreds of states: strings of which nothing else is said share a rule.
+SchemaResult<Expression> Translator::string(const Json &bare, const Place &place) {
+  const bool is_format = bare.contains("format") && bare["format"].is_string() && !bare.contains("pattern") &&
+                         !bare.contains("minLength") && !bare.contains("maxLength");
+  if (!is_format) return string_schema(bare, place.pointer, effort_);
+  const auto [known, is_new] = formats_.try_emplace(bare["format"], 0);
+  if (!is_new) return call(known->second);
+  auto text = string_schema(bare, place.pointer, effort_);
+  if (!text) return text;
+  const auto rule = add_rule(known->first);
+  if (!rule) return tl::unexpected(rule.error());
+  set_.rules[*rule].body = *std::move(text);
+  known->second = *rule;
+  return call(*rule);
+}
+
 SchemaResult<Expression> Translator::of_type(const std::string &type, const Json &bare, const Place &place) {
   if (type == "object") return object_schema(*this, bare, place);
   if (type == "array") return array_schema(*this, bare, place);
-  if (type == "string") return string_schema(bare, place.pointer, effort_);
+  if (type == "string") return string(bare, place);
   if (type == "number" || type == "integer") return number_schema(bare, type == "integer", place.pointer, effort_);
   if (type == "boolean") return choice({literal("true"), literal("false")});
   return literal("null");

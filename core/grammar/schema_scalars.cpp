@@ -109,15 +109,16 @@ SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expre
     if (!text) return fail_at(pointer, "'pattern': {}", text.error().message);
     texts.push_back(*std::move(text));
   }
+  const auto range = read_counts(bare, "minLength", "maxLength", pointer);
+  if (!range) return tl::unexpected(range.error());
+  auto [least, most] = *range;
   if (bare.contains("format")) {
     if (!bare["format"].is_string()) return fail_at(pointer, "'format': expected a text");
-    if (auto text = format_text(bare["format"].get_ref<const std::string &>())) texts.push_back(*std::move(text));
+    const auto &format = bare["format"].get_ref<const std::string &>();
+    if (most >= most_characters(format)) most = kUnbounded;
+    if (auto text = format_text(format, most != kUnbounded)) texts.push_back(*std::move(text));
   }
-  if (bare.contains("minLength") || bare.contains("maxLength")) {
-    const auto range = read_counts(bare, "minLength", "maxLength", pointer);
-    if (!range) return tl::unexpected(range.error());
-    texts.push_back(repeat(any_char, range->first, range->second));
-  }
+  if (least > 0 || most != kUnbounded) texts.push_back(repeat(any_char, least, most));
   return texts;
 }
 

@@ -61,11 +61,13 @@ class Translator {
   SchemaResult<Expression> reference(const Json &bare, const Place &place);
   SchemaResult<Expression> any_of(const Json &bare, const std::string &keyword, const Place &place);
   SchemaResult<Expression> by_type(const Json &bare, const Place &place);
+  SchemaResult<Expression> string(const Json &bare, const Place &place);
   SchemaResult<Expression> of_type(const std::string &type, const Json &bare, const Place &place);
 
   const Json &document_;
   RuleSet set_;
   std::map<std::string, uint32_t> referenced_;  // rules by pointer
+  std::map<std::string, uint32_t> formats_;     // rules by format
   std::deque<Open> open_;
   size_t n_schemas_ = 0;
   Effort effort_;

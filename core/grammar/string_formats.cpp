@@ -9,6 +9,9 @@
 namespace bonsai::grammar {
 namespace {
 
+// RFC 1123 and RFC 5321.
+constexpr uint32_t kMostHostNameCharacters = 253, kMostEmailCharacters = 254;
+
 Expression year_month_day() {
   const Expression year = digits(4, 4);
   const Expression day28 =
@@ -78,21 +81,49 @@ std::vector<CodePoints> letters_digits_and(std::string_view others) {
   return all;
 }
 
-// RFC 1123, of at most 32 characters.
-Expression label() {
+// RFC 1123: `least` to `most` labels with dots between, each of at most `n_characters`.
+Expression labels(uint32_t least, uint32_t most, uint32_t n_characters) {
   const Expression end = char_class(kLettersAndDigits);
-  return sequence({end, optional(sequence({repeat(char_class(letters_digits_and("-")), 0, 30), end}))});
+  const Expression inner = repeat(char_class(letters_digits_and("-")), 0, n_characters - 2);
+  const Expression label = sequence({end, optional(sequence({inner, end}))});
+  const uint32_t more = most == Expression::kUnbounded ? most : most - 1;
+  return sequence({label, repeat(sequence({literal("."), label}), least - 1, more)});
 }
 
-// `least` to four labels.
-Expression host_name(uint32_t least) {
-  return sequence({label(), repeat(sequence({literal("."), label()}), least - 1, 3)});
+// Of labels of up to 63 characters. To count the whole name's at the same time takes thousands of states, so that the
+// more labels there are, the shorter they have to be.
+Expression host_name(bool length_counted) {
+  if (length_counted) return labels(1, Expression::kUnbounded, 63);
+  static_assert(4 * 63 - 1 <= kMostHostNameCharacters && 8 * 31 - 1 <= kMostHostNameCharacters);
+  return choice({labels(1, 3, 63), labels(4, 4, 62), labels(5, 8, 30)});
 }
 
-// The everyday part of RFC 5321: words with dots, a domain of at least two labels.
-Expression email() {
-  const Expression atom = repeat(char_class(letters_digits_and("!#$%&'*+-/=?^_`{|}~")), 1, 20);
-  return sequence({atom, repeat(sequence({literal("."), atom}), 0, 2), literal("@"), host_name(2)});
+// Words with dots between, of at most 64 characters in all: a node behind each number of them.
+Expression dotted_words() {
+  constexpr uint32_t kMostCharacters = 64;
+  GraphMaker graph;
+  const uint32_t character = graph.add_part(char_class(letters_digits_and("!#$%&'*+-/=?^_`{|}~")));
+  const uint32_t dot = graph.add_part(literal("."));
+  uint32_t in_front = 0, behind_dot = 0;  // both of the character to come
+  for (uint32_t n = 1; n <= kMostCharacters; ++n) {
+    const uint32_t behind = graph.add_node();
+    graph.add_edge(in_front, behind, character);
+    if (behind_dot != 0) graph.add_edge(behind_dot, behind, character);
+    behind_dot = in_front == 0 ? 0 : graph.add_node();
+    if (behind_dot != 0) graph.add_edge(in_front, behind_dot, dot);
+    graph.add_end(behind);
+    in_front = behind;
+  }
+  return graph.take();
+}
+
+// The everyday part of RFC 5321: nothing in quotation marks, a domain of at least two labels.
+Expression email(bool length_counted) {
+  static_assert(64 + 3 * 63 <= kMostEmailCharacters && 64 + 5 * 38 <= kMostEmailCharacters &&
+                64 + 8 * 23 <= kMostEmailCharacters);
+  return sequence({dotted_words(), literal("@"),
+                   length_counted ? labels(2, Expression::kUnbounded, 63)
+                                  : choice({labels(2, 2, 63), labels(3, 3, 62), labels(4, 5, 37), labels(6, 8, 22)})});
 }
 
 // RFC 3339, appendix A.
@@ -130,7 +161,13 @@ Expression uri() {
 
 }  // namespace
 
-std::optional<Expression> format_text(std::string_view format) {
+uint32_t most_characters(std::string_view format) {
+  if (format == "hostname") return kMostHostNameCharacters;
+  if (format == "email") return kMostEmailCharacters;
+  return Expression::kUnbounded;
+}
+
+std::optional<Expression> format_text(std::string_view format, bool length_counted) {
   if (format == "date") return year_month_day();
   if (format == "time") return time_of_day();
   if (format == "date-time") return sequence({year_month_day(), literal("T"), time_of_day()});
@@ -138,8 +175,8 @@ std::optional<Expression> format_text(std::string_view format) {
   if (format == "uuid") return uuid();
   if (format == "ipv4") return ipv4();
   if (format == "ipv6") return ipv6();
-  if (format == "hostname") return host_name(1);
-  if (format == "email") return email();
+  if (format == "hostname") return host_name(length_counted);
+  if (format == "email") return email(length_counted);
   if (format == "uri") return uri();
   return std::nullopt;
 }

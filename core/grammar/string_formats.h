@@ -2,6 +2,7 @@
 // section 7.3).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -11,6 +12,10 @@ namespace bonsai::grammar {
 
 // The text of a string in that format: date, time, date-time, duration, uuid, ipv4, ipv6, hostname, email, uri.
 // nullopt: another one, which is an annotation then, as the specification has it of formats that are not known.
-std::optional<Expression> format_text(std::string_view format);
+// `length_counted`: its characters are counted elsewhere, up to fewer than most_characters(); without, a hostname has
+// at most 8 labels and an email at most 8 behind its `@`, which are the shorter the more they are.
+std::optional<Expression> format_text(std::string_view format, bool length_counted);
+// As many as the format itself allows in all; kUnbounded: it does not count them.
+uint32_t most_characters(std::string_view format);
 
 }  // namespace bonsai::grammar

@@ -1,6 +1,8 @@
 // JSON schemas: the texts that a schema's grammar lets through, and the schemas that are refused.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/grammar/sentences.h"
@@ -126,7 +128,7 @@ TEST(JsonSchema, FormatsAreExact) {
                 {"123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-42661417400g"});
   expect_format("ipv4", {"0.0.0.0", "255.249.199.10"}, {"256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5"});
   expect_format("email", {"ada@example.org", "a.b+c@x-y.co.uk"},
-                {"ada", "@x.org", "a@b", "a..b@c.de", "a@-b.de", "a@b-.de"});
+                {"ada", "@x.org", "a@b", "a..b@c.de", "a@-b.de", "a@b-.de", ".a@b.de", "a.@b.de"});
   expect_format("hostname", {"localhost", "a-b.example.org", "127"}, {"", "-a", "a-", "a..b", "a_b", "a."});
   expect_format("ipv6",
                 {"::", "::1", "2001:db8::ff00:42:8329", "1:2:3:4:5:6:7:8", "::ffff:192.0.2.128", "1:2:3:4:5:6:1.2.3.4",
@@ -141,6 +143,66 @@ TEST(JsonSchema, FormatsAreExact) {
                 {"", "example.org", "https:", "a b:c", "http://a/%2", "http://a#b#c", "1a:b", "http://a:b/",
                  "http://a@b@c", "a:[b]"});
   expect_format("password", {"", "anything \" at all"}, {});
+}
+
+// RFC 1123 and RFC 5321: 63 characters a label, 253 a name, 64 in front of the @ and 254 in all.
+TEST(JsonSchema, NamesAndAddressesAreAsLongAsTheyMayBe) {
+  const auto of_labels = [](size_t n, size_t n_characters) {
+    std::string name(n_characters, 'a');
+    for (size_t i = 1; i < n; ++i) name += "." + std::string(n_characters, 'a');
+    return "\"" + name + "\"";
+  };
+  const Grammar host = json_schema(R"({"format": "hostname"})");
+  expect_sentences(host, {R"("s3.dualstack.us-east-1.amazonaws.com")", of_labels(1, 63), of_labels(3, 63),
+                          of_labels(4, 62), of_labels(8, 30)});
+  expect_none(host, {of_labels(1, 64), of_labels(4, 63), of_labels(8, 31), of_labels(5, 50)});
+  const Grammar email = json_schema(R"({"format": "email"})");
+  const auto address = [](size_t n_words, size_t n_characters, std::string domain) {
+    std::string words(n_characters, 'b');
+    for (size_t i = 1; i < n_words; ++i) words += "." + std::string(n_characters, 'b');
+    return "\"" + words + "@" + domain.substr(1);
+  };
+  expect_sentences(
+      email, {R"("firstname_lastname_2024@example.com")", R"("john@mail.dept.cs.example.edu")", R"("a.b.c.d.e@x.org")",
+              address(1, 64, of_labels(2, 63)), address(32, 1, of_labels(2, 3)), address(13, 4, of_labels(3, 62)),
+              address(1, 64, of_labels(5, 37)), address(1, 64, of_labels(8, 22))});
+  expect_none(email,
+              {address(1, 65, of_labels(2, 3)), address(33, 1, of_labels(2, 3)), address(13, 5, of_labels(2, 3)),
+               address(1, 9, of_labels(2, 64)), address(1, 9, of_labels(3, 63)), address(1, 9, of_labels(9, 1))});
+}
+
+// Where the length is counted anyway, labels are of any number; one that excludes nothing takes no states.
+TEST(JsonSchema, NamesAndAddressesOfLimitedLength) {
+  const auto named = [](size_t n_labels, size_t n_last) {
+    std::string text = "\"a@a";
+    for (size_t i = 1; i < n_labels; ++i) text += ".a";
+    return text + "." + std::string(n_last, 'b') + "\"";
+  };
+  for (const char *format : {"email", "hostname"}) {
+    const size_t n_front = std::string_view(format) == "email" ? 0 : 2;  // the "a@"
+    const auto grammar = [&](int most) {
+      return json_schema(fmt::format(R"({{"format": "{}", "minLength": 6, "maxLength": {}}})", format, most));
+    };
+    const auto matches = [&](const Grammar &by, size_t n_labels, size_t n_last) {
+      return by.matches("\"" + named(n_labels, n_last).substr(1 + n_front));
+    };
+    const Grammar shorter = grammar(100), all = grammar(254);
+    EXPECT_TRUE(matches(shorter, 20, 58 + n_front)) << format;
+    EXPECT_FALSE(matches(shorter, 20, 59 + n_front)) << format;
+    EXPECT_FALSE(matches(shorter, 2, 64)) << format;
+    EXPECT_FALSE(matches(shorter, 1, 1)) << format;
+    EXPECT_TRUE(matches(all, 2, 60)) << format;
+    EXPECT_FALSE(matches(all, 1, 1)) << format;
+    EXPECT_LT(all.automaton()->n_states(), 10000u) << format;
+  }
+}
+
+TEST(JsonSchema, AFormatThatIsAskedForOftenTakesItsStatesOnce) {
+  nlohmann::json schema = {{"type", "object"}};
+  for (int i = 0; i < 190; ++i) schema["properties"][std::to_string(i)] = {{"type", "string"}, {"format", "email"}};
+  const Grammar grammar = json_schema(schema.dump());
+  expect_sentences(grammar, {"{}", R"({"0":"a@b.c","1":"a@b.c"})"});
+  expect_none(grammar, {R"({"0":"a@b.c","1":"a"})"});
 }
 
 TEST(JsonSchema, ValuesAreWrittenAsTheSchemaHasThem) {

@@ -6,7 +6,6 @@
 
 #include "core/base/utf8.h"
 #include "core/grammar/nfa.h"
-#include "core/grammar/reach.h"
 
 namespace bonsai::grammar {
 namespace {
@@ -190,27 +189,52 @@ class Determiniser {
     }
   }
 
-  // Every set holds a state from which an end can be reached but for those that were copied and lost their way when
-  // left recursion was removed; these become kDead here.
-  void remove_dead_ends() {
+  // The states from which an end can be reached. As a rule's start is no end, it is one of them only if the rule reads
+  // something: a call leads on if both its rule's start and the state behind it do.
+  std::vector<bool> living() const {
+    struct Way {
+      uint32_t from, other;  // `other`: what has to live as well
+    };
     const size_t n_states = automaton_.states_.size(), n_classes = automaton_.n_classes_;
-    std::vector<std::vector<uint32_t>> before(n_states);
+    std::vector<std::vector<Way>> ways(n_states);  // by the state that they need
     std::vector<uint32_t> open;
     for (uint32_t state = 1; state < n_states; ++state) {
       for (size_t c = 0; c < n_classes; ++c) {
         const uint32_t to = automaton_.rows_[state * n_classes + c];
-        if (to != Automaton::kDead && (before[to].empty() || before[to].back() != state)) before[to].push_back(state);
+        if (to != Automaton::kDead && (ways[to].empty() || ways[to].back().from != state))
+          ways[to].push_back({state, to});
       }
-      for (const Automaton::Call &call : automaton_.calls(state)) before[call.to].push_back(state);
+      for (const Automaton::Call &call : automaton_.calls(state)) {
+        ways[call.to].push_back({state, call.start});
+        ways[call.start].push_back({state, call.to});
+      }
       if (automaton_.states_[state].end) open.push_back(state);
     }
-    const std::vector<bool> lives = reached(before, std::move(open));
+    std::vector<bool> lives(n_states);
+    for (const uint32_t state : open) lives[state] = true;
+    while (!open.empty()) {
+      const uint32_t state = open.back();
+      open.pop_back();
+      for (const auto &[from, other] : ways[state]) {
+        if (lives[from] || !lives[other]) continue;
+        lives[from] = true;
+        open.push_back(from);
+      }
+    }
+    return lives;
+  }
+
+  // Every set holds a state from which an end can be reached but for those that were copied and lost their way when
+  // left recursion was removed; these become kDead here, and calls of rules that read nothing vanish.
+  void remove_dead_ends() {
+    const std::vector<bool> lives = living();
     for (uint32_t &to : automaton_.rows_)
       if (!lives[to]) to = Automaton::kDead;
     for (Automaton::State &state : automaton_.states_) {
       const auto first = automaton_.calls_.begin() + state.first_call;
       const auto last = first + state.n_calls;
-      const auto kept = std::remove_if(first, last, [&](const Automaton::Call &call) { return !lives[call.to]; });
+      const auto kept = std::remove_if(
+          first, last, [&](const Automaton::Call &call) { return !lives[call.to] || !lives[call.start]; });
       state.n_calls = static_cast<uint32_t>(kept - first);
     }
   }

@@ -171,6 +171,27 @@ TEST(Matcher, TheEndIsAllowedWhereASentenceMayEndAndNothingFollowsIt) {
   EXPECT_EQ(allowed_tokens(matcher, *vocabulary), std::vector<int32_t>{end});
 }
 
+// What such a rule leaves behind is no call: nothing may follow.
+TEST(Matcher, ARuleThatReadsNothingFollowsNothing) {
+  const auto vocabulary = small_vocabulary();
+  const int32_t end = vocabulary->ends()[0];
+  for (const char *rules : {"root ::= \"a\" x\nx ::= \"\" | x", "root ::= \"a\" x\nx ::= \"\" | x x",
+                            "root ::= x \"a\" y\nx ::= \"\" | y\ny ::= x | \"\" y y",
+                            "root ::= \"a\" (x y)*\nx ::= x | \"\"\ny ::= x y | x"}) {
+    Matcher matcher(masks_of(gbnf(rules), vocabulary));
+    EXPECT_EQ(allowed_tokens(matcher, *vocabulary), std::vector<int32_t>{'a'}) << rules;
+    ASSERT_TRUE(matcher.accept('a')) << rules;
+    EXPECT_TRUE(matcher.is_complete()) << rules;
+    EXPECT_EQ(allowed_tokens(matcher, *vocabulary), std::vector<int32_t>{end}) << rules;
+  }
+  Matcher matcher(masks_of(gbnf("root ::= \"a\" x\nx ::= \"\" | \"b\" x | x"), vocabulary));
+  ASSERT_TRUE(matcher.accept('a'));
+  EXPECT_FALSE(matcher.is_complete());
+  EXPECT_EQ(allowed_tokens(matcher, *vocabulary), (std::vector<int32_t>{'b', end}));
+  ASSERT_TRUE(matcher.accept('b'));
+  EXPECT_EQ(allowed_tokens(matcher, *vocabulary), (std::vector<int32_t>{'b', end}));
+}
+
 TEST(Matcher, SpecialTokensAndIdsOutsideTheVocabularyAreNeverAllowed) {
   const auto vocabulary = small_vocabulary();
   Matcher matcher(masks_of(gbnf("root ::= .*"), vocabulary));

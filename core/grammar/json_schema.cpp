@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -53,7 +54,7 @@ bool is_known(std::string_view keyword) {
 
 bool has_type(const Json &value, const std::string &type) {
   if (type == "integer")
-    return value.is_number_integer() || (value.is_number_float() && text_of(value).ends_with(".0"));
+    return value.is_number_integer() || (value.is_number_float() && value == std::floor(value.get<double>()));
   if (type == "number") return value.is_number();
   return type == value.type_name();
 }
@@ -100,7 +101,7 @@ SchemaResult<std::vector<std::string>> types_of(const Json &bare, const std::str
 }
 
 // The values of enum and const. Other keywords beside them would have to be tested on each value.
-SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) {
+SchemaResult<Json> allowed_values(const Json &bare, const std::string &pointer) {
   for (const auto &[keyword, unused] : bare.items())
     if (keyword != "enum" && keyword != "const" && keyword != "type")
       return fail_at(pointer, "keyword {} beside 'enum' or 'const' is not supported", bonsai::quoted(keyword));
@@ -170,7 +171,10 @@ Place Place::below(std::string_view name) const {
   return {std::move(made), depth};
 }
 
-Translator::Translator(const Json &document) : document_(document), effort_(kMostEffort) { set_.rules = json_rules(); }
+Translator::Translator(const Json &document, std::map<double, std::string> lossy)
+    : document_(document), lossy_(std::move(lossy)), effort_(kMostEffort) {
+  set_.rules = json_rules();
+}
 
 Result<RuleSet> Translator::translate() {
   const auto root = add_rule("root");
@@ -230,7 +234,7 @@ SchemaResult<Expression> Translator::schema(const Json &json, const Place &outer
     const auto allowed = listed_values(bare, pointer);
     if (!allowed) return tl::unexpected(allowed.error());
     std::vector<Expression> ways;
-    for (const Json &value : *allowed) ways.push_back(literal(text_of(value)));
+    for (const Json &value : *allowed) ways.push_back(literal(written(value)));
     return choice(std::move(ways));
   }
   return by_type(bare, place);
@@ -374,13 +378,41 @@ SchemaResult<Expression> Translator::string(const Json &bare, const Place &place
   return call(*rule);
 }
 
+SchemaResult<Expression> Translator::number(const Json &bare, bool whole_numbers, const Place &place) {
+  for (const char *keyword : {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"}) {
+    if (!bare.contains(keyword) || !bare[keyword].is_number() || std::abs(bare[keyword].get<double>()) >= 1e18)
+      continue;
+    if (auto ok = check_exact(bare[keyword], keyword, place.pointer); !ok) return tl::unexpected(ok.error());
+  }
+  return number_schema(bare, whole_numbers, place.pointer, effort_);
+}
+
 SchemaResult<Expression> Translator::of_type(const std::string &type, const Json &bare, const Place &place) {
   if (type == "object") return object_schema(*this, bare, place);
   if (type == "array") return array_schema(*this, bare, place);
   if (type == "string") return string(bare, place);
-  if (type == "number" || type == "integer") return number_schema(bare, type == "integer", place.pointer, effort_);
+  if (type == "number" || type == "integer") return number(bare, type == "integer", place);
   if (type == "boolean") return choice({literal("true"), literal("false")});
   return literal("null");
+}
+
+SchemaResult<void> Translator::check_exact(const Json &value, const char *keyword, const std::string &pointer) const {
+  if (value.is_structured()) {
+    for (const Json &part : value)
+      if (auto ok = check_exact(part, keyword, pointer); !ok) return ok;
+  }
+  const auto lossy = value.is_number_float() ? lossy_.find(value.get<double>()) : lossy_.end();
+  if (lossy == lossy_.end()) return {};
+  return fail_at(pointer, "'{}': expected numbers that a double holds to the last digit, found {}", keyword,
+                 bonsai::quoted(lossy->second));
+}
+
+SchemaResult<Json> Translator::listed_values(const Json &bare, const std::string &pointer) const {
+  auto values = allowed_values(bare, pointer);
+  if (!values || lossy_.empty()) return values;
+  const char *const keyword = bare.contains("const") ? "const" : "enum";
+  if (auto ok = check_exact(*values, keyword, pointer); !ok) return tl::unexpected(ok.error());
+  return values;
 }
 
 SchemaResult<std::optional<Json>> Translator::finite_values(const Json &json, const Place &outer) const {
@@ -425,7 +457,7 @@ SchemaResult<std::optional<Json>> Translator::values_of_any(const Json &bare, co
 Result<RuleSet> parse_json_schema(std::string_view json) {
   const Result<Json> document = parse_schema_document(json);
   if (!document) return tl::unexpected(document.error());
-  return Translator(*document).translate();
+  return Translator(*document, lossy_numbers(json)).translate();
 }
 
 }  // namespace bonsai::grammar

@@ -85,7 +85,7 @@ std::vector<Expression> different(const Json &values) {
   std::unordered_set<std::string> seen;
   std::vector<Expression> texts;
   for (const Json &value : values)
-    if (seen.insert(key_of(value)).second) texts.push_back(literal(text_of(value)));
+    if (seen.insert(key_of(value)).second) texts.push_back(literal(written(value)));
   return texts;
 }
 

@@ -1,6 +1,9 @@
 #include "core/grammar/schema_document.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -16,6 +19,56 @@ namespace {
 
 // The JSON library looks a member up by going through all of them: of a longer text's, for seconds.
 constexpr size_t kMostSchemaBytes = size_t{1} << 18;
+
+// Calls visit(begin, end) for each number of a JSON text.
+template <class Visit>
+void each_number(std::string_view json, Visit visit) {
+  for (size_t at = 0; at < json.size(); ++at) {
+    if (json[at] == '"') {
+      for (++at; json[at] != '"'; ++at)
+        if (json[at] == '\\') ++at;
+    } else if (json[at] == '-' || (json[at] >= '0' && json[at] <= '9')) {
+      const size_t end = std::min(json.find_first_not_of("+-.0123456789eE", at), json.size());
+      visit(at, end);
+      at = end - 1;
+    }
+  }
+}
+
+// A JSON number as `digits` * 10^exponent, the digits without zeros at either end: none for 0.
+struct Scientific {
+  bool negative = false;
+  std::string digits;
+  int64_t exponent = 0;
+  bool operator==(const Scientific &) const = default;
+};
+
+Scientific scientific(std::string_view number) {
+  Scientific made;
+  made.negative = number.front() == '-';
+  const size_t e = std::min(number.find_first_of("eE"), number.size());
+  if (e < number.size()) {
+    const size_t begin = e + 1 + (number[e + 1] == '+');
+    // One of more digits than that belongs to a number that has become 0.
+    std::from_chars(number.data() + begin, number.data() + number.size(), made.exponent);
+  }
+  const std::string_view mantissa = number.substr(made.negative, e - made.negative);
+  const size_t point = std::min(mantissa.find('.'), mantissa.size());
+  made.digits = mantissa.substr(0, point);
+  if (point < mantissa.size()) {
+    made.digits += mantissa.substr(point + 1);
+    made.exponent -= static_cast<int64_t>(mantissa.size() - point - 1);
+  }
+  made.digits.erase(0, std::min(made.digits.find_first_not_of('0'), made.digits.size()));
+  if (made.digits.empty()) return {};
+  const size_t length = made.digits.find_last_not_of('0') + 1;
+  made.exponent += static_cast<int64_t>(made.digits.size() - length);
+  made.digits.resize(length);
+  return made;
+}
+
+// In the fewest digits that make this double and no other.
+std::string shortest(double number) { return fmt::format("{}", number); }
 
 // Whether each member of `a` is one of `b`. Most often they come in the same order, which saves the search.
 bool has_members_of(const Json &a, const Json &b) {
@@ -62,7 +115,40 @@ Result<Json> parse_schema_document(std::string_view json) {
   }
 }
 
+std::map<double, std::string> lossy_numbers(std::string_view json) {
+  constexpr size_t kMostSafe = 15;  // a double holds that many digits, whatever they are
+  std::map<double, std::string> lossy;
+  each_number(json, [&](size_t begin, size_t end) {
+    const std::string_view text = json.substr(begin, end - begin);
+    if (text.size() <= kMostSafe && text.find_first_of("eE") == text.npos) return;
+    const Json number = Json::parse(text);
+    if (number.is_number_float() && scientific(text) != scientific(shortest(number.get<double>())))
+      lossy.try_emplace(number.get<double>(), text);
+  });
+  return lossy;
+}
+
 std::string text_of(const Json &value) { return value.dump(); }
+
+std::string written(const Json &value) {
+  const std::string json = value.dump();
+  if (!value.is_number_float() && !value.is_structured()) return json;
+  std::string made;
+  size_t done = 0;
+  each_number(json, [&](size_t begin, size_t end) {
+    const std::string_view text = std::string_view(json).substr(begin, end - begin);
+    if (text.find_first_of(".eE") == text.npos) return;
+    const std::string number = shortest(Json::parse(text).get<double>());
+    const auto [negative, digits, exponent] = scientific(number);
+    made.append(json, done, begin - done);
+    if (exponent < 0)
+      made += number;
+    else
+      made += (negative ? "-" : "") + (digits.empty() ? "0" : digits + std::string(static_cast<size_t>(exponent), '0'));
+    done = end;
+  });
+  return made.append(json, done);
+}
 
 long double number_of(const Json &number) {
   static_assert(std::numeric_limits<long double>::digits >= 64);

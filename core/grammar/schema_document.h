@@ -2,6 +2,7 @@
 // this is the one place that makes code of them.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -16,8 +17,14 @@ using Json = nlohmann::ordered_json;
 // The schema's document; errors for texts that are too long, nested too deep or no JSON.
 Result<Json> parse_schema_document(std::string_view json);
 
+// The numbers of a document that no double holds to the last digit, as they are spelled, by what has become of them.
+// Precondition: it has been parsed.
+std::map<double, std::string> lossy_numbers(std::string_view json);
+
 // A value as JSON without white space.
 std::string text_of(const Json &value);
+// The same as it is written where it comes out: whole numbers without point and exponent, others in the fewest digits.
+std::string written(const Json &value);
 
 // Comparisons of values, which are as JSON Schema has them: 1 is 1.0, and the members of objects have no order. The
 // library's own take whole numbers above 2^63 for negative ones.

@@ -28,7 +28,8 @@ struct Place {
 
 class Translator {
  public:
-  explicit Translator(const Json &document);
+  // `lossy`: the document's numbers that are not what it says.
+  Translator(const Json &document, std::map<double, std::string> lossy);
 
   Result<RuleSet> translate();
 
@@ -56,15 +57,19 @@ class Translator {
   SchemaResult<Json> merge(const Json &a, const Json &b, const std::string &pointer) const;
   SchemaResult<Json> joined(const Json &bare, const std::string &pointer) const;
 
+  SchemaResult<void> check_exact(const Json &value, const char *keyword, const std::string &pointer) const;
+  SchemaResult<Json> listed_values(const Json &bare, const std::string &pointer) const;
   SchemaResult<std::optional<Json>> values_of_any(const Json &bare, const char *keyword, const Place &place) const;
 
   SchemaResult<Expression> reference(const Json &bare, const Place &place);
   SchemaResult<Expression> any_of(const Json &bare, const std::string &keyword, const Place &place);
   SchemaResult<Expression> by_type(const Json &bare, const Place &place);
   SchemaResult<Expression> string(const Json &bare, const Place &place);
+  SchemaResult<Expression> number(const Json &bare, bool whole_numbers, const Place &place);
   SchemaResult<Expression> of_type(const std::string &type, const Json &bare, const Place &place);
 
   const Json &document_;
+  std::map<double, std::string> lossy_;
   RuleSet set_;
   std::map<std::string, uint32_t> referenced_;  // rules by pointer
   std::map<std::string, uint32_t> formats_;     // rules by format

@@ -171,7 +171,7 @@ TEST(Values, NumbersAbove63BitsAreNotNegative) {
       json_schema(R"({"enum": [-1, 18446744073709551615], "allOf": [{"enum": [18446744073709551615]}]})");
   expect_sentences(grammar, {"18446744073709551615"});
   expect_none(grammar, {"-1"});
-  expect_sentences(json_schema(R"({"enum": [{"a": [-1]}, 7], "const": 7.0})"), {"7.0"});
+  expect_sentences(json_schema(R"({"enum": [{"a": [-1]}, 7], "const": 7.0})"), {"7"});
   EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"enum": [[-1]], "const": [18446744073709551615]})")),
             "JSON schema, '#': no value is of the type and in both 'enum' and 'const'");
   EXPECT_EQ(
@@ -187,6 +187,41 @@ TEST(Values, NumbersAbove63BitsAreNotNegative) {
       R"({"allOf": [{"type": "integer", "maximum": 18446744073709551615}, {"maximum": 12}, {"minimum": 11}]})");
   expect_sentences(least, {"11", "12"});
   expect_none(least, {"10", "13"});
+}
+
+TEST(Values, WholeNumbersAreWrittenAsSuch) {
+  const Grammar grammar = json_schema(
+      R"({"type": ["integer", "array"], "enum": [1e3, 1e16, 100000000000000000000, -2.50e1, 1.5, 1e23, [1e2, 0.5, {"1e2": "3e1\"4e1"}], -0.0]})");
+  expect_sentences(grammar, {"1000", "10000000000000000", "100000000000000000000", "-25", "100000000000000000000000",
+                             R"([100,0.5,{"1e2":"3e1\"4e1"}])", "0"});
+  expect_none(grammar, {"1000.0", "1e+16", "1e+20", "-25.0", "1.5", "1e+23", "99999999999999991611392", "-0"});
+  expect_sentences(json_schema(R"({"const": 1.5e-7})"), {"1.5e-07"});
+  expect_sentences(json_schema(R"({"const": 0.1})"), {"0.1"});
+}
+
+// A double would hold another number.
+TEST(Values, NumbersWhoseDigitsWouldBeLostAreRefused) {
+  for (const char *number : {"12345678901234567890123", "0.1234567890123456789", "1e-999", "-18446744073709551617",
+                             "9007199254740993.0", "1234567890123456.78e3"}) {
+    const std::string expected =
+        fmt::format(": expected numbers that a double holds to the last digit, found '{}'", number);
+    EXPECT_EQ(message_of(Grammar::from_json_schema(fmt::format(R"({{"const": {}}})", number))),
+              "JSON schema, '#': 'const'" + expected);
+    EXPECT_EQ(
+        message_of(Grammar::from_json_schema(fmt::format(R"({{"items": {{"enum": [1, {{"a": {}}}]}}}})", number))),
+        "JSON schema, '#/items': 'enum'" + expected);
+    EXPECT_EQ(message_of(Grammar::from_json_schema(
+                  fmt::format(R"({{"uniqueItems": true, "items": {{"enum": [1, {}]}}}})", number))),
+              "JSON schema, '#/items': 'enum'" + expected);
+    EXPECT_EQ(
+        message_of(Grammar::from_json_schema(fmt::format(R"({{"title": "\"{}", "default": {}}})", number, number))),
+        "it is accepted");
+  }
+  EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"type": "number", "minimum": 0.1234567890123456789})")),
+            "JSON schema, '#': 'minimum': expected numbers that a double holds to the last digit, found "
+            "'0.1234567890123456789'");
+  expect_sentences(json_schema(R"({"enum": [18446744073709551615, 0.30000000000000004, 1.7976931348623157e308]})"),
+                   {"18446744073709551615", "0.30000000000000004"});
 }
 
 // Neither is rounded: as doubles the two bounds are the same.

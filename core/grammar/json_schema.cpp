@@ -318,8 +318,9 @@ SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::st
   // Each is copied once more, and translated on its own.
   if (auto ok = count_joined(2 * n_repeated_values(*left, *right), pointer); !ok) return tl::unexpected(ok.error());
   auto merged = merge_schemas(*left, *right);
-  if (!merged) return fail_at(pointer, "{}", merged.error().message);
-  return merged;
+  if (merged) return merged;
+  if (merged.error().allows_nothing) return nothing_at(pointer, "{}", merged.error().message);
+  return fail_at(pointer, "{}", merged.error().message);
 }
 
 // What "allOf" and the keywords beside it ask for, as one schema.

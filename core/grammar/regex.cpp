@@ -21,6 +21,10 @@ const Ranges kWhite = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x
                        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const Ranges kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
+// An expression that matches no text at all, not even the empty one: what a class of no characters comes to, and what
+// needs one.
+Expression nothing() { return choice({}); }
+
 class Parser {
  public:
   Parser(std::string_view text, Expression any_char)
@@ -62,9 +66,10 @@ class Parser {
       if (depth == 0 && !take("^")) parts.push_back(any_text_);
       auto sequence_of_items = parse_sequence(depth);
       if (!sequence_of_items) return sequence_of_items;
+      const bool can_match = !matches_nothing(*sequence_of_items);
       parts.push_back(*std::move(sequence_of_items));
       if (depth == 0 && !take("$")) parts.push_back(any_text_);
-      alternatives.push_back(sequence(std::move(parts)));
+      if (can_match) alternatives.push_back(sequence(std::move(parts)));
     } while (take("|"));
     return choice(std::move(alternatives));
   }
@@ -76,14 +81,16 @@ class Parser {
 
   Result<Expression> parse_sequence(uint32_t depth) {
     std::vector<Expression> parts;
+    bool can_match = true;
     while (!at_end_of_sequence(depth)) {
       auto item = parse_item(depth);
       if (!item) return item;
       auto repeated = parse_repetition(*std::move(item));
       if (!repeated) return repeated;
+      can_match &= !matches_nothing(*repeated);
       parts.push_back(*std::move(repeated));
     }
-    return sequence(std::move(parts));
+    return can_match ? sequence(std::move(parts)) : nothing();
   }
 
   Result<Expression> parse_item(uint32_t depth) {
@@ -101,8 +108,7 @@ class Parser {
 
   Result<Expression> of(const Ranges &ranges, size_t begin) const {
     Expression made = string_char_of(ranges);
-    if (made.kind == Expression::Kind::kChoice && made.parts.empty())
-      return unsupported("nothing but control characters, or nothing,", begin);
+    if (matches_nothing(made) && !ranges.empty()) return unsupported("nothing but control characters", begin);
     return made;
   }
 
@@ -199,6 +205,7 @@ class Parser {
     if (!repetition) return bad_repetition(repetition.error());
     if (!*repetition) return item;
     take("?");  // lazy: the same texts
+    if (matches_nothing(item)) return (*repetition)->least == 0 ? Expression() : nothing();
     return repeat(std::move(item), (*repetition)->least, (*repetition)->most);
   }
 
@@ -222,6 +229,10 @@ class Parser {
 };
 
 }  // namespace
+
+bool matches_nothing(const Expression &expression) {
+  return expression.kind == Expression::Kind::kChoice && expression.parts.empty();
+}
 
 Result<Expression> parse_pattern(std::string_view pattern, Expression any_char) {
   return Parser(pattern, std::move(any_char)).parse();

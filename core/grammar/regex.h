@@ -14,5 +14,7 @@ namespace bonsai::grammar {
 // supported: lookaround, back references, \b, \p, flags, anchors elsewhere than at the ends. `any_char`: what stands
 // for any character in front of and behind what is not anchored, string_char() or plain_char().
 Result<Expression> parse_pattern(std::string_view pattern, Expression any_char);
+// Whether it is the one that no text matches: `[]` is a class of no characters.
+bool matches_nothing(const Expression &pattern);
 
 }  // namespace bonsai::grammar

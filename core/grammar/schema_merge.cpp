@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <unordered_set>
 
 #include "core/base/utf8.h"
@@ -63,8 +64,9 @@ bool is_closed(const Json &schema) {
 }
 
 // What "additionalProperties" of one schema says of the properties that only the other one lists: a closed schema
-// excludes them, and its own schema must hold for them as well.
-SchemaResult<Json> with_additional(const Json &schema, Json properties, const Json &other) {
+// excludes them, which leaves nothing where one is among those that both ask for, and else is most likely a mistake;
+// its own schema must hold for them as well.
+SchemaResult<Json> with_additional(const Json &schema, Json properties, const Json &other, const Json &required) {
   if (!schema.contains("additionalProperties") || schema["additionalProperties"] == true) return properties;
   if (other.contains("patternProperties") &&
       (!schema.contains("patternProperties") || !is_same(schema["patternProperties"], other["patternProperties"])))
@@ -74,17 +76,27 @@ SchemaResult<Json> with_additional(const Json &schema, Json properties, const Js
   // The other's properties are among `properties`, if these are there at all.
   static const Json kNone = Json::object();
   const Members own(schema.contains("properties") ? schema["properties"] : kNone), all(properties);
+  const std::unordered_set<std::string> needed = keys_of(is_closed(schema) ? required : Json::array());
+  std::optional<SchemaError> excluded;
   for (const auto &[name, unused] : other["properties"].items()) {
     if (own.find(name) != Members::npos) continue;
-    if (is_closed(schema))
-      return fail("'additionalProperties': false excludes property {} of a schema that must hold as well",
-                  bonsai::quoted(name));
+    if (is_closed(schema)) {
+      const bool is_needed = needed.contains(key_of(name));
+      if (is_needed || !excluded)
+        excluded = SchemaError(
+            Error{fmt::format("'additionalProperties': false excludes property {} of a schema that must hold as well",
+                              bonsai::quoted(name))},
+            is_needed);
+      if (is_needed) break;
+      continue;
+    }
     if (schema.contains("patternProperties"))
       return fail("'additionalProperties' beside 'patternProperties' cannot be joined with property {}",
                   bonsai::quoted(name));
     Json &property = member(properties, all.find(name));
     property = both(property, schema["additionalProperties"]);
   }
+  if (excluded) return tl::unexpected(*std::move(excluded));
   return properties;
 }
 
@@ -198,7 +210,8 @@ SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
   if (n_prefix_items(a) + n_prefix_items(b) > 0) merged["prefixItems"] = merged_prefix_items(a, b);
   for (const auto &[one, other] : {std::pair{&a, &b}, {&b, &a}}) {
     if (!merged.contains("properties") && !other->contains("patternProperties")) continue;
-    auto properties = with_additional(*one, merged.value("properties", Json::object()), *other);
+    auto properties = with_additional(*one, merged.value("properties", Json::object()), *other,
+                                      merged.value("required", Json::array()));
     if (!properties) return properties;
     if (merged.contains("properties")) merged["properties"] = *std::move(properties);
   }

@@ -304,10 +304,14 @@ class ObjectSchema {
     if (static_cast<size_t>(n_needed) > list_.most)
       return nothing_at(place_.pointer, "'required' asks for more properties than 'maxProperties' allows");
     const size_t n_different = list_.members.size() + list_.others.has_value();
+    if (list_.least > n_different && !list_.others)
+      return nothing_at(place_.pointer, "'minProperties': expected at most {}, all that there may be; found {}",
+                        n_different, list_.least);
     if (list_.least > n_different)
-      return fail_at(place_.pointer, "'minProperties': expected at most {}, {}; found {}", n_different,
-                     list_.others ? "as names that are not listed might be the same one" : "all that there may be",
-                     list_.least);
+      return fail_at(place_.pointer,
+                     "'minProperties': expected at most {}, as names that are not listed might be the same one; "
+                     "found {}",
+                     n_different, list_.least);
     if (list_.is_too_long())
       return fail_at(place_.pointer, "too many properties for 'minProperties' or 'maxProperties'");
     return {};

@@ -107,6 +107,7 @@ SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expre
     if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
     auto text = parse_pattern(bare["pattern"].get_ref<const std::string &>(), any_char);
     if (!text) return fail_at(pointer, "'pattern': {}", text.error().message);
+    if (matches_nothing(*text)) return nothing_at(pointer, "'pattern': there is no text that it matches");
     texts.push_back(*std::move(text));
   }
   const auto range = read_counts(bare, "minLength", "maxLength", pointer);
@@ -126,6 +127,7 @@ SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expre
 
 Result<Language> string_language(const Json &bare, const std::string &pointer, Effort &effort) {
   const auto texts = string_texts(bare, plain_char(), pointer);
+  if (!texts && texts.error().allows_nothing) return Language(std::vector<Language::State>(1));
   if (!texts) return tl::unexpected(texts.error());
   auto language = Language::of(repeat(plain_char(), 0, kUnbounded), effort);
   for (const Expression &text : *texts) {

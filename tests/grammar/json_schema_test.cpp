@@ -278,10 +278,32 @@ TEST(JsonSchema, AlternativesThatAllowNothingAreLeftOut) {
       R"({"anyOf": [{"properties": {"a": {"enum": []}}, "required": ["a"]}, {"items": {"enum": []}, "minItems": 1}, {"type": "null"}]})");
   expect_sentences(needed, {"null"});
   expect_none(needed, {"{}", "[]"});
+  const Grammar left = json_schema(
+      R"({"anyOf": [{"properties": {"a": {}}, "additionalProperties": false, "minProperties": 2}, {"type": "null"}, {"allOf": [{"properties": {"a": {}}, "additionalProperties": false}, {"properties": {"b": {}, "c": {}}, "required": ["c"]}]}, {"pattern": "^[]$"}, {"pattern": "^a[^\\s\\S]+"}]})");
+  expect_sentences(left, {"null"});
+  expect_none(left, {"{}", R"({"a":1})", R"({"a":1,"c":1})", R"("")", R"("a")"});
   const Grammar unique =
       json_schema(R"({"type": "array", "uniqueItems": true, "items": {"anyOf": [{"enum": []}, {"const": 1}]}})");
   expect_sentences(unique, {"[]", "[1]"});
   expect_none(unique, {"[1,1]"});
+}
+
+// A class of no characters: what needs one is left out, and what does not stays.
+TEST(JsonSchema, PatternsMayHavePartsThatMatchNothing) {
+  const Grammar grammar = json_schema(R"({"pattern": "^(a|[]|b[]*c|d[]{2})$"})");
+  expect_sentences(grammar, {R"("a")", R"("bc")"});
+  expect_none(grammar, {R"("")", R"("b")", R"("d")"});
+  const Grammar names =
+      json_schema(R"({"patternProperties": {"^[]$": false, "^x": {"type": "null"}}, "additionalProperties": false})");
+  expect_sentences(names, {"{}", R"({"x":null})"});
+  expect_none(names, {R"({"":null})", R"({"x":1})"});
+  const Grammar unnamed = json_schema(R"({"propertyNames": {"minLength": 2, "maxLength": 1}})");
+  expect_sentences(unnamed, {"{}"});
+  expect_none(unnamed, {R"({"a":1})"});
+  EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"pattern": "^a[]$"})")),
+            "JSON schema, '#': 'pattern': there is no text that it matches");
+  EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"pattern": "^[\\x01]$"})")),
+            "JSON schema, '#': 'pattern': nothing but control characters at offset 1: not supported in a pattern");
 }
 
 // OpenAPI's formats of numbers are types of their readers.

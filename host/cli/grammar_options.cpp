@@ -2,11 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "core/grammar/grammar.h"
 #include "host/cli/command.h"
 #include "host/cli/text_input.h"
 
 namespace bonsai::cli {
+namespace {
+
+// What no file is called: an object, a list, a text, or a word of JSON's. Of these, some are no schemas, which is said
+// elsewhere.
+bool is_json(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return false;
+  const std::string_view value = text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+  return std::string_view("{[\"").find(value.front()) != std::string_view::npos || value == "true" ||
+         value == "false" || value == "null";
+}
+
+}  // namespace
 
 void add_grammar_options(Options &options) {
   options.value("grammar", "FILE", "the text follows this grammar (GBNF); -: from stdin");
@@ -17,12 +33,7 @@ void read_grammar_options(const Arguments &arguments, GenerateOptions &options) 
   const auto grammar = arguments.text("grammar"), schema = arguments.text("json-schema");
   if (grammar && schema) throw UsageError("--grammar and --json-schema both restrict the text: choose one");
   if (grammar) options.grammar = read_file(*grammar);
-  // A schema given as such begins with a brace, or is true: no file is called so.
-  if (schema) {
-    const size_t begin = schema->find_first_not_of(" \t\r\n");
-    const bool is_text = *schema == "true" || (begin != std::string::npos && (*schema)[begin] == '{');
-    options.json_schema = is_text ? *schema : read_file(*schema);
-  }
+  if (schema) options.json_schema = is_json(*schema) ? *schema : read_file(*schema);
   if ((grammar && options.grammar.empty()) || (schema && options.json_schema.empty()))
     throw Failure(fmt::format("{}: expected a {}, found an empty file", grammar ? *grammar : *schema,
                               grammar ? "grammar" : "JSON schema"));

@@ -46,6 +46,14 @@ TEST(RunGrammar, WhatIsWrongIsSaidInOneLine) {
   outcome = run_program({"run", "--json-schema", R"({"not": {}})"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("JSON schema, '#': keyword 'not' is not supported\n"), std::string::npos) << outcome.err;
+  for (const auto &[schema, message] : {std::pair{"false", "false allows no value at all"},
+                                        {" null\n", "expected an object, true or false, found null"},
+                                        {"[]", "expected an object, true or false, found array"},
+                                        {"\"a\"", "expected an object, true or false, found string"}}) {
+    outcome = run_program({"run", "--json-schema", schema});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.err.find(std::string("JSON schema, '#': ") + message + "\n"), std::string::npos) << outcome.err;
+  }
   outcome = run_program({"run", "--grammar", bad, "--json-schema", "{}"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(

@@ -21,15 +21,32 @@ std::optional<uint64_t> read_bytes(const std::string &path) {
   return bytes;
 }
 
+// A control group's files: version 1 has other names for the same, and counts what is below a group apart.
+struct Names {
+  const char *most, *used, *inactive_file, *active_file;
+};
+constexpr Names kNames[] = {
+    {"/memory.max", "/memory.current", "inactive_file", "active_file"},
+    {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file", "total_active_file"},
+};
+
 // Pages of files, which make room for others when that is wanted.
-uint64_t cached_bytes(const std::string &path) {
-  std::ifstream file(path);
+uint64_t cached_bytes(const std::string &group, const Names &names) {
+  std::ifstream file(group + "/memory.stat");
   std::string key;
   uint64_t sum = 0;
   for (uint64_t bytes = 0; file >> key >> bytes;) {
-    if (key == "inactive_file" || key == "active_file") sum += bytes;
+    if (key == names.inactive_file || key == names.active_file) sum += bytes;
   }
   return sum;
+}
+
+void apply_limit(const std::string &group, const Names &names, uint64_t total, MachineMemory &memory) {
+  const auto most = read_bytes(group + names.most), used = read_bytes(group + names.used);
+  if (!most || !used || *most >= total) return;
+  const uint64_t kept = *used - std::min(*used, cached_bytes(group, names));
+  memory.total_bytes = std::min(memory.total_bytes, *most);
+  memory.free_bytes = std::min(memory.free_bytes, *most - std::min(*most, kept));
 }
 
 }  // namespace
@@ -40,11 +57,7 @@ MachineMemory machine_memory(const std::vector<std::string> &groups) {
   const uint64_t available_kib = std::strtoull(read_proc("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10);
   MachineMemory memory = {total, available_kib * 1024};
   for (const std::string &group : groups) {
-    const auto most = read_bytes(group + "/memory.max"), used = read_bytes(group + "/memory.current");
-    if (!most || !used || *most >= total) continue;
-    const uint64_t kept = *used - std::min(*used, cached_bytes(group + "/memory.stat"));
-    memory.total_bytes = std::min(memory.total_bytes, *most);
-    memory.free_bytes = std::min(memory.free_bytes, *most - std::min(*most, kept));
+    for (const Names &names : kNames) apply_limit(group, names, total, memory);
   }
   return memory;
 }

@@ -20,14 +20,13 @@
 namespace bonsai::cpu {
 namespace {
 
-// The CPU quota of a control group in whole cores, rounded up; `unlimited` where there is none.
+// The CPU quota of a control group in whole cores, rounded up; `unlimited` where there is none, which version 2 calls
+// "max" and version 1 -1.
 int quota_cores(const std::string &group, int unlimited) {
-  std::ifstream file(group + "/cpu.max");
-  std::string quota;
-  int64_t period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return unlimited;
-  const int64_t microseconds = std::strtoll(quota.c_str(), nullptr, 10);
-  if (microseconds <= 0) return unlimited;
+  int64_t microseconds = 0, period = 0;
+  std::ifstream version_2(group + "/cpu.max"), quota(group + "/cpu.cfs_quota_us"), of(group + "/cpu.cfs_period_us");
+  const bool is_limited = (version_2 >> microseconds >> period) || (quota >> microseconds && of >> period);
+  if (!is_limited || microseconds <= 0 || period <= 0) return unlimited;
   return static_cast<int>(std::min<int64_t>(unlimited, (microseconds + period - 1) / period));
 }
 

@@ -80,7 +80,7 @@ void BatchChecker::check_duplicates(const bonsai_batch &batch) const {
   reject("batch: two tokens have position {} of sequence {}", minor_of(*twice), major_of(*twice));
 }
 
-// No block is written on behalf of two sequences.
+// No block is written on behalf of two sequences, nor for one while another reads it.
 void BatchChecker::check_sharing(const bonsai_batch &batch) const {
   uint64_t *const end = keys_.data() + batch.n_tokens;
   for (uint32_t i = 0; i < batch.n_tokens; ++i) {
@@ -90,8 +90,18 @@ void BatchChecker::check_sharing(const bonsai_batch &batch) const {
   std::sort(keys_.data(), end);
   const uint64_t *shared = std::adjacent_find(
       keys_.data(), end, [](uint64_t a, uint64_t b) { return major_of(a) == major_of(b) && a != b; });
-  if (shared == end) return;
-  reject("batch: sequences {} and {} both write block {}", minor_of(shared[0]), minor_of(shared[1]), major_of(*shared));
+  if (shared != end) {
+    reject("batch: sequences {} and {} both write block {}", minor_of(shared[0]), minor_of(shared[1]),
+           major_of(*shared));
+  }
+  for (uint32_t sequence = 0; batch.n_sequences > 1 && sequence < batch.n_sequences; ++sequence) {
+    const uint32_t *row = batch.block_table + uint64_t{sequence} * batch.blocks_per_sequence;
+    for (uint64_t i = 0; i * limits_.block_size < lengths_[sequence]; ++i) {
+      const uint64_t *written = std::lower_bound(keys_.data(), end, pair(row[i], 0));
+      if (written == end || major_of(*written) != row[i] || minor_of(*written) == sequence) continue;
+      reject("batch: sequence {} reads block {}, which sequence {} writes", sequence, row[i], minor_of(*written));
+    }
+  }
 }
 
 }  // namespace bonsai::plugin

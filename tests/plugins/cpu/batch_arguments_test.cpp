@@ -81,6 +81,11 @@ TEST_F(BatchArguments, EveryIndexIsChecked) {
   expect([&] { batch.positions[1] = 0; }, "batch: two tokens have position 0 of sequence 0");
   expect([&] { batch.block_table[1][0] = 32; }, "batch->block_table[1][0] is 32, expected less than n_blocks, 32");
   expect([&] { batch.block_table[1][0] = 0; }, "batch: sequences 0 and 1 both write block 0");
+  const auto read_what_is_written = [&] {
+    batch.positions[2] = 16;
+    batch.block_table[1][0] = batch.block_table[0][0];
+  };
+  expect(read_what_is_written, "batch: sequence 1 reads block 0, which sequence 0 writes");
   batch = good;
   batch.block_table[0][1] = 0xFFFFFFFFu;  // beyond the sequence's length: not read
   bonsai_error error = empty_error();

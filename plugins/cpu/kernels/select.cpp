@@ -47,7 +47,7 @@ const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
     if (isa != "auto" && isa != table.name) continue;
     if (tier.runs()) return &table;
     if (isa == table.name) {
-      *why_not = std::string("this machine lacks ") + tier.needs + ", which '" + table.name + "' needs";
+      *why_not = std::string("'").append(table.name) + "' needs " + tier.needs + ", not all of which this machine has";
       return nullptr;
     }
   }

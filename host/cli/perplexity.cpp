@@ -229,9 +229,8 @@ std::string describe(const Judge &judge) {
       agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
 
-// What --window says, else the default, or as many as all these models know.
-uint32_t read_window(const Arguments &arguments, std::span<const std::string> models) {
-  if (const auto window = arguments.count("window", 2)) return static_cast<uint32_t>(*window);
+// The default, or as many tokens as all these models know.
+uint32_t default_window(std::span<const std::string> models) {
   uint32_t window = kDefaultWindow;
   for (const std::string &path : models) {
     const auto model = model::load_model(path);
@@ -265,6 +264,7 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
                 "take the predictions of another program instead: float32, a row of the vocabulary for each token");
   const auto arguments = Arguments::parse(options, command_line, terminal);
   if (!arguments) return kSuccess;
+  const auto asked_window = arguments->count("window", 2);
   const uint64_t most_tokens = arguments->count("tokens", 2, UINT64_MAX).value_or(UINT64_MAX);
   const auto text = read_text(*arguments);
   if (!text) throw UsageError("no text: expected -f FILE, -p TEXT or '-f -' for stdin");
@@ -274,7 +274,7 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   EngineOptions engine_settings = engine_options(*arguments, terminal);
   std::vector<std::string> models = {engine_settings.model};
   if (other_model) models.push_back(*other_model);
-  const uint32_t window = read_window(*arguments, models);
+  const uint32_t window = asked_window ? static_cast<uint32_t>(*asked_window) : default_window(models);
   if (engine_settings.context == 0) engine_settings.context = window;
   const Engine engine = load_engine(engine_settings);
   std::vector<int32_t> tokens = engine.tokenize(*text, false);

@@ -148,9 +148,9 @@ TEST_F(Convert, NamesAWeightThatIsNotFinite) {
   checkpoint.write(input());
   const Outcome outcome = convert_input();
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(
-      outcome.err,
-      "bonsai-convert: model.layers.0.mlp.up_proj.weight: row 3, column 5: expected a finite number, found nan\n");
+  EXPECT_EQ(outcome.err,
+            "bonsai-convert: " + input() +
+                ": model.layers.0.mlp.up_proj.weight: row 3, column 5: expected a finite number, found nan\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
 }
 
@@ -164,8 +164,8 @@ TEST_F(Convert, NamesAWeightThatTheFormatCannotHold) {
     checkpoint.write(input());
     const Outcome outcome = convert_input(type);
     EXPECT_EQ(outcome.exit_code, 1) << type;
-    EXPECT_EQ(outcome.err, std::string("bonsai-convert: model.layers.0.mlp.up_proj.weight: -10000000 is beyond what ") +
-                               type + " holds\n");
+    EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
+                               ": model.layers.0.mlp.up_proj.weight: -10000000 is beyond what " + type + " holds\n");
     EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
   }
 }

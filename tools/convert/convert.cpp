@@ -219,8 +219,8 @@ class Planner {
 // Decodes, encodes and writes tensors a piece at a time.
 class Streamer {
  public:
-  Streamer(gguf::Writer &writer, const Progress &progress, uint64_t total_weights)
-      : writer_(writer), progress_(progress), total_(total_weights) {}
+  Streamer(const std::string &directory, gguf::Writer &writer, const Progress &progress, uint64_t total_weights)
+      : directory_(directory), writer_(writer), progress_(progress), total_(total_weights) {}
 
   Result<void> stream(const PlannedTensor &tensor) {
     const uint64_t columns = tensor.shape[0];
@@ -243,19 +243,20 @@ class Streamer {
     auto bad = std::find_if(values_.begin(), values_.end(), [](float value) { return !std::isfinite(value); });
     if (bad != values_.end()) {
       const uint64_t at = begin + static_cast<uint64_t>(bad - values_.begin());
-      return fail("{}: row {}, column {}: expected a finite number, found {}", tensor.source->name,
+      return fail("{}: {}: row {}, column {}: expected a finite number, found {}", directory_, tensor.source->name,
                   at / tensor.shape[0], at % tensor.shape[0], *bad);
     }
     blocks_.resize(quant::row_bytes(*tensor.format, count));
     tensor.format->encode(values_.data(), blocks_.data(), count);
     if (tensor.format->count_nonfinite && tensor.format->count_nonfinite(blocks_.data(), count) > 0) {
       const auto magnitude = [](float value) { return std::abs(value); };
-      return fail("{}: {} is beyond what {} holds", tensor.source->name, std::ranges::max(values_, {}, magnitude),
-                  tensor.format->name);
+      return fail("{}: {}: {} is beyond what {} holds", directory_, tensor.source->name,
+                  std::ranges::max(values_, {}, magnitude), tensor.format->name);
     }
     return writer_.write(blocks_);
   }
 
+  const std::string &directory_;  // of the checkpoint
   gguf::Writer &writer_;
   const Progress &progress_;
   uint64_t total_;
@@ -349,7 +350,7 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
 
   uint64_t total = 0;
   for (const PlannedTensor &tensor : source->plan) total += tensor.weights();
-  Streamer streamer(*writer, progress, total);
+  Streamer streamer(request.directory, *writer, progress, total);
   for (const PlannedTensor &tensor : source->plan) {
     if (auto done = streamer.stream(tensor); !done) return tl::unexpected(done.error());
     source->tensors.release(*tensor.source);

@@ -16,8 +16,6 @@ namespace {
 
 using BackendPtr = std::shared_ptr<const Backend>;
 
-constexpr std::string_view kDeviceKey = "device";  // the host's own option; no backend is sent it
-
 // Backends of negative priority ask to be passed over where the CPU works.
 int rank(const Backend &backend) {
   if (backend.name() == kCpuBackend) return 1;

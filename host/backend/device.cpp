@@ -43,7 +43,7 @@ BackendResult<std::vector<DeviceInfo::Option>> copy_options(const Backend &backe
     }
     std::string key = plugin_text(option->key, kMaxTextBytes);
     if (key.empty()) return broken(backend, fmt::format("device_info's option {} has no key", i));
-    if (key == "device" || key.find('=') != key.npos)
+    if (key == kDeviceKey || key.find('=') != key.npos)
       return broken(backend, fmt::format("device_info lists the option '{}', which nobody can give", key));
     if (std::any_of(options.begin(), options.end(), [&key](const auto &earlier) { return earlier.key == key; }))
       return broken(backend, fmt::format("device_info lists the option '{}' twice", key));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/backend/status.h"
@@ -16,6 +17,8 @@
 namespace bonsai::host {
 
 class Backend;
+
+inline constexpr std::string_view kDeviceKey = "device";  // the host's own option; no backend is sent it
 
 struct DeviceOption {
   std::string key, value;   // "cpu.threads", "2"

@@ -64,16 +64,16 @@ std::string status_name(bonsai_status status) {
 
 CallError::CallError() { raw_.struct_size = sizeof raw_; }
 
-void CallError::note_exception(const char *words) {
-  const auto end = fmt::format_to_n(raw_.message, sizeof raw_.message - 1, "a call threw an exception: {}", words).out;
-  *end = '\0';
-}
-
 std::string CallError::message() const { return plugin_text(raw_.message, sizeof raw_.message); }
 
 BackendError CallError::failure(std::string_view backend, std::string_view function, bonsai_status status) const {
   const std::string words = message();
   BackendError error;
+  if (!thrown_.empty()) {
+    const std::string thrown = plugin_text(thrown_.c_str(), sizeof raw_.message);
+    error.message = fmt::format("{}: {} threw an exception{}", backend, function, thrown);
+    return error;
+  }
   error.status = status <= BONSAI_INTERNAL ? status : bonsai_status{BONSAI_INTERNAL};
   error.message = words.empty()
                       ? fmt::format("{}: {} failed without a message ({})", backend, function, status_name(status))

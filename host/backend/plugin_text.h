@@ -24,29 +24,27 @@ class CallError {
  public:
   CallError();
   bonsai_error *out() { return &raw_; }
-  // The status of a call that is given out(). An exception, which should not cross that line, is BONSAI_INTERNAL, and
-  // its words are the message.
+  // The status of a call that is given out(). An exception, which should not come out of a backend, is BONSAI_INTERNAL.
   template <class Call>
   bonsai_status of(const Call &call) {
     try {
       return call();
     } catch (const std::exception &exception) {
-      note_exception(exception.what());
+      thrown_ = std::string(": ") + exception.what();
     } catch (...) {
-      note_exception("of unknown type");
+      thrown_ = " of unknown type";
     }
     return BONSAI_INTERNAL;
   }
   // What the backend wrote, even after BONSAI_OK (device_count says there why it found no device).
   std::string message() const;
-  // "cpu: the message (status)", or "cpu: FUNCTION failed without a message (status)". A status that the ABI does not
-  // define becomes BONSAI_INTERNAL.
+  // "cpu: the message (status)", or "cpu: FUNCTION failed without a message (status)", or "cpu: FUNCTION threw an
+  // exception: its words". A status that the ABI does not define becomes BONSAI_INTERNAL.
   BackendError failure(std::string_view backend, std::string_view function, bonsai_status status) const;
 
  private:
-  void note_exception(const char *words);
-
   bonsai_error raw_{};
+  std::string thrown_;  // empty: nothing was
 };
 
 }  // namespace bonsai::host

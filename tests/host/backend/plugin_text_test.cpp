@@ -49,14 +49,13 @@ TEST(CallError, NamesTheFunctionWhenThereIsNoMessage) {
 TEST(CallError, AnExceptionIsAnInternalError) {
   CallError error;
   EXPECT_EQ(error.of([&] { return bonsai_status{BONSAI_UNSUPPORTED}; }), bonsai_status{BONSAI_UNSUPPORTED});
-  const bonsai_status status = error.of([&]() -> bonsai_status { throw std::runtime_error("out of\nideas"); });
-  EXPECT_EQ(error.failure("fake", "gemv", status).message,
-            "fake: a call threw an exception: out of ideas (internal error)");
-  EXPECT_EQ(error.of([&]() -> bonsai_status { throw std::runtime_error(std::string(600, 'x')); }),
-            bonsai_status{BONSAI_INTERNAL});
-  EXPECT_EQ(error.message().size(), sizeof error.out()->message - 1);
-  EXPECT_EQ(error.of([&]() -> bonsai_status { throw 42; }), bonsai_status{BONSAI_INTERNAL});
-  EXPECT_EQ(error.message(), "a call threw an exception: of unknown type");
+  bonsai_status status = error.of([]() -> bonsai_status { throw std::runtime_error("out of\nideas"); });
+  EXPECT_EQ(status, bonsai_status{BONSAI_INTERNAL});
+  EXPECT_EQ(error.failure("fake", "gemv", status).message, "fake: gemv threw an exception: out of ideas");
+  status = error.of([]() -> bonsai_status { throw std::runtime_error(std::string(6000, 'x')); });
+  EXPECT_LT(error.failure("fake", "gemv", status).message.size(), 600u);
+  status = error.of([]() -> bonsai_status { throw 42; });
+  EXPECT_EQ(error.failure("fake", "gemv", status).message, "fake: gemv threw an exception of unknown type");
 }
 
 // The host decides by the status what to do: a value that it does not know must not slip through its switches.

@@ -138,11 +138,10 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
       {{26, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
       {{150, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
       {{2, "thrown", "session_create", "failing"},
-       "failing: a call threw an exception: thrown by session_create (internal error)"},
+       "failing: session_create threw an exception: thrown by session_create"},
       {{4, "thrown", "forward_submit", "failing"},
-       "failing: a call threw an exception: thrown by forward_submit (internal error)"},
-      {{150, "thrown", "gemv", "failing_gemv"},
-       "failing_gemv: a call threw an exception: thrown by gemv (internal error)"}};
+       "failing: forward_submit threw an exception: thrown by forward_submit"},
+      {{150, "thrown", "gemv", "failing_gemv"}, "failing_gemv: gemv threw an exception: thrown by gemv"}};
   for (const auto &[failure, reason] : cases) {
     SCOPED_TRACE(failure.backend + ": " + failure.status + " in " + failure.function);
     Journal journal;

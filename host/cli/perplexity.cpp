@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/utf8.h"
 #include "core/model/weights.h"
 #include "core/reference/agreement.h"
 #include "core/reference/reference.h"
+#include "core/text/same_vocabulary.h"
 #include "host/cli/command.h"
 #include "host/cli/file_tokenizer.h"
 #include "host/cli/logit_check.h"
@@ -133,11 +133,8 @@ void check_same_vocabulary(const std::string &path, const std::string &other_pat
   };
   if (other.size() != tokenizer.size())
     refuse(fmt::format("one of {} tokens instead of {}", other.size(), tokenizer.size()));
-  for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {
-    if (other.spelling(id) != tokenizer.spelling(id))
-      refuse(fmt::format("token {} to be {} instead of {}", id, bonsai::quoted(other.spelling(id)),
-                         bonsai::quoted(tokenizer.spelling(id))));
-  }
+  const std::string difference = text::first_difference(tokenizer, other);
+  if (!difference.empty()) refuse(difference);
 }
 
 // Another model with the same vocabulary.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/utf8.h"
+#include "core/text/same_vocabulary.h"
 
 namespace bonsai::host {
 namespace {
@@ -27,13 +27,8 @@ void check_same_vocabulary(const EngineState &target, const EngineState &draft) 
   };
   const uint32_t expected = target.model.config.vocab, found = draft.model.config.vocab;
   if (found != expected) refuse(fmt::format("one of {} tokens instead of {}", found, expected));
-  const text::Tokenizer &ours = target.require_tokenizer(), &theirs = draft.require_tokenizer();
-  const auto n = static_cast<int32_t>(std::min(ours.size(), theirs.size()));
-  for (int32_t id = 0; id < n; ++id) {
-    if (ours.spelling(id) != theirs.spelling(id))
-      refuse(
-          fmt::format("token {} to be {} instead of {}", id, quoted(theirs.spelling(id)), quoted(ours.spelling(id))));
-  }
+  const std::string difference = text::first_difference(target.require_tokenizer(), draft.require_tokenizer());
+  if (!difference.empty()) refuse(difference);
 }
 
 void ModelDrafter::begin(std::span<const int32_t> text) {

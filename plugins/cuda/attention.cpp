@@ -10,7 +10,7 @@ constexpr uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // Blocks whose registers a multiprocessor holds, which attention.cu asks for at least; and the shared memory of each
 // that the system takes for itself, from compute capability 8.0 on.
-constexpr uint32_t kBlocksAMultiprocessor = 2;
+constexpr uint32_t kNarrowBlocks = 1, kWideBlocks = 2;
 constexpr uint32_t kReservedSharedBytes = 1 << 10;
 
 // Partial results are kept in about this memory, more only where a single token needs more.
@@ -73,7 +73,7 @@ uint64_t AttentionPlanner::partial_bytes() const { return max_partials_ * floats
 // Blocks of a kernel that the device runs at once, as far as its shared memory goes.
 uint64_t AttentionPlanner::blocks_at_once(bool wide) const {
   const uint64_t bytes = (wide ? wide_shared_bytes() : narrow_shared_bytes()) + kReservedSharedBytes;
-  const auto held = std::clamp<uint64_t>(limits_.multiprocessor_shared_bytes / bytes, 1, kBlocksAMultiprocessor);
+  const auto held = std::clamp<uint64_t>(limits_.multiprocessor_shared_bytes / bytes, 1, wide ? kWideBlocks : kNarrowBlocks);
   return std::max(1u, limits_.multiprocessors) * held;
 }
 

@@ -213,7 +213,7 @@ void Session::attend(uint32_t index, const Staged &staged) {
   if (plan.narrow_pieces > 0) {
     device_.launch(attention_unit(pool_), "attend_narrow",
                    {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
-                    .threads = kAttendThreads,
+                    .threads = kNarrowThreads,
                     .shared_bytes = planner_.narrow_shared_bytes()},
                    arguments);
   }
@@ -221,7 +221,7 @@ void Session::attend(uint32_t index, const Staged &staged) {
     arguments.pieces = plan_at(plan.wide_offset());
     device_.launch(attention_unit(pool_), "attend_wide",
                    {.grid = {plan.wide_pieces * model.kv_heads, 1, 1},
-                    .threads = kAttendThreads,
+                    .threads = kWideThreads,
                     .shared_bytes = planner_.wide_shared_bytes()},
                    arguments);
   }

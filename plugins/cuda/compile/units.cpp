@@ -13,11 +13,14 @@ void add_attention(std::vector<Unit> &units) {
                    .defines = {},
                    .hot = {{"copy_blocks", 64}, {"export_rows", 64}, {"import_rows", 64}}});
   for (const char *dtype : {"F16", "Q8_0", "F32"}) {
-    for (const char *head_dim : {"32", "64", "96", "128", "192", "256"}) {
+    for (const uint32_t head_dim : {32, 64, 96, 128, 192, 256}) {
+      std::vector<HotKernel> hot = {{"attend_wide", 255}, {"combine_sections", 96}};
+      // Larger heads spill a little, and nobody decodes with F32 for its speed.
+      if (head_dim <= 128 && dtype != std::string_view("F32")) hot.push_back({"attend_narrow", 128});
       units.push_back({.name = fmt::format("attention.{}.{}", dtype, head_dim),
                        .file = "attention.cu",
                        .defines = {fmt::format("BONSAI_FORMAT={}_{}", dtype, head_dim)},
-                       .hot = {{"attend_narrow", 255}, {"attend_wide", 255}, {"combine_sections", 96}}});
+                       .hot = std::move(hot)});
     }
   }
 }

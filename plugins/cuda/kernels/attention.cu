@@ -65,122 +65,168 @@ inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 // ---------------------------------------------------------------------------------------------------------------------
 // Few rows
 
-// Sums of one unit, from fragments to (warp, row, 32 places).
-inline void exchange_sums(const float (&sums)[kUnitTiles][4], float *exchange) {
+constexpr uint32_t kChunks = kAttentionSection / kAttentionChunk;
+constexpr uint32_t kTeam = kStrips;                                                // warps of a chunk
+constexpr uint32_t kRoundUnits = Stored::kUnits < kTeam ? Stored::kUnits : kTeam;  // that a team takes at a time
+constexpr uint32_t kRounds = (Stored::kUnits + kTeam - 1) / kTeam;
+constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
+constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
+constexpr bool kValuesWithKeys = kRounds == 1 && Stored::kKeepsBoth;
+static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
+
+// Sums of one unit of 16 rows, from fragments to `to` (row, kSumsStride).
+inline void store_sums(const float (&sums)[kUnitTiles][4], float *to) {
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t row = warp() * kNarrowRows + lane() / 4 + i / 2 * 8, tile = i % 2 * 2;
+    const uint32_t row = lane() / 4 + i / 2 * 8, tile = i % 2 * 2;
     const Floats four = {sums[tile][i / 2 * 2], sums[tile][i / 2 * 2 + 1], sums[tile + 1][i / 2 * 2],
                          sums[tile + 1][i / 2 * 2 + 1]};
-    *reinterpret_cast<Floats *>(exchange + row * kExchangeStride + 8 * (lane() % 4) + 2 * tile) = four;
+    *reinterpret_cast<Floats *>(to + row * kSumsStride + 8 * (lane() % 4) + 2 * tile) = four;
+  }
+}
+
+// One strip's keys of up to kRoundUnits units.
+inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys)[kRoundUnits][1]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kRoundUnits; ++i) {
+    const uint32_t unit = round * kTeam + i;
+    if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys<true>(strip, unit);
+  }
+}
+
+// A unit of the values of the chunk that begins at `begin`. In place of a strip that is not in use, the first is read.
+inline void load_chunk_values(const AttendArguments &arguments, uint32_t kv_head, const AttentionPiece &piece,
+                              uint32_t begin, uint32_t unit, Stored::Values (&values)[kStrips]) {
+  const Strips pool(arguments, kv_head, piece.sequence);
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    const uint32_t strip = begin + i * kStripSlots < piece.length ? i : 0;
+    values[i] = Stored::load_values<true>(pool.values(begin / kStripSlots + strip), unit);
   }
 }
 
 }  // namespace
 
-// Block (piece, kv_head). Each warp computes one chunk of a section for all rows; 8 threads a row fold the section.
-BONSAI_KERNEL(attend_narrow, AttendArguments, kAttendThreads, 2) {
+// Block (piece, kv_head). A chunk is a team's of four warps: each scores one strip of positions, and then, with the
+// weights of all four, sums a quarter of the head's places. A warp stages a row, and folds it over the chunks.
+BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) {
   const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
   const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
   if (piece.n_tokens == 0) return;
-  const uint32_t head_dim = arguments.pool.head_dim;
+  const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
 
   Quad *const queries = dynamic_shared<Quad>();
-  float *const exchange = reinterpret_cast<float *>(queries) + query_tile_bytes(Stored::kHeadDim) / sizeof(float);
+  Floats *const scores_of = reinterpret_cast<Floats *>(queries + query_tile_bytes(Stored::kHeadDim) / sizeof(Quad));
+  float *const sums_of = reinterpret_cast<float *>(scores_of) + (kSumsReplaceScores ? 0 : kScoreBytes / sizeof(float));
+  Floats *const team_scores = scores_of + chunk * kTiles * kWarp + lane();  // (tile, lane)
+  float *const own_sums = sums_of + chunk * kNarrowRows * kSumsStride + part * kUnit;
   BONSAI_SHARED float scales_of[kNarrowRows];
   BONSAI_SHARED uint32_t visible_of[kNarrowRows];
-  BONSAI_SHARED RowWeights weights_of[2][kAttendThreads / 32][kNarrowRows];  // of chunks; sections take turns
+  BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
+  BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
-#pragma unroll 1
-  for (uint32_t i = 0; i < kNarrowRows / 4; ++i) {
-    const uint32_t row = 4 * i + warp();
-    const Row from = find_row(arguments, piece, kv_head, row);
-    scales_of[row] = stage_query<Stored>(arguments, from, row, queries);
-    visible_of[row] = from.visible;
-  }
-  const Row folded = find_row(arguments, piece, kv_head, thread() / 8);
-  sync_block();
-
-  RowWeights total = no_weights();
+  if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
 #pragma unroll 1
   for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
-    const uint32_t begin = section * kAttentionSection + warp() * kAttentionChunk;
+    const uint32_t begin = section * kAttentionSection + chunk * kAttentionChunk;
     const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
-    RowWeights(&chunk_weights)[kAttendThreads / 32][kNarrowRows] = weights_of[section % 2];
-    const Strips pool(arguments, kv_head, piece.sequence);
-    const uint8_t *strips[kStrips] = {};
-#pragma unroll
-    for (uint32_t i = 0; i < kStrips; ++i) {  // in place of one that is not in use, the chunk's first is read
-      if (n > 0) strips[i] = pool.keys(begin / kStripSlots + (i * kStripSlots < n ? i : 0));
-    }
+    const bool is_in_use = part * kStripSlots < n;
 
-    // Scores, with the next unit's keys on their way meanwhile; then weights. Loops stay loops, for the registers'
-    // sake.
-    float scores[kTiles][4] = {};
+    // Keys are on their way while queries are staged, and values while scores and weights are computed.
+    Stored::Keys keys[kRoundUnits][1];
     Stored::Values values[kStrips];
-    RowWeights weights[2] = {no_weights(), no_weights()};
-    if (n > 0) {
-      Stored::Keys keys[kStrips];
-      load_keys<true>(strips, 0, keys);
-#pragma unroll 1
-      for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
-        Stored::Keys next[kStrips];
-        if (unit + 1 < Stored::kUnits) load_keys<true>(strips, unit + 1, next);
-        Stored::score(queries, unit, keys, scores);
-#pragma unroll
-        for (uint32_t i = 0; i < kStrips; ++i) keys[i] = next[i];
-      }
-#pragma unroll
-      for (uint32_t i = 0; i < kStrips; ++i) strips[i] += kv_plane_bytes(arguments.pool);
-      load_values<true>(strips, 0, values);
-      const uint32_t row = lane() / 4;
-      const float scales[2] = {scales_of[row], scales_of[row + 8]};
-      const uint32_t visible[2] = {visible_of[row], visible_of[row + 8]};
-      softmax_chunk<Stored>(scores, scales, visible, begin, weights);
+    const uint8_t *own_strip = nullptr;
+    if (is_in_use) {
+      own_strip = Strips(arguments, kv_head, piece.sequence).keys(begin / kStripSlots + part);
+      load_round(own_strip, 0, keys);
     }
-    if (lane() % 4 == 0) {
-      chunk_weights[warp()][lane() / 4] = weights[0];
-      chunk_weights[warp()][lane() / 4 + 8] = weights[1];
+    const bool is_first = section == piece.first_section;
+    if (is_first) {
+      const Row row = find_row(arguments, piece, kv_head, warp());
+      scales_of[warp()] = stage_query<Stored>(arguments, row, warp(), queries);
+      visible_of[warp()] = row.visible;
+    }
+    if (kValuesWithKeys && n > 0 && part < Stored::kUnits) {
+      load_chunk_values(arguments, kv_head, piece, begin, part, values);
+    }
+    if (is_first) sync_block();
+
+    float own_scores[2][4] = {};
+    if (is_in_use) {
+#pragma unroll 1
+      for (uint32_t round = 0; round < kRounds; ++round) {
+        if (round > 0) load_round(own_strip, round, keys);
+#pragma unroll
+        for (uint32_t i = 0; i < kRoundUnits; ++i) {
+          const uint32_t unit = round * kTeam + i;
+          if (unit < Stored::kUnits) Stored::score(queries, unit, keys[i], own_scores);
+        }
+      }
+    }
+    if (n > 0) {
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        team_scores[(2 * part + i) * kWarp] = {own_scores[i][0], own_scores[i][1], own_scores[i][2], own_scores[i][3]};
+      }
     }
     sync_block();
 
-    // Sums of values, unit by unit. Factors are found anew for each: the registers are needed in between.
-    const uint32_t chunks = least((piece.length - section * kAttentionSection + kAttentionChunk - 1) / kAttentionChunk,
-                                  kAttentionSection / kAttentionChunk);
-    const auto &packed = Stored::pack(scores);
-    RowWeights total_then = total;
+    float weights[kTiles][4] = {};
+    RowWeights of_rows[2] = {no_weights(), no_weights()};
+    if (n > 0) {
+#pragma unroll
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        const Floats four = team_scores[tile * kWarp];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) weights[tile][i] = four.of[i];
+      }
+      const uint32_t row = lane() / 4;
+      const float scales[2] = {scales_of[row], scales_of[row + 8]};
+      const uint32_t visible[2] = {visible_of[row], visible_of[row + 8]};
+      softmax_chunk<Stored>(weights, scales, visible, begin, of_rows);
+    }
+    if (part == 0 && lane() % 4 == 0) {
+      weights_of[chunk][lane() / 4] = of_rows[0];
+      weights_of[chunk][lane() / 4 + 8] = of_rows[1];
+    }
+    if constexpr (kSumsReplaceScores) sync_block();
+
+    const auto &packed = Stored::pack(weights);
 #pragma unroll 1
-    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
-      float *const turn = exchange + unit % 2 * kExchangeFloats;
-      if (n > 0) {
-        Stored::Values next[kStrips];
-        if (unit + 1 < Stored::kUnits) load_values<true>(strips, unit + 1, next);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      const uint32_t unit = round * kTeam + part;
+      if (n > 0 && unit < Stored::kUnits) {
+        if (!kValuesWithKeys) load_chunk_values(arguments, kv_head, piece, begin, unit, values);
         if (n < kAttentionChunk) {
 #pragma unroll
           for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));
         }
         float sums[kUnitTiles][4];
         Stored::sum(packed, values, sums);
-        exchange_sums(sums, turn);
-#pragma unroll
-        for (uint32_t i = 0; i < kStrips; ++i) values[i] = next[i];
+        store_sums(sums, own_sums);
       }
       sync_block();
+      // Factors are found anew for each round: the registers are needed in between.
       RowWeights of_section = no_weights();
       Floats sums = {};
-      for (uint32_t i = 0; i < chunks; ++i) {
-        const Factors factors = fold_weights(of_section, chunk_weights[i][thread() / 8]);
-        const float *const row = turn + (i * kNarrowRows + thread() / 8) * kExchangeStride + thread() % 8 * 4;
-        const Floats added = *reinterpret_cast<const Floats *>(row);
+      const float *added = sums_of + warp() * kSumsStride + lane() * 4;
+      for (uint32_t i = 0; i < kChunks && section * kAttentionSection + i * kAttentionChunk < piece.length; ++i) {
+        const Factors factors = fold_weights(of_section, weights_of[i][warp()]);
+        if (lane() < kRoundUnits * (kUnit / 4)) {
 #pragma unroll
-        for (uint32_t k = 0; k < 4; ++k) sums.of[k] = fold(sums.of[k], added.of[k], factors);
+          for (uint32_t k = 0; k < 4; ++k) sums.of[k] = fold(sums.of[k], added[k], factors);
+        }
+        added += kNarrowRows * kSumsStride;
       }
-      total_then = total;
-      const bool writes = unit == 0 && thread() % 8 == 0;
-      put(leave(arguments, piece, folded, section, of_section, total_then, writes), head_dim,
-          unit * kUnit + thread() % 8 * 4, sums);
+      RowWeights total = total_of[section % 2][warp()];
+      const Row row = find_row(arguments, piece, kv_head, warp());
+      const Leaving leaving = leave(arguments, piece, row, section, of_section, total, round == 0 && lane() == 0);
+      if (round * kTeam + lane() / (kUnit / 4) < Stored::kUnits) {
+        put(leaving, arguments.pool.head_dim, round * kTeam * kUnit + lane() * 4, sums);
+      }
+      if (lane() == 0) total_of[(section + 1) % 2][warp()] = total;
+      if (round + 1 < kRounds || kSumsReplaceScores) sync_block();
     }
-    total = total_then;
   }
 }
 
@@ -199,8 +245,7 @@ inline void copy_chunk(const AttendArguments &arguments, const AttentionPiece &p
     const bool valid = strip * kStripSlots < piece.length;
     const uint8_t *from = pool.keys(valid ? strip : 0);
     if constexpr (kValues) from = pool.values(valid ? strip : 0);
-    for (uint32_t offset = thread() * sizeof(Quad); offset < Stored::kStripBytes;
-         offset += kAttendThreads * sizeof(Quad))
+    for (uint32_t offset = thread() * sizeof(Quad); offset < Stored::kStripBytes; offset += kWideThreads * sizeof(Quad))
       copy_async(to + i * Stored::kStripBytes + offset, from + offset, valid);
   }
 }
@@ -289,7 +334,7 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
 
   uint8_t *const shared = dynamic_shared<uint8_t>();
   Quad *const queries = reinterpret_cast<Quad *>(shared + warp() * query_tile_bytes(Stored::kHeadDim));
-  uint8_t *const keys = shared + kAttendThreads / 32 * query_tile_bytes(Stored::kHeadDim);
+  uint8_t *const keys = shared + kWideThreads / 32 * query_tile_bytes(Stored::kHeadDim);
   uint8_t *const values = keys + kStrips * Stored::kStripBytes;
 
   uint32_t chunk = piece.first_section * (kAttentionSection / kAttentionChunk);
@@ -354,7 +399,7 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
 
 }  // namespace
 
-BONSAI_KERNEL(attend_wide, AttendArguments, kAttendThreads, 2) {
+BONSAI_KERNEL(attend_wide, AttendArguments, kWideThreads, 2) {
   if constexpr (Stored::kHasWide) attend_wide_rows(arguments);
 }
 

@@ -44,13 +44,14 @@ struct AttentionPiece {
   uint32_t reserved[2];
 };
 
-// attend_narrow: 4 warps on 16 rows, a chunk each. attend_wide: 4 warps with 16 rows each, on all chunks in turn, where
-// has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once for each of
-// -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
+// attend_narrow: 16 warps on 16 rows, four for each chunk of a section. attend_wide: 4 warps with 16 rows each, on all
+// chunks in turn, where has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once
+// for each of -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
 constexpr bool has_wide(uint32_t dtype, uint32_t padded) {
   return dtype != kKvF32 && padded <= 128;  // beyond, registers are too few
 }
-inline constexpr uint32_t kAttendThreads = 128;
+inline constexpr uint32_t kNarrowThreads = 512;
+inline constexpr uint32_t kWideThreads = 128;
 inline constexpr uint32_t kNarrowRows = 16;
 inline constexpr uint32_t kWideRows = 64;
 struct AttendArguments {
@@ -69,12 +70,22 @@ struct AttendArguments {
   float score_scale;  // softmax_scale * log2(e)
 };
 
-// Dynamic shared memory. Narrow: the queries, and twice sums of one unit from each warp, whose rows lie a little apart
-// for the banks' sake. Wide: the queries of all warps, a chunk's keys and its values.
-inline constexpr uint32_t kExchangeStride = kUnit + 4;
-inline constexpr uint32_t kExchangeFloats = kAttendThreads / 32 * kNarrowRows * kExchangeStride;
+// Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of the
+// head at a time, whose rows lie a little apart for the banks' sake. Where that would be more than the oldest devices
+// have, sums take the scores' place. Wide: the queries of all warps, a chunk's keys and its values.
 constexpr uint32_t query_tile_bytes(uint32_t padded) { return 16 * padded * 4; }  // of 16 rows
-constexpr uint32_t narrow_shared_bytes(uint32_t padded) { return query_tile_bytes(padded) + 2 * kExchangeFloats * 4; }
+inline constexpr uint32_t kScoreBytes = kNarrowRows * kAttentionSection * 4;
+constexpr uint32_t sums_stride(uint32_t padded) { return (padded < 128 ? padded : 128) + 4; }  // floats from row to row
+constexpr uint32_t sums_bytes(uint32_t padded) {
+  return kAttentionSection / kAttentionChunk * kNarrowRows * sums_stride(padded) * 4;
+}
+constexpr bool sums_replace_scores(uint32_t padded) { return padded > 192; }
+constexpr uint32_t narrow_shared_bytes(uint32_t padded) {
+  const uint32_t sums = sums_bytes(padded);
+  return query_tile_bytes(padded) + (!sums_replace_scores(padded) ? kScoreBytes + sums
+                                     : sums > kScoreBytes         ? sums
+                                                                  : kScoreBytes);
+}
 constexpr uint32_t wide_shared_bytes(uint32_t dtype, uint32_t padded) {
   return kWideRows / 16 * query_tile_bytes(padded) + 2 * kAttentionChunk / kStripSlots * strip_bytes(dtype, padded);
 }

@@ -89,6 +89,8 @@ struct StoredF16 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF16, kPadded);
   static constexpr bool kHasWide = has_wide(kKvF16, kPadded);
+  // Whether attend_narrow's registers hold keys and values at once, without spilling.
+  static constexpr bool kKeepsBoth = kCapability == 80 || kCapability == 90;
   static constexpr float kWeightExponent = 14;  // of the largest weight: low halves that count are normal numbers
 
   // A unit of a strip's keys, or of its values.
@@ -107,15 +109,16 @@ struct StoredF16 : SplitQueries<kPadded> {
     return load_keys<kStreaming>(strip, unit);
   }
 
-  // scores += queries * keys, for one unit.
-  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[kStrips], float (&scores)[kTiles][4]) {
+  // scores += queries * keys, for one unit of n strips, two tiles each.
+  template <uint32_t n>
+  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[n], float (&scores)[2 * n][4]) {
 #pragma unroll
     for (uint32_t half = 0; half < 2; ++half) {
 #pragma unroll
       for (uint32_t part = 0; part < 2; ++part) {
         const Fragment a = SplitQueries<kPadded>::load(queries, unit, half, part);
 #pragma unroll
-        for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        for (uint32_t tile = 0; tile < 2 * n; ++tile) {
           const Quad &quad = keys[tile / 2].of[tile % 2];
           const uint32_t b[2] = {half ? quad.z : quad.x, half ? quad.w : quad.y};
           mma_f16_k16(scores[tile], a.of, b);
@@ -131,7 +134,7 @@ struct StoredF16 : SplitQueries<kPadded> {
   }
   static void clean(uint8_t *strip, uint32_t n) {
     Quad *const quads = reinterpret_cast<Quad *>(strip);
-    for (uint32_t i = thread(); i < kStripBytes / sizeof(Quad); i += kAttendThreads) keep(quads[i], i % 32, n);
+    for (uint32_t i = thread(); i < kStripBytes / sizeof(Quad); i += kWideThreads) keep(quads[i], i % 32, n);
   }
 
   struct Weights {
@@ -198,6 +201,7 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvQ8_0, kPadded);
   static constexpr bool kHasWide = has_wide(kKvQ8_0, kPadded);
+  static constexpr bool kKeepsBoth = kCapability >= 80;
   static constexpr float kWeightExponent = 0;  // weights times scales must not leave the halves' range
 
   // A unit of a strip's keys, or of its values: codes, and scales of slots 2 t, 2 t + 1 and of 2 t + 8, 2 t + 9.
@@ -218,10 +222,14 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
     return load_keys<kStreaming>(strip, unit);
   }
 
-  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[kStrips], float (&scores)[kTiles][4]) {
-    // In two rounds, for the registers' sake.
+  template <uint32_t n>
+  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[n], float (&scores)[2 * n][4]) {
+    // Few tiles at a time, for the registers' sake.
+    constexpr uint32_t kTogether = n < 2 ? 2 : 4;
 #pragma unroll
-    for (uint32_t first = 0; first < kTiles; first += kTiles / 2) score_tiles(queries, unit, keys, first, scores);
+    for (uint32_t first = 0; first < 2 * n; first += kTogether) {
+      score_tiles<kTogether>(queries, unit, keys, first, scores);
+    }
   }
 
   static void keep(Values &values, uint32_t n) {
@@ -230,7 +238,7 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
     values.scales[1] &= halves_below(slot + 8, n);
   }
   static void clean(uint8_t *strip, uint32_t n) {
-    for (uint32_t i = thread(); i < kUnits * kStripSlots; i += kAttendThreads) {
+    for (uint32_t i = thread(); i < kUnits * kStripSlots; i += kWideThreads) {
       if (i % kStripSlots >= n) reinterpret_cast<uint16_t *>(strip + kStripSlots * kPadded)[i] = 0;
     }
   }
@@ -259,14 +267,15 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
   }
 
  private:
-  static void score_tiles(const Quad *queries, uint32_t unit, const Keys (&keys)[kStrips], uint32_t first,
-                          float (&scores)[kTiles][4]) {
-    float sums[kTiles / 2][4] = {};
+  template <uint32_t kTogether, uint32_t n>
+  static void score_tiles(const Quad *queries, uint32_t unit, const Keys (&keys)[n], uint32_t first,
+                          float (&scores)[2 * n][4]) {
+    float sums[kTogether][4] = {};
 #pragma unroll
     for (uint32_t half = 0; half < 2; ++half) {
-      uint32_t b[kTiles / 2][2];
+      uint32_t b[kTogether][2];
 #pragma unroll
-      for (uint32_t i = 0; i < kTiles / 2; ++i) {
+      for (uint32_t i = 0; i < kTogether; ++i) {
         const Quad &codes = keys[(first + i) / 2].codes;
         codes_to_halves(i % 2 ? (half ? codes.w : codes.z) : (half ? codes.y : codes.x), b[i]);
       }
@@ -274,11 +283,11 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
       for (uint32_t part = 0; part < 2; ++part) {
         const Fragment a = SplitQueries<kPadded>::load(queries, unit, half, part);
 #pragma unroll
-        for (uint32_t i = 0; i < kTiles / 2; ++i) mma_f16_k16(sums[i], a.of, b[i]);
+        for (uint32_t i = 0; i < kTogether; ++i) mma_f16_k16(sums[i], a.of, b[i]);
       }
     }
 #pragma unroll
-    for (uint32_t i = 0; i < kTiles / 2; ++i) {
+    for (uint32_t i = 0; i < kTogether; ++i) {
       const uint32_t scales = keys[(first + i) / 2].scales[i % 2];
       const float even = low_half(scales), odd = high_half(scales);
       float(&to)[4] = scores[first + i];
@@ -309,6 +318,7 @@ struct StoredF32 {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF32, kPadded);
   static constexpr bool kHasWide = has_wide(kKvF32, kPadded);
+  static constexpr bool kKeepsBoth = false;
   static constexpr float kWeightExponent = 0;
   static constexpr bool kNormalized = false;
 
@@ -336,13 +346,14 @@ struct StoredF32 {
     return {strip + unit * kUnit * sizeof(float), kStripSlots};
   }
 
-  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[kStrips], float (&scores)[kTiles][4]) {
+  template <uint32_t n>
+  static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[n], float (&scores)[2 * n][4]) {
 #pragma unroll 1
     for (uint32_t four = 0; four < kUnit / 4; ++four) {
       const Floats *rows = reinterpret_cast<const Floats *>(queries) + (unit * (kUnit / 4) + four) * 16 + lane() / 4;
       const Floats a[2] = {rows[0], rows[8]};
 #pragma unroll
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      for (uint32_t tile = 0; tile < 2 * n; ++tile) {
         const uint32_t slot = 8 * (tile % 2) + 2 * (lane() % 4);
         const Floats *b = reinterpret_cast<const Floats *>(keys[tile / 2].unit) + four * kStripSlots + slot;
         const Floats two[2] = {b[0], b[1]};

@@ -42,6 +42,7 @@
 namespace bonsai::cuda {
 
 inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kCapability = __CUDA_ARCH__ / 10;  // that this is compiled for
 
 // Where this thread is. Blocks are one-dimensional, grids have up to three dimensions.
 __device__ inline unsigned thread() { return threadIdx.x; }

@@ -138,12 +138,12 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
       fmt::format("attention.cu BONSAI_FORMAT={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
   if (plan.narrow_pieces > 0) {
-    emulation::launch(call("attend_narrow"), {plan.narrow_pieces * shape_.kv_heads}, kAttendThreads,
+    emulation::launch(call("attend_narrow"), {plan.narrow_pieces * shape_.kv_heads}, kNarrowThreads,
                       planner.narrow_shared_bytes(), &arguments);
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + plan.wide_offset());
-    emulation::launch(call("attend_wide"), {plan.wide_pieces * shape_.kv_heads}, kAttendThreads,
+    emulation::launch(call("attend_wide"), {plan.wide_pieces * shape_.kv_heads}, kWideThreads,
                       planner.wide_shared_bytes(), &arguments);
   }
   if (plan.splits > 0) {

@@ -135,9 +135,8 @@ TEST(Planner, SplitsNothingWhereSequencesFillTheDevice) {
 // attend_wide takes 64 KiB: a multiprocessor of compute capability 8.6 has room for one such block, one of 9.0 for two.
 // A tile of eight blocks is split where there are more than 16.
 TEST(Planner, CountsTheBlocksThatSharedMemoryHolds) {
-  Batch prompt, token;
+  Batch prompt;
   prompt.add_run(0, 2000, 16);
-  token.add_run(0, 2000, 1);
   AttentionLimits limits = limits_of(8, 4, 16);
   limits.multiprocessors = 12;
   const auto splits = [&limits](const Batch &batch) {
@@ -145,13 +144,23 @@ TEST(Planner, CountsTheBlocksThatSharedMemoryHolds) {
     return plan(planner, batch).plan.splits;
   };
   EXPECT_EQ(splits(prompt), 16u);
-  EXPECT_EQ(splits(token), 1u);
   limits.shared_bytes = 99 * 1024;
   limits.multiprocessor_shared_bytes = 100 * 1024;
   EXPECT_EQ(splits(prompt), 0u);
-  EXPECT_EQ(splits(token), 1u);
   limits.shared_bytes = limits.multiprocessor_shared_bytes = 64 * 1024;  // 7.5, where the system takes nothing
   EXPECT_EQ(splits(prompt), 0u);
+}
+
+// Of a token's kernel a multiprocessor holds one block, however much shared memory there is.
+TEST(Planner, SplitsATokenWhereItsBlocksWouldLeaveMostOfTheDeviceIdle) {
+  Batch token;
+  token.add_run(0, 2000, 1);
+  AttentionLimits limits = limits_of(8, 4, 16);
+  for (const uint32_t multiprocessors : {16u, 17u}) {  // eight sections of eight heads, on 16: half of one round
+    limits.multiprocessors = multiprocessors;
+    AttentionPlanner planner(limits);
+    EXPECT_EQ(plan(planner, token).plan.splits, multiprocessors == 17 ? 1u : 0u);
+  }
 }
 
 TEST(Planner, GivesPromptsTilesOfManyRows) {

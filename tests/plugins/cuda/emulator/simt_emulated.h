@@ -114,6 +114,7 @@ inline void mma_f16_k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&
                         const Where &where = Where::current()) {
   ::bonsai::emulation::mma_f16_k16(c, a, b, where);
 }
+inline constexpr unsigned kCapability = __CUDA_ARCH__ / 10;
 inline constexpr bool kHasBitMma = __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 1000;
 inline void mma_b1_k128(int (&c)[4], const uint32_t (&a)[2], uint32_t b, const Where &where = Where::current()) {
   ::bonsai::emulation::mma_b1_k128(c, a, b, where);

@@ -47,6 +47,7 @@ AttentionPlanner::AttentionPlanner(const AttentionLimits &limits)
       has_wide_(fits_wide(limits)),
       max_partials_(most_partials(limits)) {
   tiles_.reserve(limits.max_tokens);
+  sequences_.reserve(limits.max_tokens);
 }
 
 // Every tile has a token at least, and every piece of a split one a partial result.
@@ -73,7 +74,8 @@ uint64_t AttentionPlanner::partial_bytes() const { return max_partials_ * floats
 // Blocks of a kernel that the device runs at once, as far as its shared memory goes.
 uint64_t AttentionPlanner::blocks_at_once(bool wide) const {
   const uint64_t bytes = (wide ? wide_shared_bytes() : narrow_shared_bytes()) + kReservedSharedBytes;
-  const auto held = std::clamp<uint64_t>(limits_.multiprocessor_shared_bytes / bytes, 1, wide ? kWideBlocks : kNarrowBlocks);
+  const auto held =
+      std::clamp<uint64_t>(limits_.multiprocessor_shared_bytes / bytes, 1, wide ? kWideBlocks : kNarrowBlocks);
   return std::max(1u, limits_.multiprocessors) * held;
 }
 
@@ -119,6 +121,7 @@ void AttentionPlanner::cut_tiles(std::span<const uint32_t> positions, std::span<
     while (end < n && sequences[end] == sequences[first]) ++end;
     cut_run(positions, first, end - first, sequences[first]);
   }
+  may_prepare_ = has_one_tile_for_each_sequence();
 }
 
 void AttentionPlanner::cut_run(std::span<const uint32_t> positions, uint32_t first_token, uint32_t n_tokens,
@@ -137,6 +140,18 @@ void AttentionPlanner::cut_run(std::span<const uint32_t> positions, uint32_t fir
                       .is_split = false,
                       .first_partial = 0});
   }
+}
+
+// With all heads of a kv head in its rows. A sequence's tokens may come in several runs.
+bool AttentionPlanner::has_one_tile_for_each_sequence() {
+  if (slices(false) > 1) return false;
+  sequences_.clear();
+  for (const Tile &tile : tiles_) {
+    if (tile.is_wide) return false;
+    sequences_.push_back(tile.sequence);
+  }
+  std::ranges::sort(sequences_);
+  return std::ranges::adjacent_find(sequences_) == sequences_.end();
 }
 
 // Long tiles first: the short ones then fill the gaps at the end.
@@ -170,7 +185,8 @@ AttentionPlan AttentionPlanner::count() const {
     (tile.is_wide ? plan.wide_pieces : plan.narrow_pieces) += pieces;
     if (tile.is_split) plan.splits += tile.n_tokens;
   }
-  return {round_up_count(plan.narrow_pieces), round_up_count(plan.wide_pieces), round_up_count(plan.splits)};
+  return {round_up_count(plan.narrow_pieces), round_up_count(plan.wide_pieces), round_up_count(plan.splits),
+          may_prepare_};
 }
 
 AttentionPiece *AttentionPlanner::write_pieces(const Tile &tile, AttentionPiece *to) const {

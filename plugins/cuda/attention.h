@@ -29,6 +29,8 @@ struct AttentionPlan {
   uint32_t narrow_pieces = 0;  // attend_narrow: grid narrow_pieces * kv_heads
   uint32_t wide_pieces = 0;    // attend_wide: grid wide_pieces * kv_heads
   uint32_t splits = 0;         // combine_sections: grid (splits, heads)
+  // Whether attend_preparing may stand for prepare_heads and attend_narrow: every sequence's tokens are in one tile.
+  bool may_prepare = false;
 
   // Where the launches' arrays lie, in bytes from the first one's beginning; and all of them.
   uint64_t wide_offset() const { return narrow_pieces * sizeof(AttentionPiece); }
@@ -72,6 +74,7 @@ class AttentionPlanner {
   uint32_t tokens_a_tile(bool wide) const;
   void cut_tiles(std::span<const uint32_t> positions, std::span<const uint32_t> sequences);
   void cut_run(std::span<const uint32_t> positions, uint32_t first_token, uint32_t n_tokens, uint32_t sequence);
+  bool has_one_tile_for_each_sequence();
   void sort_tiles();
   void choose_splits();
   AttentionPlan most() const;
@@ -82,7 +85,9 @@ class AttentionPlanner {
   uint32_t group_;  // heads that share a kv head
   bool has_wide_;
   uint32_t max_partials_;
-  std::vector<Tile> tiles_;  // of the batch that is being planned, the longest first
+  std::vector<Tile> tiles_;          // of the batch that is being planned, the longest first
+  std::vector<uint32_t> sequences_;  // of the tiles, when they are compared
+  bool may_prepare_ = false;         // likewise of the batch
 };
 
 }  // namespace bonsai::cuda

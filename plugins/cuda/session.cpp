@@ -186,7 +186,8 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
 
 GraphKey Session::graph_key(const Staged &staged, const SelectionGroup *group) const {
   GraphKey key = {staged.shape.n_tokens,          staged.shape.n_sequences,     staged.shape.columns,
-                  staged.attention.narrow_pieces, staged.attention.wide_pieces, staged.attention.splits};
+                  staged.attention.narrow_pieces, staged.attention.wide_pieces, staged.attention.splits,
+                  staged.attention.may_prepare};
   if (group) key.insert(key.end(), {group->first, group->n, group->has_logits, group->selects});
   return key;
 }

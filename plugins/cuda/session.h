@@ -110,8 +110,9 @@ class Session {
   void multiply_packed(const Step &step, const PackedActivations &activations);
   PackedActivations pack(const Step &step);
   RowsToPack rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const;
-  void prepare_heads(const Layer &layer, uint32_t index, const Staged &staged);
-  void attend(uint32_t index, const Staged &staged);
+  PrepareHeadsArguments heads_to_prepare(const Layer &layer, uint32_t index, const Staged &staged) const;
+  void prepare_heads(const PrepareHeadsArguments &arguments, uint32_t n_tokens);
+  void attend(const Layer &layer, uint32_t index, const Staged &staged);
 
   // session_outputs.cpp
   SelectionBuffers selection_buffers(const Slot &slot) const;

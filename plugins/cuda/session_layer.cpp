@@ -57,8 +57,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
                .y = floats(layout_.qkv),
                .y_stride = model.qkv_rows(),
                .add = false});
-  prepare_heads(layer, index, staged);
-  attend(index, staged);
+  attend(layer, index, staged);
   run_product({.phase = Phase::kO,
                .rows = layer.rows(Projection::kO),
                .n = staged.shape.n_tokens,
@@ -166,33 +165,40 @@ PackedActivations Session::pack(const Step &step) {
   return packed.to;
 }
 
-// Biases, norms and RoPE of every head; K and V go to the cache, queries to where attention reads them.
-void Session::prepare_heads(const Layer &layer, uint32_t index, const Staged &staged) {
-  const DeviceSpan span(device_, Phase::kRope);
+// What biases, norms and RoPE of every head take; K and V go to the cache, queries to where attention reads them.
+PrepareHeadsArguments Session::heads_to_prepare(const Layer &layer, uint32_t index, const Staged &staged) const {
   const ModelShape &model = shape_.model;
-  const PrepareHeadsArguments arguments = {.qkv = floats(layout_.qkv),
-                                           .bias = layer.qkv_bias,
-                                           .q_norm = layer.q_norm,
-                                           .k_norm = layer.k_norm,
-                                           .rope_cos = model_.rope_cos(),
-                                           .rope_sin = model_.rope_sin(),
-                                           .positions = staged.arrays.positions,
-                                           .sequences = staged.arrays.sequences,
-                                           .block_table = staged.arrays.block_table,
-                                           .pool = pool_,
-                                           .blocks_per_sequence = staged.shape.columns,
-                                           .layer = index,
-                                           .heads = model.heads,
-                                           .rope_dim = model.rope_dim,
-                                           .rms_eps = model_.rms_eps()};
-  constexpr uint32_t kHeads = kPrepareThreads / 32;
-  const uint32_t heads = model.heads + 2 * model.kv_heads;
-  device_.launch("rope", "prepare_heads",
-                 {.grid = {staged.shape.n_tokens, (heads + kHeads - 1) / kHeads, 1}, .threads = kPrepareThreads},
-                 arguments);
+  return {.qkv = floats(layout_.qkv),
+          .bias = layer.qkv_bias,
+          .q_norm = layer.q_norm,
+          .k_norm = layer.k_norm,
+          .rope_cos = model_.rope_cos(),
+          .rope_sin = model_.rope_sin(),
+          .positions = staged.arrays.positions,
+          .sequences = staged.arrays.sequences,
+          .block_table = staged.arrays.block_table,
+          .pool = pool_,
+          .blocks_per_sequence = staged.shape.columns,
+          .layer = index,
+          .heads = model.heads,
+          .rope_dim = model.rope_dim,
+          .rms_eps = model_.rms_eps()};
 }
 
-void Session::attend(uint32_t index, const Staged &staged) {
+void Session::prepare_heads(const PrepareHeadsArguments &arguments, uint32_t n_tokens) {
+  const DeviceSpan span(device_, Phase::kRope);
+  constexpr uint32_t kHeads = kPrepareThreads / 32;
+  const uint32_t heads = arguments.heads + 2 * arguments.pool.kv_heads;
+  device_.launch("rope", "prepare_heads",
+                 {.grid = {n_tokens, (heads + kHeads - 1) / kHeads, 1}, .threads = kPrepareThreads}, arguments);
+}
+
+void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
+  const AttentionPlan &plan = staged.attention;
+  const bool prepares = plan.may_prepare && device_.fusion() != Fusion::kOff;
+  const PrepareHeadsArguments heads = heads_to_prepare(layer, index, staged);
+  if (!prepares) prepare_heads(heads, staged.shape.n_tokens);
+
   const DeviceSpan span(device_, Phase::kAttention);
   const ModelShape &model = shape_.model;
   const auto plan_at = [&](uint64_t offset) { return scratch_.as<AttentionPiece>(staged.plan + offset); };
@@ -209,13 +215,15 @@ void Session::attend(uint32_t index, const Staged &staged) {
                                .layer = index,
                                .heads = model.heads,
                                .score_scale = model_.softmax_scale() * std::numbers::log2e_v<float>};
-  const AttentionPlan &plan = staged.attention;
   if (plan.narrow_pieces > 0) {
-    device_.launch(attention_unit(pool_), "attend_narrow",
-                   {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
-                    .threads = kNarrowThreads,
-                    .shared_bytes = planner_.narrow_shared_bytes()},
-                   arguments);
+    const LaunchShape shape = {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
+                               .threads = kNarrowThreads,
+                               .shared_bytes = planner_.narrow_shared_bytes()};
+    if (prepares) {
+      device_.launch(attention_unit(pool_), "attend_preparing", shape, PreparingAttendArguments{heads, arguments});
+    } else {
+      device_.launch(attention_unit(pool_), "attend_narrow", shape, arguments);
+    }
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = plan_at(plan.wide_offset());

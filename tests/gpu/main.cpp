@@ -25,13 +25,13 @@ std::string why_no_device() {
 }  // namespace
 
 int main(int argc, char **argv) {
+  setenv("BONSAI_CONFORMANCE_PLUGIN", BONSAI_CUDA_PLUGIN, 0);  // before the suite is put together
   testing::InitGoogleTest(&argc, argv);
   if (!testing::GTEST_FLAG(list_tests)) {
     if (const std::string reason = why_no_device(); !reason.empty()) {
       std::printf("skipped: no GPU: %s\n", reason.c_str());
       return kSkipped;
     }
-    setenv("BONSAI_CONFORMANCE_PLUGIN", BONSAI_CUDA_PLUGIN, 0);
   }
   return RUN_ALL_TESTS();
 }

@@ -13,6 +13,7 @@
 // head, 4 * head_dim bytes a position with F16, 2.125 * head_dim with Q8_0. attend_wide shares a chunk in shared memory
 // between 64 rows.
 #include "attention_rows.cuh"
+#include "prepared_heads.cuh"
 
 namespace bonsai::cuda {
 namespace {
@@ -105,13 +106,58 @@ inline void load_chunk_values(const AttendArguments &arguments, uint32_t kv_head
   }
 }
 
-}  // namespace
+// Asks the second-level cache for a warp's strip of the first section, keys and values, of which the block's own tokens
+// may have a part that it is about to store.
+inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
+  const uint32_t strip = piece.first_section * (kAttentionSection / kStripSlots) + warp();
+  if (strip * kStripSlots >= piece.length) return;
+  const Strips pool(arguments, kv_head, piece.sequence);
+  for (uint32_t offset = lane() * kCacheLine; offset < Stored::kStripBytes; offset += kWarp * kCacheLine) {
+    prefetch(pool.keys(strip) + offset);
+    prefetch(pool.values(strip) + offset);
+  }
+}
+
+// A warp makes its row's query of what the product left, and stages it. `shared`: the warp's, a head long.
+inline float stage_new_query(const AttendArguments &arguments, const PrepareHeadsArguments &heads, const Row &row,
+                             float *shared, Quad *queries) {
+  if (row.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
+  float x[Stored::kUnits];
+  prepare_head(heads, row.token, row.head, shared, x);
+  sync_warp();
+#pragma unroll
+  for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
+  sync_warp();
+  return stage_query<Stored>(arguments, shared, warp(), queries);
+}
+
+// The block's warps store the keys and values of the tile's tokens that lie in the piece's sections, the last warps
+// first: rows begin with the first.
+inline void store_new_heads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head,
+                            float *shared) {
+  constexpr uint32_t kWarps = kNarrowThreads / kWarp;
+#pragma unroll 1
+  for (uint32_t i = kWarps - 1 - warp(); i < 2 * piece.n_tokens; i += kWarps) {
+    const uint32_t token = piece.first_token + i / 2, index = heads.heads + i % 2 * heads.pool.kv_heads + kv_head;
+    const uint32_t section = heads.positions[token] / kAttentionSection;
+    if (section < piece.first_section || section >= piece.end_section) continue;
+    float x[Stored::kUnits];
+    sync_warp();
+    prepare_head(heads, token, index, shared, x);
+    store_prepared(heads, token, index, x);
+  }
+}
 
 // Block (piece, kv_head). A chunk is a team's of four warps: each scores one strip of positions, and then, with the
-// weights of all four, sums a quarter of the head's places. A warp stages a row, and folds it over the chunks.
-BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) {
+// weights of all four, sums a quarter of the head's places. A warp stages a row, and folds it over the chunks. With
+// `heads`, the tile's queries, keys and values are prepared first, behind the wait for the kernels ahead.
+inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeadsArguments *heads) {
   const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
   const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
+  if (heads) {
+    if (piece.n_tokens > 0) prefetch_strip(arguments, piece, kv_head);
+    wait_for_kernels_ahead();
+  }
   if (piece.n_tokens == 0) return;
   const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
 
@@ -125,6 +171,14 @@ BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) {
   BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
+  if (heads) {
+    float *const shared = reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim;
+    const Row row = find_row(arguments, piece, kv_head, warp());
+    scales_of[warp()] = stage_new_query(arguments, *heads, row, shared, queries);
+    visible_of[warp()] = row.visible;
+    store_new_heads(*heads, piece, kv_head, shared);
+    sync_block();
+  }
   if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
 #pragma unroll 1
   for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
@@ -140,16 +194,15 @@ BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) {
       own_strip = Strips(arguments, kv_head, piece.sequence).keys(begin / kStripSlots + part);
       load_round(own_strip, 0, keys);
     }
-    const bool is_first = section == piece.first_section;
-    if (is_first) {
+    if (!heads && section == piece.first_section) {
       const Row row = find_row(arguments, piece, kv_head, warp());
-      scales_of[warp()] = stage_query<Stored>(arguments, row, warp(), queries);
+      scales_of[warp()] = stage_query<Stored>(arguments, find_query(arguments, row), warp(), queries);
       visible_of[warp()] = row.visible;
+      sync_block();
     }
     if (kValuesWithKeys && n > 0 && part < Stored::kUnits) {
       load_chunk_values(arguments, kv_head, piece, begin, part, values);
     }
-    if (is_first) sync_block();
 
     float own_scores[2][4] = {};
     if (is_in_use) {
@@ -228,6 +281,14 @@ BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) {
       if (round + 1 < kRounds || kSumsReplaceScores) sync_block();
     }
   }
+}
+
+}  // namespace
+
+BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) { attend_few_rows(arguments, nullptr); }
+
+BONSAI_EARLY_KERNEL(attend_preparing, PreparingAttendArguments, kNarrowThreads, 1) {
+  attend_few_rows(arguments.attend, &arguments.heads);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -351,7 +412,7 @@ inline void attend_wide_rows(const AttendArguments &arguments) {
 #pragma unroll 1
   for (uint32_t row = 0; row < 16; ++row) {
     const Row from = find_row(arguments, piece, kv_head, warp() * 16 + row);
-    const float scale = stage_query<Stored>(arguments, from, row, queries);
+    const float scale = stage_query<Stored>(arguments, find_query(arguments, from), row, queries);
     if (lane() / 4 == row) state.scales[0] = scale;
     if (lane() / 4 + 8 == row) state.scales[1] = scale;
   }

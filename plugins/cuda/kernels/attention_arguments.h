@@ -45,8 +45,8 @@ struct AttentionPiece {
 };
 
 // attend_narrow: 16 warps on 16 rows, four for each chunk of a section. attend_wide: 4 warps with 16 rows each, on all
-// chunks in turn, where has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled once
-// for each of -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
+// chunks in turn, where has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled
+// once for each of -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
 constexpr bool has_wide(uint32_t dtype, uint32_t padded) {
   return dtype != kKvF32 && padded <= 128;  // beyond, registers are too few
 }
@@ -70,9 +70,16 @@ struct AttendArguments {
   float score_scale;  // softmax_scale * log2(e)
 };
 
-// Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of the
-// head at a time, whose rows lie a little apart for the banks' sake. Where that would be more than the oldest devices
-// have, sums take the scores' place. Wide: the queries of all warps, a chunk's keys and its values.
+// attend_preparing: prepare_heads and attend_narrow in one launch, for tiles that have all of the batch's tokens of
+// their sequences and all heads of their kv heads.
+struct PreparingAttendArguments {
+  PrepareHeadsArguments heads;
+  AttendArguments attend;
+};
+
+// Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of
+// the head at a time, whose rows lie a little apart for the banks' sake. Where that would be more than the oldest
+// devices have, sums take the scores' place. Wide: the queries of all warps, a chunk's keys and its values.
 constexpr uint32_t query_tile_bytes(uint32_t padded) { return 16 * padded * 4; }  // of 16 rows
 inline constexpr uint32_t kScoreBytes = kNarrowRows * kAttentionSection * 4;
 constexpr uint32_t sums_stride(uint32_t padded) { return (padded < 128 ? padded : 128) + 4; }  // floats from row to row

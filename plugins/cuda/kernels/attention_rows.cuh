@@ -77,6 +77,12 @@ inline Row find_row(const AttendArguments &arguments, const AttentionPiece &piec
   return {arguments.positions[token] + 1, token, kv_head * group + piece.first_head + row % piece.n_heads};
 }
 
+// Where a row's query lies; null if the tile has no such row.
+inline const float *find_query(const AttendArguments &arguments, const Row &row) {
+  if (row.visible == 0) return nullptr;
+  return arguments.queries + uint64_t{row.token} * arguments.query_stride + row.head * arguments.pool.head_dim;
+}
+
 // A power of two that brings `largest` to [2^14, 2^15), as exponent.
 inline int32_t normalizing_exponent(float largest) {
   if (largest == 0) return 0;
@@ -85,19 +91,17 @@ inline int32_t normalizing_exponent(float largest) {
 }
 inline float power_of_two(int32_t exponent) { return bits_to_float(static_cast<uint32_t>(127 + exponent) << 23); }
 
-// A warp brings a query to shared memory, as row `row` of 16 and times score_scale. Returns what its scores are to be
-// multiplied by.
+// A warp brings a query (head_dim) to shared memory, as row `row` of 16 and times score_scale; zeros where there is
+// none. Returns what its scores are to be multiplied by.
 template <class Stored>
-inline float stage_query(const AttendArguments &arguments, const Row &from, uint32_t row, Quad *queries) {
-  const uint32_t head_dim = arguments.pool.head_dim;
-  const float *const query = arguments.queries + uint64_t{from.token} * arguments.query_stride + from.head * head_dim;
+inline float stage_query(const AttendArguments &arguments, const float *query, uint32_t row, Quad *queries) {
   constexpr uint32_t kPairs = (Stored::kHeadDim / 2 + 31) / 32;
   float values[kPairs][2];
   float largest = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kPairs; ++i) {
     const uint32_t d = 2 * (lane() + 32 * i);
-    const bool given = from.visible > 0 && d < head_dim;
+    const bool given = query && d < arguments.pool.head_dim;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       values[i][k] = given ? query[d + k] * arguments.score_scale : 0;

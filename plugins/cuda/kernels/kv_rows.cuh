@@ -52,10 +52,11 @@ inline void store_group(const KvPool &pool, const KvSlot &to, uint32_t unit, flo
 }
 
 // A warp stores a head, rounded to the pool's dtype, the filling included.
-inline void store_head(const KvPool &pool, const KvSlot &to, const float (&head)[kHeadUnits]) {
+template <uint32_t kUnits>
+inline void store_head(const KvPool &pool, const KvSlot &to, const float (&head)[kUnits]) {
   const uint32_t units = padded_head_dim(pool.head_dim) / kUnit;
 #pragma unroll
-  for (uint32_t unit = 0; unit < kHeadUnits; ++unit) {
+  for (uint32_t unit = 0; unit < kUnits; ++unit) {
     if (unit >= units) return;
     if (pool.dtype == kKvQ8_0) {
       store_group(pool, to, unit, head[unit]);

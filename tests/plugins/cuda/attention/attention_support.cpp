@@ -1,6 +1,7 @@
 #include "tests/plugins/cuda/attention/attention_support.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,6 +42,17 @@ KvPool pool_shape(const AttentionShape &shape, const std::vector<uint32_t> &leng
 float score_scale(const AttentionShape &shape) {
   return std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(shape.head_dim));
 }
+
+// Tokens as a batch has them.
+struct TokenArrays {
+  std::vector<uint32_t> positions, sequences;
+  explicit TokenArrays(const std::vector<Token> &tokens) {
+    for (const Token &token : tokens) {
+      positions.push_back(token.position);
+      sequences.push_back(token.sequence);
+    }
+  }
+};
 
 }  // namespace
 
@@ -97,15 +109,49 @@ float *Sequences::query(const Token &token, float *to) const {
 }
 
 std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Circumstances &circumstances) const {
-  const uint32_t width = shape_.heads() * shape_.head_dim, stride = width + 2 * shape_.kv_heads * shape_.head_dim;
+  std::vector<float> queries(tokens.size() * row_width(), NAN);
+  for (size_t i = 0; i < tokens.size(); ++i) query(tokens[i], &queries[i * row_width()]);
+  return launch(tokens, queries, nullptr, circumstances);
+}
+
+std::vector<float> Sequences::prepare_and_attend(const std::vector<Token> &tokens, Launches launches,
+                                                 const Circumstances &circumstances) {
   const auto n = static_cast<uint32_t>(tokens.size());
-  std::vector<uint32_t> positions, sequences;
-  std::vector<float> queries(size_t{n} * stride, NAN), y(size_t{n} * width, NAN);
-  for (uint32_t i = 0; i < n; ++i) {
-    positions.push_back(tokens[i].position);
-    sequences.push_back(tokens[i].sequence);
-    query(tokens[i], &queries[size_t{i} * stride]);
-  }
+  std::vector<float> qkv = random_numbers(n * row_width(), 11, 1.0f);
+  const std::vector<float> bias = random_numbers(row_width(), 12, 0.2f),
+                           norms = random_numbers(2 * shape_.head_dim, 13, 1.0f),
+                           rope = random_numbers(2 * std::ranges::max(lengths_) * shape_.head_dim, 14, 0.7f);
+  const bool is_one = launches == Launches::kOne;
+  PrepareHeadsArguments heads = {.qkv = qkv.data(),
+                                 .bias = bias.data(),
+                                 .q_norm = norms.data(),
+                                 .k_norm = norms.data() + shape_.head_dim,
+                                 .rope_cos = rope.data(),
+                                 .rope_sin = rope.data() + rope.size() / 2,
+                                 .positions = nullptr,
+                                 .sequences = nullptr,
+                                 .block_table = block_table_.data(),
+                                 .pool = pool_.shape(),
+                                 .blocks_per_sequence = columns_,
+                                 .layer = kLayer,
+                                 .heads = shape_.heads(),
+                                 .rope_dim = shape_.head_dim / 4 * 2,
+                                 .rms_eps = 1e-6f};
+  if (is_one) return launch(tokens, qkv, &heads, circumstances);
+  const TokenArrays arrays(tokens);
+  heads.positions = arrays.positions.data();
+  heads.sequences = arrays.sequences.data();
+  constexpr uint32_t kHeads = kPrepareThreads / 32;
+  emulation::launch({"rope.cu", "prepare_heads", circumstances.order},
+                    {n, divide_up(shape_.heads() + 2 * shape_.kv_heads, kHeads)}, kPrepareThreads, 0, &heads);
+  return launch(tokens, qkv, nullptr, circumstances);
+}
+
+std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
+                                     PrepareHeadsArguments *heads, const Circumstances &circumstances) const {
+  const auto n = static_cast<uint32_t>(tokens.size());
+  const TokenArrays of_tokens(tokens);
+  std::vector<float> y(size_t{n} * shape_.heads() * shape_.head_dim, NAN);
 
   AttentionPlanner planner({.pool = pool_.shape(),
                             .heads = shape_.heads(),
@@ -118,18 +164,18 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
   std::vector<Quad> partials(planner.partial_bytes() / sizeof(Quad) + 1, {~0u, ~0u, ~0u, ~0u});
   auto *const array_bytes = reinterpret_cast<std::byte *>(arrays.data());
   auto *const partial_bytes = reinterpret_cast<std::byte *>(partials.data());
-  const AttentionPlan plan = planner.plan(positions, sequences, array_bytes);
+  const AttentionPlan plan = planner.plan(of_tokens.positions, of_tokens.sequences, array_bytes);
 
   AttendArguments arguments = {
       .pool = pool_.shape(),
-      .queries = queries.data(),
+      .queries = qkv.data(),
       .y = y.data(),
-      .positions = positions.data(),
+      .positions = of_tokens.positions.data(),
       .block_table = block_table_.data(),
       .pieces = reinterpret_cast<const AttentionPiece *>(array_bytes),
       .partial_sums = reinterpret_cast<float *>(partial_bytes),
       .partial_weights = reinterpret_cast<float *>(partial_bytes + planner.partial_weights_offset()),
-      .query_stride = stride,
+      .query_stride = row_width(),
       .blocks_per_sequence = columns_,
       .layer = kLayer,
       .heads = shape_.heads(),
@@ -137,9 +183,15 @@ std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Cir
   const std::string unit =
       fmt::format("attention.cu BONSAI_FORMAT={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
-  if (plan.narrow_pieces > 0) {
-    emulation::launch(call("attend_narrow"), {plan.narrow_pieces * shape_.kv_heads}, kNarrowThreads,
-                      planner.narrow_shared_bytes(), &arguments);
+  const emulation::Grid narrow_grid = {plan.narrow_pieces * shape_.kv_heads};
+  if (heads) {
+    EXPECT_TRUE(plan.may_prepare);
+    heads->positions = arguments.positions;
+    heads->sequences = of_tokens.sequences.data();
+    const PreparingAttendArguments both = {*heads, arguments};
+    emulation::launch(call("attend_preparing"), narrow_grid, kNarrowThreads, planner.narrow_shared_bytes(), &both);
+  } else if (plan.narrow_pieces > 0) {
+    emulation::launch(call("attend_narrow"), narrow_grid, kNarrowThreads, planner.narrow_shared_bytes(), &arguments);
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + plan.wide_offset());

@@ -44,6 +44,12 @@ class Sequences {
   std::vector<float> attend(const std::vector<Token> &tokens, const Circumstances &circumstances = {}) const;
   std::vector<double> expect(const Token &token) const;
 
+  // The same of queries, keys and values that come out of a product: prepared, stored and attended to.
+  enum class Launches { kOne, kTwo };
+  std::vector<float> prepare_and_attend(const std::vector<Token> &tokens, Launches launches,
+                                        const Circumstances &circumstances = {});
+  const Pool &pool() const { return pool_; }
+
   // Replaces the keys and the values of all heads of a position.
   void store(const Token &token, const std::vector<float> &key, const std::vector<float> &value);
 
@@ -56,6 +62,9 @@ class Sequences {
  private:
   uint32_t block_of(const Token &token) const;
   void fill(uint32_t sequence);
+  uint32_t row_width() const { return (shape_.heads() + 2 * shape_.kv_heads) * shape_.head_dim; }
+  std::vector<float> launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
+                            PrepareHeadsArguments *heads, const Circumstances &circumstances) const;
 
   AttentionShape shape_;
   float query_size_ = 1.5f;

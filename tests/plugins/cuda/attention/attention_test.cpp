@@ -2,6 +2,7 @@
 // the same alone, in a prompt of any chunking and beside other sequences.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -75,6 +76,31 @@ TEST_P(EveryShape, GivesTokensTheSameBytesInAnyBatch) {
   const std::vector<Token> mixed = run(1, 69, 70) + run(0, 250, 273) + run(2, 0, 1) + run(1, 60, 64);
   expect_bytes_of_its_own(sequences, mixed, {});
   expect_bytes_of_its_own(sequences, mixed, {.multiprocessors = 1});
+}
+
+// One launch instead of two: the same results, and the same keys and values in the pool.
+TEST_P(EveryShape, PreparesWhatItAttendsTo) {
+  const uint32_t group = GetParam().group;
+  if (group > kNarrowRows) return;  // a block has not all heads of a kv head
+  const uint32_t n = kNarrowRows / group;  // tokens of a tile
+  const std::vector<uint32_t> lengths = {1, 16, 65, 256, 257, 600};
+  std::vector<Token> tokens = {{0, 0}, {1, 15}, {2, 64}, {3, 255}, {4, 256}};
+  if (n > 1) tokens[4] = {4, 255}, tokens.push_back({4, 256});  // in two sections
+  for (uint32_t i = 0; i < n; ++i) tokens.push_back({5, 599 - i * 7});
+  for (const uint32_t multiprocessors : {1u, 132u}) {
+    for (const Order &order : emulation::kOrders) {
+      const Circumstances circumstances = {.multiprocessors = multiprocessors, .order = order};
+      Sequences one(GetParam(), lengths), two(GetParam(), lengths);
+      const std::vector<float> expected = two.prepare_and_attend(tokens, Sequences::Launches::kTwo),
+                               y = one.prepare_and_attend(tokens, Sequences::Launches::kOne, circumstances);
+      ASSERT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0) << multiprocessors;
+      for (uint32_t layer = 0; layer < one.pool().layers(); ++layer) {
+        for (uint32_t block = 0; block < one.pool().shape().n_blocks; ++block) {
+          ASSERT_TRUE(std::ranges::equal(one.pool().block(layer, block), two.pool().block(layer, block))) << block;
+        }
+      }
+    }
+  }
 }
 
 // Contexts split over blocks and walked along, tiles of few and of many rows: all in every order of the emulator.

@@ -122,14 +122,16 @@ TEST(Planner, SplitsOneLongContextOverTheDevice) {
   AttentionPlanner planner(limits_of(8, 4, 16));
   Batch batch;
   batch.add_run(0, 4095, 1);
-  EXPECT_EQ(plan(planner, batch).plan, (AttentionPlan{.narrow_pieces = 16, .wide_pieces = 0, .splits = 1}));
+  EXPECT_EQ(plan(planner, batch).plan,
+            (AttentionPlan{.narrow_pieces = 16, .wide_pieces = 0, .splits = 1, .may_prepare = true}));
 }
 
 TEST(Planner, SplitsNothingWhereSequencesFillTheDevice) {
   AttentionPlanner planner(limits_of(8, 4, 256));
   Batch batch;
   for (uint32_t sequence = 0; sequence < 256; ++sequence) batch.add_run(sequence, 1023, 1);
-  EXPECT_EQ(plan(planner, batch).plan, (AttentionPlan{.narrow_pieces = 256, .wide_pieces = 0, .splits = 0}));
+  EXPECT_EQ(plan(planner, batch).plan,
+            (AttentionPlan{.narrow_pieces = 256, .wide_pieces = 0, .splits = 0, .may_prepare = true}));
 }
 
 // attend_wide takes 64 KiB: a multiprocessor of compute capability 8.6 has room for one such block, one of 9.0 for two.
@@ -161,6 +163,19 @@ TEST(Planner, SplitsATokenWhereItsBlocksWouldLeaveMostOfTheDeviceIdle) {
     AttentionPlanner planner(limits);
     EXPECT_EQ(plan(planner, token).plan.splits, multiprocessors == 17 ? 1u : 0u);
   }
+}
+
+TEST(Planner, LetsAttentionPrepareWhereATileHasAllOfASequence) {
+  const auto may_prepare = [](uint32_t group, const std::vector<std::array<uint32_t, 3>> &runs) {
+    AttentionPlanner planner(limits_of(8, group, 64));
+    Batch batch;
+    for (const auto &[sequence, first, n] : runs) batch.add_run(sequence, first, n);
+    return plan(planner, batch).plan.may_prepare;
+  };
+  EXPECT_TRUE(may_prepare(4, {{0, 10, 1}, {1, 700, 1}, {2, 0, 4}}));
+  EXPECT_FALSE(may_prepare(4, {{0, 10, 1}, {1, 700, 5}}));              // many rows
+  EXPECT_FALSE(may_prepare(4, {{0, 10, 1}, {1, 700, 1}, {0, 11, 1}}));  // in two runs
+  EXPECT_FALSE(may_prepare(20, {{0, 10, 1}}));                          // heads in two slices
 }
 
 TEST(Planner, GivesPromptsTilesOfManyRows) {

@@ -28,8 +28,11 @@ constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.o
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
-constexpr std::array<const bonsai_option_info *, 5> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kOverlapInfo,
-                                                              &kWarmInfo};
+constexpr bonsai_option_info kWaitInfo = {sizeof(bonsai_option_info), "cuda.wait",
+                                          "spin or block: how a thread waits for a pass, with a core kept busy or "
+                                          "asleep, which wakes it later (default: spin)"};
+constexpr std::array<const bonsai_option_info *, 6> kInfos = {&kCacheInfo,   &kGraphsInfo, &kFusionInfo,
+                                                              &kOverlapInfo, &kWaitInfo,   &kWarmInfo};
 
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
@@ -40,6 +43,11 @@ Fusion parse_fusion(std::string_view key, std::string_view value) {
   if (value == "all") return Fusion::kAll;
   if (value != "on" && value != "off") reject("{} is '{}', expected on, off or all", key, value);
   return value == "on" ? Fusion::kOn : Fusion::kOff;
+}
+
+Waiting parse_waiting(std::string_view key, std::string_view value) {
+  if (value != "spin" && value != "block") reject("{} is '{}', expected spin or block", key, value);
+  return value == "spin" ? Waiting::kSpin : Waiting::kBlock;
 }
 
 std::string parse_directory(std::string_view value) {
@@ -64,10 +72,15 @@ Options parse_options(const bonsai_device_config &config) {
       options.fusion = parse_fusion(key, value);
     } else if (key == kOverlapInfo.key) {
       options.overlap = parse_switch(key, value);
+    } else if (key == kWaitInfo.key) {
+      options.waiting = parse_waiting(key, value);
     } else if (key == kWarmInfo.key) {
       options.warm = parse_switch(key, value);
     } else {
-      refuse("unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap or cuda.warm", key);
+      refuse(
+          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.wait or "
+          "cuda.warm",
+          key);
     }
   });
   return options;

@@ -15,12 +15,16 @@ enum class Fusion {
   kAll,  // SwiGLU of any width, too
 };
 
+// What the host does until a pass is over.
+enum class Waiting { kSpin, kBlock };
+
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
   Fusion fusion = Fusion::kOn;
   bool overlap = false;  // kernels start before the ones ahead of them have ended
-  bool warm = false;     // every kernel ready before device_open returns
+  Waiting waiting = Waiting::kSpin;
+  bool warm = false;  // every kernel ready before device_open returns
 };
 
 // What device_info lists.

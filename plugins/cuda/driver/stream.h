@@ -54,7 +54,8 @@ void run_to_end(const Stream &stream, Work &&work) {
 class Event {
  public:
   enum class Timing { kOff, kOn };
-  explicit Event(const Context &context, Timing timing = Timing::kOff);
+  // `sleeps`: synchronize() lets the thread sleep, whatever the driver is wont to do.
+  explicit Event(const Context &context, Timing timing = Timing::kOff, bool sleeps = false);
 
   CUevent handle() const { return event_.get(); }
 

@@ -36,6 +36,7 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   EXPECT_TRUE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOn);
   EXPECT_FALSE(options.overlap);
+  EXPECT_EQ(options.waiting, Waiting::kSpin);
   EXPECT_FALSE(options.warm);
 }
 
@@ -44,11 +45,13 @@ TEST(CudaOptions, AreRead) {
                                  {"cuda.graphs", "off"},
                                  {"cuda.fusion", "off"},
                                  {"cuda.overlap", "on"},
+                                 {"cuda.wait", "block"},
                                  {"cuda.warm", "on"}});
   EXPECT_EQ(options.kernel_cache, "/var/cache/k");
   EXPECT_FALSE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOff);
   EXPECT_TRUE(options.overlap);
+  EXPECT_EQ(options.waiting, Waiting::kBlock);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
   EXPECT_EQ(parse({{"cuda.fusion", "all"}}).fusion, Fusion::kAll);
@@ -57,17 +60,19 @@ TEST(CudaOptions, AreRead) {
 TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", "yes"), "cuda.graphs is 'yes', expected on or off");
   EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected on, off or all");
+  EXPECT_EQ(failure_of("cuda.wait", "sleep"), "cuda.wait is 'sleep', expected spin or block");
   EXPECT_EQ(failure_of("cuda.warm", ""), "cuda.warm is '', expected on or off");
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),
             "cuda.kernel_cache is 'here', expected off or a directory's absolute path");
   EXPECT_EQ(failure_of("cuda.graphs", nullptr), "the value of option cuda.graphs is NULL");
   EXPECT_EQ(
       failure_of("cuda.threads", "2"),
-      "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap or cuda.warm");
+      "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.wait "
+      "or cuda.warm");
 }
 
 TEST(CudaOptions, AllAreListedWithHelp) {
-  ASSERT_EQ(option_infos().size(), 5u);
+  ASSERT_EQ(option_infos().size(), 6u);
   for (const bonsai_option_info *info : option_infos()) {
     EXPECT_EQ(info->struct_size, sizeof *info);
     EXPECT_NE(std::string(info->help).find("default"), std::string::npos) << info->key;

@@ -42,13 +42,15 @@ __device__ inline uint32_t amax_bits(const FourFloats &x) {
   return largest;
 }
 
-// -------- What is packed. A source has `columns` and FourFloats at(column).
+// -------- What is packed. A source has `columns`, what a lane loads of it at a column, and what that is worth.
 
 struct Plain {
   const float *x;  // (columns)
   uint32_t columns;
 
-  __device__ FourFloats at(uint32_t column) const { return load_four(x, column, columns); }
+  using Loaded = FourFloats;
+  __device__ Loaded load(uint32_t column) const { return load_four(x, column, columns); }
+  __device__ FourFloats value(const Loaded &loaded) const { return loaded; }
 };
 
 struct Normed {
@@ -56,11 +58,16 @@ struct Normed {
   uint32_t columns;
   float scale;  // 1 / sqrt(mean(x^2) + eps)
 
-  __device__ FourFloats at(uint32_t column) const {
-    FourFloats y = load_four(x, column, columns);
-    const FourFloats w = load_four(weight, column, columns);
+  struct Loaded {
+    FourFloats x, weight;
+  };
+  __device__ Loaded load(uint32_t column) const {
+    return {load_four(x, column, columns), load_four(weight, column, columns)};
+  }
+  __device__ FourFloats value(const Loaded &loaded) const {
+    FourFloats y;
 #pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = y.of[i] * scale * w.of[i];
+    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = loaded.x.of[i] * scale * loaded.weight.of[i];
     return y;
   }
 };
@@ -69,13 +76,19 @@ struct Gated {
   const float *gate, *up;  // (columns)
   uint32_t columns;
 
-  __device__ FourFloats at(uint32_t column) const {
+  struct Loaded {
+    FourFloats gate, up;
+  };
+  __device__ Loaded load(uint32_t column) const {
+    return {load_four(gate, column, columns), load_four(up, column, columns)};
+  }
+  __device__ FourFloats value(const Loaded &loaded) const {
     constexpr float kLog2E = 1.44269504f;
-    FourFloats y = load_four(gate, column, columns);
-    const FourFloats by = load_four(up, column, columns);
+    FourFloats y;
 #pragma unroll
     for (uint32_t i = 0; i < kLaneColumns; ++i) {
-      y.of[i] = divide(y.of[i], 1.0f + exp2_fast(-y.of[i] * kLog2E)) * by.of[i];
+      const float gate = loaded.gate.of[i];
+      y.of[i] = divide(gate, 1.0f + exp2_fast(-gate * kLog2E)) * loaded.up.of[i];
     }
     return y;
   }
@@ -237,25 +250,34 @@ struct RowScale {
   }
 };
 
-// Packs columns [begin, end) of a token, multiples of 128, in all forms that are asked for.
-template <class Source>
+// Packs columns [begin, end) of a token, multiples of 128, in all forms that are asked for. A warp loads kAtOnce times
+// 128 columns before it works on the first of them.
+template <uint32_t kAtOnce = 1, class Source>
 __device__ inline void pack(const Source &source, const Destination &to, uint32_t begin, uint32_t end) {
   RowScale row(0);
   if (to.packed.high) {
     uint32_t bits = 0;
     for (uint32_t column = thread() * kLaneColumns; column < to.columns; column += block_threads() * kLaneColumns) {
-      bits = larger(bits, amax_bits(source.at(column)));
+      bits = larger(bits, amax_bits(source.value(source.load(column))));
     }
     row = RowScale(largest_of_block(bits));
     if (thread() == 0 && begin == 0) to.packed.row_scales[to.token] = row.scale;
   }
-  for (uint32_t first = begin + warp() * kWarpColumns; first < end; first += block_warps() * kWarpColumns) {
-    const uint32_t column = first + lane() * kLaneColumns;
-    const FourFloats x = source.at(column);
-    if (to.y) to.store_floats(column, x);
-    if (to.packed.groups_128) to.store_by_128(column, x);
-    if (to.packed.codes_by_32) to.store_by_32(column, x);
-    if (to.packed.high) to.store_halves(column, x, row.inverse);
+  const uint32_t stride = block_warps() * kWarpColumns;
+  for (uint32_t first = begin + warp() * kWarpColumns; first < end; first += kAtOnce * stride) {
+    typename Source::Loaded loaded[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) loaded[i] = source.load(first + i * stride + lane() * kLaneColumns);
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (i > 0 && first + i * stride >= end) break;
+      const uint32_t column = first + i * stride + lane() * kLaneColumns;
+      const FourFloats x = source.value(loaded[i]);
+      if (to.y) to.store_floats(column, x);
+      if (to.packed.groups_128) to.store_by_128(column, x);
+      if (to.packed.codes_by_32) to.store_by_32(column, x);
+      if (to.packed.high) to.store_halves(column, x, row.inverse);
+    }
   }
 }
 

@@ -8,13 +8,16 @@
 namespace bonsai::cuda {
 namespace {
 
+MatmulShape shape_of(const MatrixRows &rows, uint64_t n) {
+  return {.format = rows.matrix->format,
+          .first_row = rows.first_row,
+          .rows = rows.rows,
+          .columns = rows.matrix->columns,
+          .n = n};
+}
+
 MatmulPlan plan(const MatrixRows &rows, uint64_t n, const MatmulDevice &device) {
-  return plan_matmul({.format = rows.matrix->format,
-                      .first_row = rows.first_row,
-                      .rows = rows.rows,
-                      .columns = rows.matrix->columns,
-                      .n = n},
-                     device);
+  return plan_matmul(shape_of(rows, n), device);
 }
 
 }  // namespace
@@ -36,7 +39,7 @@ ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const Ma
 namespace {
 
 // A product of some rows of one matrix, as kernels are told of it.
-MatmulArguments arguments_of(const MatrixRows &part, const MatmulPlan &chosen) {
+MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
   const PackedMatrix &matrix = *part.matrix;
   MatmulArguments arguments = {};
   arguments.weights = matrix.storage.data();
@@ -44,12 +47,8 @@ MatmulArguments arguments_of(const MatrixRows &part, const MatmulPlan &chosen) {
   arguments.first_row = static_cast<uint32_t>(part.first_row);
   arguments.rows = static_cast<uint32_t>(part.rows);
   arguments.segments = segment_count(matrix.columns);
-  arguments.tiles_per_block = chosen.tiles_per_block;
+  arguments.tiles_per_block = tiles_per_block;
   return arguments;
-}
-
-LaunchShape shape_of(const MatmulPlan &chosen) {
-  return {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes};
 }
 
 }  // namespace
@@ -57,28 +56,31 @@ LaunchShape shape_of(const MatmulPlan &chosen) {
 void multiply(Device &device, const Product &product) {
   for (const MatrixRows &part : product.rows) {
     const MatmulPlan chosen = plan(part, product.n, device.matmul_device());
-    MatmulArguments arguments = arguments_of(part, chosen);
+    MatmulArguments arguments = arguments_of(part, chosen.tiles_per_block);
     arguments.activations = product.activations;
     arguments.bias = product.bias ? product.bias + part.output : nullptr;
     arguments.y = product.y + part.output;
     arguments.y_stride = product.y_stride;
     arguments.n = static_cast<uint32_t>(product.n);
     arguments.add = product.add;
-    device.launch(chosen.unit, chosen.kernel, shape_of(chosen), arguments);
+    device.launch(
+        chosen.unit, chosen.kernel,
+        {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
+        arguments);
   }
 }
 
 bool packs_itself(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
   return n == 1 && std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &part) {
-           return may_pack(plan(part, n, device), part.matrix->columns, device);
+           return plan_packing(shape_of(part, n), device).has_value();
          });
 }
 
 void multiply(Device &device, const PackingProduct &product) {
   for (const MatrixRows &part : product.rows) {
-    const MatmulPlan chosen = plan(part, 1, device.matmul_device());
+    const PackingPlan chosen = plan_packing(shape_of(part, 1), device.matmul_device()).value();
     PackingMatmulArguments arguments = {};
-    arguments.product = arguments_of(part, chosen);
+    arguments.product = arguments_of(part, chosen.tiles_per_block);
     arguments.product.bias = product.bias ? product.bias + part.output : nullptr;
     arguments.product.y = product.y + part.output;
     arguments.product.n = 1;
@@ -87,11 +89,13 @@ void multiply(Device &device, const PackingProduct &product) {
     arguments.weight = product.norm;
     arguments.source = product.source;
     arguments.columns = static_cast<uint32_t>(part.matrix->columns);
-    arguments.shared_bytes = chosen.shared_bytes;
+    arguments.share_tiles = chosen.share_tiles;
+    arguments.share_warps = chosen.share_warps;
+    arguments.token_at = chosen.token_at;
     arguments.eps = product.eps;
-    LaunchShape shape = shape_of(chosen);
-    shape.shared_bytes += packing_shared_bytes(arguments.product.segments);
-    device.launch(chosen.unit, "matmul_bits_1_packing", shape, arguments);
+    device.launch(chosen.unit, kPackingKernel,
+                  {.grid = {chosen.blocks, 1, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
+                  arguments);
   }
 }
 

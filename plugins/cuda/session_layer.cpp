@@ -10,9 +10,8 @@
 namespace bonsai::cuda {
 namespace {
 
-// Every block of a packing product computes SwiGLU of all columns, some 150 instructions of a warp for 128 of them. By
-// count that takes as long as a kernel of its own, the gap before it included, at about this width
-// (docs/cuda-kernels.md).
+// Every multiprocessor computes SwiGLU of all columns for a packing product, some 150 instructions of a warp for 128 of
+// them. The limit is from when two blocks of each did so; what it should be is to be measured (docs/cuda-kernels.md).
 constexpr uint64_t kMostGatedColumns = 8192;
 
 }  // namespace

@@ -31,15 +31,17 @@ enum class PackedSource : uint32_t {
   kGated,   // silu(gate) * up, x being gate, then up
 };
 
-// matmul_bits_1_packing: as matmul_bits_1, from floats: every block packs the token for itself, in shared memory behind
-// that of matmul_bits_1 (packing_shared_bytes). Of product.activations nothing is read.
+// matmul_bits_1_packing: as matmul_bits_1, from floats: every block packs the token for all its tiles, in shared memory
+// behind the segments' sums. Of product.activations nothing is read.
 struct PackingMatmulArguments {
   MatmulArguments product;
   const float *x;       // (columns), kGated: (2 * columns)
   const float *weight;  // (columns); kNormed only
   PackedSource source;
   uint32_t columns;
-  uint32_t shared_bytes;  // of matmul_bits_1
+  uint32_t share_tiles;  // of the block's tiles, that a group of warps has
+  uint32_t share_warps;  // in such a group
+  uint32_t token_at;     // bytes of dynamic shared memory in front of the packed token
   float eps;
 };
 
@@ -62,6 +64,8 @@ constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
   if (tokens == 1 && layout.bits == 1) return 3;
   return tokens == 4 && layout.bits == 2 ? 1 : 2;
 }
+// Of matmul_bits_1_packing, of which a multiprocessor holds one block.
+constexpr uint32_t packing_max_threads(const MatrixLayout &layout) { return layout.bits == 1 ? 768 : 512; }
 constexpr uint32_t one_blocks(const MatrixLayout &layout) {
   return layout.bits == 2 && layout.high_bits > 0 ? 1 : 2;  // a step of Q3_K is too long for two
 }

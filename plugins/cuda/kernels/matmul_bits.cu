@@ -69,6 +69,12 @@ __device__ inline uint32_t sum_of_item(uint32_t a, uint32_t b, uint32_t c, uint3
   return (odd ? odd_item : even_item) + shuffle_xor(odd ? even_item : odd_item, 1);
 }
 
+// The sum of one item's four parts, for all four lanes.
+__device__ inline uint32_t sum_of_four(uint32_t part) {
+  part += shuffle_xor(part, 1);
+  return part + shuffle_xor(part, 2);
+}
+
 // What a warp works through: its segments, of each the block's tiles, as many at a time as make four items.
 template <uint32_t kTokens>
 struct BitWalk {
@@ -91,7 +97,7 @@ struct BitTokens {
   Four planes[kTokens];
   GroupRecord records[kGroups];
 
-  __device__ void load(const MatmulArguments &arguments, uint32_t first, uint32_t segment) {
+  __device__ void load_planes(const MatmulArguments &arguments, uint32_t first, uint32_t segment) {
     const PackedActivations &activations = arguments.activations;
 #pragma unroll
     for (uint32_t i = 0; i < kTokens; ++i) {
@@ -103,6 +109,9 @@ struct BitTokens {
       planes[i][2] = quad.z;
       planes[i][3] = quad.w;
     }
+  }
+  __device__ void load_records(const MatmulArguments &arguments, uint32_t first, uint32_t segment) {
+    const PackedActivations &activations = arguments.activations;
 #pragma unroll
     for (uint32_t group = 0; group < kGroups; ++group) {
       const uint64_t at = uint64_t{segment * kGroups + group} * activations.stride + first;
@@ -142,42 +151,43 @@ struct BitProduct {
 };
 
 // Loads what `walk` is at; tiles that the block does not have are left as they are.
-template <uint32_t kTokens>
-__device__ inline void load_codes(const DecodeBlock<BitProduct<kTokens>> &block, const BitWalk<kTokens> &walk,
-                                  uint32_t tile, SegmentCodes &codes) {
+template <class Block, class Walk>
+__device__ inline void load_codes(const Block &block, const Walk &walk, uint32_t tile, SegmentCodes &codes) {
   if (walk.at_end() || walk.tile + tile >= block.tiles) return;
   const uint8_t *record = block.record(walk.tile + tile, walk.segment);
 #pragma unroll
   for (uint32_t i = 0; i < kQuads; ++i) load_quad(record + (i * kWarp + lane()) * sizeof(Quad), codes.of[i]);
 }
-template <uint32_t kTokens>
-__device__ inline void load_own_scales(const DecodeBlock<BitProduct<kTokens>> &block, const BitWalk<kTokens> &walk,
-                                       Four &scales) {
+template <uint32_t kTokens, class Block, class Walk>
+__device__ inline void load_own_scales(const Block &block, const Walk &walk, Four &scales) {
   const uint32_t tile = walk.tile + lane() % kItems / kTokens;
   if (walk.at_end() || tile >= block.tiles) return;
   load_quad(block.record(tile, walk.segment) + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes(), scales);
 }
-
-// Computes this warp's share of the segments in [begin, end). As soon as a tile's weights are counted, those of the
-// next step come in their place.
-template <uint32_t kTokens>
-__device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &block, uint32_t begin, uint32_t end) {
-  constexpr uint32_t kTiles = BitWalk<kTokens>::kTiles;
-  BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
-  if (walk.at_end()) return;
-  BitWeights<kTokens> weights;
+template <uint32_t kTokens, class Block, class Walk>
+__device__ inline void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
 #pragma unroll
-  for (uint32_t tile = 0; tile < kTiles; ++tile) load_codes(block, walk, tile, weights.codes[tile]);
-  load_own_scales(block, walk, weights.scales);
+  for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) load_codes(block, walk, tile, weights.codes[tile]);
+  load_own_scales<kTokens>(block, walk, weights.scales);
+}
+
+// Computes the segments' sums from `walk` to its end; `weights` are those of its first step. As soon as a tile's
+// weights are counted, those of the next step come in their place. kPacking: the token is in shared memory, whence it
+// is read again for each step rather than kept, and tiles that there are not are not counted.
+template <bool kPacking, uint32_t kTokens, class Block, class Walk>
+__device__ inline void sum_steps(const Block &block, Walk walk, BitWeights<kTokens> &weights) {
+  constexpr uint32_t kTiles = kItems / kTokens;
   const PlaneValues values;
   BitTokens<kTokens> tokens;
   while (!walk.at_end()) {
-    if (walk.tile == 0) tokens.load(block.arguments, block.first_token, walk.segment);
-    BitWalk<kTokens> next = walk;
+    if (kPacking || walk.tile == 0) tokens.load_planes(block.arguments, block.first_token, walk.segment);
+    if (!kPacking && walk.tile == 0) tokens.load_records(block.arguments, block.first_token, walk.segment);
+    Walk next = walk;
     next.advance();
     Four parts[kItems];
 #pragma unroll
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
+      if (kPacking && walk.tile + tile >= block.tiles) continue;  // nor has any step that follows
 #pragma unroll
       for (uint32_t token = 0; token < kTokens; ++token) {
 #pragma unroll
@@ -187,13 +197,23 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
       }
       load_codes(block, next, tile, weights.codes[tile]);
     }
+    if (kPacking) tokens.load_records(block.arguments, block.first_token, walk.segment);
+    Four &sums = parts[0];
+    if (kPacking && walk.tile + 1 >= block.tiles) {
+#pragma unroll
+      for (uint32_t group = 0; group < kGroups; ++group) sums[group] = sum_of_four(parts[0][group]);
+    } else {
+#pragma unroll
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        sums[group] = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
+      }
+    }
     RowSums rows;
 #pragma unroll
     for (uint32_t group = 0; group < kGroups; ++group) {
-      const uint32_t sum = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
-      rows.add(sum, weights.scales[group], tokens.records[group]);
+      rows.add(sums[group], weights.scales[group], tokens.records[group]);
     }
-    load_own_scales(block, next, weights.scales);
+    load_own_scales<kTokens>(block, next, weights.scales);
     const uint32_t tile = walk.tile + lane() % kItems / kTokens, token = lane() % kTokens;
     if (tile < block.tiles) {
       float *to = block.sums(walk.segment) + (tile * kTokens + token) * kTileRows + lane() / 4;
@@ -202,6 +222,16 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
     }
     walk = next;
   }
+}
+
+// Computes this warp's part of the segments in [begin, end).
+template <uint32_t kTokens>
+__device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &block, uint32_t begin, uint32_t end) {
+  const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
+  if (walk.at_end()) return;
+  BitWeights<kTokens> weights;
+  load_step<kTokens>(block, walk, weights);
+  sum_steps<false, kTokens>(block, walk, weights);
 }
 
 // y for 1, 2 or 4 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, as many tokens from the y-th
@@ -216,49 +246,150 @@ BONSAI_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLay
   if constexpr (kHasBitMma) decode<BitProduct<4>>(arguments);
 }
 
-// Asks the second-level cache for the block's weights, so that they are under way while the token is packed. Not for
-// more than this: with the head's, all blocks together would ask for more than the cache holds.
-constexpr uint64_t kMostPrefetched = 48 << 10;
-__device__ inline void prefetch_tiles(const MatmulArguments &arguments) {
-  const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;
-  const uint32_t left = end_tile(arguments) - begin;
-  const uint32_t tiles = left < arguments.tiles_per_block ? left : arguments.tiles_per_block;
-  const uint8_t *from = tile_at(arguments, begin);
-  const uint64_t all = tiles * arguments.tile_bytes, bytes = all < kMostPrefetched ? all : kMostPrefetched;
-  for (uint64_t i = thread() * kCacheLine; i < bytes; i += block_threads() * kCacheLine) prefetch(from + i);
+// -------- The product that packs its token itself
+
+// A block's tiles as one of its warps has them: its group's share of them, of which it has every share_warps-th
+// segment. In shared memory: (1 + segments, tiles of the block, 16), what results are added to and the sums of
+// segments.
+struct PackingBlock {
+  const MatmulArguments &arguments;
+  float *shared;          // of the share
+  uint32_t first, tiles;  // of the matrix, the share; no tiles: the warp has nothing
+  static constexpr uint32_t first_token = 0;
+
+  __device__ float *sums(uint32_t segment) const {
+    return shared + (1 + segment) * arguments.tiles_per_block * kTileRows;
+  }
+  __device__ const uint8_t *record(uint32_t tile, uint32_t segment) const {
+    return tile_at(arguments, first + tile) + segment * kLayout.record_bytes();
+  }
+};
+
+// What such a warp works through: four tiles at a time, of these its segments. So the last tiles are fewer than four in
+// all steps that are left, and no load for them is missed.
+struct ShareWalk {
+  uint32_t tiles, segments, first_segment, segment_stride;
+  uint32_t segment, tile;
+
+  __device__ bool at_end() const { return tile >= tiles; }
+  __device__ void advance() {
+    segment += segment_stride;
+    if (segment < segments) return;
+    segment = first_segment;
+    tile += kItems;
+  }
+};
+
+// Asks the second-level cache for the weights of a step.
+__device__ inline void prefetch_step(const PackingBlock &block, const ShareWalk &walk) {
+#pragma unroll
+  for (uint32_t tile = 0; tile < kItems; ++tile) {
+    if (walk.tile + tile >= block.tiles) continue;
+    const uint8_t *record = block.record(walk.tile + tile, walk.segment);
+    for (uint32_t i = lane() * kCacheLine; i < kLayout.record_bytes(); i += kWarp * kCacheLine) prefetch(record + i);
+  }
 }
 
-// Packs the token into shared memory at `to`.
-__device__ inline PackedActivations pack_token(const PackingMatmulArguments &arguments, uint8_t *to) {
-  const uint32_t padded = arguments.product.segments * kSegmentColumns;
+// Starts bringing a row to shared memory, all of it at once.
+__device__ inline void copy_row(float *to, const float *from, uint32_t columns) {
+  for (uint32_t column = thread() * kLaneColumns; column < columns; column += block_threads() * kLaneColumns) {
+    copy_async(to + column, from + column, true);
+  }
+}
+
+// Whether the row to be normed and the norm's weights are brought to shared memory first, where the segments' sums will
+// be: read from there, they are waited for once, and not by turns.
+__device__ inline bool stages_row(const PackingMatmulArguments &arguments) {
+  const size_t addresses = reinterpret_cast<size_t>(arguments.x) | reinterpret_cast<size_t>(arguments.weight);
+  return arguments.source == PackedSource::kNormed && arguments.columns % kLaneColumns == 0 &&
+         addresses % sizeof(Quad) == 0 && 2 * arguments.columns * sizeof(float) <= arguments.token_at;
+}
+
+// Packs the token into shared memory at `to`. `row` is null or what stages_row has brought.
+__device__ inline PackedActivations pack_token(const PackingMatmulArguments &arguments, const float *row, uint8_t *to) {
+  constexpr uint32_t kAtOnce = kLayout.bits == 1 ? 2 : 1;  // two would spill registers, beside two bits' first weights
+  const uint32_t padded = padded_columns(arguments.product);
   PackedActivations packed = {};
   packed.bit_planes = reinterpret_cast<uint32_t *>(to);
   packed.groups_128 = reinterpret_cast<GroupRecord *>(to + padded);
   packed.stride = 1;
   const Destination destination = {packed, nullptr, 0, arguments.columns, padded};
-  const float *x = arguments.x;
   const uint32_t n = arguments.columns;
   if (arguments.source == PackedSource::kNormed) {
-    pack(Normed{x, arguments.weight, n, norm_scale(x, n, arguments.eps)}, destination, 0, padded);
+    const float *x = row ? row : arguments.x, *weight = row ? row + n : arguments.weight;
+    pack(Normed{x, weight, n, norm_scale(x, n, arguments.eps)}, destination, 0, padded);
   } else if (arguments.source == PackedSource::kGated) {
-    pack(Gated{x, x + n, n}, destination, 0, padded);
+    pack<kAtOnce>(Gated{arguments.x, arguments.x + n, n}, destination, 0, padded);
   } else {
-    pack(Plain{x, n}, destination, 0, padded);
+    pack<kAtOnce>(Plain{arguments.x, n}, destination, 0, padded);
   }
   return packed;
 }
 
+// What is in y at an output of the block, if anything is to be added to it. Rows before the first that was asked for
+// have indices larger than any.
+__device__ inline float load_old(const MatmulArguments &arguments, uint32_t index) {
+  return arguments.add && index < arguments.rows ? arguments.y[index] : 0.0f;
+}
+
+// Adds each output's sums of segments, in order, and writes the results: the block's outputs from `index` of y on.
+// What the first block_threads() of them are added to lies in front of the sums.
+__device__ inline void write_outputs(const MatmulArguments &arguments, const float *shared, uint32_t outputs,
+                                     uint32_t index) {
+  const uint32_t stride = arguments.tiles_per_block * kTileRows;
+  for (uint32_t i = thread(); i < outputs; i += block_threads()) {
+    float sum = 0;
+#pragma unroll 8
+    for (uint32_t segment = 1; segment <= arguments.segments; ++segment) sum += shared[segment * stride + i];
+    if (index + i >= arguments.rows) continue;
+    if (arguments.bias) sum += arguments.bias[index + i];
+    const float old = i < block_threads() ? shared[i] : load_old(arguments, index + i);
+    arguments.y[index + i] = arguments.add ? old + sum : sum;
+  }
+}
+
 // y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
-// Block x: tiles_per_block tiles from x * tiles_per_block on. Moves each weight of its tiles once, and for each block
-// the token's floats, from the second-level cache.
-BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
+// Block x: tiles_per_block tiles from x * tiles_per_block on, for all of which it packs the token once; each group of
+// share_warps warps has share_tiles of them. Moves each weight of its tiles once, those of the warps' first steps
+// before the kernels ahead have ended, and for each block the token's floats, from the second-level cache.
+BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, packing_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) {
-    prefetch_tiles(arguments.product);
-    wait_for_kernels_ahead();
     MatmulArguments product = arguments.product;
-    product.activations = pack_token(arguments, dynamic_shared<uint8_t>() + arguments.shared_bytes);
+    float *const shared = dynamic_shared<float>();
+    const uint32_t begin = first_tile(product) + block_x() * product.tiles_per_block;
+    const uint32_t left = end_tile(product) - begin;
+    const uint32_t tiles = left < product.tiles_per_block ? left : product.tiles_per_block;
+    const uint32_t number = shuffle(warp(), 0);  // so that the compiler sees that it is the same in all lanes
+    const uint32_t share = number / arguments.share_warps * arguments.share_tiles;
+    const uint32_t first_segment = number % arguments.share_warps;
+    const uint32_t share_left = share < tiles && first_segment < product.segments ? tiles - share : 0;
+    const PackingBlock block = {product, shared + share * kTileRows, begin + share,
+                                share_left < arguments.share_tiles ? share_left : arguments.share_tiles};
+    const ShareWalk walk = {block.tiles, product.segments, first_segment, arguments.share_warps, first_segment, 0};
+
+    float *const row = stages_row(arguments) ? shared : nullptr;
+    if (row) copy_row(row + arguments.columns, arguments.weight, arguments.columns);
+    BitWeights<1> weights;
+    load_step<1>(block, walk, weights);
+    ShareWalk next = walk;
+    next.advance();
+    prefetch_step(block, next);
+    wait_for_kernels_ahead();
+
+    const uint32_t outputs = tiles * kTileRows, first_index = begin * kTileRows - product.first_row;
+    const float old = thread() < outputs ? load_old(product, first_index + thread()) : 0.0f;
+    if (row) {
+      copy_row(row, arguments.x, arguments.columns);
+      copy_async_commit();
+      copy_async_wait<0>();
+      sync_block();
+    }
+    product.activations = pack_token(arguments, row, dynamic_shared<uint8_t>() + arguments.token_at);
     sync_block();
-    decode<BitProduct<1>>(product);
+    if (thread() < outputs) shared[thread()] = old;
+    sum_steps<true, 1>(block, walk, weights);
+    sync_block();
+    write_outputs(product, shared, outputs, first_index);
   }
 }
 

@@ -1,4 +1,6 @@
 // Plans: which kernel, and that a grid covers all rows and tokens within what a block may have.
+#include <sstream>
+
 #include "tests/plugins/cuda/matmul/support.h"
 
 namespace bonsai::cuda {
@@ -59,15 +61,76 @@ TEST(MatmulPlan, BlocksForFewTokensRunAllAtOnce) {
   for (const uint64_t n : {8, 16, 32}) EXPECT_LE(warps(Format::kQ1_0_G128, 4096, n), 16u * 132) << n;
 }
 
-TEST(MatmulPlan, ATokenIsPackedByItsProductWhereThereIsRoom) {
+TEST(PackingPlan, ATokenIsPackedByItsProductWhereThereIsRoom) {
   const auto may = [](uint64_t columns, const MatmulDevice &device) {
-    return may_pack(plan_matmul({Format::kQ1_0_G128, 0, 4096, columns, 1}, device), columns, device);
+    return plan_packing({Format::kQ1_0_G128, 0, 4096, columns, 1}, device).has_value();
   };
   EXPECT_TRUE(may(4096, kHopper));
   EXPECT_TRUE(may(131072, kHopper));
   EXPECT_FALSE(may(262144, kHopper));
   EXPECT_FALSE(may(131072, {.multiprocessors = 84, .has_bit_mma = true, .shared_bytes_per_block = 99 << 10}));
   EXPECT_FALSE(may(4096, kBlackwell)) << "it has no kernel for bits";
+  EXPECT_FALSE(plan_packing({Format::kQ4_0, 0, 4096, 4096, 1}, kHopper).has_value());
+}
+
+// What groups of warps of a block have, as in "3 x (4 tiles, 8 warps) of 24, 12 tiles, 128 blocks".
+std::string packing_plan(Format format, uint64_t rows, uint64_t columns) {
+  const PackingPlan plan = plan_packing({format, 0, rows, columns, 1}, kHopper).value();
+  const uint32_t groups = (plan.tiles_per_block + plan.share_tiles - 1) / plan.share_tiles;
+  std::ostringstream text;
+  text << groups << " x (" << plan.share_tiles << " tiles, " << plan.share_warps << " warps) of " << plan.threads / 32
+       << ", " << plan.tiles_per_block << " tiles, " << plan.blocks << " blocks";
+  return text.str();
+}
+
+TEST(PackingPlan, HasABlockForEachMultiprocessorOfModelsThatWeKnow) {
+  constexpr Format kBits = Format::kQ1_0_G128;
+  // 8B: qkv, o, gate and up, down, head
+  EXPECT_EQ(packing_plan(kBits, 6144, 4096), "3 x (1 tiles, 8 warps) of 24, 3 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 4096, 4096), "2 x (1 tiles, 8 warps) of 16, 2 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 24576, 4096), "3 x (4 tiles, 8 warps) of 24, 12 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 4096, 12288), "1 x (2 tiles, 24 warps) of 24, 2 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 151936, 4096), "3 x (24 tiles, 8 warps) of 24, 72 tiles, 132 blocks");
+  // 1.7B
+  EXPECT_EQ(packing_plan(kBits, 4096, 2048), "2 x (1 tiles, 4 warps) of 16, 2 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 2048, 2048), "1 x (1 tiles, 4 warps) of 16, 1 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 12288, 2048), "6 x (1 tiles, 4 warps) of 24, 6 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 2048, 6144), "1 x (1 tiles, 12 warps) of 24, 1 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 151936, 2048), "6 x (12 tiles, 4 warps) of 24, 72 tiles, 132 blocks");
+  // Two bits: 16 warps.
+  EXPECT_EQ(packing_plan(Format::kTQ2_0_G128, 24576, 4096), "2 x (6 tiles, 8 warps) of 16, 12 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(Format::kTQ2_0_G128, 4096, 12288), "1 x (2 tiles, 12 warps) of 16, 2 tiles, 128 blocks");
+  // Segments that are no whole part of the warps.
+  EXPECT_EQ(packing_plan(kBits, 51200, 5120), "2 x (13 tiles, 10 warps) of 20, 25 tiles, 128 blocks");
+  EXPECT_EQ(packing_plan(kBits, 5120, 25600), "1 x (3 tiles, 17 warps) of 23, 3 tiles, 107 blocks");
+}
+
+TEST(PackingPlan, EveryTileIsInOneBlockAndOneShare) {
+  for (const MatmulDevice &device : {kHopper, MatmulDevice{1, true, 48 << 10}, MatmulDevice{84, true, 99 << 10}}) {
+    for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128}) {
+      for (const uint64_t first_row : {0, 7, 4096}) {
+        for (const uint64_t rows : {1, 16, 100, 4096, 24576, 151936}) {
+          for (const uint64_t columns : {32, 512, 2048, 2560, 4100, 12288, 16384, 17408, 25600}) {
+            const auto plan = plan_packing({format, first_row, rows, columns, 1}, device);
+            ASSERT_TRUE(plan.has_value());
+            const uint64_t tiles = (first_row + rows + 15) / 16 - first_row / 16, segments = segment_count(columns);
+            ASSERT_GE(uint64_t{plan->blocks} * plan->tiles_per_block, tiles);
+            ASSERT_LT(uint64_t{plan->blocks - 1} * plan->tiles_per_block, tiles) << "a block has nothing to do";
+            const uint64_t groups = (plan->tiles_per_block + plan->share_tiles - 1) / plan->share_tiles;
+            ASSERT_LE(groups * plan->share_warps * 32, plan->threads) << "tiles that no warp has";
+            ASSERT_LE(plan->share_warps, segments);
+            ASSERT_LE(plan->threads, packing_max_threads(matrix_layout(format)));
+            ASSERT_GE(plan->token_at, (1 + segments) * plan->tiles_per_block * 16 * sizeof(float));
+            ASSERT_EQ(plan->token_at % 16, 0u);
+            ASSERT_EQ(plan->shared_bytes, plan->token_at + packing_shared_bytes(static_cast<uint32_t>(segments)));
+            ASSERT_LE(plan->shared_bytes, device.shared_bytes_per_block);
+            const uint64_t with_another = plan->shared_bytes + (1 + segments) * kTileRows * sizeof(float) + 64;
+            ASSERT_TRUE(plan->blocks <= device.multiprocessors || with_another > device.shared_bytes_per_block);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {

@@ -23,7 +23,10 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
         EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
             << plan.unit << " would be compiled in the middle of a call";
         expect_compiled(plan.unit, plan.kernel);
-        if (may_pack(plan, 4096, device)) expect_compiled(plan.unit, plan.kernel + "_packing");
+      }
+      if (const auto plan = plan_packing({format, 0, 4096, 4096, 1}, device)) {
+        EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan->unit), prepared.end()) << plan->unit;
+        expect_compiled(plan->unit, kPackingKernel);
       }
     }
     expect_compiled(embedding_unit(format), "embed");

@@ -28,11 +28,14 @@ constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.o
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
+constexpr bonsai_option_info kAheadInfo = {sizeof(bonsai_option_info), "cuda.ahead",
+                                           "on or off: have kernels that decode fetch the weights of later ones into "
+                                           "the second-level cache (default: on)"};
 constexpr bonsai_option_info kWaitInfo = {sizeof(bonsai_option_info), "cuda.wait",
                                           "spin or block: how a thread waits for a pass, with a core kept busy or "
                                           "asleep, which wakes it later (default: spin)"};
-constexpr std::array<const bonsai_option_info *, 6> kInfos = {&kCacheInfo,   &kGraphsInfo, &kFusionInfo,
-                                                              &kOverlapInfo, &kWaitInfo,   &kWarmInfo};
+constexpr std::array<const bonsai_option_info *, 7> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kOverlapInfo,
+                                                              &kAheadInfo, &kWaitInfo,   &kWarmInfo};
 
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
@@ -72,14 +75,16 @@ Options parse_options(const bonsai_device_config &config) {
       options.fusion = parse_fusion(key, value);
     } else if (key == kOverlapInfo.key) {
       options.overlap = parse_switch(key, value);
+    } else if (key == kAheadInfo.key) {
+      options.ahead = parse_switch(key, value);
     } else if (key == kWaitInfo.key) {
       options.waiting = parse_waiting(key, value);
     } else if (key == kWarmInfo.key) {
       options.warm = parse_switch(key, value);
     } else {
       refuse(
-          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.wait or "
-          "cuda.warm",
+          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.ahead, "
+          "cuda.wait or cuda.warm",
           key);
     }
   });

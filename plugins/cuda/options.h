@@ -23,6 +23,7 @@ struct Options {
   bool graphs = true;        // decode steps as captured graphs
   Fusion fusion = Fusion::kOn;
   bool overlap = false;  // kernels start before the ones ahead of them have ended
+  bool ahead = true;     // kernels ask the second-level cache for weights of later ones
   Waiting waiting = Waiting::kSpin;
   bool warm = false;  // every kernel ready before device_open returns
 };

@@ -288,6 +288,9 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
 BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) { attend_few_rows(arguments, nullptr); }
 
 BONSAI_EARLY_KERNEL(attend_preparing, PreparingAttendArguments, kNarrowThreads, 1) {
+  if (block_x() >= arguments.attending_blocks) {
+    return fetch_ahead(arguments.ahead, block_x() - arguments.attending_blocks, grid_x() - arguments.attending_blocks);
+  }
   attend_few_rows(arguments.attend, &arguments.heads);
 }
 

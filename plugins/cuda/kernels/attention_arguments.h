@@ -72,9 +72,12 @@ struct AttendArguments {
 
 // attend_preparing: prepare_heads and attend_narrow in one launch, for tiles that have all of the batch's tokens of
 // their sequences and all heads of their kv heads.
+// Blocks behind the first attending_blocks do nothing else than fetching ahead.
 struct PreparingAttendArguments {
   PrepareHeadsArguments heads;
   AttendArguments attend;
+  WeightsAhead ahead;
+  uint32_t attending_blocks;  // pieces * kv_heads
 };
 
 // Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of

@@ -280,14 +280,10 @@ struct ShareWalk {
   }
 };
 
-// Asks the second-level cache for the weights of a step.
+// Asks the second-level cache for the weights of a step, a tile a lane.
 __device__ inline void prefetch_step(const PackingBlock &block, const ShareWalk &walk) {
-#pragma unroll
-  for (uint32_t tile = 0; tile < kItems; ++tile) {
-    if (walk.tile + tile >= block.tiles) continue;
-    const uint8_t *record = block.record(walk.tile + tile, walk.segment);
-    for (uint32_t i = lane() * kCacheLine; i < kLayout.record_bytes(); i += kWarp * kCacheLine) prefetch(record + i);
-  }
+  const uint32_t tile = walk.tile + lane();
+  if (lane() < kItems && tile < block.tiles) prefetch_bytes(block.record(tile, walk.segment), kLayout.record_bytes());
 }
 
 // Starts bringing a row to shared memory, all of it at once.
@@ -297,11 +293,11 @@ __device__ inline void copy_row(float *to, const float *from, uint32_t columns) 
   }
 }
 
-// Whether the row to be normed and the norm's weights are brought to shared memory first, where the segments' sums will
-// be: read from there, they are waited for once, and not by turns.
+// Whether the row to be packed, and the norm's weights, are brought to shared memory first, where the segments' sums
+// will be: read from there, they are waited for once, and not by turns.
 __device__ inline bool stages_row(const PackingMatmulArguments &arguments) {
   const size_t addresses = reinterpret_cast<size_t>(arguments.x) | reinterpret_cast<size_t>(arguments.weight);
-  return arguments.source == PackedSource::kNormed && arguments.columns % kLaneColumns == 0 &&
+  return arguments.source != PackedSource::kGated && arguments.columns % kLaneColumns == 0 &&
          addresses % sizeof(Quad) == 0 && 2 * arguments.columns * sizeof(float) <= arguments.token_at;
 }
 
@@ -321,7 +317,7 @@ __device__ inline PackedActivations pack_token(const PackingMatmulArguments &arg
   } else if (arguments.source == PackedSource::kGated) {
     pack<kAtOnce>(Gated{arguments.x, arguments.x + n, n}, destination, 0, padded);
   } else {
-    pack<kAtOnce>(Plain{arguments.x, n}, destination, 0, padded);
+    pack<kAtOnce>(Plain{row ? row : arguments.x, n}, destination, 0, padded);
   }
   return packed;
 }
@@ -350,8 +346,8 @@ __device__ inline void write_outputs(const MatmulArguments &arguments, const flo
 
 // y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
 // Block x: tiles_per_block tiles from x * tiles_per_block on, for all of which it packs the token once; each group of
-// share_warps warps has share_tiles of them. Moves each weight of its tiles once, those of the warps' first steps
-// before the kernels ahead have ended, and for each block the token's floats, from the second-level cache.
+// share_warps warps has share_tiles of them. Moves each weight of its tiles once, to the second-level cache before the
+// kernels ahead have ended, and for each block the token's floats, from there.
 BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, packing_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) {
     MatmulArguments product = arguments.product;
@@ -368,19 +364,22 @@ BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, packing_max_t
     const ShareWalk walk = {block.tiles, product.segments, first_segment, arguments.share_warps, first_segment, 0};
 
     float *const row = stages_row(arguments) ? shared : nullptr;
-    if (row) copy_row(row + arguments.columns, arguments.weight, arguments.columns);
-    BitWeights<1> weights;
-    load_step<1>(block, walk, weights);
+    if (row && arguments.weight) copy_row(row + arguments.columns, arguments.weight, arguments.columns);
+    prefetch_step(block, walk);
     ShareWalk next = walk;
     next.advance();
     prefetch_step(block, next);
+    for (const WeightsAhead &ahead : arguments.ahead) fetch_ahead(ahead, block_x(), grid_x());
     wait_for_kernels_ahead();
 
+    // The token goes first: behind all the weights it would come when they have come.
     const uint32_t outputs = tiles * kTileRows, first_index = begin * kTileRows - product.first_row;
     const float old = thread() < outputs ? load_old(product, first_index + thread()) : 0.0f;
+    if (row) copy_row(row, arguments.x, arguments.columns);
+    copy_async_commit();
+    BitWeights<1> weights;
+    load_step<1>(block, walk, weights);
     if (row) {
-      copy_row(row, arguments.x, arguments.columns);
-      copy_async_commit();
       copy_async_wait<0>();
       sync_block();
     }

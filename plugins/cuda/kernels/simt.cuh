@@ -113,6 +113,25 @@ __device__ inline Quad load_streaming_mutable(const void *from) {
 inline constexpr unsigned kCacheLine = 128;
 __device__ inline void prefetch(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 
+// The same of `bytes`, a multiple of 16, from an address that is one.
+__device__ inline void prefetch_bytes(const void *from, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+#else
+  for (unsigned i = 0; i < bytes; i += kCacheLine) prefetch(static_cast<const char *>(from) + i);
+#endif
+}
+
+// A block's share, one of `shares`, of the asking for weights ahead.
+__device__ inline void fetch_ahead(const WeightsAhead &ahead, unsigned share, unsigned shares) {
+  constexpr uint64_t kPiece = 2048;
+  for (uint64_t at = (uint64_t{thread()} * shares + share) * kPiece; at < ahead.bytes;
+       at += uint64_t{block_threads()} * shares * kPiece) {
+    const uint64_t left = ahead.bytes - at;
+    prefetch_bytes(static_cast<const char *>(ahead.from) + at, static_cast<unsigned>(left < kPiece ? left : kPiece));
+  }
+}
+
 // Starts copying 16 bytes from global to shared memory; zeros are written where `valid` is false. commit ends a group,
 // wait<n> blocks until at most n groups are under way; a barrier must follow before other threads read.
 __device__ inline void copy_async(void *shared, const void *global, bool valid) {

@@ -188,8 +188,9 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
     EXPECT_TRUE(plan.may_prepare);
     heads->positions = arguments.positions;
     heads->sequences = of_tokens.sequences.data();
-    const PreparingAttendArguments both = {*heads, arguments};
-    emulation::launch(call("attend_preparing"), narrow_grid, kNarrowThreads, planner.narrow_shared_bytes(), &both);
+    const PreparingAttendArguments both = {*heads, arguments, {}, narrow_grid.x};
+    emulation::launch(call("attend_preparing"), {narrow_grid.x + 2}, kNarrowThreads, planner.narrow_shared_bytes(),
+                      &both);
   } else if (plan.narrow_pieces > 0) {
     emulation::launch(call("attend_narrow"), narrow_grid, kNarrowThreads, planner.narrow_shared_bytes(), &arguments);
   }

@@ -75,6 +75,8 @@ inline void wait_for_kernels_ahead() {}
 
 inline constexpr unsigned kCacheLine = 128;
 inline void prefetch(const void *) {}  // changes nothing that a program can see
+inline void prefetch_bytes(const void *, unsigned) {}
+inline void fetch_ahead(const WeightsAhead &, unsigned, unsigned) {}
 
 inline void copy_async(void *shared, const void *global, bool valid) {
   ::bonsai::emulation::copy_async(shared, global, valid);

@@ -36,6 +36,7 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   EXPECT_TRUE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOn);
   EXPECT_FALSE(options.overlap);
+  EXPECT_TRUE(options.ahead);
   EXPECT_EQ(options.waiting, Waiting::kSpin);
   EXPECT_FALSE(options.warm);
 }
@@ -45,12 +46,14 @@ TEST(CudaOptions, AreRead) {
                                  {"cuda.graphs", "off"},
                                  {"cuda.fusion", "off"},
                                  {"cuda.overlap", "on"},
+                                 {"cuda.ahead", "off"},
                                  {"cuda.wait", "block"},
                                  {"cuda.warm", "on"}});
   EXPECT_EQ(options.kernel_cache, "/var/cache/k");
   EXPECT_FALSE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOff);
   EXPECT_TRUE(options.overlap);
+  EXPECT_FALSE(options.ahead);
   EXPECT_EQ(options.waiting, Waiting::kBlock);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
@@ -65,14 +68,14 @@ TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),
             "cuda.kernel_cache is 'here', expected off or a directory's absolute path");
   EXPECT_EQ(failure_of("cuda.graphs", nullptr), "the value of option cuda.graphs is NULL");
-  EXPECT_EQ(
-      failure_of("cuda.threads", "2"),
-      "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.wait "
-      "or cuda.warm");
+  EXPECT_EQ(failure_of("cuda.threads", "2"),
+            "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, "
+            "cuda.ahead, cuda.wait "
+            "or cuda.warm");
 }
 
 TEST(CudaOptions, AllAreListedWithHelp) {
-  ASSERT_EQ(option_infos().size(), 6u);
+  ASSERT_EQ(option_infos().size(), 7u);
   for (const bonsai_option_info *info : option_infos()) {
     EXPECT_EQ(info->struct_size, sizeof *info);
     EXPECT_NE(std::string(info->help).find("default"), std::string::npos) << info->key;

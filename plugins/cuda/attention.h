@@ -29,7 +29,7 @@ struct AttentionPlan {
   uint32_t narrow_pieces = 0;  // attend_narrow: grid narrow_pieces * kv_heads
   uint32_t wide_pieces = 0;    // attend_wide: grid wide_pieces * kv_heads
   uint32_t splits = 0;         // combine_sections: grid (splits, heads)
-  // Whether attend_preparing may stand for prepare_heads and attend_narrow: every sequence's tokens are in one tile.
+  // Whether attend_narrow may do what prepare_heads does: every sequence's tokens are in one tile.
   bool may_prepare = false;
 
   // Where the launches' arrays lie, in bytes from the first one's beginning; and all of them.

@@ -28,15 +28,6 @@ uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
   return bytes;
 }
 
-WeightsAhead weights_ahead(std::span<const MatrixRows> rows, uint64_t most) {
-  if (rows.empty()) return {};
-  const MatrixRows &part = rows[0];
-  const uint64_t bytes_of_tile = tile_bytes(part.matrix->format, part.matrix->columns);
-  const uint64_t first = part.first_row / kTileRows, end = tile_count(part.first_row + part.rows);
-  return {part.matrix->storage.as<std::byte>() + first * bytes_of_tile,
-          std::min(most, (end - first) * bytes_of_tile) / 16 * 16};
-}
-
 ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
   ActivationForms forms;
   for (const MatrixRows &part : rows) {
@@ -102,7 +93,6 @@ void multiply(Device &device, const PackingProduct &product) {
     arguments.share_warps = chosen.share_warps;
     arguments.token_at = chosen.token_at;
     arguments.eps = product.eps;
-    std::ranges::copy(product.ahead, arguments.ahead);
     device.launch(chosen.unit, kPackingKernel,
                   {.grid = {chosen.blocks, 1, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
                   arguments);

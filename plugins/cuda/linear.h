@@ -1,7 +1,6 @@
 // Products of matrices with packed activations.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,9 +36,6 @@ struct MatrixRows {
 // Bytes of weights that a product reads.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);
 
-// The weights of a product, or the first `most` bytes of them, for kernels before it to fetch ahead.
-WeightsAhead weights_ahead(std::span<const MatrixRows> rows, uint64_t most);
-
 // The forms of activations that a product of `n` vectors reads.
 ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device);
 
@@ -70,7 +66,6 @@ struct PackingProduct {
   const float *bias;  // as Product's
   float *y;
   bool add;
-  std::array<WeightsAhead, 2> ahead;  // to be fetched meanwhile
 };
 void multiply(Device &device, const PackingProduct &product);
 

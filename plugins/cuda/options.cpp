@@ -18,24 +18,21 @@ constexpr bonsai_option_info kCacheInfo = {
 constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
-                                            "on, off or all: decode single tokens with norms and activations inside "
-                                            "the products, where that should pay or wherever it can be done; the "
-                                            "bytes are the same (default: on)"};
+                                            "off, attention, products or all: decode with RoPE inside attention, and "
+                                            "single tokens with norms, or SwiGLU, too, inside the products; the bytes "
+                                            "are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
-                                             "(default: off)"};
+                                             "(default: on)"};
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
-constexpr bonsai_option_info kAheadInfo = {sizeof(bonsai_option_info), "cuda.ahead",
-                                           "on or off: have kernels that decode fetch the weights of later ones into "
-                                           "the second-level cache (default: on)"};
 constexpr bonsai_option_info kWaitInfo = {sizeof(bonsai_option_info), "cuda.wait",
                                           "spin or block: how a thread waits for a pass, with a core kept busy or "
                                           "asleep, which wakes it later (default: spin)"};
-constexpr std::array<const bonsai_option_info *, 7> kInfos = {&kCacheInfo, &kGraphsInfo, &kFusionInfo, &kOverlapInfo,
-                                                              &kAheadInfo, &kWaitInfo,   &kWarmInfo};
+constexpr std::array<const bonsai_option_info *, 6> kInfos = {&kCacheInfo,   &kGraphsInfo, &kFusionInfo,
+                                                              &kOverlapInfo, &kWaitInfo,   &kWarmInfo};
 
 bool parse_switch(std::string_view key, std::string_view value) {
   if (value != "on" && value != "off") reject("{} is '{}', expected on or off", key, value);
@@ -43,9 +40,11 @@ bool parse_switch(std::string_view key, std::string_view value) {
 }
 
 Fusion parse_fusion(std::string_view key, std::string_view value) {
+  if (value == "attention") return Fusion::kAttention;
+  if (value == "products") return Fusion::kProducts;
   if (value == "all") return Fusion::kAll;
-  if (value != "on" && value != "off") reject("{} is '{}', expected on, off or all", key, value);
-  return value == "on" ? Fusion::kOn : Fusion::kOff;
+  if (value != "off") reject("{} is '{}', expected off, attention, products or all", key, value);
+  return Fusion::kOff;
 }
 
 Waiting parse_waiting(std::string_view key, std::string_view value) {
@@ -75,15 +74,13 @@ Options parse_options(const bonsai_device_config &config) {
       options.fusion = parse_fusion(key, value);
     } else if (key == kOverlapInfo.key) {
       options.overlap = parse_switch(key, value);
-    } else if (key == kAheadInfo.key) {
-      options.ahead = parse_switch(key, value);
     } else if (key == kWaitInfo.key) {
       options.waiting = parse_waiting(key, value);
     } else if (key == kWarmInfo.key) {
       options.warm = parse_switch(key, value);
     } else {
       refuse(
-          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.ahead, "
+          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, "
           "cuda.wait or cuda.warm",
           key);
     }

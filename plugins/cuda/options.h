@@ -8,11 +8,12 @@
 
 namespace bonsai::cuda {
 
-// Which norms and activations are computed inside the products that take them, when a single token is decoded.
+// What kernels that decode do beside their own work, rather than kernels of its own.
 enum class Fusion {
   kOff,
-  kOn,   // where it is expected to pay
-  kAll,  // SwiGLU of any width, too
+  kAttention,  // attention prepares heads
+  kProducts,   // and products of a single token norm and pack it, and compute SwiGLU where it is narrow
+  kAll,        // SwiGLU of any width
 };
 
 // What the host does until a pass is over.
@@ -21,9 +22,8 @@ enum class Waiting { kSpin, kBlock };
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
-  Fusion fusion = Fusion::kOn;
-  bool overlap = false;  // kernels start before the ones ahead of them have ended
-  bool ahead = true;     // kernels ask the second-level cache for weights of later ones
+  Fusion fusion = Fusion::kAttention;
+  bool overlap = true;  // kernels start before the ones ahead of them have ended
   Waiting waiting = Waiting::kSpin;
   bool warm = false;  // every kernel ready before device_open returns
 };

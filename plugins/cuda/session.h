@@ -90,8 +90,7 @@ class Session {
   void embed(const Staged &staged);
   void run_layer(uint32_t index, const Staged &staged);
   void attention_half(const Layer &layer, uint32_t index, const Staged &staged);
-  void ffn_half(const Layer &layer, uint32_t index, uint64_t n);
-  WeightsAhead ahead(const std::vector<MatrixRows> &rows) const;
+  void ffn_half(const Layer &layer, uint64_t n);
   // One of a layer's four products.
   struct Step {
     Phase phase;
@@ -104,7 +103,6 @@ class Session {
     float *y;
     uint64_t y_stride;
     bool add;
-    std::array<WeightsAhead, 2> ahead = {};  // to be fetched meanwhile
   };
   void run_product(const Step &step);
   bool packs_itself(const Step &step) const;

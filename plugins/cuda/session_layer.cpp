@@ -39,14 +39,7 @@ void Session::embed(const Staged &staged) {
 void Session::run_layer(uint32_t index, const Staged &staged) {
   const Layer &layer = model_.layer(index);
   attention_half(layer, index, staged);
-  ffn_half(layer, index, staged.shape.n_tokens);
-}
-
-// What a kernel is to fetch ahead of a product. No more than a third of the second-level cache, as two products'
-// weights are under way while a third's are read.
-WeightsAhead Session::ahead(const std::vector<MatrixRows> &rows) const {
-  if (!device_.fetches_ahead()) return {};
-  return weights_ahead(rows, device_.description().l2_bytes / 3);
+  ffn_half(layer, staged.shape.n_tokens);
 }
 
 // x += Wo attention(rope(norm(Wq h)), rope(norm(Wk h)), Wv h), h = rms_norm(x, attn_norm)
@@ -62,8 +55,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
                .bias = nullptr,
                .y = floats(layout_.qkv),
                .y_stride = model.qkv_rows(),
-               .add = false,
-               .ahead = {ahead(layer.rows(Projection::kO))}});
+               .add = false});
   attend(layer, index, staged);
   run_product({.phase = Phase::kO,
                .rows = layer.rows(Projection::kO),
@@ -79,10 +71,8 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
 }
 
 // x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
-void Session::ffn_half(const Layer &layer, uint32_t index, uint64_t n) {
+void Session::ffn_half(const Layer &layer, uint64_t n) {
   const ModelShape &model = shape_.model;
-  const bool is_last = index + 1 == model.layers;
-  const std::vector<MatrixRows> &behind = is_last ? model_.head() : model_.layer(index + 1).rows(Projection::kQkv);
   run_product({.phase = Phase::kGateUp,
                .rows = layer.rows(Projection::kGateUp),
                .n = n,
@@ -93,8 +83,7 @@ void Session::ffn_half(const Layer &layer, uint32_t index, uint64_t n) {
                .bias = nullptr,
                .y = floats(layout_.gate_up),
                .y_stride = 2 * uint64_t{model.ffn},
-               .add = false,
-               .ahead = {ahead(layer.rows(Projection::kDown)), ahead(behind)}});
+               .add = false});
   run_product({.phase = Phase::kDown,
                .rows = layer.rows(Projection::kDown),
                .n = n,
@@ -126,8 +115,9 @@ void Session::run_product(const Step &step) {
 
 bool Session::packs_itself(const Step &step) const {
   const Fusion fusion = device_.fusion();
-  if (fusion == Fusion::kOff) return false;
-  if (fusion == Fusion::kOn && step.source == PackedSource::kGated && step.columns > kMostGatedColumns) return false;
+  if (fusion == Fusion::kOff || fusion == Fusion::kAttention) return false;
+  if (fusion == Fusion::kProducts && step.source == PackedSource::kGated && step.columns > kMostGatedColumns)
+    return false;
   return cuda::packs_itself(step.rows, step.n, device_.matmul_device());
 }
 
@@ -139,8 +129,7 @@ void Session::multiply_packing(const Step &step) {
                                    .eps = model_.rms_eps(),
                                    .bias = step.bias,
                                    .y = step.y,
-                                   .add = step.add,
-                                   .ahead = step.ahead});
+                                   .add = step.add});
 }
 
 void Session::multiply_packed(const Step &step, const PackedActivations &activations) {
@@ -227,17 +216,11 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
                                .heads = model.heads,
                                .score_scale = model_.softmax_scale() * std::numbers::log2e_v<float>};
   if (plan.narrow_pieces > 0) {
-    LaunchShape shape = {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
-                         .threads = kNarrowThreads,
-                         .shared_bytes = planner_.narrow_shared_bytes()};
-    if (prepares) {
-      const PreparingAttendArguments both = {heads, arguments, ahead(layer.rows(Projection::kGateUp)), shape.grid.x};
-      const auto multiprocessors = static_cast<uint32_t>(device_.description().multiprocessors);
-      if (both.ahead.bytes > 0) shape.grid.x = std::max(shape.grid.x, multiprocessors);
-      device_.launch(attention_unit(pool_), "attend_preparing", shape, both);
-    } else {
-      device_.launch(attention_unit(pool_), "attend_narrow", shape, arguments);
-    }
+    device_.launch(attention_unit(pool_), "attend_narrow",
+                   {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
+                    .threads = kNarrowThreads,
+                    .shared_bytes = planner_.narrow_shared_bytes()},
+                   NarrowAttendArguments{prepares ? heads : PrepareHeadsArguments{}, arguments});
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = plan_at(plan.wide_offset());

@@ -134,7 +134,7 @@ void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvTyp
   const TinyModelFile file(tiny);
   const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
   std::vector<std::vector<float>> expected;
-  for (const char *fusion : {"on", "off", "all"}) {
+  for (const char *fusion : {"attention", "off", "products", "all"}) {
     for (const uint32_t chunk : {1u, 5u, kTokens}) {
       EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}});
       options.kv = kv;

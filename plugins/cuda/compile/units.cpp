@@ -16,9 +16,7 @@ void add_attention(std::vector<Unit> &units) {
     for (const uint32_t head_dim : {32, 64, 96, 128, 192, 256}) {
       std::vector<HotKernel> hot = {{"attend_wide", 255}, {"combine_sections", 96}};
       // Larger heads spill a little, and nobody decodes with F32 for its speed.
-      if (head_dim <= 128 && dtype != std::string_view("F32")) {
-        hot.insert(hot.end(), {{"attend_narrow", 128}, {"attend_preparing", 128}});
-      }
+      if (head_dim <= 128 && dtype != std::string_view("F32")) hot.push_back({"attend_narrow", 128});
       units.push_back({.name = fmt::format("attention.{}.{}", dtype, head_dim),
                        .file = "attention.cu",
                        .defines = {fmt::format("BONSAI_FORMAT={}_{}", dtype, head_dim)},

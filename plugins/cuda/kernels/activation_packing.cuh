@@ -131,8 +131,7 @@ __device__ inline float norm_scale(const float *x, uint32_t n, float eps) {
 // The largest of all threads' values, for all of them.
 __device__ inline uint32_t largest_of_block(uint32_t value) {
   BONSAI_SHARED uint32_t largest[kWarp];
-#pragma unroll
-  for (uint32_t distance = kWarp / 2; distance > 0; distance /= 2) value = larger(value, shuffle_xor(value, distance));
+  value = largest_of_warp(value);
   if (lane() == 0) largest[warp()] = value;
   sync_block();
   uint32_t of_all = 0;
@@ -151,11 +150,18 @@ struct Codes4 {
   }
 };
 
+// Of kLanes lanes' values, for all of them.
+template <uint32_t kLanes>
+__device__ inline uint32_t largest_of_lanes(uint32_t value) {
+  if constexpr (kLanes == kWarp) return largest_of_warp(value);
+#pragma unroll
+  for (uint32_t distance = 1; distance < kLanes; distance *= 2) value = larger(value, shuffle_xor(value, distance));
+  return value;
+}
+
 template <uint32_t kLanes>
 __device__ inline Codes4 codes_of_group(const FourFloats &x) {
-  uint32_t bits = amax_bits(x);
-#pragma unroll
-  for (uint32_t distance = 1; distance < kLanes; distance *= 2) bits = larger(bits, shuffle_xor(bits, distance));
+  const uint32_t bits = largest_of_lanes<kLanes>(amax_bits(x));
   const bool is_zero = bits < kSmallestAmaxBits, is_finite = bits < kInfinityBits;
   const float amax = bits_to_float(bits);
   const float inverse = is_zero || !is_finite ? 0.0f : divide(127.0f, amax);
@@ -166,12 +172,19 @@ __device__ inline Codes4 codes_of_group(const FourFloats &x) {
     codes.of[i] = is_finite ? float_to_int(x.of[i] * inverse) : 0;
     sum += codes.of[i];
   }
+  int latter_half;
+  if constexpr (kLanes == kWarp) {
+    latter_half = sum_of_warp(lane() < kWarp / 2 ? 0 : sum);
+    sum = sum_of_warp(sum);
+  } else {
 #pragma unroll
-  for (uint32_t distance = 1; distance < kLanes / 2; distance *= 2) sum += shuffle_xor(sum, distance);
-  const int other_half = shuffle_xor(sum, kLanes / 2);
+    for (uint32_t distance = 1; distance < kLanes / 2; distance *= 2) sum += shuffle_xor(sum, distance);
+    latter_half = shuffle_xor(sum, kLanes / 2);
+    sum += latter_half;
+  }
   codes.record.scale = is_zero ? 0.0f : is_finite ? divide(amax, 127.0f) : bits_to_float(kNaNBits);
-  codes.record.sum = static_cast<int16_t>(sum + other_half);
-  codes.record.second_half_sum = static_cast<int16_t>(other_half);
+  codes.record.sum = static_cast<int16_t>(sum);
+  codes.record.second_half_sum = static_cast<int16_t>(latter_half);
   return codes;
 }
 

@@ -14,7 +14,10 @@ __device__ inline void pack_chunk(const Source &source, const Arguments &argumen
 
 // y = weight * x / sqrt(mean(x^2) + eps). Block (token, chunk). Each block reads the whole row, and once more its own
 // part of it with the weights, from the second-level cache; writes its part in the forms asked for.
-BONSAI_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2) {
+BONSAI_EARLY_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2) {
+  const uint32_t chunk = block_y() * arguments.chunk_columns, column = chunk + thread() * (kCacheLine / sizeof(float));
+  if (column < arguments.columns && column < chunk + arguments.chunk_columns) prefetch(arguments.weight + column);
+  wait_for_kernels_ahead();
   const float *x = arguments.x + block_x() * arguments.x_stride;
   const float scale = norm_scale(x, arguments.columns, arguments.eps);
   pack_chunk(Normed{x, arguments.weight, arguments.columns, scale}, arguments);

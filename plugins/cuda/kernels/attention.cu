@@ -72,7 +72,7 @@ constexpr uint32_t kRoundUnits = Stored::kUnits < kTeam ? Stored::kUnits : kTeam
 constexpr uint32_t kRounds = (Stored::kUnits + kTeam - 1) / kTeam;
 constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
 constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
-constexpr bool kValuesWithKeys = kRounds == 1 && Stored::kKeepsBoth;
+constexpr bool kValuesEarly = kRounds == 1;  // before weights are known, for which larger heads have no registers
 static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
 
 // Sums of one unit of 16 rows, from fragments to `to` (row, kSumsStride).
@@ -118,47 +118,86 @@ inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiec
   }
 }
 
-// A warp makes its row's query of what the product left, and stages it. `shared`: the warp's, a head long.
-inline float stage_new_query(const AttendArguments &arguments, const PrepareHeadsArguments &heads, const Row &row,
-                             float *shared, Quad *queries) {
-  if (row.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
-  float x[Stored::kUnits];
-  prepare_head(heads, row.token, row.head, shared, x);
-  sync_warp();
+// The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
+// tile's tokens, key after value, of which the last warps have the first.
+class NewHeads {
+ public:
+  NewHeads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
+      : heads_(heads), piece_(piece), kv_head_(kv_head), row_(row) {
+    if (row_.visible > 0) {
+      constants_ = load_constants<Stored::kUnits>(heads_, row_.token, row_.head);
+    } else if (kFirst - warp() < 2 * piece_.n_tokens) {
+      constants_ = load_constants<Stored::kUnits>(heads_, token_of(kFirst - warp()), index_of(kFirst - warp()));
+    }
+  }
+
+  // What follows needs the product. `shared`: the warp's, a head long.
+  float stage(const AttendArguments &arguments, float *shared, Quad *queries) const {
+    if (row_.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
+    float x[Stored::kUnits];
+    prepare_head(heads_, row_.token, row_.head, constants_, shared, x);
+    sync_warp();
 #pragma unroll
-  for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
-  sync_warp();
-  return stage_query<Stored>(arguments, shared, warp(), queries);
+    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
+    sync_warp();
+    return stage_query<Stored>(arguments, shared, warp(), queries);
+  }
+
+  // Keys and values that lie in the piece's sections.
+  void store(float *shared) {
+#pragma unroll 1
+    for (uint32_t i = kFirst - warp(); i < 2 * piece_.n_tokens; i += kFirst + 1) {
+      const uint32_t token = token_of(i), section = heads_.positions[token] / kAttentionSection;
+      if (row_.visible > 0 || i > kFirst) constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
+      if (section < piece_.first_section || section >= piece_.end_section) continue;
+      float x[Stored::kUnits];
+      sync_warp();
+      prepare_head(heads_, token, index_of(i), constants_, shared, x);
+      store_prepared(heads_, token, index_of(i), x);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kFirst = kNarrowThreads / kWarp - 1;
+  uint32_t token_of(uint32_t i) const { return piece_.first_token + i / 2; }
+  uint32_t index_of(uint32_t i) const { return heads_.heads + i % 2 * heads_.pool.kv_heads + kv_head_; }
+
+  const PrepareHeadsArguments &heads_;
+  const AttentionPiece &piece_;
+  const uint32_t kv_head_;
+  const Row &row_;
+  HeadConstants<Stored::kUnits> constants_;
+};
+
+// A warp stages its row, which is prepared first if there are `heads`, as are the tile's keys and values, behind the
+// wait for the kernels ahead. `shared`: the warp's, a head long. Returns what the row sees.
+BONSAI_NOINLINE inline uint32_t stage_row(const AttendArguments &arguments, const PrepareHeadsArguments &heads,
+                                          const AttentionPiece &piece, uint32_t kv_head, Quad *queries, float &scale,
+                                          float *shared) {
+  prefetch_strip(arguments, piece, kv_head);
+  const Row row = find_row(arguments, piece, kv_head, warp());
+  if (heads.qkv) {
+    NewHeads new_heads(heads, piece, kv_head, row);
+    wait_for_kernels_ahead();
+    scale = new_heads.stage(arguments, shared, queries);
+    new_heads.store(shared);
+  } else {
+    wait_for_kernels_ahead();
+    scale = stage_query<Stored>(arguments, find_query(arguments, row), warp(), queries);
+  }
+  return row.visible;
 }
 
-// The block's warps store the keys and values of the tile's tokens that lie in the piece's sections, the last warps
-// first: rows begin with the first.
-inline void store_new_heads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head,
-                            float *shared) {
-  constexpr uint32_t kWarps = kNarrowThreads / kWarp;
-#pragma unroll 1
-  for (uint32_t i = kWarps - 1 - warp(); i < 2 * piece.n_tokens; i += kWarps) {
-    const uint32_t token = piece.first_token + i / 2, index = heads.heads + i % 2 * heads.pool.kv_heads + kv_head;
-    const uint32_t section = heads.positions[token] / kAttentionSection;
-    if (section < piece.first_section || section >= piece.end_section) continue;
-    float x[Stored::kUnits];
-    sync_warp();
-    prepare_head(heads, token, index, shared, x);
-    store_prepared(heads, token, index, x);
-  }
-}
+}  // namespace
 
 // Block (piece, kv_head). A chunk is a team's of four warps: each scores one strip of positions, and then, with the
-// weights of all four, sums a quarter of the head's places. A warp stages a row, and folds it over the chunks. With
-// `heads`, the tile's queries, keys and values are prepared first, behind the wait for the kernels ahead.
-inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeadsArguments *heads) {
-  const uint32_t kv_head = block_x() % arguments.pool.kv_heads;
-  const AttentionPiece &piece = arguments.pieces[block_x() / arguments.pool.kv_heads];
-  if (heads) {
-    if (piece.n_tokens > 0) prefetch_strip(arguments, piece, kv_head);
-    wait_for_kernels_ahead();
-  }
-  if (piece.n_tokens == 0) return;
+// weights of all four, sums a quarter of the head's places. A warp stages a row, and folds it over the chunks. Starts
+// with preparing the tile's heads, if it is to.
+BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
+  const AttendArguments &attend = arguments.attend;
+  const uint32_t kv_head = block_x() % attend.pool.kv_heads;
+  const AttentionPiece &piece = attend.pieces[block_x() / attend.pool.kv_heads];
+  if (piece.n_tokens == 0) return wait_for_kernels_ahead();
   const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
 
   Quad *const queries = dynamic_shared<Quad>();
@@ -171,14 +210,9 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
   BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
-  if (heads) {
-    float *const shared = reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim;
-    const Row row = find_row(arguments, piece, kv_head, warp());
-    scales_of[warp()] = stage_new_query(arguments, *heads, row, shared, queries);
-    visible_of[warp()] = row.visible;
-    store_new_heads(*heads, piece, kv_head, shared);
-    sync_block();
-  }
+  visible_of[warp()] = stage_row(attend, arguments.heads, piece, kv_head, queries, scales_of[warp()],
+                                 reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
+  sync_block();
   if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
 #pragma unroll 1
   for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
@@ -186,22 +220,13 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
     const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
     const bool is_in_use = part * kStripSlots < n;
 
-    // Keys are on their way while queries are staged, and values while scores and weights are computed.
+    // Values are on their way while weights are computed.
     Stored::Keys keys[kRoundUnits][1];
     Stored::Values values[kStrips];
     const uint8_t *own_strip = nullptr;
     if (is_in_use) {
-      own_strip = Strips(arguments, kv_head, piece.sequence).keys(begin / kStripSlots + part);
+      own_strip = Strips(attend, kv_head, piece.sequence).keys(begin / kStripSlots + part);
       load_round(own_strip, 0, keys);
-    }
-    if (!heads && section == piece.first_section) {
-      const Row row = find_row(arguments, piece, kv_head, warp());
-      scales_of[warp()] = stage_query<Stored>(arguments, find_query(arguments, row), warp(), queries);
-      visible_of[warp()] = row.visible;
-      sync_block();
-    }
-    if (kValuesWithKeys && n > 0 && part < Stored::kUnits) {
-      load_chunk_values(arguments, kv_head, piece, begin, part, values);
     }
 
     float own_scores[2][4] = {};
@@ -215,6 +240,9 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
           if (unit < Stored::kUnits) Stored::score(queries, unit, keys[i], own_scores);
         }
       }
+    }
+    if (kValuesEarly && n > 0 && part < Stored::kUnits) {
+      load_chunk_values(attend, kv_head, piece, begin, part, values);
     }
     if (n > 0) {
 #pragma unroll
@@ -244,18 +272,17 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
     }
     if constexpr (kSumsReplaceScores) sync_block();
 
-    const auto &packed = Stored::pack(weights);
 #pragma unroll 1
     for (uint32_t round = 0; round < kRounds; ++round) {
       const uint32_t unit = round * kTeam + part;
       if (n > 0 && unit < Stored::kUnits) {
-        if (!kValuesWithKeys) load_chunk_values(arguments, kv_head, piece, begin, unit, values);
+        if (!kValuesEarly) load_chunk_values(attend, kv_head, piece, begin, unit, values);
         if (n < kAttentionChunk) {
 #pragma unroll
           for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));
         }
         float sums[kUnitTiles][4];
-        Stored::sum(packed, values, sums);
+        Stored::sum_once(weights, values, sums);
         store_sums(sums, own_sums);
       }
       sync_block();
@@ -272,26 +299,15 @@ inline void attend_few_rows(const AttendArguments &arguments, const PrepareHeads
         added += kNarrowRows * kSumsStride;
       }
       RowWeights total = total_of[section % 2][warp()];
-      const Row row = find_row(arguments, piece, kv_head, warp());
-      const Leaving leaving = leave(arguments, piece, row, section, of_section, total, round == 0 && lane() == 0);
+      const Row row = find_row(attend, piece, kv_head, warp());
+      const Leaving leaving = leave(attend, piece, row, section, of_section, total, round == 0 && lane() == 0);
       if (round * kTeam + lane() / (kUnit / 4) < Stored::kUnits) {
-        put(leaving, arguments.pool.head_dim, round * kTeam * kUnit + lane() * 4, sums);
+        put(leaving, attend.pool.head_dim, round * kTeam * kUnit + lane() * 4, sums);
       }
       if (lane() == 0) total_of[(section + 1) % 2][warp()] = total;
       if (round + 1 < kRounds || kSumsReplaceScores) sync_block();
     }
   }
-}
-
-}  // namespace
-
-BONSAI_KERNEL(attend_narrow, AttendArguments, kNarrowThreads, 1) { attend_few_rows(arguments, nullptr); }
-
-BONSAI_EARLY_KERNEL(attend_preparing, PreparingAttendArguments, kNarrowThreads, 1) {
-  if (block_x() >= arguments.attending_blocks) {
-    return fetch_ahead(arguments.ahead, block_x() - arguments.attending_blocks, grid_x() - arguments.attending_blocks);
-  }
-  attend_few_rows(arguments.attend, &arguments.heads);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -70,14 +70,11 @@ struct AttendArguments {
   float score_scale;  // softmax_scale * log2(e)
 };
 
-// attend_preparing: prepare_heads and attend_narrow in one launch, for tiles that have all of the batch's tokens of
-// their sequences and all heads of their kv heads.
-// Blocks behind the first attending_blocks do nothing else than fetching ahead.
-struct PreparingAttendArguments {
+// Of attend_narrow. Where heads.qkv is not null, it does what prepare_heads does, too, for the tiles' tokens: they have
+// all of the batch's tokens of their sequences, and all heads of their kv heads.
+struct NarrowAttendArguments {
   PrepareHeadsArguments heads;
   AttendArguments attend;
-  WeightsAhead ahead;
-  uint32_t attending_blocks;  // pieces * kv_heads
 };
 
 // Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of

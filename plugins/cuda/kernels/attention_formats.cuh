@@ -89,8 +89,6 @@ struct StoredF16 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF16, kPadded);
   static constexpr bool kHasWide = has_wide(kKvF16, kPadded);
-  // Whether attend_narrow's registers hold keys and values at once, without spilling.
-  static constexpr bool kKeepsBoth = kCapability == 80 || kCapability == 90;
   static constexpr float kWeightExponent = 14;  // of the largest weight: low halves that count are normal numbers
 
   // A unit of a strip's keys, or of its values.
@@ -137,21 +135,29 @@ struct StoredF16 : SplitQueries<kPadded> {
     for (uint32_t i = thread(); i < kStripBytes / sizeof(Quad); i += kWideThreads) keep(quads[i], i % 32, n);
   }
 
+  // Of a strip.
+  struct StripWeights {
+    Fragment high, low;
+  };
+  static StripWeights pack(const float (&weights)[kTiles][4], uint32_t strip) {
+    StripWeights packed;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const float *pair = &weights[2 * strip + i / 2][i % 2 * 2];
+      const SplitPair halves = split(pair[0], pair[1], 1.0f);
+      packed.high.of[i] = halves.high;
+      packed.low.of[i] = halves.low;
+    }
+    return packed;
+  }
+  // For several units.
   struct Weights {
-    Fragment high[kStrips], low[kStrips];
+    StripWeights of[kStrips];
   };
   static Weights pack(const float (&weights)[kTiles][4]) {
     Weights packed;
 #pragma unroll
-    for (uint32_t strip = 0; strip < kStrips; ++strip) {
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        const float *pair = &weights[2 * strip + i / 2][i % 2 * 2];
-        const SplitPair halves = split(pair[0], pair[1], 1.0f);
-        packed.high[strip].of[i] = halves.high;
-        packed.low[strip].of[i] = halves.low;
-      }
-    }
+    for (uint32_t strip = 0; strip < kStrips; ++strip) packed.of[strip] = pack(weights, strip);
     return packed;
   }
 
@@ -159,21 +165,29 @@ struct StoredF16 : SplitQueries<kPadded> {
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
     set_zero(sums);
 #pragma unroll
-    for (uint32_t strip = 0; strip < kStrips; ++strip) {
+    for (uint32_t strip = 0; strip < kStrips; ++strip) add_strip(weights.of[strip], values[strip], sums);
+  }
+  // The same of weights that are packed strip by strip, which takes fewer registers.
+  static void sum_once(const float (&weights)[kTiles][4], const Values (&values)[kStrips],
+                       float (&sums)[kUnitTiles][4]) {
+    set_zero(sums);
 #pragma unroll
-      for (uint32_t part = 0; part < 2; ++part) {
-        const Fragment &a = part == 0 ? weights.high[strip] : weights.low[strip];
-#pragma unroll
-        for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
-          const Quad &quad = values[strip].of[tile / 2];
-          const uint32_t b[2] = {tile % 2 ? quad.z : quad.x, tile % 2 ? quad.w : quad.y};
-          mma_f16_k16(sums[tile], a.of, b);
-        }
-      }
-    }
+    for (uint32_t strip = 0; strip < kStrips; ++strip) add_strip(pack(weights, strip), values[strip], sums);
   }
 
  private:
+  static void add_strip(const StripWeights &weights, const Values &values, float (&sums)[kUnitTiles][4]) {
+#pragma unroll
+    for (uint32_t part = 0; part < 2; ++part) {
+      const Fragment &a = part == 0 ? weights.high : weights.low;
+#pragma unroll
+      for (uint32_t tile = 0; tile < kUnitTiles; ++tile) {
+        const Quad &quad = values.of[tile / 2];
+        const uint32_t b[2] = {tile % 2 ? quad.z : quad.x, tile % 2 ? quad.w : quad.y};
+        mma_f16_k16(sums[tile], a.of, b);
+      }
+    }
+  }
   static void keep(Quad &quad, uint32_t of_lane, uint32_t n) {
     const uint32_t slot = 2 * (of_lane % 4), first = halves_below(slot, n), second = halves_below(slot + 8, n);
     quad = {quad.x & first, quad.y & second, quad.z & first, quad.w & second};
@@ -201,7 +215,6 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvQ8_0, kPadded);
   static constexpr bool kHasWide = has_wide(kKvQ8_0, kPadded);
-  static constexpr bool kKeepsBoth = kCapability >= 80;
   static constexpr float kWeightExponent = 0;  // weights times scales must not leave the halves' range
 
   // A unit of a strip's keys, or of its values: codes, and scales of slots 2 t, 2 t + 1 and of 2 t + 8, 2 t + 9.
@@ -245,6 +258,9 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
 
   using Weights = float[kTiles][4];
   static const Weights &pack(const float (&weights)[kTiles][4]) { return weights; }
+  static void sum_once(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
+    sum(weights, values, sums);
+  }
 
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
     float high[kUnitTiles][4] = {};
@@ -318,7 +334,6 @@ struct StoredF32 {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
   static constexpr uint32_t kStripBytes = strip_bytes(kKvF32, kPadded);
   static constexpr bool kHasWide = has_wide(kKvF32, kPadded);
-  static constexpr bool kKeepsBoth = false;
   static constexpr float kWeightExponent = 0;
   static constexpr bool kNormalized = false;
 
@@ -371,6 +386,9 @@ struct StoredF32 {
 
   using Weights = float[kTiles][4];
   static const Weights &pack(const float (&weights)[kTiles][4]) { return weights; }
+  static void sum_once(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
+    sum(weights, values, sums);
+  }
 
   static void sum(const Weights &weights, const Values (&values)[kStrips], float (&sums)[kUnitTiles][4]) {
     set_zero(sums);

@@ -59,7 +59,7 @@ static_assert((sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t)) == (decode_
 // y for 8 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, tokens 8 y to 8 y + 7; a warp has
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
 // tiles_per_block times what the tokens have, mostly from the first-level cache.
-BONSAI_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
+BONSAI_EARLY_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
   decode<EightTokens>(arguments);
 }
 

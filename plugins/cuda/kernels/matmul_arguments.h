@@ -42,7 +42,6 @@ struct PackingMatmulArguments {
   uint32_t share_tiles;  // of the block's tiles, that a group of warps has
   uint32_t share_warps;  // in such a group
   uint32_t token_at;     // bytes of dynamic shared memory in front of the packed token
-  WeightsAhead ahead[2];
   float eps;
 };
 

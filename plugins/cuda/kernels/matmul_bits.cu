@@ -228,21 +228,22 @@ __device__ inline void sum_steps(const Block &block, Walk walk, BitWeights<kToke
 template <uint32_t kTokens>
 __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &block, uint32_t begin, uint32_t end) {
   const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
-  if (walk.at_end()) return;
+  if (walk.at_end()) return wait_for_kernels_ahead();
   BitWeights<kTokens> weights;
   load_step<kTokens>(block, walk, weights);
+  wait_for_kernels_ahead();
   sum_steps<false, kTokens>(block, walk, weights);
 }
 
 // y for 1, 2 or 4 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, as many tokens from the y-th
 // on; a warp has every segment that is its number, modulo the number of warps. Moves each weight of its tiles once.
-BONSAI_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
+BONSAI_EARLY_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }
-BONSAI_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
+BONSAI_EARLY_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);
 }
-BONSAI_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 4)) {
+BONSAI_EARLY_KERNEL(matmul_bits_4, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 4)) {
   if constexpr (kHasBitMma) decode<BitProduct<4>>(arguments);
 }
 
@@ -369,7 +370,6 @@ BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, packing_max_t
     ShareWalk next = walk;
     next.advance();
     prefetch_step(block, next);
-    for (const WeightsAhead &ahead : arguments.ahead) fetch_ahead(ahead, block_x(), grid_x());
     wait_for_kernels_ahead();
 
     // The token goes first: behind all the weights it would come when they have come.

@@ -53,12 +53,14 @@ struct DecodeBlock {
   }
 };
 
-// Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come.
+// Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come;
+// the first ones come while the kernels ahead end, which `is_first` says are yet to be waited for.
 template <class Product>
 __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
   Walk walk = {block.tiles, end, block_threads() / kWarp, begin + warp(), 0, 0};
-  if (walk.at_end()) return;
+  if (walk.at_end()) return wait_for_kernels_ahead();
   StepWeights<kLayout> weights = load_step<kLayout>(block.record(walk.tile, walk.segment), walk.step);
+  wait_for_kernels_ahead();
   Product product;
   while (!walk.at_end()) {
     const Walk next = walk.next();
@@ -88,7 +90,8 @@ __device__ inline void add_segments(const DecodeBlock<Product> &block, uint32_t 
   }
 }
 
-// What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on.
+// What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on. For
+// kernels that start early: waits for those ahead of them.
 template <class Product>
 __device__ inline void decode(const MatmulArguments &arguments) {
   const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;

@@ -102,12 +102,13 @@ __device__ inline void multiply_tile(const TileCodes &codes, const StepToken &to
 // Computes this warp's share of the segments in [begin, end). As soon as a tile is multiplied, its next codes come.
 __device__ inline void sum_segments(const DecodeBlock<OneToken> &block, uint32_t begin, uint32_t end) {
   OneWalk walk = {block.tiles, end, begin + warp(), 0, 0};
-  if (walk.at_end()) return;
+  if (walk.at_end()) return wait_for_kernels_ahead();
   TileCodes codes[kTiles] = {};
   OwnScales scales = {};
 #pragma unroll
   for (uint32_t tile = 0; tile < kTiles; ++tile) load_tile(block, walk, tile, codes[tile]);
   load_own_scales(block, walk, scales);
+  wait_for_kernels_ahead();
   float segment[2] = {};
   while (!walk.at_end()) {
     const OneWalk next = walk.next();
@@ -138,6 +139,6 @@ __device__ inline void sum_segments(const DecodeBlock<OneToken> &block, uint32_t
 // y for one token. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, token y; a warp has every segment
 // that is its number, modulo the number of warps. Moves each weight of its tiles once, and the token once for each
 // kTiles tiles.
-BONSAI_KERNEL(matmul_one, MatmulArguments, kOneMaxThreads, one_blocks(kLayout)) { decode<OneToken>(arguments); }
+BONSAI_EARLY_KERNEL(matmul_one, MatmulArguments, kOneMaxThreads, one_blocks(kLayout)) { decode<OneToken>(arguments); }
 
 }  // namespace bonsai::cuda

@@ -23,10 +23,4 @@ struct alignas(16) Quad {
   uint32_t x, y, z, w;
 };
 
-// Weights that a later kernel reads. Who has time asks the second-level cache for them: bytes is 0 or a multiple of 16.
-struct WeightsAhead {
-  const void *from;
-  uint64_t bytes;
-};
-
 }  // namespace bonsai::cuda

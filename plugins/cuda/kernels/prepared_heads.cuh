@@ -7,9 +7,15 @@
 
 namespace bonsai::cuda {
 
+// What a lane needs for a head beside the product, and may have at any time.
+template <uint32_t kUnits>
+struct HeadConstants {
+  float bias[kUnits], norm[kUnits], cosines[kUnits], sines[kUnits];
+};
+
 // x = norm * x / sqrt(mean(x^2) + eps)
 template <uint32_t kUnits>
-inline void normalize(float (&x)[kUnits], const float *norm, uint32_t head_dim, float eps) {
+inline void normalize(float (&x)[kUnits], const float (&norm)[kUnits], uint32_t head_dim, float eps) {
   float sum = 0;
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) sum = fmaf(x[unit], x[unit], sum);
@@ -18,14 +24,15 @@ inline void normalize(float (&x)[kUnits], const float *norm, uint32_t head_dim, 
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     const uint32_t d = unit * kUnit + lane();
-    if (d < head_dim) x[unit] = x[unit] * scale * norm[d];
+    if (d < head_dim) x[unit] = x[unit] * scale * norm[unit];
   }
 }
 
 // (x[i], x[i + half]) = (x[i] cos - x[i + half] sin, x[i + half] cos + x[i] sin), i below half. `shared`: the warp's, a
 // head long.
 template <uint32_t kUnits>
-inline void rotate(float (&x)[kUnits], const float *cosines, const float *sines, uint32_t half, float *shared) {
+inline void rotate(float (&x)[kUnits], const float (&cosines)[kUnits], const float (&sines)[kUnits], uint32_t half,
+                   float *shared) {
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
   sync_warp();
@@ -33,9 +40,9 @@ inline void rotate(float (&x)[kUnits], const float *cosines, const float *sines,
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     const uint32_t d = unit * kUnit + lane();
     if (d < half) {
-      x[unit] = fmaf(x[unit], cosines[d], -(shared[d + half] * sines[d]));
+      x[unit] = fmaf(x[unit], cosines[unit], -(shared[d + half] * sines[unit]));
     } else if (d < 2 * half) {
-      x[unit] = fmaf(x[unit], cosines[d - half], shared[d - half] * sines[d - half]);
+      x[unit] = fmaf(x[unit], cosines[unit], shared[d - half] * sines[unit]);
     }
   }
 }
@@ -46,24 +53,49 @@ inline float *prepared_row(const PrepareHeadsArguments &arguments, uint32_t toke
   return arguments.qkv + (uint64_t{token} * heads + index) * arguments.pool.head_dim;
 }
 
-// Loads it, and makes of it what is attended to or with. `shared`: the warp's, kUnits * 32 floats.
+inline bool is_value(const PrepareHeadsArguments &arguments, uint32_t index) {
+  return index >= arguments.heads + arguments.pool.kv_heads;
+}
+// The norm of a head that has one; null: none.
+inline const float *find_norm(const PrepareHeadsArguments &arguments, uint32_t index) {
+  return index < arguments.heads ? arguments.q_norm : is_value(arguments, index) ? nullptr : arguments.k_norm;
+}
+
 template <uint32_t kUnits>
-inline void prepare_head(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index, float *shared,
-                         float (&x)[kUnits]) {
+inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index) {
+  HeadConstants<kUnits> constants = {};
+  const uint32_t half = arguments.rope_dim / 2;
+  const uint64_t of_position = uint64_t{arguments.positions[token]} * half;
+  const float *const norm = find_norm(arguments, index);
+#pragma unroll
+  for (uint32_t unit = 0; unit < kUnits; ++unit) {
+    const uint32_t d = unit * kUnit + lane();
+    if (d >= arguments.pool.head_dim) continue;
+    if (arguments.bias) constants.bias[unit] = arguments.bias[index * arguments.pool.head_dim + d];
+    if (norm) constants.norm[unit] = norm[d];
+    if (d >= 2 * half || is_value(arguments, index)) continue;
+    const uint64_t at = of_position + (d < half ? d : d - half);
+    constants.cosines[unit] = arguments.rope_cos[at];
+    constants.sines[unit] = arguments.rope_sin[at];
+  }
+  return constants;
+}
+
+// Loads a head from the product, and makes of it what is attended to or with. `shared`: the warp's, kUnits * 32 floats.
+template <uint32_t kUnits>
+inline void prepare_head(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index,
+                         const HeadConstants<kUnits> &constants, float *shared, float (&x)[kUnits]) {
   const uint32_t head_dim = arguments.pool.head_dim;
   const float *const row = prepared_row(arguments, token, index);
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     const uint32_t d = unit * kUnit + lane();
     x[unit] = d < head_dim ? row[d] : 0;
-    if (arguments.bias && d < head_dim) x[unit] = x[unit] + arguments.bias[index * head_dim + d];
+    if (arguments.bias && d < head_dim) x[unit] = x[unit] + constants.bias[unit];
   }
-  if (index >= arguments.heads + arguments.pool.kv_heads) return;
-  const float *const norm = index < arguments.heads ? arguments.q_norm : arguments.k_norm;
-  if (norm) normalize(x, norm, head_dim, arguments.rms_eps);
-  const uint32_t half = arguments.rope_dim / 2;
-  const uint64_t of_position = uint64_t{arguments.positions[token]} * half;
-  rotate(x, arguments.rope_cos + of_position, arguments.rope_sin + of_position, half, shared);
+  if (is_value(arguments, index)) return;
+  if (find_norm(arguments, index)) normalize(x, constants.norm, head_dim, arguments.rms_eps);
+  rotate(x, constants.cosines, constants.sines, arguments.rope_dim / 2, shared);
 }
 
 // Stores a head of K or V in the pool.
@@ -77,7 +109,7 @@ inline void store_prepared(const PrepareHeadsArguments &arguments, uint32_t toke
   const KvPlane plane = {.layer = arguments.layer,
                          .block = blocks[position / pool.block_size],
                          .kv_head = (index - arguments.heads) % pool.kv_heads,
-                         .is_value = index >= arguments.heads + pool.kv_heads};
+                         .is_value = is_value(arguments, index)};
   store_head(pool, find_slot(pool, plane, position % pool.block_size), x);
 }
 

@@ -13,7 +13,7 @@ BONSAI_KERNEL(prepare_heads, PrepareHeadsArguments, kPrepareThreads, 8) {
   if (index >= arguments.heads + 2 * pool.kv_heads) return;
 
   float x[kHeadUnits];
-  prepare_head(arguments, token, index, shared[warp()], x);
+  prepare_head(arguments, token, index, load_constants<kHeadUnits>(arguments, token, index), shared[warp()], x);
   if (index >= arguments.heads) return store_prepared(arguments, token, index, x);
   float *const row = prepared_row(arguments, token, index);
 #pragma unroll

@@ -32,6 +32,9 @@
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Arguments arguments)
 
+// A function that keeps its registers to itself.
+#define BONSAI_NOINLINE __noinline__
+
 // Declares an array in the block's shared memory: BONSAI_SHARED float sums[32];
 #define BONSAI_SHARED __shared__
 
@@ -42,7 +45,6 @@
 namespace bonsai::cuda {
 
 inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kCapability = __CUDA_ARCH__ / 10;  // that this is compiled for
 
 // Where this thread is. Blocks are one-dimensional, grids have up to three dimensions.
 __device__ inline unsigned thread() { return threadIdx.x; }
@@ -85,6 +87,27 @@ __device__ inline T shuffle_xor(T value, unsigned mask) {
 // Bit i: lane i's predicate.
 __device__ inline unsigned ballot(bool predicate) { return __ballot_sync(0xFFFFFFFFu, predicate); }
 
+// Of all lanes' values, for all of them.
+__device__ inline unsigned largest_of_warp(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xFFFFFFFFu, value);
+#else
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2) {
+    const unsigned other = shuffle_xor(value, mask);
+    value = other > value ? other : value;
+  }
+  return value;
+#endif
+}
+__device__ inline int sum_of_warp(int value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(0xFFFFFFFFu, value);
+#else
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+#endif
+}
+
 // Adds to a counter in shared or global memory and returns what it was.
 __device__ inline unsigned atomic_add(unsigned *counter, unsigned value) { return atomicAdd(counter, value); }
 
@@ -120,16 +143,6 @@ __device__ inline void prefetch_bytes(const void *from, unsigned bytes) {
 #else
   for (unsigned i = 0; i < bytes; i += kCacheLine) prefetch(static_cast<const char *>(from) + i);
 #endif
-}
-
-// A block's share, one of `shares`, of the asking for weights ahead.
-__device__ inline void fetch_ahead(const WeightsAhead &ahead, unsigned share, unsigned shares) {
-  constexpr uint64_t kPiece = 2048;
-  for (uint64_t at = (uint64_t{thread()} * shares + share) * kPiece; at < ahead.bytes;
-       at += uint64_t{block_threads()} * shares * kPiece) {
-    const uint64_t left = ahead.bytes - at;
-    prefetch_bytes(static_cast<const char *>(ahead.from) + at, static_cast<unsigned>(left < kPiece ? left : kPiece));
-  }
 }
 
 // Starts copying 16 bytes from global to shared memory; zeros are written where `valid` is false. commit ends a group,

@@ -148,7 +148,7 @@ std::vector<float> Sequences::prepare_and_attend(const std::vector<Token> &token
 }
 
 std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
-                                     PrepareHeadsArguments *heads, const Circumstances &circumstances) const {
+                                     const PrepareHeadsArguments *heads, const Circumstances &circumstances) const {
   const auto n = static_cast<uint32_t>(tokens.size());
   const TokenArrays of_tokens(tokens);
   std::vector<float> y(size_t{n} * shape_.heads() * shape_.head_dim, NAN);
@@ -183,16 +183,16 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
   const std::string unit =
       fmt::format("attention.cu BONSAI_FORMAT={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
-  const emulation::Grid narrow_grid = {plan.narrow_pieces * shape_.kv_heads};
-  if (heads) {
-    EXPECT_TRUE(plan.may_prepare);
-    heads->positions = arguments.positions;
-    heads->sequences = of_tokens.sequences.data();
-    const PreparingAttendArguments both = {*heads, arguments, {}, narrow_grid.x};
-    emulation::launch(call("attend_preparing"), {narrow_grid.x + 2}, kNarrowThreads, planner.narrow_shared_bytes(),
-                      &both);
-  } else if (plan.narrow_pieces > 0) {
-    emulation::launch(call("attend_narrow"), narrow_grid, kNarrowThreads, planner.narrow_shared_bytes(), &arguments);
+  if (plan.narrow_pieces > 0) {
+    NarrowAttendArguments narrow = {{}, arguments};
+    if (heads) {
+      EXPECT_TRUE(plan.may_prepare);
+      narrow.heads = *heads;
+      narrow.heads.positions = arguments.positions;
+      narrow.heads.sequences = of_tokens.sequences.data();
+    }
+    emulation::launch(call("attend_narrow"), {plan.narrow_pieces * shape_.kv_heads}, kNarrowThreads,
+                      planner.narrow_shared_bytes(), &narrow);
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + plan.wide_offset());

@@ -64,7 +64,7 @@ class Sequences {
   void fill(uint32_t sequence);
   uint32_t row_width() const { return (shape_.heads() + 2 * shape_.kv_heads) * shape_.head_dim; }
   std::vector<float> launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
-                            PrepareHeadsArguments *heads, const Circumstances &circumstances) const;
+                            const PrepareHeadsArguments *heads, const Circumstances &circumstances) const;
 
   AttentionShape shape_;
   float query_size_ = 1.5f;

@@ -81,7 +81,7 @@ TEST_P(EveryShape, GivesTokensTheSameBytesInAnyBatch) {
 // One launch instead of two: the same results, and the same keys and values in the pool.
 TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   const uint32_t group = GetParam().group;
-  if (group > kNarrowRows) return;  // a block has not all heads of a kv head
+  if (group > kNarrowRows) return;         // a block has not all heads of a kv head
   const uint32_t n = kNarrowRows / group;  // tokens of a tile
   const std::vector<uint32_t> lengths = {1, 16, 65, 256, 257, 600};
   std::vector<Token> tokens = {{0, 0}, {1, 15}, {2, 64}, {3, 255}, {4, 256}};

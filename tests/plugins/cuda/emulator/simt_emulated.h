@@ -18,6 +18,7 @@
 #define BONSAI_EARLY_KERNEL BONSAI_KERNEL
 
 // One block runs at a time, so the block's shared memory can be the unit's. A section of its own tells where it is.
+#define BONSAI_NOINLINE
 #define BONSAI_SHARED static __attribute__((section(BONSAI_EMULATED_SHARED_SECTION)))
 
 namespace bonsai::cuda {
@@ -76,7 +77,6 @@ inline void wait_for_kernels_ahead() {}
 inline constexpr unsigned kCacheLine = 128;
 inline void prefetch(const void *) {}  // changes nothing that a program can see
 inline void prefetch_bytes(const void *, unsigned) {}
-inline void fetch_ahead(const WeightsAhead &, unsigned, unsigned) {}
 
 inline void copy_async(void *shared, const void *global, bool valid) {
   ::bonsai::emulation::copy_async(shared, global, valid);
@@ -116,7 +116,15 @@ inline void mma_f16_k16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&
                         const Where &where = Where::current()) {
   ::bonsai::emulation::mma_f16_k16(c, a, b, where);
 }
-inline constexpr unsigned kCapability = __CUDA_ARCH__ / 10;
+inline unsigned largest_of_warp(unsigned value) {
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2) value = std::max(value, shuffle_xor(value, mask));
+  return value;
+}
+inline int sum_of_warp(int value) {
+  for (unsigned mask = kWarp / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
+  return value;
+}
+
 inline constexpr bool kHasBitMma = __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 1000;
 inline void mma_b1_k128(int (&c)[4], const uint32_t (&a)[2], uint32_t b, const Where &where = Where::current()) {
   ::bonsai::emulation::mma_b1_k128(c, a, b, where);

@@ -34,9 +34,8 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   const Options options = parse({});
   EXPECT_EQ(options.kernel_cache, "");
   EXPECT_TRUE(options.graphs);
-  EXPECT_EQ(options.fusion, Fusion::kOn);
-  EXPECT_FALSE(options.overlap);
-  EXPECT_TRUE(options.ahead);
+  EXPECT_EQ(options.fusion, Fusion::kAttention);
+  EXPECT_TRUE(options.overlap);
   EXPECT_EQ(options.waiting, Waiting::kSpin);
   EXPECT_FALSE(options.warm);
 }
@@ -45,24 +44,23 @@ TEST(CudaOptions, AreRead) {
   const Options options = parse({{"cuda.kernel_cache", "/var/cache/k"},
                                  {"cuda.graphs", "off"},
                                  {"cuda.fusion", "off"},
-                                 {"cuda.overlap", "on"},
-                                 {"cuda.ahead", "off"},
+                                 {"cuda.overlap", "off"},
                                  {"cuda.wait", "block"},
                                  {"cuda.warm", "on"}});
   EXPECT_EQ(options.kernel_cache, "/var/cache/k");
   EXPECT_FALSE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOff);
-  EXPECT_TRUE(options.overlap);
-  EXPECT_FALSE(options.ahead);
+  EXPECT_FALSE(options.overlap);
   EXPECT_EQ(options.waiting, Waiting::kBlock);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
+  EXPECT_EQ(parse({{"cuda.fusion", "products"}}).fusion, Fusion::kProducts);
   EXPECT_EQ(parse({{"cuda.fusion", "all"}}).fusion, Fusion::kAll);
 }
 
 TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", "yes"), "cuda.graphs is 'yes', expected on or off");
-  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected on, off or all");
+  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected off, attention, products or all");
   EXPECT_EQ(failure_of("cuda.wait", "sleep"), "cuda.wait is 'sleep', expected spin or block");
   EXPECT_EQ(failure_of("cuda.warm", ""), "cuda.warm is '', expected on or off");
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),
@@ -70,12 +68,12 @@ TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", nullptr), "the value of option cuda.graphs is NULL");
   EXPECT_EQ(failure_of("cuda.threads", "2"),
             "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, "
-            "cuda.ahead, cuda.wait "
+            "cuda.wait "
             "or cuda.warm");
 }
 
 TEST(CudaOptions, AllAreListedWithHelp) {
-  ASSERT_EQ(option_infos().size(), 7u);
+  ASSERT_EQ(option_infos().size(), 6u);
   for (const bonsai_option_info *info : option_infos()) {
     EXPECT_EQ(info->struct_size, sizeof *info);
     EXPECT_NE(std::string(info->help).find("default"), std::string::npos) << info->key;

@@ -48,11 +48,17 @@ TEST_F(OneBitSeedling, GoldenPromptsAgree) {
   }
 }
 
+// The least share of choices that are the judge's. Where a scale is shared by 128 activations, as on CUDA devices, and not
+// by 32, a tiny model errs a little more often between choices that are nearly even; the divergence is what counts.
+#ifndef BONSAI_LEAST_AGREEMENT
+#define BONSAI_LEAST_AGREEMENT 0.99
+#endif
+
 // What is asked of an 8-bit-activation path over 2,000 tokens.
 TEST_P(Seedling, TwoThousandPredictionsAgreeWithTheJudge) {
   const reference::Agreement agreement = agreement_with_judge(model, session, two_thousand_tokens(model));
   EXPECT_LE(agreement.mean_divergence, 1e-3);
-  EXPECT_GE(agreement.same_choice, static_cast<double>(agreement.predictions) * 0.99);
+  EXPECT_GE(agreement.same_choice, static_cast<double>(agreement.predictions) * BONSAI_LEAST_AGREEMENT);
   EXPECT_LE(agreement.largest_lead_lost, 0.5);
   RecordProperty("mean_divergence", std::to_string(agreement.mean_divergence));
   RecordProperty("agreements", static_cast<int>(agreement.same_choice));

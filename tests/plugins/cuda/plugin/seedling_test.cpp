@@ -68,7 +68,8 @@ TEST_F(CudaSeedling, GoldenPromptsAgreeAndDecodeToTheSameBytes) {
 // What docs/cuda-kernels.md says of a 1-bit model: stacked weights are one product with one launch in front of it, and
 // attention prepares its heads; and all that a pass brings to the device is one copy.
 TEST_F(CudaSeedling, AnotherTokenIsNineKernelsALayerBetweenTwoCopies) {
-  constexpr uint64_t kLayers = 6, kOthers = 5;  // the embedding, the rows that have outputs, their norm, the head, what comes of it
+  constexpr uint64_t kLayers = 6,
+                     kOthers = 5;  // the embedding, the rows that have outputs, their norm, the head, what comes of it
   const std::vector<uint32_t> blocks = {7, 2, 11, 5};
   session.logits({{1, 2, 3}}, 0, blocks);
   fake::control().reset();

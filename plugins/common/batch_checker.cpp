@@ -80,6 +80,22 @@ void BatchChecker::check_duplicates(const bonsai_batch &batch) const {
   reject("batch: two tokens have position {} of sequence {}", minor_of(*twice), major_of(*twice));
 }
 
+// The block that a token is written to stands in one column of its sequence's row.
+void BatchChecker::check_own_block(const bonsai_batch &batch, uint32_t i) const {
+  const uint32_t column = batch.positions[i] / limits_.block_size, sequence = batch.sequences[i];
+  const bool is_checked =
+      i > 0 && batch.sequences[i - 1] == sequence && batch.positions[i - 1] / limits_.block_size == column;
+  if (is_checked) return;
+  const uint32_t *row = batch.block_table + uint64_t{sequence} * batch.blocks_per_sequence;
+  const uint32_t *end = row + (lengths_[sequence] + limits_.block_size - 1) / limits_.block_size;
+  const uint32_t *other = std::find(row, end, row[column]);
+  if (other == row + column) other = std::find(other + 1, end, row[column]);
+  if (other != end) {
+    reject("batch: sequence {} has block {}, which it writes, in columns {} and {}", sequence, row[column],
+           std::min<uint64_t>(column, other - row), std::max<uint64_t>(column, other - row));
+  }
+}
+
 // No block is written on behalf of two sequences, nor for one while another reads it.
 void BatchChecker::check_sharing(const bonsai_batch &batch) const {
   uint64_t *const end = keys_.data() + batch.n_tokens;
@@ -94,6 +110,7 @@ void BatchChecker::check_sharing(const bonsai_batch &batch) const {
     reject("batch: sequences {} and {} both write block {}", minor_of(shared[0]), minor_of(shared[1]),
            major_of(*shared));
   }
+  for (uint32_t i = 0; i < batch.n_tokens; ++i) check_own_block(batch, i);
   for (uint32_t sequence = 0; batch.n_sequences > 1 && sequence < batch.n_sequences; ++sequence) {
     const uint32_t *row = batch.block_table + uint64_t{sequence} * batch.blocks_per_sequence;
     for (uint64_t i = 0; i * limits_.block_size < lengths_[sequence]; ++i) {

@@ -34,6 +34,7 @@ class BatchChecker {
   void check_counts(const bonsai_batch &batch) const;
   void check_blocks(const bonsai_batch &batch) const;
   void check_duplicates(const bonsai_batch &batch) const;
+  void check_own_block(const bonsai_batch &batch, uint32_t i) const;
   void check_sharing(const bonsai_batch &batch) const;
 
   BatchLimits limits_;

@@ -23,7 +23,7 @@ struct AttentionLimits {
 };
 
 // The launches of one batch, in the order of these fields; none where the number is 0. Numbers are rounded up (surplus
-// blocks leave at once), so that they change seldom while contexts grow: a graph that was captured with one plan is
+// blocks do nothing), so that they change seldom while contexts grow: a graph that was captured with one plan is
 // valid for every plan that compares equal.
 struct AttentionPlan {
   uint32_t narrow_pieces = 0;  // attend_narrow: grid narrow_pieces * kv_heads

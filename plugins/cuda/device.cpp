@@ -66,7 +66,7 @@ Stream make_stream(const Context &context) {
 Device::Device(const DeviceDescription &description, const Options &options, Log log)
     : description_(description),
       options_(options),
-      overlaps_(options.overlap && description.capability >= 90),
+      overlaps_(options.overlap && description.capability >= kWaitingCapability),
       log_(std::move(log)),
       context_(platform().driver, description.handle),
       stream_(make_stream(context_)),

@@ -18,19 +18,21 @@ constexpr bonsai_option_info kCacheInfo = {
 constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
-                                            "off, attention, products or all: decode with RoPE inside attention, and "
-                                            "single tokens with norms, or SwiGLU, too, inside the products; the bytes "
-                                            "are the same (default: attention)"};
+                                            "what kernels that decode do besides: off; attention: RoPE inside "
+                                            "attention; products: and norms, and SwiGLU of up to "
+                                            "8192 columns, inside the products of single tokens; all: of any width. "
+                                            "The bytes are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
                                              "(default: on)"};
+constexpr bonsai_option_info kWaitInfo = {
+    sizeof(bonsai_option_info), "cuda.wait",
+    "spin or block: how a thread waits for a submitted pass, with a core kept busy "
+    "or asleep, which wakes it later (default: spin)"};
 constexpr bonsai_option_info kWarmInfo = {
     sizeof(bonsai_option_info), "cuda.warm",
     "on or off: have every kernel compiled when the device is opened, not when it is first needed (default: off)"};
-constexpr bonsai_option_info kWaitInfo = {sizeof(bonsai_option_info), "cuda.wait",
-                                          "spin or block: how a thread waits for a pass, with a core kept busy or "
-                                          "asleep, which wakes it later (default: spin)"};
 constexpr std::array<const bonsai_option_info *, 6> kInfos = {&kCacheInfo,   &kGraphsInfo, &kFusionInfo,
                                                               &kOverlapInfo, &kWaitInfo,   &kWarmInfo};
 
@@ -80,8 +82,8 @@ Options parse_options(const bonsai_device_config &config) {
       options.warm = parse_switch(key, value);
     } else {
       refuse(
-          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, "
-          "cuda.wait or cuda.warm",
+          "unknown option {}, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, cuda.wait or "
+          "cuda.warm",
           key);
     }
   });

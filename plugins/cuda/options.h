@@ -8,7 +8,7 @@
 
 namespace bonsai::cuda {
 
-// What kernels that decode do beside their own work, rather than kernels of its own.
+// What kernels that decode do beside their own work, rather than kernels of their own.
 enum class Fusion {
   kOff,
   kAttention,  // attention prepares heads

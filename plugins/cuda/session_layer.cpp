@@ -97,7 +97,8 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
                .add = true});
 }
 
-// A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, else two.
+// A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, and cuda.fusion
+// has it do so, else two.
 void Session::run_product(const Step &step) {
   if (packs_itself(step)) {
     const DeviceSpan span(device_, step.phase);

@@ -373,7 +373,8 @@ typedef struct bonsai_session_memory {
  * Every layer stores K and V of all the batch's tokens before its attention, so that tokens of one sequence see each
  * other. Token i attends to positions 0..positions[i] of its sequence. Writing a position again replaces it (rollback).
  * Position p of a sequence lives in block block_table[sequence][p / block_size], at slot p % block_size.
- * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes. */
+ * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes,
+ * and no row has one twice. */
 typedef struct bonsai_batch {
   uint32_t struct_size;
   uint32_t n_tokens;            /* 1..max_tokens */

@@ -49,9 +49,17 @@ void add_products(std::vector<Unit> &units) {
     add("embedding", format, {{"embed", 40}});
   }
   add("matmul_bits", "Q1_0_G128",
-      {{"matmul_bits_1", 80}, {"matmul_bits_1_packing", 80}, {"matmul_bits_2", 128}, {"matmul_bits_4", 128}});
+      {{"matmul_bits_1", 80},
+       {"matmul_bits_1_long", 80},
+       {"matmul_bits_1_packing", 80},
+       {"matmul_bits_2", 128},
+       {"matmul_bits_4", 128}});
   add("matmul_bits", "TQ2_0_G128",
-      {{"matmul_bits_1", 128}, {"matmul_bits_1_packing", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
+      {{"matmul_bits_1", 128},
+       {"matmul_bits_1_long", 128},
+       {"matmul_bits_1_packing", 128},
+       {"matmul_bits_2", 128},
+       {"matmul_bits_4", 168}});
 }
 
 std::vector<Unit> make_units() {

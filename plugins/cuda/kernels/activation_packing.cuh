@@ -153,10 +153,13 @@ struct Codes4 {
 // Of kLanes lanes' values, for all of them.
 template <uint32_t kLanes>
 __device__ inline uint32_t largest_of_lanes(uint32_t value) {
-  if constexpr (kLanes == kWarp) return largest_of_warp(value);
+  if constexpr (kLanes == kWarp) {
+    return largest_of_warp(value);
+  } else {
 #pragma unroll
-  for (uint32_t distance = 1; distance < kLanes; distance *= 2) value = larger(value, shuffle_xor(value, distance));
-  return value;
+    for (uint32_t distance = 1; distance < kLanes; distance *= 2) value = larger(value, shuffle_xor(value, distance));
+    return value;
+  }
 }
 
 template <uint32_t kLanes>

@@ -44,16 +44,14 @@ class Strips {
   uint32_t shift_ = 0;  // log2 of strips in a block
 };
 
-// A unit of a chunk's keys, or of its values.
-template <bool kStreaming>
+// A unit of a chunk's keys, or of its values, from shared memory.
 inline void load_keys(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Keys (&keys)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys<kStreaming>(strips[i], unit);
+  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys<false>(strips[i], unit);
 }
-template <bool kStreaming>
 inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Values (&values)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<kStreaming>(strips[i], unit);
+  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<false>(strips[i], unit);
 }
 
 // Of a chunk's n positions that are in use, how many lie in a strip: up to kStripSlots.
@@ -74,6 +72,8 @@ constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
 constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
 constexpr bool kValuesEarly = kRounds == 1;  // before weights are known, for which larger heads have no registers
 static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
+static_assert(kNarrowThreads / kWarp * kMaxHeadDim * sizeof(float) <= kScoreBytes);  // where heads are prepared
+static_assert(narrow_shared_bytes(Stored::kHeadDim) + 1024 <= 64 << 10);             // beside the kernel's own
 
 // Sums of one unit of 16 rows, from fragments to `to` (row, kSumsStride).
 inline void store_sums(const float (&sums)[kUnitTiles][4], float *to) {
@@ -119,7 +119,7 @@ inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiec
 }
 
 // The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
-// tile's tokens, key after value, of which the last warps have the first.
+// tile's tokens, value after key, of which the last warps have the first.
 class NewHeads {
  public:
   NewHeads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
@@ -148,8 +148,8 @@ class NewHeads {
 #pragma unroll 1
     for (uint32_t i = kFirst - warp(); i < 2 * piece_.n_tokens; i += kFirst + 1) {
       const uint32_t token = token_of(i), section = heads_.positions[token] / kAttentionSection;
-      if (row_.visible > 0 || i > kFirst) constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
       if (section < piece_.first_section || section >= piece_.end_section) continue;
+      if (row_.visible > 0 || i > kFirst) constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
       float x[Stored::kUnits];
       sync_warp();
       prepare_head(heads_, token, index_of(i), constants_, shared, x);
@@ -381,7 +381,7 @@ inline void score_chunk(const Quad *queries, const uint8_t *tile, float (&scores
 #pragma unroll
   for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
     Stored::Keys keys[kStrips];
-    load_keys<false>(strips, unit, keys);
+    load_keys(strips, unit, keys);
     Stored::score(queries, unit, keys, scores);
   }
 }
@@ -394,7 +394,7 @@ inline void add_values(const Stored::Weights &weights, const uint8_t *tile, cons
 #pragma unroll
   for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) {
     Stored::Values values[kStrips];
-    load_values<false>(strips, unit, values);
+    load_values(strips, unit, values);
     float sums[kUnitTiles][4];
     Stored::sum(weights, values, sums);
 #pragma unroll

@@ -35,7 +35,7 @@ struct PrepareHeadsArguments {
 // What one block does, for each kv head: some sections of a tile, which is a run of tokens of one sequence. Its rows
 // are (token, head): at most kNarrowRows or kWideRows.
 struct AttentionPiece {
-  uint32_t first_token, n_tokens;  // in the batch; no tokens: the block leaves at once
+  uint32_t first_token, n_tokens;  // in the batch; no tokens: the block only waits for the kernels ahead
   uint32_t first_head, n_heads;    // of those that share the kv head
   uint32_t sequence;
   uint32_t length;                           // positions that the tile attends to: its highest + 1
@@ -77,9 +77,10 @@ struct NarrowAttendArguments {
   AttendArguments attend;
 };
 
-// Dynamic shared memory. Narrow: the queries, a section's scores, and the sums of its chunks for up to 128 places of
-// the head at a time, whose rows lie a little apart for the banks' sake. Where that would be more than the oldest
-// devices have, sums take the scores' place. Wide: the queries of all warps, a chunk's keys and its values.
+// Dynamic shared memory. Narrow: the queries, a section's scores (and before them heads that are prepared), and the
+// sums of its chunks for up to 128 places of the head at a time, whose rows lie a little apart for the banks' sake.
+// Where that would be more than the oldest devices have, sums take the scores' place. Wide: the queries of all warps, a
+// chunk's keys and its values.
 constexpr uint32_t query_tile_bytes(uint32_t padded) { return 16 * padded * 4; }  // of 16 rows
 inline constexpr uint32_t kScoreBytes = kNarrowRows * kAttentionSection * 4;
 constexpr uint32_t sums_stride(uint32_t padded) { return (padded < 128 ? padded : 128) + 4; }  // floats from row to row

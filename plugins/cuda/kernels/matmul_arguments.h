@@ -64,8 +64,8 @@ constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
   if (tokens == 1 && layout.bits == 1) return 3;
   return tokens == 4 && layout.bits == 2 ? 1 : 2;
 }
-// Of matmul_bits_1_packing, of which a multiprocessor holds one block.
-constexpr uint32_t packing_max_threads(const MatrixLayout &layout) { return layout.bits == 1 ? 768 : 512; }
+// Of matmul_bits_1_long and matmul_bits_1_packing, of which a multiprocessor holds one block.
+constexpr uint32_t long_max_threads(const MatrixLayout &layout) { return layout.bits == 1 ? 768 : 512; }
 constexpr uint32_t one_blocks(const MatrixLayout &layout) {
   return layout.bits == 2 && layout.high_bits > 0 ? 1 : 2;  // a step of Q3_K is too long for two
 }

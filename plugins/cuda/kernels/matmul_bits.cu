@@ -240,6 +240,11 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
 BONSAI_EARLY_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }
+// The same for long rows: of a block of up to 24 warps, 16 with two bits, each has a segment or few, whose weights are
+// on their way all at once.
+BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayout), 1) {
+  if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
+}
 BONSAI_EARLY_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);
 }
@@ -347,9 +352,9 @@ __device__ inline void write_outputs(const MatmulArguments &arguments, const flo
 
 // y for 1 token that nobody has packed: norm or SwiGLU, packing and product in one launch, the same bytes as in two.
 // Block x: tiles_per_block tiles from x * tiles_per_block on, for all of which it packs the token once; each group of
-// share_warps warps has share_tiles of them. Moves each weight of its tiles once, to the second-level cache before the
-// kernels ahead have ended, and for each block the token's floats, from there.
-BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, packing_max_threads(kLayout), 1) {
+// share_warps warps has share_tiles of them. Moves each weight of its tiles once, those of its warps' first two steps
+// to the second-level cache before the kernels ahead have ended, and for each block the token's floats, from there.
+BONSAI_EARLY_KERNEL(matmul_bits_1_packing, PackingMatmulArguments, long_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) {
     MatmulArguments product = arguments.product;
     float *const shared = dynamic_shared<float>();

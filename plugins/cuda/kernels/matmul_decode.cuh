@@ -54,7 +54,7 @@ struct DecodeBlock {
 };
 
 // Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come;
-// the first ones come while the kernels ahead end, which `is_first` says are yet to be waited for.
+// the first ones come while the kernels ahead end. In later rounds their wait is over at once.
 template <class Product>
 __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
   Walk walk = {block.tiles, end, block_threads() / kWarp, begin + warp(), 0, 0};

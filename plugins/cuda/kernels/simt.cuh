@@ -27,7 +27,9 @@
   __device__ __forceinline__ void name##_body(const Arguments &arguments)
 
 // A kernel that calls wait_for_kernels_ahead itself: in all its threads, before it reads what they write or writes
-// anything. Until then it may do what depends on none of them, if it was launched to start early.
+// anything. Until then it may do what depends on none of them, if it was launched to start early; nor on kernels
+// further ahead, beside which it may run. What copies bring (plans, positions, block tables) it may read: no kernel
+// passes a copy.
 #define BONSAI_EARLY_KERNEL(name, Arguments, max_threads, min_blocks)   \
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Arguments arguments)

@@ -30,7 +30,8 @@ uint32_t tiles_of(const MatmulShape &shape) {
 // What a kernel for few tokens takes.
 struct DecodeKernel {
   const char *unit, *name;
-  uint32_t tokens;  // of a block
+  uint32_t tokens;      // of a block
+  uint32_t step_tiles;  // that a warp works on at once: fewer take as long
   uint32_t max_threads;
   uint32_t (*blocks)(const MatrixLayout &layout);  // of the most threads, that a multiprocessor holds
 };
@@ -40,14 +41,22 @@ uint32_t blocks_for_bits(const MatrixLayout &layout) {
   return bit_blocks(layout, kTokens);
 }
 
-constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, kDecodeMaxThreads, blocks_for_bits<1>};
-constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, kDecodeMaxThreads, blocks_for_bits<2>};
-constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, kDecodeMaxThreads, blocks_for_bits<4>};
-constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, kOneMaxThreads, one_blocks};
-constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, kDecodeMaxThreads, decode_blocks};
+constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, 4, kDecodeMaxThreads, blocks_for_bits<1>};
+constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, 2, kDecodeMaxThreads, blocks_for_bits<2>};
+constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, 1, kDecodeMaxThreads, blocks_for_bits<4>};
+constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, 1, kOneMaxThreads, one_blocks};
+constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, 1, kDecodeMaxThreads, decode_blocks};
+
+// A row of more segments than a block of matmul_bits_1 has warps.
+DecodeKernel bits_for_one(const MatmulShape &shape) {
+  if (segment_count(shape.columns) * kWarp <= kDecodeMaxThreads) return kBits1;
+  const MatrixLayout &layout = matrix_layout(shape.format);
+  return {kBits, "matmul_bits_1_long", 1, 4, long_max_threads(layout), [](const MatrixLayout &) { return 1u; }};
+}
 
 // A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once:
-// with more blocks of fewer tiles the tokens would be read more often.
+// with more blocks of fewer tiles the tokens would be read more often. Nor fewer tiles than a warp works on at once, as
+// long as every multiprocessor has a block: so the next kernel's blocks find room beside them.
 MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
   const uint32_t max_warps = kernel.max_threads / kWarp;
@@ -56,8 +65,10 @@ MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, con
   const uint32_t slots = device.multiprocessors * std::max(1u, warps_of_multiprocessor / warps);
   const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * kernel.tokens * kTileRows * sizeof(float);
   const uint32_t token_blocks = ceil_divide(shape.n, kernel.tokens);
-  const uint32_t tiles_of_block = std::clamp(ceil_divide(uint64_t{tiles} * token_blocks, slots), 1u,
-                                             std::min(kMostTiles, kSharedBytes / tile_bytes));
+  const uint64_t all_tiles = uint64_t{tiles} * token_blocks;
+  const uint32_t at_once = std::min(kernel.step_tiles, ceil_divide(all_tiles, device.multiprocessors));
+  const uint32_t tiles_of_block =
+      std::clamp(std::max(ceil_divide(all_tiles, slots), at_once), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
   return {.unit = unit_of(kernel.unit, shape.format),
           .kernel = kernel.name,
           .grid_x = ceil_divide(tiles, tiles_of_block),
@@ -135,7 +146,7 @@ std::optional<PackingPlan> plan_packing(const MatmulShape &shape, const MatmulDe
   if (room == 0) return std::nullopt;
   const auto tiles_of_block =
       static_cast<uint32_t>(std::min<uint64_t>(ceil_divide(tiles, device.multiprocessors), room));
-  const uint32_t max_warps = packing_max_threads(matrix_layout(shape.format)) / kWarp;
+  const uint32_t max_warps = long_max_threads(matrix_layout(shape.format)) / kWarp;
   const Shares shares = choose_shares(tiles_of_block, segments, max_warps);
   // Where the sums will be, a row and its norm's weights come first, if that asks for no more than blocks get anyway.
   const uint64_t sums_bytes = tiles_of_block * tile_bytes, row_bytes = 2 * shape.columns * sizeof(float);
@@ -154,7 +165,7 @@ std::optional<PackingPlan> plan_packing(const MatmulShape &shape, const MatmulDe
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {
-    return plan_decode(shape, device, shape.n == 1 ? kBits1 : shape.n == 2 ? kBits2 : kBits4);
+    return plan_decode(shape, device, shape.n == 1 ? bits_for_one(shape) : shape.n == 2 ? kBits2 : kBits4);
   }
   return plan_decode(shape, device, shape.n == 1 && has_kernel_for_one(shape.format) ? kOne : kEight);
 }

@@ -86,6 +86,11 @@ TEST_F(BatchArguments, EveryIndexIsChecked) {
     batch.block_table[1][0] = batch.block_table[0][0];
   };
   expect(read_what_is_written, "batch: sequence 1 reads block 0, which sequence 0 writes");
+  const auto have_a_block_twice = [&] {
+    batch.positions[1] = 16;
+    batch.block_table[0][1] = batch.block_table[0][0];
+  };
+  expect(have_a_block_twice, "batch: sequence 0 has block 0, which it writes, in columns 0 and 1");
   batch = good;
   batch.block_table[0][1] = 0xFFFFFFFFu;  // beyond the sequence's length: not read
   bonsai_error error = empty_error();

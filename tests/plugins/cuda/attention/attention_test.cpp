@@ -54,7 +54,9 @@ INSTANTIATE_TEST_SUITE_P(Attention, EveryShape,
                                          AttentionShape{kKvF16, 256, 1, 2, 32}, AttentionShape{kKvQ8_0, 256, 1, 1, 64},
                                          AttentionShape{kKvF16, 10, 3, 2, 16}, AttentionShape{kKvF32, 10, 1, 3, 32},
                                          AttentionShape{kKvF16, 80, 1, 6, 32}, AttentionShape{kKvF16, 64, 1, 20, 32},
-                                         AttentionShape{kKvQ8_0, 64, 1, 71, 32}),
+                                         AttentionShape{kKvQ8_0, 64, 1, 71, 32}, AttentionShape{kKvF16, 192, 1, 4, 32},
+                                         AttentionShape{kKvQ8_0, 192, 2, 3, 16}, AttentionShape{kKvF16, 160, 1, 2, 16},
+                                         AttentionShape{kKvF16, 128, 1, 16, 32}),
                          [](const auto &parameter) { return name_of(parameter.param); });
 
 TEST_P(EveryShape, AgreesWithFloat64WhenDecoding) {

@@ -36,12 +36,21 @@ TEST(Architectures, OrderOfTheKnownDoesNotMatter) {
 TEST(Architectures, WithoutACompilerItIsTheDevicesOwn) { EXPECT_EQ(choose_architecture(90, {}).name, "sm_90a"); }
 
 TEST(Architectures, OwnCodeGoesBeforePtxOfEverOlderDevices) {
-  const std::vector<Architecture> usable = usable_architectures(90);
-  ASSERT_EQ(usable.size(), 17u);
-  EXPECT_EQ(usable.front().name, "sm_90a");
-  EXPECT_EQ(usable[1].name, "compute_90");
-  EXPECT_EQ(usable[2].name, "compute_89");
+  const std::vector<Architecture> usable = usable_architectures(89);
+  ASSERT_EQ(usable.size(), 16u);
+  EXPECT_EQ(usable.front().name, "sm_89");
+  EXPECT_EQ(usable[1].name, "compute_89");
+  EXPECT_EQ(usable[2].name, "compute_88");
   EXPECT_EQ(usable.back().name, "compute_75");
+}
+
+// What is compiled for older devices waits for no kernel, and kernels overlap there.
+TEST(Architectures, DevicesWhoseKernelsOverlapTakeNoCodeThatDoesNotWait) {
+  const std::vector<Architecture> hopper = usable_architectures(90), blackwell = usable_architectures(100);
+  ASSERT_EQ(hopper.size(), 2u);
+  EXPECT_EQ(hopper[0].name, "sm_90a");
+  EXPECT_EQ(hopper[1].name, "compute_90");
+  EXPECT_EQ(blackwell.back().name, "compute_90");
 }
 
 TEST(Architectures, DeviceThatIsTooOldForTheCompilerIsRefused) {

@@ -26,7 +26,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128}) {
     for (const PackedSource source : {PackedSource::kPlain, PackedSource::kNormed, PackedSource::kGated}) {
-      for (const uint64_t columns : {128, 768, 4608, 6150}) cases.push_back({format, source, columns});
+      for (const uint64_t columns : {128, 768, 4608, 6272}) cases.push_back({format, source, columns});
     }
   }
   return cases;

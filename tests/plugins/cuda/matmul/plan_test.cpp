@@ -61,6 +61,29 @@ TEST(MatmulPlan, BlocksForFewTokensRunAllAtOnce) {
   for (const uint64_t n : {8, 16, 32}) EXPECT_LE(warps(Format::kQ1_0_G128, 4096, n), 16u * 132) << n;
 }
 
+std::string plan_for_one(Format format, uint64_t rows, uint64_t columns) {
+  const MatmulPlan plan = plan_matmul({format, 0, rows, columns, 1}, kHopper);
+  std::ostringstream text;
+  text << plan.kernel << ", " << plan.grid_x << " blocks of " << plan.threads / 32 << " warps, " << plan.tiles_per_block
+       << " tiles";
+  return text.str();
+}
+
+TEST(MatmulPlan, OneTokenLeavesRoomForTheNextProductInModelsThatWeKnow) {
+  constexpr Format kBits = Format::kQ1_0_G128;
+  // 8B: qkv, o, gate and up, down, head
+  EXPECT_EQ(plan_for_one(kBits, 6144, 4096), "matmul_bits_1, 128 blocks of 8 warps, 3 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 4096, 4096), "matmul_bits_1, 128 blocks of 8 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 24576, 4096), "matmul_bits_1, 384 blocks of 8 warps, 4 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 4096, 12288), "matmul_bits_1_long, 128 blocks of 24 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 151936, 4096), "matmul_bits_1, 594 blocks of 8 warps, 16 tiles");
+  // 1.7B: o, gate and up, down
+  EXPECT_EQ(plan_for_one(kBits, 2048, 2048), "matmul_bits_1, 128 blocks of 4 warps, 1 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 12288, 2048), "matmul_bits_1, 192 blocks of 4 warps, 4 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 2048, 6144), "matmul_bits_1_long, 128 blocks of 12 warps, 1 tiles");
+  EXPECT_EQ(plan_for_one(Format::kTQ2_0_G128, 4096, 12288), "matmul_bits_1_long, 128 blocks of 12 warps, 2 tiles");
+}
+
 TEST(PackingPlan, ATokenIsPackedByItsProductWhereThereIsRoom) {
   const auto may = [](uint64_t columns, const MatmulDevice &device) {
     return plan_packing({Format::kQ1_0_G128, 0, 4096, columns, 1}, device).has_value();
@@ -119,7 +142,7 @@ TEST(PackingPlan, EveryTileIsInOneBlockAndOneShare) {
             const uint64_t groups = (plan->tiles_per_block + plan->share_tiles - 1) / plan->share_tiles;
             ASSERT_LE(groups * plan->share_warps * 32, plan->threads) << "tiles that no warp has";
             ASSERT_LE(plan->share_warps, segments);
-            ASSERT_LE(plan->threads, packing_max_threads(matrix_layout(format)));
+            ASSERT_LE(plan->threads, long_max_threads(matrix_layout(format)));
             ASSERT_GE(plan->token_at, (1 + segments) * plan->tiles_per_block * 16 * sizeof(float));
             ASSERT_EQ(plan->token_at % 16, 0u);
             ASSERT_EQ(plan->shared_bytes, plan->token_at + packing_shared_bytes(static_cast<uint32_t>(segments)));
@@ -149,7 +172,11 @@ TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {
           ASSERT_LE(plan.grid_y, 65535u);
           ASSERT_LE(plan.shared_bytes, 48u * 1024);
           const bool one = plan.kernel == "matmul_one";
-          ASSERT_LE(plan.threads, prefill ? kPrefillMaxThreads : one ? kOneMaxThreads : kDecodeMaxThreads);
+          const bool is_long = plan.kernel == "matmul_bits_1_long";
+          ASSERT_LE(plan.threads, prefill   ? kPrefillMaxThreads
+                                  : one     ? kOneMaxThreads
+                                  : is_long ? long_max_threads(kQ1_0_G128Layout)
+                                            : kDecodeMaxThreads);
         }
       }
     }

@@ -228,7 +228,7 @@ std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const 
 uint64_t tokens_of_block(const MatmulPlan &plan) {
   if (plan.kernel == "matmul_prefill") return kPrefillTokens;
   if (plan.kernel == "matmul_one") return 1;
-  return takes_bits(plan) ? static_cast<uint64_t>(plan.kernel.back() - '0') : kDecodeTokens;
+  return takes_bits(plan) ? static_cast<uint64_t>(plan.kernel[std::strlen("matmul_bits_")] - '0') : kDecodeTokens;
 }
 
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {

@@ -68,8 +68,8 @@ TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", nullptr), "the value of option cuda.graphs is NULL");
   EXPECT_EQ(failure_of("cuda.threads", "2"),
             "unknown option cuda.threads, expected cuda.kernel_cache, cuda.graphs, cuda.fusion, cuda.overlap, "
-            "cuda.wait "
-            "or cuda.warm");
+            "cuda.wait or "
+            "cuda.warm");
 }
 
 TEST(CudaOptions, AllAreListedWithHelp) {

@@ -95,13 +95,27 @@ inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys
   }
 }
 
-// A unit of the values of the chunk that begins at `begin`. In place of a strip that is not in use, the first is read.
-inline void load_chunk_values(const AttendArguments &arguments, uint32_t kv_head, const AttentionPiece &piece,
-                              uint32_t begin, uint32_t unit, Stored::Values (&values)[kStrips]) {
-  const Strips pool(arguments, kv_head, piece.sequence);
+// Scores of a strip's positions.
+inline void score_strip(const Quad *queries, const uint8_t *strip, float (&scores)[2][4]) {
+#pragma unroll 1
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    Stored::Keys keys[kRoundUnits][1];
+    load_round(strip, round, keys);
+#pragma unroll
+    for (uint32_t i = 0; i < kRoundUnits; ++i) {
+      const uint32_t unit = round * kTeam + i;
+      if (unit < Stored::kUnits) Stored::score(queries, unit, keys[i], scores);
+    }
+  }
+}
+
+// A unit of the values of the chunk that begins at `begin`, of a context of `length`. In place of a strip that is not
+// in use, the first is read.
+inline void load_chunk_values(const Strips &pool, uint32_t length, uint32_t begin, uint32_t unit,
+                              Stored::Values (&values)[kStrips]) {
 #pragma unroll
   for (uint32_t i = 0; i < kStrips; ++i) {
-    const uint32_t strip = begin + i * kStripSlots < piece.length ? i : 0;
+    const uint32_t strip = begin + i * kStripSlots < length ? i : 0;
     values[i] = Stored::load_values<true>(pool.values(begin / kStripSlots + strip), unit);
   }
 }
@@ -169,23 +183,28 @@ class NewHeads {
   HeadConstants<Stored::kUnits> constants_;
 };
 
-// A warp stages its row, which is prepared first if there are `heads`, as are the tile's keys and values, behind the
-// wait for the kernels ahead. `shared`: the warp's, a head long. Returns what the row sees.
-BONSAI_NOINLINE inline uint32_t stage_row(const AttendArguments &arguments, const PrepareHeadsArguments &heads,
-                                          const AttentionPiece &piece, uint32_t kv_head, Quad *queries, float &scale,
-                                          float *shared) {
-  prefetch_strip(arguments, piece, kv_head);
-  const Row row = find_row(arguments, piece, kv_head, warp());
-  if (heads.qkv) {
-    NewHeads new_heads(heads, piece, kv_head, row);
+// What a row's scores are to be multiplied by, and the positions that it sees.
+struct StagedRow {
+  float scale;
+  uint32_t visible;
+};
+
+// A warp stages its row, which is prepared first if heads are to be, as are the tile's keys and values, behind the wait
+// for the kernels ahead. `shared`: the warp's, a head long.
+BONSAI_NOINLINE inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece,
+                                           uint32_t kv_head, Quad *queries, float *shared) {
+  const AttendArguments &attend = arguments.attend;
+  prefetch_strip(attend, piece, kv_head);
+  const Row row = find_row(attend, piece, kv_head, warp());
+  if (!arguments.heads.qkv) {
     wait_for_kernels_ahead();
-    scale = new_heads.stage(arguments, shared, queries);
-    new_heads.store(shared);
-  } else {
-    wait_for_kernels_ahead();
-    scale = stage_query<Stored>(arguments, find_query(arguments, row), warp(), queries);
+    return {stage_query<Stored>(attend, find_query(attend, row), warp(), queries), row.visible};
   }
-  return row.visible;
+  NewHeads new_heads(arguments.heads, piece, kv_head, row);
+  wait_for_kernels_ahead();
+  const float scale = new_heads.stage(attend, shared, queries);
+  new_heads.store(shared);
+  return {scale, row.visible};
 }
 
 }  // namespace
@@ -210,8 +229,10 @@ BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
   BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
-  visible_of[warp()] = stage_row(attend, arguments.heads, piece, kv_head, queries, scales_of[warp()],
-                                 reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
+  const StagedRow staged =
+      stage_row(arguments, piece, kv_head, queries, reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
+  scales_of[warp()] = staged.scale;
+  visible_of[warp()] = staged.visible;
   sync_block();
   if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
 #pragma unroll 1
@@ -220,30 +241,11 @@ BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
     const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
     const bool is_in_use = part * kStripSlots < n;
 
-    // Values are on their way while weights are computed.
-    Stored::Keys keys[kRoundUnits][1];
-    Stored::Values values[kStrips];
-    const uint8_t *own_strip = nullptr;
-    if (is_in_use) {
-      own_strip = Strips(attend, kv_head, piece.sequence).keys(begin / kStripSlots + part);
-      load_round(own_strip, 0, keys);
-    }
-
+    const Strips pool(attend, kv_head, piece.sequence);
     float own_scores[2][4] = {};
-    if (is_in_use) {
-#pragma unroll 1
-      for (uint32_t round = 0; round < kRounds; ++round) {
-        if (round > 0) load_round(own_strip, round, keys);
-#pragma unroll
-        for (uint32_t i = 0; i < kRoundUnits; ++i) {
-          const uint32_t unit = round * kTeam + i;
-          if (unit < Stored::kUnits) Stored::score(queries, unit, keys[i], own_scores);
-        }
-      }
-    }
-    if (kValuesEarly && n > 0 && part < Stored::kUnits) {
-      load_chunk_values(attend, kv_head, piece, begin, part, values);
-    }
+    if (is_in_use) score_strip(queries, pool.keys(begin / kStripSlots + part), own_scores);
+    Stored::Values values[kStrips];  // on their way while weights are computed
+    if (kValuesEarly && n > 0 && part < Stored::kUnits) load_chunk_values(pool, piece.length, begin, part, values);
     if (n > 0) {
 #pragma unroll
       for (uint32_t i = 0; i < 2; ++i) {
@@ -276,7 +278,7 @@ BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
     for (uint32_t round = 0; round < kRounds; ++round) {
       const uint32_t unit = round * kTeam + part;
       if (n > 0 && unit < Stored::kUnits) {
-        if (!kValuesEarly) load_chunk_values(attend, kv_head, piece, begin, unit, values);
+        if (!kValuesEarly) load_chunk_values(pool, piece.length, begin, unit, values);
         if (n < kAttentionChunk) {
 #pragma unroll
           for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));

@@ -7,7 +7,7 @@ namespace {
 
 // Attention is compiled for each KV dtype and each size that heads are filled up to (kv_layout.cuh).
 void add_attention(std::vector<Unit> &units) {
-  units.push_back({.name = "rope", .file = "rope.cu", .defines = {}, .hot = {{"prepare_heads", 64}}});
+  units.push_back({.name = "rope", .file = "rope.cu", .defines = {}, .hot = {{"prepare_heads", 80}}});
   units.push_back({.name = "kv",
                    .file = "kv.cu",
                    .defines = {},
@@ -45,7 +45,7 @@ void add_products(std::vector<Unit> &units) {
                              "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"}) {
     const int decode_registers = format == std::string_view("Q5_1") ? 216 : 128;
     add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 208}});
-    add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 208 : 168}});
+    add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 216 : 168}});
     add("embedding", format, {{"embed", 40}});
   }
   add("matmul_bits", "Q1_0_G128",

@@ -6,7 +6,7 @@ namespace bonsai::cuda {
 
 // Block (token, heads): one warp takes a head of Q, K or V. Reads the row of qkv and writes back its queries; keys and
 // values go to the pool.
-BONSAI_KERNEL(prepare_heads, PrepareHeadsArguments, kPrepareThreads, 8) {
+BONSAI_KERNEL(prepare_heads, PrepareHeadsArguments, kPrepareThreads, 6) {
   BONSAI_SHARED float shared[kPrepareThreads / 32][kMaxHeadDim];
   const KvPool &pool = arguments.pool;
   const uint32_t token = block_x(), index = block_y() * (kPrepareThreads / 32) + warp();

@@ -37,7 +37,7 @@ class Device {
   const Log &log() const { return log_; }
   bool uses_graphs() const { return options_.graphs; }
   Fusion fusion() const { return options_.fusion; }
-  Waiting waiting() const { return options_.waiting; }
+  Event::Waiting waiting() const { return options_.waiting; }
   MatmulDevice matmul_device() const;
   // Has every kernel wait for the end of the one ahead of it from here on, and says so in the log; false if they do so
   // already.

@@ -49,9 +49,9 @@ Fusion parse_fusion(std::string_view key, std::string_view value) {
   return Fusion::kOff;
 }
 
-Waiting parse_waiting(std::string_view key, std::string_view value) {
+Event::Waiting parse_waiting(std::string_view key, std::string_view value) {
   if (value != "spin" && value != "block") reject("{} is '{}', expected spin or block", key, value);
-  return value == "spin" ? Waiting::kSpin : Waiting::kBlock;
+  return value == "spin" ? Event::Waiting::kAsTheDriver : Event::Waiting::kAsleep;
 }
 
 std::string parse_directory(std::string_view value) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "plugins/cuda/driver/stream.h"
+
 namespace bonsai::cuda {
 
 // What kernels that decode do beside their own work, rather than kernels of their own.
@@ -16,16 +18,13 @@ enum class Fusion {
   kAll,        // SwiGLU of any width
 };
 
-// What the host does until a pass is over.
-enum class Waiting { kSpin, kBlock };
-
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
   Fusion fusion = Fusion::kAttention;
-  bool overlap = true;  // kernels start before the ones ahead of them have ended
-  Waiting waiting = Waiting::kSpin;
-  bool warm = false;  // every kernel ready before device_open returns
+  bool overlap = true;                                    // kernels start before the ones ahead of them have ended
+  Event::Waiting waiting = Event::Waiting::kAsTheDriver;  // of the host, for a pass
+  bool warm = false;                                      // every kernel ready before device_open returns
 };
 
 // What device_info lists.

@@ -67,7 +67,7 @@ Session::Slot Session::make_slot() {
           .shape = {},
           .round = SelectionRound(limits),
           .pending = {},
-          .done = Event(context, Event::Timing::kOff, device_.waiting() == Waiting::kBlock)};
+          .done = Event(context, Event::Timing::kOff, device_.waiting())};
 }
 
 // Has every kernel that the model can need compiled and loaded: nothing may be loaded while a graph is recorded, and

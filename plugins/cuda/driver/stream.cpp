@@ -57,9 +57,9 @@ bool Stream::is_idle() const {
   return is_done(stream_.driver(), stream_.driver().cuStreamQuery(handle()), "cuStreamQuery");
 }
 
-Event::Event(const Context &context, Timing timing, bool sleeps) : event_(context) {
+Event::Event(const Context &context, Timing timing, Waiting waiting) : event_(context) {
   unsigned flags = timing == Timing::kOn ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
-  if (sleeps) flags |= CU_EVENT_BLOCKING_SYNC;
+  if (waiting == Waiting::kAsleep) flags |= CU_EVENT_BLOCKING_SYNC;
   context.driver().check(context.driver().cuEventCreate(event_.out(), flags), "cuEventCreate");
 }
 

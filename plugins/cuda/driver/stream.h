@@ -54,8 +54,9 @@ void run_to_end(const Stream &stream, Work &&work) {
 class Event {
  public:
   enum class Timing { kOff, kOn };
-  // `sleeps`: synchronize() lets the thread sleep, whatever the driver is wont to do.
-  explicit Event(const Context &context, Timing timing = Timing::kOff, bool sleeps = false);
+  // How synchronize() waits: as the driver is wont to, which may be spinning, or asleep.
+  enum class Waiting { kAsTheDriver, kAsleep };
+  explicit Event(const Context &context, Timing timing = Timing::kOff, Waiting waiting = Waiting::kAsTheDriver);
 
   CUevent handle() const { return event_.get(); }
 

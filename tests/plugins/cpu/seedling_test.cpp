@@ -48,8 +48,8 @@ TEST_F(OneBitSeedling, GoldenPromptsAgree) {
   }
 }
 
-// The least share of choices that are the judge's. Where a scale is shared by 128 activations, as on CUDA devices, and not
-// by 32, a tiny model errs a little more often between choices that are nearly even; the divergence is what counts.
+// The least share of choices that are the judge's. Where a scale is shared by 128 activations, as on CUDA devices, and
+// not by 32, a tiny model errs a little more often between choices that are nearly even; the divergence is what counts.
 #ifndef BONSAI_LEAST_AGREEMENT
 #define BONSAI_LEAST_AGREEMENT 0.99
 #endif

@@ -36,7 +36,7 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   EXPECT_TRUE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kAttention);
   EXPECT_TRUE(options.overlap);
-  EXPECT_EQ(options.waiting, Waiting::kSpin);
+  EXPECT_EQ(options.waiting, Event::Waiting::kAsTheDriver);
   EXPECT_FALSE(options.warm);
 }
 
@@ -51,7 +51,7 @@ TEST(CudaOptions, AreRead) {
   EXPECT_FALSE(options.graphs);
   EXPECT_EQ(options.fusion, Fusion::kOff);
   EXPECT_FALSE(options.overlap);
-  EXPECT_EQ(options.waiting, Waiting::kBlock);
+  EXPECT_EQ(options.waiting, Event::Waiting::kAsleep);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
   EXPECT_EQ(parse({{"cuda.fusion", "products"}}).fusion, Fusion::kProducts);

@@ -50,7 +50,7 @@ class Device {
     if (shape.shared_bytes + function.shared_bytes() > kPlainSharedBytes) {
       function.allow_shared_bytes(shape.shared_bytes);
     }
-    shape.starts_early = overlaps_;
+    shape.starts_early = overlaps_ && !shape.is_cooperative;
     cuda::launch(stream_, function, shape, arguments);
   }
 

@@ -70,33 +70,4 @@ void multiply(Device &device, const Product &product) {
   }
 }
 
-bool packs_itself(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device) {
-  return n == 1 && std::all_of(rows.begin(), rows.end(), [&](const MatrixRows &part) {
-           return plan_packing(shape_of(part, n), device).has_value();
-         });
-}
-
-void multiply(Device &device, const PackingProduct &product) {
-  for (const MatrixRows &part : product.rows) {
-    const PackingPlan chosen = plan_packing(shape_of(part, 1), device.matmul_device()).value();
-    PackingMatmulArguments arguments = {};
-    arguments.product = arguments_of(part, chosen.tiles_per_block);
-    arguments.product.bias = product.bias ? product.bias + part.output : nullptr;
-    arguments.product.y = product.y + part.output;
-    arguments.product.n = 1;
-    arguments.product.add = product.add;
-    arguments.x = product.x;
-    arguments.weight = product.norm;
-    arguments.source = product.source;
-    arguments.columns = static_cast<uint32_t>(part.matrix->columns);
-    arguments.share_tiles = chosen.share_tiles;
-    arguments.share_warps = chosen.share_warps;
-    arguments.token_at = chosen.token_at;
-    arguments.eps = product.eps;
-    device.launch(chosen.unit, kPackingKernel,
-                  {.grid = {chosen.blocks, 1, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
-                  arguments);
-  }
-}
-
 }  // namespace bonsai::cuda

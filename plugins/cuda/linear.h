@@ -52,21 +52,4 @@ struct Product {
 // Submits a product; the context is current.
 void multiply(Device &device, const Product &product);
 
-// True if a product of `n` vectors can pack them itself: decoding one token with 1-bit or 2-bit weights, where a launch
-// that packs takes as long as one that multiplies.
-bool packs_itself(std::span<const MatrixRows> rows, uint64_t n, const MatmulDevice &device);
-
-// A product of one vector that nobody has packed.
-struct PackingProduct {
-  std::span<const MatrixRows> rows;  // packs_itself(rows, 1)
-  PackedSource source;
-  const float *x;     // (columns), kGated: (2 * columns); device memory
-  const float *norm;  // (columns); kNormed only
-  float eps;
-  const float *bias;  // as Product's
-  float *y;
-  bool add;
-};
-void multiply(Device &device, const PackingProduct &product);
-
 }  // namespace bonsai::cuda

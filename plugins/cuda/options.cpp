@@ -19,9 +19,8 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
                                             "what kernels that decode do besides: off; attention: RoPE inside "
-                                            "attention; products: and norms, and SwiGLU of up to "
-                                            "8192 columns, inside the products of single tokens; all: of any width. "
-                                            "The bytes are the same (default: attention)"};
+                                            "attention; layers: and all layers of a single token in one kernel, for "
+                                            "1-bit and ternary models. The bytes are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
@@ -43,9 +42,8 @@ bool parse_switch(std::string_view key, std::string_view value) {
 
 Fusion parse_fusion(std::string_view key, std::string_view value) {
   if (value == "attention") return Fusion::kAttention;
-  if (value == "products") return Fusion::kProducts;
-  if (value == "all") return Fusion::kAll;
-  if (value != "off") reject("{} is '{}', expected off, attention, products or all", key, value);
+  if (value == "layers") return Fusion::kLayers;
+  if (value != "off") reject("{} is '{}', expected off, attention or layers", key, value);
   return Fusion::kOff;
 }
 

@@ -14,8 +14,7 @@ namespace bonsai::cuda {
 enum class Fusion {
   kOff,
   kAttention,  // attention prepares heads
-  kProducts,   // and products of a single token norm and pack it, and compute SwiGLU where it is narrow
-  kAll,        // SwiGLU of any width
+  kLayers,     // and all layers of a single token are one kernel, where there is one for the model
 };
 
 struct Options {

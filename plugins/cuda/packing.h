@@ -9,6 +9,13 @@ namespace bonsai::cuda {
 
 class Device;
 
+// What a product's vectors are made of.
+enum class PackedSource {
+  kPlain,   // x
+  kNormed,  // weight * x / sqrt(mean(x^2) + eps)
+  kGated,   // silu(gate) * up, x being gate, then up
+};
+
 // All pointers are to device memory; the context is current.
 struct RowsToPack {
   const float *x;               // (n, columns); for SwiGLU (n, 2 * columns): gate, then up

@@ -33,6 +33,7 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       planner_(shape_.attention),
       layout_(shape_, planner_),
       model_(device, spec),
+      token_plan_(plan_layers()),
       pool_(shape_.pool()),
       checker_(shape_.batch),
       output_checker_(output_bounds(shape_)),
@@ -45,6 +46,8 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
   // Products read records of vectors that are not there, and write nothing of what they make of them.
   device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
+  device_.stream().fill(scratch(layout_.grid_barrier), 0, sizeof(unsigned));
+  if (token_plan_) send_layer_pointers();
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
   device_.uploader().release();
@@ -83,6 +86,7 @@ void Session::prepare_kernels() {
   for (uint32_t i = 0; i < shape_.model.layers; ++i) {
     for (const auto &rows : model_.layer(i).projections) add_products(rows);
   }
+  if (token_plan_) units.insert(token_plan_->unit);
   for (const MatrixRows &part : model_.embedding()) units.insert(embedding_unit(part.matrix->format));
   if (shape_.has_selection()) {
     add_products(model_.head());
@@ -129,7 +133,7 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
     if (in) stream.upload(scratch(layout_.x), in, bytes);
     const Staged staged = stage_batch(batch, own_slot());
     send(own_slot(), 0, own_slot().shape.parameters);
-    run_layer(layer, staged);
+    run_layers(layer, 1, staged);
     if (out) stream.download(out, scratch(layout_.x), bytes);
   });
 }
@@ -167,7 +171,7 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
   const bool is_one = next == request.n && (request.n == 0 || slot.round.groups().size() == 1);
   const auto pass = [&] {
     if (!model_.embedding().empty()) embed(staged);
-    for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, staged);
+    run_layers(0, shape_.model.layers, staged);
     if (is_one && request.n > 0) run_group(slot, slot.round.groups()[0]);
   };
   if (is_one && batch.n_tokens <= kGraphTokens && !device_.profile().is_on()) {

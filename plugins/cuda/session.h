@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "plugins/common/batch_checker.h"
@@ -17,6 +18,7 @@
 #include "plugins/cuda/batch_arrays.h"
 #include "plugins/cuda/device.h"
 #include "plugins/cuda/graph_cache.h"
+#include "plugins/cuda/layout/token_plan.h"
 #include "plugins/cuda/model.h"
 #include "plugins/cuda/packing.h"
 #include "plugins/cuda/selection.h"
@@ -88,6 +90,7 @@ class Session {
 
   // session_layer.cpp
   void embed(const Staged &staged);
+  void run_layers(uint32_t first, uint32_t n, const Staged &staged);
   void run_layer(uint32_t index, const Staged &staged);
   void attention_half(const Layer &layer, uint32_t index, const Staged &staged);
   void ffn_half(const Layer &layer, uint64_t n);
@@ -105,14 +108,20 @@ class Session {
     bool add;
   };
   void run_product(const Step &step);
-  bool packs_itself(const Step &step) const;
-  void multiply_packing(const Step &step);
   void multiply_packed(const Step &step, const PackedActivations &activations);
   PackedActivations pack(const Step &step);
   RowsToPack rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const;
   PrepareHeadsArguments heads_to_prepare(const Layer &layer, uint32_t index, const Staged &staged) const;
   void prepare_heads(const PrepareHeadsArguments &arguments, uint32_t n_tokens);
+  AttendArguments attend_arguments(uint32_t index, const Staged &staged) const;
+  CombineArguments combine_arguments(const Staged &staged) const;
   void attend(const Layer &layer, uint32_t index, const Staged &staged);
+
+  // session_token.cpp
+  std::optional<TokenPlan> plan_layers() const;
+  void send_layer_pointers();
+  bool runs_at_once(const Staged &staged) const;
+  void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
 
   // session_outputs.cpp
   SelectionBuffers selection_buffers(const Slot &slot) const;
@@ -140,6 +149,7 @@ class Session {
   AttentionPlanner planner_;
   ScratchLayout layout_;
   Model model_;
+  std::optional<TokenPlan> token_plan_;  // of all layers of a token at once, where that is possible and asked for
   KvPool pool_;
   BatchChecker checker_;
   OutputChecker output_checker_;

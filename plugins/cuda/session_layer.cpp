@@ -8,15 +8,6 @@
 #include "plugins/cuda/session.h"
 
 namespace bonsai::cuda {
-namespace {
-
-// Every multiprocessor computes SwiGLU of all columns for a packing product, some 150 instructions of a warp for 128 of
-// them. On an H100 12,288 columns take as long as with a kernel of their own where kernels overlap, longer where they
-// do not (docs/cuda-kernels.md).
-constexpr uint64_t kMostGatedColumns = 8192;
-
-}  // namespace
-
 // x = rows of the embedding
 void Session::embed(const Staged &staged) {
   const DeviceSpan span(device_, Phase::kEmbedding);
@@ -35,6 +26,12 @@ void Session::embed(const Staged &staged) {
                    {.grid = {staged.shape.n_tokens, segment_count(matrix.columns), 1}, .threads = kEmbedThreads},
                    arguments);
   }
+}
+
+// Layers [first, first + n).
+void Session::run_layers(uint32_t first, uint32_t n, const Staged &staged) {
+  if (runs_at_once(staged)) return run_at_once(first, n, staged);
+  for (uint32_t layer = first; layer < first + n; ++layer) run_layer(layer, staged);
 }
 
 void Session::run_layer(uint32_t index, const Staged &staged) {
@@ -98,40 +95,16 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
                .add = true});
 }
 
-// A product with its vectors' norm or SwiGLU and packing: one launch where the product can do it all, and cuda.fusion
-// has it do so, else two.
+// A product behind its vectors' norm or SwiGLU, and packing.
 void Session::run_product(const Step &step) {
-  if (packs_itself(step)) {
-    const DeviceSpan span(device_, step.phase);
-    multiply_packing(step);
-  } else {
-    const bool is_normed = step.source == PackedSource::kNormed, is_gated = step.source == PackedSource::kGated;
-    std::optional<DeviceSpan> span;
-    span.emplace(device_, is_normed ? Phase::kNorm : is_gated ? Phase::kSwiglu : step.phase);
-    const PackedActivations activations = pack(step);
-    span.emplace(device_, step.phase);
-    multiply_packed(step, activations);
-  }
+  std::optional<DeviceSpan> span;
+  span.emplace(device_, step.source == PackedSource::kNormed  ? Phase::kNorm
+                        : step.source == PackedSource::kGated ? Phase::kSwiglu
+                                                              : step.phase);
+  const PackedActivations activations = pack(step);
+  span.emplace(device_, step.phase);
+  multiply_packed(step, activations);
   if (device_.profile().is_on()) device_.profile().add_bytes(step.phase, bytes_of_rows(step.rows));
-}
-
-bool Session::packs_itself(const Step &step) const {
-  const Fusion fusion = device_.fusion();
-  if (fusion == Fusion::kOff || fusion == Fusion::kAttention) return false;
-  if (fusion == Fusion::kProducts && step.source == PackedSource::kGated && step.columns > kMostGatedColumns)
-    return false;
-  return cuda::packs_itself(step.rows, step.n, device_.matmul_device());
-}
-
-void Session::multiply_packing(const Step &step) {
-  multiply(device_, PackingProduct{.rows = step.rows,
-                                   .source = step.source,
-                                   .x = step.x,
-                                   .norm = step.norm,
-                                   .eps = model_.rms_eps(),
-                                   .bias = step.bias,
-                                   .y = step.y,
-                                   .add = step.add});
 }
 
 void Session::multiply_packed(const Step &step, const PackedActivations &activations) {
@@ -195,6 +168,33 @@ void Session::prepare_heads(const PrepareHeadsArguments &arguments, uint32_t n_t
                  {.grid = {n_tokens, (heads + kHeads - 1) / kHeads, 1}, .threads = kPrepareThreads}, arguments);
 }
 
+// What attention over few rows is told; over many, it has other pieces.
+AttendArguments Session::attend_arguments(uint32_t index, const Staged &staged) const {
+  const ModelShape &model = shape_.model;
+  return {.pool = pool_,
+          .queries = floats(layout_.qkv),
+          .y = floats(layout_.attended),
+          .positions = staged.arrays.positions,
+          .block_table = staged.arrays.block_table,
+          .pieces = scratch_.as<AttentionPiece>(staged.plan),
+          .partial_sums = floats(layout_.partials),
+          .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
+          .query_stride = static_cast<uint32_t>(model.qkv_rows()),
+          .blocks_per_sequence = staged.shape.columns,
+          .layer = index,
+          .heads = model.heads,
+          .score_scale = model_.softmax_scale() * std::numbers::log2e_v<float>};
+}
+
+CombineArguments Session::combine_arguments(const Staged &staged) const {
+  return {.splits = scratch_.as<AttentionSplit>(staged.plan + staged.attention.splits_offset()),
+          .partial_sums = floats(layout_.partials),
+          .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
+          .y = floats(layout_.attended),
+          .heads = shape_.model.heads,
+          .head_dim = shape_.model.head_dim};
+}
+
 void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
   const AttentionPlan &plan = staged.attention;
   const bool prepares = plan.may_prepare && device_.fusion() != Fusion::kOff;
@@ -203,20 +203,7 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
 
   const DeviceSpan span(device_, Phase::kAttention);
   const ModelShape &model = shape_.model;
-  const auto plan_at = [&](uint64_t offset) { return scratch_.as<AttentionPiece>(staged.plan + offset); };
-  AttendArguments arguments = {.pool = pool_,
-                               .queries = floats(layout_.qkv),
-                               .y = floats(layout_.attended),
-                               .positions = staged.arrays.positions,
-                               .block_table = staged.arrays.block_table,
-                               .pieces = plan_at(0),
-                               .partial_sums = floats(layout_.partials),
-                               .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
-                               .query_stride = static_cast<uint32_t>(model.qkv_rows()),
-                               .blocks_per_sequence = staged.shape.columns,
-                               .layer = index,
-                               .heads = model.heads,
-                               .score_scale = model_.softmax_scale() * std::numbers::log2e_v<float>};
+  AttendArguments arguments = attend_arguments(index, staged);
   if (plan.narrow_pieces > 0) {
     device_.launch(attention_unit(pool_), "attend_narrow",
                    {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
@@ -225,7 +212,7 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
                    NarrowAttendArguments{prepares ? heads : PrepareHeadsArguments{}, arguments});
   }
   if (plan.wide_pieces > 0) {
-    arguments.pieces = plan_at(plan.wide_offset());
+    arguments.pieces = scratch_.as<AttentionPiece>(staged.plan + plan.wide_offset());
     device_.launch(attention_unit(pool_), "attend_wide",
                    {.grid = {plan.wide_pieces * model.kv_heads, 1, 1},
                     .threads = kWideThreads,
@@ -233,14 +220,8 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
                    arguments);
   }
   if (plan.splits > 0) {
-    const CombineArguments combined = {.splits = scratch_.as<AttentionSplit>(staged.plan + plan.splits_offset()),
-                                       .partial_sums = arguments.partial_sums,
-                                       .partial_weights = arguments.partial_weights,
-                                       .y = arguments.y,
-                                       .heads = model.heads,
-                                       .head_dim = model.head_dim};
     device_.launch(attention_unit(pool_), "combine_sections",
-                   {.grid = {plan.splits, model.heads, 1}, .threads = kCombineThreads}, combined);
+                   {.grid = {plan.splits, model.heads, 1}, .threads = kCombineThreads}, combine_arguments(staged));
   }
 }
 

@@ -73,11 +73,7 @@ void Session::multiply_head(uint64_t n) {
                      .y = floats(layout_.logits),
                      .y_stride = shape_.model.vocab,
                      .add = false};
-  if (packs_itself(step)) {
-    multiply_packing(step);
-  } else {
-    multiply_packed(step, pack(step));
-  }
+  multiply_packed(step, pack(step));
   if (device_.profile().is_on()) device_.profile().add_bytes(Phase::kHead, bytes_of_rows(step.rows));
 }
 

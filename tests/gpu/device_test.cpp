@@ -134,7 +134,7 @@ void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvTyp
   const TinyModelFile file(tiny);
   const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
   std::vector<std::vector<float>> expected;
-  for (const char *fusion : {"attention", "off", "products", "all"}) {
+  for (const char *fusion : {"attention", "off", "layers"}) {
     for (const uint32_t chunk : {1u, 5u, kTokens}) {
       EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}});
       options.kv = kv;
@@ -149,6 +149,7 @@ TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
   for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kF16}) {
     TinyModel tiny;
     tiny.format = format;
+    tiny.head_dim = 64;
     tiny.context = 512;
     expect_that_fusion_and_chunking_change_no_byte(tiny, KvType::kF16);
   }

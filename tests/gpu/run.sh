@@ -99,8 +99,10 @@ check() {
   # Kernels that do not overlap must give the same bytes: a race would show as a difference.
   BONSAI_CONFORMANCE_OPTIONS=cuda.overlap=off side_step without-overlap 150 "$build/tests/gpu_conformance_quick_test" \
     --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*:*forward_F16*'
+  BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers side_step layers-at-once 150 "$build/tests/gpu_conformance_quick_test" \
+    --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*:*kv_*'
   meet
-  for log in "$out"/gpu_*_test*.log "$out/without-overlap.log"; do
+  for log in "$out"/gpu_*_test*.log "$out/without-overlap.log" "$out/layers-at-once.log"; do
     show '^\[  (PASSED|FAILED)|exact' "$(basename "$log" .log)"
   done
 }
@@ -128,7 +130,7 @@ bench() {
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
-      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=products cuda.fusion=all cuda.overlap=off cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"

@@ -19,7 +19,7 @@ void add_attention(std::vector<Unit> &units) {
       if (head_dim <= 128 && dtype != std::string_view("F32")) hot.push_back({"attend_narrow", 128});
       units.push_back({.name = fmt::format("attention.{}.{}", dtype, head_dim),
                        .file = "attention.cu",
-                       .defines = {fmt::format("BONSAI_FORMAT={}_{}", dtype, head_dim)},
+                       .defines = {fmt::format("BONSAI_KV={}_{}", dtype, head_dim)},
                        .hot = std::move(hot)});
     }
   }
@@ -49,23 +49,32 @@ void add_products(std::vector<Unit> &units) {
     add("embedding", format, {{"embed", 40}});
   }
   add("matmul_bits", "Q1_0_G128",
-      {{"matmul_bits_1", 80},
-       {"matmul_bits_1_long", 80},
-       {"matmul_bits_1_packing", 80},
-       {"matmul_bits_2", 128},
-       {"matmul_bits_4", 128}});
+      {{"matmul_bits_1", 80}, {"matmul_bits_1_long", 80}, {"matmul_bits_2", 128}, {"matmul_bits_4", 128}});
   add("matmul_bits", "TQ2_0_G128",
-      {{"matmul_bits_1", 128},
-       {"matmul_bits_1_long", 128},
-       {"matmul_bits_1_packing", 128},
-       {"matmul_bits_2", 128},
-       {"matmul_bits_4", 168}});
+      {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
+}
+
+// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, each way that a KV cache is kept.
+// It spills a little where it goes from products to attention, and so is not called hot.
+void add_token_layers(std::vector<Unit> &units) {
+  for (const char *format : {"Q1_0_G128", "TQ2_0_G128"}) {
+    for (const char *dtype : {"F16", "Q8_0"}) {
+      for (const uint32_t head_dim : {64, 128}) {
+        units.push_back(
+            {.name = fmt::format("token_layers.{}.{}_{}", format, dtype, head_dim),
+             .file = "token_layers.cu",
+             .defines = {fmt::format("BONSAI_FORMAT={}", format), fmt::format("BONSAI_KV={}_{}", dtype, head_dim)},
+             .hot = {}});
+      }
+    }
+  }
 }
 
 std::vector<Unit> make_units() {
   std::vector<Unit> units;
   add_products(units);
   add_attention(units);
+  add_token_layers(units);
   units.push_back({.name = "selection",
                    .file = "selection.cu",
                    .defines = {},

@@ -42,6 +42,12 @@ __device__ inline uint32_t amax_bits(const FourFloats &x) {
   return largest;
 }
 
+// silu(gate) * up
+__device__ inline float gated(float gate, float up) {
+  constexpr float kLog2E = 1.44269504f;
+  return divide(gate, 1.0f + exp2_fast(-gate * kLog2E)) * up;
+}
+
 // -------- What is packed. A source has `columns`, what a lane loads of it at a column, and what that is worth.
 
 struct Plain {
@@ -83,13 +89,9 @@ struct Gated {
     return {load_four(gate, column, columns), load_four(up, column, columns)};
   }
   __device__ FourFloats value(const Loaded &loaded) const {
-    constexpr float kLog2E = 1.44269504f;
     FourFloats y;
 #pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) {
-      const float gate = loaded.gate.of[i];
-      y.of[i] = divide(gate, 1.0f + exp2_fast(-gate * kLog2E)) * loaded.up.of[i];
-    }
+    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = gated(loaded.gate.of[i], loaded.up.of[i]);
     return y;
   }
 };

@@ -46,7 +46,7 @@ struct AttentionPiece {
 
 // attend_narrow: 16 warps on 16 rows, four for each chunk of a section. attend_wide: 4 warps with 16 rows each, on all
 // chunks in turn, where has_wide. grid (pieces * kv_heads), dynamic shared memory as AttentionPlanner says. Compiled
-// once for each of -DBONSAI_FORMAT=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
+// once for each of -DBONSAI_KV=F16_32, F16_64, ... F32_256: KV dtype and padded_head_dim.
 constexpr bool has_wide(uint32_t dtype, uint32_t padded) {
   return dtype != kKvF32 && padded <= 128;  // beyond, registers are too few
 }

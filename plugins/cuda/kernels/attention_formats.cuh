@@ -419,7 +419,7 @@ struct StoredF32 {
   }
 };
 
-// What BONSAI_FORMAT may be.
+// What BONSAI_KV may be.
 using F16_32 = StoredF16<32>;
 using F16_64 = StoredF16<64>;
 using F16_96 = StoredF16<96>;

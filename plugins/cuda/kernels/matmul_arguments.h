@@ -24,32 +24,6 @@ struct MatmulArguments {
   uint32_t add;              // 1: y += ..., 0: y = ...
 };
 
-// What a product packs for itself.
-enum class PackedSource : uint32_t {
-  kPlain,   // x
-  kNormed,  // weight * x / sqrt(mean(x^2) + eps)
-  kGated,   // silu(gate) * up, x being gate, then up
-};
-
-// matmul_bits_1_packing: as matmul_bits_1, from floats: every block packs the token for all its tiles, in shared memory
-// behind the segments' sums. Of product.activations nothing is read.
-struct PackingMatmulArguments {
-  MatmulArguments product;
-  const float *x;       // (columns), kGated: (2 * columns)
-  const float *weight;  // (columns); kNormed only
-  PackedSource source;
-  uint32_t columns;
-  uint32_t share_tiles;  // of the block's tiles, that a group of warps has
-  uint32_t share_warps;  // in such a group
-  uint32_t token_at;     // bytes of dynamic shared memory in front of the packed token
-  float eps;
-};
-
-// Dynamic shared memory for the bit planes and group records of a token.
-constexpr uint32_t packing_shared_bytes(uint32_t segments) {
-  return segments * 512 + segments * 4 * static_cast<uint32_t>(sizeof(GroupRecord));
-}
-
 inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits
 inline constexpr uint32_t kDecodeMaxThreads = 256;
@@ -64,7 +38,7 @@ constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
   if (tokens == 1 && layout.bits == 1) return 3;
   return tokens == 4 && layout.bits == 2 ? 1 : 2;
 }
-// Of matmul_bits_1_long and matmul_bits_1_packing, of which a multiprocessor holds one block.
+// Of matmul_bits_1_long, of which a multiprocessor holds one block.
 constexpr uint32_t long_max_threads(const MatrixLayout &layout) { return layout.bits == 1 ? 768 : 512; }
 constexpr uint32_t one_blocks(const MatrixLayout &layout) {
   return layout.bits == 2 && layout.high_bits > 0 ? 1 : 2;  // a step of Q3_K is too long for two

@@ -69,6 +69,30 @@ __device__ inline T *dynamic_shared() {
 __device__ inline void sync_block() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
 
+// A barrier of all blocks of a launch whose blocks run at once (LaunchShape::is_cooperative), in two halves: what is
+// done in between must not depend on the other blocks. What any thread wrote before its block arrived is seen by all
+// behind the wait, but not by loads for what never changes. All threads of a block take part. `counter`, in global
+// memory and 0 at first, serves one launch after the other: with each barrier its uppermost bit changes, and no other.
+using GridArrival = unsigned;
+__device__ inline GridArrival arrive_at_grid(unsigned *counter) {
+  GridArrival before = 0;
+  sync_block();
+  if (thread() == 0) {
+    const unsigned step = block_x() == 0 ? 0x80000000u - (grid_x() - 1) : 1;
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(step) : "memory");
+  }
+  return before;
+}
+__device__ inline void wait_for_grid(const unsigned *counter, GridArrival before) {
+  if (thread() == 0) {
+    unsigned now;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+    } while (((now ^ before) & 0x80000000u) == 0);
+  }
+  sync_block();
+}
+
 // Where a kernel was launched to start before those ahead of it in its stream have ended: lets the next one start
 // likewise, and waits until all that was ahead has run and can be read. Else nothing.
 __device__ inline void wait_for_kernels_ahead() {

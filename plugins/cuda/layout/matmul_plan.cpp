@@ -1,7 +1,6 @@
 #include "plugins/cuda/layout/matmul_plan.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "plugins/cuda/kernels/matmul_arguments.h"
 #include "plugins/cuda/layout/packed_matrix.h"
@@ -93,36 +92,6 @@ MatmulPlan plan_prefill(const MatmulShape &shape, const MatmulDevice &device) {
           .tiles_per_block = 0};
 }
 
-// How a block of the packing product shares its tiles between groups of warps.
-struct Shares {
-  uint32_t tiles, warps;  // of a group
-  uint32_t groups;
-};
-
-// A group has a warp for each segment, or half as many, and so on; with more groups, a warp has fewer tiles. What
-// counts is how long one warp takes: by count some 30 instructions for a tile, and 130 for a step of up to four of
-// them.
-Shares choose_shares(uint32_t tiles, uint32_t segments, uint32_t max_warps) {
-  constexpr uint32_t kTileCost = 30, kStepCost = 130, kStepTiles = 4;
-  Shares best = {};
-  uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (uint32_t groups = 1; groups <= std::min(tiles, max_warps); ++groups) {
-    const uint32_t of_warp = ceil_divide(segments, std::min(segments, max_warps / groups));
-    const uint32_t share = ceil_divide(tiles, groups);
-    const uint64_t cost = of_warp * (uint64_t{share} * kTileCost + ceil_divide(share, kStepTiles) * kStepCost);
-    if (cost >= least) continue;
-    least = cost;
-    best = {.tiles = share, .warps = ceil_divide(segments, of_warp), .groups = ceil_divide(tiles, share)};
-  }
-  return best;
-}
-
-// Warps that pack a token's groups of 128 columns in as few rounds as the most warps do.
-uint32_t warps_to_pack(uint32_t segments, uint32_t max_warps) {
-  const uint32_t groups = segments * (kSegmentColumns / 128);
-  return ceil_divide(groups, ceil_divide(groups, max_warps));
-}
-
 bool has_kernel_for_one(quant::Format format) { return !matrix_layout(format).is_float(); }
 
 }  // namespace
@@ -133,34 +102,6 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
 }
 
 bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
-
-std::optional<PackingPlan> plan_packing(const MatmulShape &shape, const MatmulDevice &device) {
-  if (!may_take_bits(shape.format, device)) return std::nullopt;
-  const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
-  // The kernel's own few floats, the token, and for each tile what is added to and the segments' sums.
-  constexpr uint64_t kStaticBytes = 64;
-  const uint64_t token_bytes = packing_shared_bytes(segments), fixed = kStaticBytes + token_bytes;
-  const uint64_t tile_bytes = (1 + uint64_t{segments}) * kTileRows * sizeof(float);
-  const auto room_in = [&](uint64_t bytes) { return bytes < fixed ? 0 : (bytes - fixed) / tile_bytes; };
-  const uint64_t room = std::max(room_in(kSharedBytes), room_in(device.shared_bytes_per_block));
-  if (room == 0) return std::nullopt;
-  const auto tiles_of_block =
-      static_cast<uint32_t>(std::min<uint64_t>(ceil_divide(tiles, device.multiprocessors), room));
-  const uint32_t max_warps = long_max_threads(matrix_layout(shape.format)) / kWarp;
-  const Shares shares = choose_shares(tiles_of_block, segments, max_warps);
-  // Where the sums will be, a row and its norm's weights come first, if that asks for no more than blocks get anyway.
-  const uint64_t sums_bytes = tiles_of_block * tile_bytes, row_bytes = 2 * shape.columns * sizeof(float);
-  const bool has_row = row_bytes % 16 == 0 && row_bytes + fixed <= kSharedBytes;
-  const uint64_t token_at = has_row ? std::max(sums_bytes, row_bytes) : sums_bytes;
-  return PackingPlan{.unit = unit_of(kBits, shape.format),
-                     .blocks = ceil_divide(tiles, tiles_of_block),
-                     .threads = std::max(shares.groups * shares.warps, warps_to_pack(segments, max_warps)) * kWarp,
-                     .shared_bytes = static_cast<uint32_t>(token_at + token_bytes),
-                     .tiles_per_block = tiles_of_block,
-                     .share_tiles = shares.tiles,
-                     .share_warps = shares.warps,
-                     .token_at = static_cast<uint32_t>(token_at)};
-}
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);

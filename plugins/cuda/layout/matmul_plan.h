@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,24 +39,6 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 bool may_take_bits(quant::Format format, const MatmulDevice &device);
 // Whether the plan is one of them.
 bool takes_bits(const MatmulPlan &plan);
-
-// The kernel that packs its one token itself.
-inline constexpr const char *kPackingKernel = "matmul_bits_1_packing";
-
-// How it is launched: one block on each multiprocessor, as long as there is room for the sums of all its tiles.
-struct PackingPlan {
-  std::string unit;
-  uint32_t blocks;
-  uint32_t threads;
-  uint32_t shared_bytes;  // dynamic
-  // For the arguments:
-  uint32_t tiles_per_block;
-  uint32_t share_tiles, share_warps;
-  uint32_t token_at;
-};
-
-// Nothing where the format or the device has no such kernel, or the device no room for the token. Precondition: n is 1.
-std::optional<PackingPlan> plan_packing(const MatmulShape &shape, const MatmulDevice &device);
 
 // Every unit that plan_matmul may name for a format, for KernelLibrary::prepare.
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device);

@@ -181,7 +181,7 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
       .heads = shape_.heads(),
       .score_scale = score_scale(shape_)};
   const std::string unit =
-      fmt::format("attention.cu BONSAI_FORMAT={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
+      fmt::format("attention.cu BONSAI_KV={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
   if (plan.narrow_pieces > 0) {
     NarrowAttendArguments narrow = {{}, arguments};

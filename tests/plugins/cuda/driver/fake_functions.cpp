@@ -72,7 +72,7 @@ CUresult launch_kernel(const CUlaunchConfig *config, CUfunction, void **paramete
   fake->launched = *config;
   for (unsigned i = 0; i < config->numAttrs; ++i) fake->launched_attributes[i] = config->attrs[i];
   const auto *bytes = static_cast<const unsigned char *>(parameters[0]);
-  fake->launched_arguments.assign(bytes, bytes + 8);
+  fake->launched_arguments.assign(bytes, bytes + fake->arguments_bytes);
   return called("cuLaunchKernelEx");
 }
 

@@ -31,6 +31,7 @@ struct FakeDriver {
   bool is_capturing = false;
   CUlaunchConfig launched = {};
   CUlaunchAttribute launched_attributes[2] = {};
+  size_t arguments_bytes = 8;  // of kernels
   std::vector<unsigned char> launched_arguments;
 };
 

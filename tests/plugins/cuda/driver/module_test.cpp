@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "plugins/cuda/kernels/token_arguments.h"
 #include "tests/plugins/cuda/driver/fake_functions.h"
 
 namespace bonsai::cuda {
@@ -81,6 +82,26 @@ TEST_F(DriverModules, LaunchCarriesShapeAndArguments) {
   EXPECT_EQ(fake_.launched.hStream, stream_.handle());
   EXPECT_EQ(fake_.launched.numAttrs, 0u);
   EXPECT_EQ(std::memcmp(fake_.launched_arguments.data(), &arguments, sizeof arguments), 0);
+}
+
+// Compilers have been seen to take members of large arguments for padding.
+TEST_F(DriverModules, LaunchKeepsEveryMemberOfLargeArguments) {
+  const auto module = Module::load(context_, "cubin", &why_);
+  const Function function = module->function("kernel");
+  TokenLayersArguments arguments;
+  std::memset(static_cast<void *>(&arguments), 0xFF, sizeof arguments);
+  fake_.arguments_bytes = sizeof arguments;
+  launch(stream_, function, {}, arguments);
+  const auto *launched = reinterpret_cast<const TokenLayersArguments *>(fake_.launched_arguments.data());
+  const PrepareHeadsArguments &heads = launched->attention.heads;
+  EXPECT_EQ(std::memcmp(&heads.pool.data, &arguments, sizeof heads.pool.data), 0);
+  EXPECT_EQ(heads.pool.n_blocks & heads.blocks_per_sequence & heads.layer & heads.heads & heads.rope_dim, UINT32_MAX);
+  const AttendArguments &attend = launched->attention.attend;
+  EXPECT_EQ(attend.pool.head_dim & attend.pool.kv_heads & attend.query_stride & attend.layer & attend.heads,
+            UINT32_MAX);
+  EXPECT_EQ(std::memcmp(&launched->combine, &arguments, sizeof arguments.combine), 0);
+  EXPECT_EQ(std::memcmp(&launched->products, &arguments, sizeof arguments.products), 0);
+  EXPECT_EQ(launched->first_layer & launched->n_layers & launched->n_items & launched->n_splits, UINT32_MAX);
 }
 
 TEST_F(DriverModules, LaunchMayStartEarlyOrTogether) {

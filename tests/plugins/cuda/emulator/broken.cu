@@ -41,6 +41,31 @@ BONSAI_KERNEL(two_barriers, ExampleArguments, 64, 1) {
   }
 }
 
+// Block 1 leaves, the others wait for it.
+BONSAI_KERNEL(missing_block, ExampleArguments, 32, 1) {
+  unsigned counter = 0;
+  if (block_x() == 1) return;
+  wait_for_grid(&counter, arrive_at_grid(&counter));
+}
+
+// All blocks write to one place between the same two barriers.
+BONSAI_KERNEL(grid_race, ExampleArguments, 32, 1) {
+  unsigned counter = 0;
+  wait_for_grid(&counter, arrive_at_grid(&counter));
+  if (thread() == 0) arguments.out[0] = block_x();
+  wait_for_grid(&counter, arrive_at_grid(&counter));
+}
+
+// Reads behind the arrival what the others write behind the barrier.
+BONSAI_KERNEL(late_read, ExampleArguments, 32, 1) {
+  unsigned counter = 0;
+  const GridArrival arrival = arrive_at_grid(&counter);
+  const uint32_t read = arguments.in[0];
+  wait_for_grid(&counter, arrival);
+  if (thread() == 0) const_cast<uint32_t *>(arguments.in)[0] = 7;
+  if (thread() == 0) arguments.out[block_x()] = read;
+}
+
 BONSAI_KERNEL(endless, ExampleArguments, 32, 1) {
   while (arguments.n == 0) sync_warp();
 }

@@ -36,6 +36,21 @@ void *dynamic_shared() { return machine().dynamic_shared(); }
 
 void sync_block(const Where &where) { machine().meet({Collective::Kind::kSyncBlock, where}); }
 
+unsigned arrive_at_grid(const Where &where) {
+  if (!machine().is_cooperative()) machine().fault("arrive_at_grid: the launch is not cooperative");
+  const unsigned arrival = machine().running_lane().arrivals++;
+  machine().meet(
+      {machine().waits_on_arrival(arrival) ? Collective::Kind::kSyncGrid : Collective::Kind::kSyncBlock, where});
+  return arrival;
+}
+
+void wait_for_grid(unsigned arrival, const Where &where) {
+  if (arrival + 1 != machine().running_lane().arrivals)
+    machine().fault("wait_for_grid: for another arrival than the last");
+  machine().meet(
+      {machine().waits_on_arrival(arrival) ? Collective::Kind::kSyncBlock : Collective::Kind::kSyncGrid, where});
+}
+
 void sync_warp(const Where &where) { machine().meet({Collective::Kind::kSyncWarp, where}); }
 
 uint32_t shuffle(uint32_t value, unsigned from, const Where &where) {

@@ -45,6 +45,14 @@ inline T *dynamic_shared() {
 inline void sync_block(const Where &where = Where::current()) { ::bonsai::emulation::sync_block(where); }
 inline void sync_warp(const Where &where = Where::current()) { ::bonsai::emulation::sync_warp(where); }
 
+using GridArrival = unsigned;
+inline GridArrival arrive_at_grid(unsigned *, const Where &where = Where::current()) {
+  return ::bonsai::emulation::arrive_at_grid(where);
+}
+inline void wait_for_grid(const unsigned *, GridArrival arrival, const Where &where = Where::current()) {
+  ::bonsai::emulation::wait_for_grid(arrival, where);
+}
+
 template <class T>
 inline T shuffle(T value, unsigned from, const Where &where = Where::current()) {
   return __builtin_bit_cast(T, ::bonsai::emulation::shuffle(__builtin_bit_cast(uint32_t, value), from, where));

@@ -33,6 +33,7 @@ constexpr ErrorText kErrors[] = {
     BONSAI_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
     BONSAI_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     BONSAI_ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
+    BONSAI_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"),
     BONSAI_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     BONSAI_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     BONSAI_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),
@@ -87,7 +88,8 @@ int attribute(const Settings &settings, CUdevice_attribute which) {
       return static_cast<int>(bonsai::emulation::kMostBlockThreads);
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       return 32;
-    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:  // the emulator runs one block after another
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+      return 1;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
       return 0;
     default:

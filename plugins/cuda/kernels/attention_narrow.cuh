@@ -1,0 +1,365 @@
+// Attention for few rows, and the folding of sections that were apart: what kernels for tokens that are decoded share.
+// BONSAI_KV says what is attended to (attention_formats.cuh).
+#pragma once
+
+#include "attention_rows.cuh"
+#include "prepared_heads.cuh"
+
+namespace bonsai::cuda {
+
+using Stored = BONSAI_KV;
+
+// The strips of one kv head and one sequence.
+class Strips {
+ public:
+  Strips(const AttendArguments &arguments, uint32_t kv_head, uint32_t sequence)
+      : blocks_(arguments.block_table + uint64_t{sequence} * arguments.blocks_per_sequence),
+        keys_(arguments.pool.data + kv_plane_offset(arguments.pool, {arguments.layer, 0, kv_head, 0})),
+        plane_bytes_(kv_plane_bytes(arguments.pool)),
+        block_bytes_(kv_block_bytes(arguments.pool)) {
+    while (kStripSlots << shift_ < arguments.pool.block_size) ++shift_;
+  }
+
+  const uint8_t *keys(uint32_t strip) const {
+    return keys_ + blocks_[strip >> shift_] * block_bytes_ + (strip & ((1u << shift_) - 1)) * Stored::kStripBytes;
+  }
+  const uint8_t *values(uint32_t strip) const { return keys(strip) + plane_bytes_; }
+
+ private:
+  const uint32_t *blocks_;
+  const uint8_t *keys_;  // of block 0
+  uint32_t plane_bytes_;
+  uint64_t block_bytes_;
+  uint32_t shift_ = 0;  // log2 of strips in a block
+};
+
+// A unit of a chunk's keys, or of its values, from shared memory.
+inline void load_keys(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Keys (&keys)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys<false>(strips[i], unit);
+}
+inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Values (&values)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<false>(strips[i], unit);
+}
+
+// Of a chunk's n positions that are in use, how many lie in a strip: up to kStripSlots.
+inline uint32_t in_strip(uint32_t n, uint32_t strip) {
+  return n <= strip * kStripSlots ? 0 : n - strip * kStripSlots < kStripSlots ? n - strip * kStripSlots : kStripSlots;
+}
+
+inline uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Few rows
+
+constexpr uint32_t kChunks = kAttentionSection / kAttentionChunk;
+constexpr uint32_t kTeam = kStrips;                                                // warps of a chunk
+constexpr uint32_t kRoundUnits = Stored::kUnits < kTeam ? Stored::kUnits : kTeam;  // that a team takes at a time
+constexpr uint32_t kRounds = (Stored::kUnits + kTeam - 1) / kTeam;
+constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
+constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
+constexpr bool kValuesEarly = kRounds == 1;  // before weights are known, for which larger heads have no registers
+static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
+static_assert(kNarrowThreads / kWarp * kMaxHeadDim * sizeof(float) <= kScoreBytes);  // where heads are prepared
+static_assert(narrow_shared_bytes(Stored::kHeadDim) + 1024 <= 64 << 10);             // beside the kernel's own
+
+// Sums of one unit of 16 rows, from fragments to `to` (row, kSumsStride).
+inline void store_sums(const float (&sums)[kUnitTiles][4], float *to) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t row = lane() / 4 + i / 2 * 8, tile = i % 2 * 2;
+    const Floats four = {sums[tile][i / 2 * 2], sums[tile][i / 2 * 2 + 1], sums[tile + 1][i / 2 * 2],
+                         sums[tile + 1][i / 2 * 2 + 1]};
+    *reinterpret_cast<Floats *>(to + row * kSumsStride + 8 * (lane() % 4) + 2 * tile) = four;
+  }
+}
+
+// One strip's keys of up to kRoundUnits units.
+inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys)[kRoundUnits][1]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kRoundUnits; ++i) {
+    const uint32_t unit = round * kTeam + i;
+    if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys<true>(strip, unit);
+  }
+}
+
+// Scores of a strip's positions.
+inline void score_strip(const Quad *queries, const uint8_t *strip, float (&scores)[2][4]) {
+#pragma unroll 1
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    Stored::Keys keys[kRoundUnits][1];
+    load_round(strip, round, keys);
+#pragma unroll
+    for (uint32_t i = 0; i < kRoundUnits; ++i) {
+      const uint32_t unit = round * kTeam + i;
+      if (unit < Stored::kUnits) Stored::score(queries, unit, keys[i], scores);
+    }
+  }
+}
+
+// A unit of the values of the chunk that begins at `begin`, of a context of `length`. In place of a strip that is not
+// in use, the first is read.
+inline void load_chunk_values(const Strips &pool, uint32_t length, uint32_t begin, uint32_t unit,
+                              Stored::Values (&values)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    const uint32_t strip = begin + i * kStripSlots < length ? i : 0;
+    values[i] = Stored::load_values<true>(pool.values(begin / kStripSlots + strip), unit);
+  }
+}
+
+// Asks the second-level cache for a warp's strip of the first section, keys and values, of which the block's own tokens
+// may have a part that it is about to store.
+inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
+  const uint32_t strip = piece.first_section * (kAttentionSection / kStripSlots) + warp();
+  if (strip * kStripSlots >= piece.length) return;
+  const Strips pool(arguments, kv_head, piece.sequence);
+  for (uint32_t offset = lane() * kCacheLine; offset < Stored::kStripBytes; offset += kWarp * kCacheLine) {
+    prefetch(pool.keys(strip) + offset);
+    prefetch(pool.values(strip) + offset);
+  }
+}
+
+// The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
+// tile's tokens, value after key, of which the last warps have the first.
+class NewHeads {
+ public:
+  NewHeads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
+      : heads_(heads), piece_(piece), kv_head_(kv_head), row_(row) {
+    if (row_.visible > 0) {
+      constants_ = load_constants<Stored::kUnits>(heads_, row_.token, row_.head);
+    } else if (kFirst - warp() < 2 * piece_.n_tokens) {
+      constants_ = load_constants<Stored::kUnits>(heads_, token_of(kFirst - warp()), index_of(kFirst - warp()));
+    }
+  }
+
+  // What follows needs the product. `shared`: the warp's, a head long.
+  float stage(const AttendArguments &arguments, float *shared, Quad *queries) const {
+    if (row_.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
+    float x[Stored::kUnits];
+    prepare_head(heads_, row_.token, row_.head, constants_, shared, x);
+    sync_warp();
+#pragma unroll
+    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
+    sync_warp();
+    return stage_query<Stored>(arguments, shared, warp(), queries);
+  }
+
+  // Keys and values that lie in the piece's sections.
+  void store(float *shared) {
+#pragma unroll 1
+    for (uint32_t i = kFirst - warp(); i < 2 * piece_.n_tokens; i += kFirst + 1) {
+      const uint32_t token = token_of(i), section = heads_.positions[token] / kAttentionSection;
+      if (section < piece_.first_section || section >= piece_.end_section) continue;
+      if (row_.visible > 0 || i > kFirst) constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
+      float x[Stored::kUnits];
+      sync_warp();
+      prepare_head(heads_, token, index_of(i), constants_, shared, x);
+      store_prepared(heads_, token, index_of(i), x);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kFirst = kNarrowThreads / kWarp - 1;
+  uint32_t token_of(uint32_t i) const { return piece_.first_token + i / 2; }
+  uint32_t index_of(uint32_t i) const { return heads_.heads + i % 2 * heads_.pool.kv_heads + kv_head_; }
+
+  const PrepareHeadsArguments &heads_;
+  const AttentionPiece &piece_;
+  const uint32_t kv_head_;
+  const Row &row_;
+  HeadConstants<Stored::kUnits> constants_;
+};
+
+// What a row's scores are to be multiplied by, and the positions that it sees.
+struct StagedRow {
+  float scale;
+  uint32_t visible;
+};
+
+// A warp stages its row, which is prepared first if heads are to be, as are the tile's keys and values, behind the
+// wait. `shared`: the warp's, a head long.
+template <class Wait>
+BONSAI_NOINLINE inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece,
+                                           uint32_t kv_head, Wait wait, Quad *queries, float *shared) {
+  const AttendArguments &attend = arguments.attend;
+  prefetch_strip(attend, piece, kv_head);
+  const Row row = find_row(attend, piece, kv_head, warp());
+  if (!arguments.heads.qkv) {
+    wait();
+    return {stage_query<Stored>(attend, find_query(attend, row), warp(), queries), row.visible};
+  }
+  NewHeads new_heads(arguments.heads, piece, kv_head, row);
+  wait();
+  const float scale = new_heads.stage(attend, shared, queries);
+  new_heads.store(shared);
+  return {scale, row.visible};
+}
+
+// What a block of kNarrowThreads does for item (piece, kv_head). A chunk is a team's of four warps: each scores one
+// strip of positions, and then, with the weights of all four, sums a quarter of the head's places. A warp stages a row,
+// and folds it over the chunks. Starts with preparing the tile's heads, if it is to. All threads call `wait` once,
+// before they read what kernels or blocks ahead wrote, or write themselves.
+template <class Wait>
+inline void attend_item(const NarrowAttendArguments &arguments, uint32_t item, Wait wait) {
+  const AttendArguments &attend = arguments.attend;
+  const uint32_t kv_head = item % attend.pool.kv_heads;
+  const AttentionPiece &piece = attend.pieces[item / attend.pool.kv_heads];
+  if (piece.n_tokens == 0) return wait();
+  const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
+
+  Quad *const queries = dynamic_shared<Quad>();
+  Floats *const scores_of = reinterpret_cast<Floats *>(queries + query_tile_bytes(Stored::kHeadDim) / sizeof(Quad));
+  float *const sums_of = reinterpret_cast<float *>(scores_of) + (kSumsReplaceScores ? 0 : kScoreBytes / sizeof(float));
+  Floats *const team_scores = scores_of + chunk * kTiles * kWarp + lane();  // (tile, lane)
+  float *const own_sums = sums_of + chunk * kNarrowRows * kSumsStride + part * kUnit;
+  BONSAI_SHARED float scales_of[kNarrowRows];
+  BONSAI_SHARED uint32_t visible_of[kNarrowRows];
+  BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
+  BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
+
+  const StagedRow staged =
+      stage_row(arguments, piece, kv_head, wait, queries, reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
+  scales_of[warp()] = staged.scale;
+  visible_of[warp()] = staged.visible;
+  sync_block();
+  if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
+#pragma unroll 1
+  for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
+    const uint32_t begin = section * kAttentionSection + chunk * kAttentionChunk;
+    const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
+    const bool is_in_use = part * kStripSlots < n;
+
+    const Strips pool(attend, kv_head, piece.sequence);
+    float own_scores[2][4] = {};
+    if (is_in_use) score_strip(queries, pool.keys(begin / kStripSlots + part), own_scores);
+    Stored::Values values[kStrips];  // on their way while weights are computed
+    if (kValuesEarly && n > 0 && part < Stored::kUnits) load_chunk_values(pool, piece.length, begin, part, values);
+    if (n > 0) {
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        team_scores[(2 * part + i) * kWarp] = {own_scores[i][0], own_scores[i][1], own_scores[i][2], own_scores[i][3]};
+      }
+    }
+    sync_block();
+
+    float weights[kTiles][4] = {};
+    RowWeights of_rows[2] = {no_weights(), no_weights()};
+    if (n > 0) {
+#pragma unroll
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        const Floats four = team_scores[tile * kWarp];
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) weights[tile][i] = four.of[i];
+      }
+      const uint32_t row = lane() / 4;
+      const float scales[2] = {scales_of[row], scales_of[row + 8]};
+      const uint32_t visible[2] = {visible_of[row], visible_of[row + 8]};
+      softmax_chunk<Stored>(weights, scales, visible, begin, of_rows);
+    }
+    if (part == 0 && lane() % 4 == 0) {
+      weights_of[chunk][lane() / 4] = of_rows[0];
+      weights_of[chunk][lane() / 4 + 8] = of_rows[1];
+    }
+    if constexpr (kSumsReplaceScores) sync_block();
+
+#pragma unroll 1
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      const uint32_t unit = round * kTeam + part;
+      if (n > 0 && unit < Stored::kUnits) {
+        if (!kValuesEarly) load_chunk_values(pool, piece.length, begin, unit, values);
+        if (n < kAttentionChunk) {
+#pragma unroll
+          for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));
+        }
+        float sums[kUnitTiles][4];
+        Stored::sum_once(weights, values, sums);
+        store_sums(sums, own_sums);
+      }
+      sync_block();
+      // Factors are found anew for each round: the registers are needed in between.
+      RowWeights of_section = no_weights();
+      Floats sums = {};
+      const float *added = sums_of + warp() * kSumsStride + lane() * 4;
+      for (uint32_t i = 0; i < kChunks && section * kAttentionSection + i * kAttentionChunk < piece.length; ++i) {
+        const Factors factors = fold_weights(of_section, weights_of[i][warp()]);
+        if (lane() < kRoundUnits * (kUnit / 4)) {
+#pragma unroll
+          for (uint32_t k = 0; k < 4; ++k) sums.of[k] = fold(sums.of[k], added[k], factors);
+        }
+        added += kNarrowRows * kSumsStride;
+      }
+      RowWeights total = total_of[section % 2][warp()];
+      const Row row = find_row(attend, piece, kv_head, warp());
+      const Leaving leaving = leave(attend, piece, row, section, of_section, total, round == 0 && lane() == 0);
+      if (round * kTeam + lane() / (kUnit / 4) < Stored::kUnits) {
+        put(leaving, attend.pool.head_dim, round * kTeam * kUnit + lane() * 4, sums);
+      }
+      if (lane() == 0) total_of[(section + 1) % 2][warp()] = total;
+      if (round + 1 < kRounds || kSumsReplaceScores) sync_block();
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sections
+
+constexpr uint32_t kSections = 128;                                                       // at a time
+constexpr uint32_t kPlaces = (Stored::kHeadDim + kCombineThreads - 1) / kCombineThreads;  // of a thread
+
+// What each of the next n sections is multiplied by when it is folded, and the sum of weights then. The maximum of
+// several numbers is the same in any order: so a thread finds its section's factors alone.
+inline void find_factors(const RowWeights *sections, uint32_t n, float largest_before, Factors *factors) {
+  if (thread() >= n) return;
+  RowWeights state = {largest_before, 0};
+  for (uint32_t i = 0; i < thread(); ++i) state.largest = fmaxf(state.largest, sections[i].largest);
+  factors[thread()] = fold_weights(state, sections[thread()]);
+}
+
+// What a block does for a head of a token whose sections were apart; each of its first kCombineThreads threads takes a
+// place of the head. Reads (head_dim + 2) floats a section.
+inline void combine_head(const CombineArguments &arguments, const AttentionSplit &split, uint32_t head) {
+  BONSAI_SHARED RowWeights sections[kSections];
+  BONSAI_SHARED Factors factors[kSections];
+  const uint32_t head_dim = arguments.head_dim, padded = padded_head_dim(head_dim);
+
+  RowWeights state = no_weights();
+  float sums[kPlaces] = {};
+  for (uint32_t first = 0; first < split.n_partials; first += kSections) {
+    const uint32_t n = split.n_partials - first < kSections ? split.n_partials - first : kSections;
+    const uint64_t result = uint64_t{split.first_partial + first} * arguments.heads + head;
+    sync_block();
+    if (thread() < n) {
+      const float *const weights = arguments.partial_weights + 2 * (result + uint64_t{thread()} * arguments.heads);
+      sections[thread()] = {weights[0], weights[1]};
+    }
+    sync_block();
+    find_factors(sections, n, state.largest, factors);
+    sync_block();
+    const float *const from = arguments.partial_sums + result * padded;
+#pragma unroll
+    for (uint32_t place = 0; place < kPlaces; ++place) {
+      const uint32_t d = thread() + place * kCombineThreads;
+      if (thread() >= kCombineThreads || d >= head_dim) break;
+#pragma unroll 16
+      for (uint32_t i = 0; i < n; ++i) {
+        sums[place] = fold(sums[place], from[uint64_t{i} * arguments.heads * padded + d], factors[i]);
+      }
+    }
+    for (uint32_t i = 0; i < n; ++i) {
+      state.sum = fold(state.sum, sections[i].sum, factors[i]);
+      state.largest = fmaxf(state.largest, sections[i].largest);
+    }
+  }
+  if (split.n_partials == 0) return;
+  const float reciprocal = divide(1.0f, state.sum);
+  float *const y = arguments.y + (uint64_t{split.token} * arguments.heads + head) * head_dim;
+#pragma unroll
+  for (uint32_t place = 0; place < kPlaces; ++place) {
+    const uint32_t d = thread() + place * kCombineThreads;
+    if (thread() < kCombineThreads && d < head_dim) y[d] = fmaf(sums[place], reciprocal, 0.0f);
+  }
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,96 @@
+// All layers of a single token in one launch (kernels/token_layers.cu).
+
+#include "plugins/cuda/layout/packed_matrix.h"
+#include "plugins/cuda/session.h"
+
+namespace bonsai::cuda {
+namespace {
+
+constexpr std::array<Projection, kLayerProducts> kProjections = {Projection::kQkv, Projection::kO, Projection::kGateUp,
+                                                                 Projection::kDown};
+
+// The matrix that a projection is, from its first row on; null if it has several.
+const PackedMatrix *whole_matrix(const std::vector<MatrixRows> &rows) {
+  return rows.size() == 1 && rows[0].first_row == 0 && rows[0].output == 0 ? rows[0].matrix : nullptr;
+}
+
+// Whether every projection of every layer is one matrix, and all are packed alike.
+bool has_one_format(const Model &model) {
+  const PackedMatrix *first = whole_matrix(model.layer(0).rows(Projection::kQkv));
+  for (uint32_t i = 0; i < model.shape().layers; ++i) {
+    for (const Projection projection : kProjections) {
+      const PackedMatrix *matrix = whole_matrix(model.layer(i).rows(projection));
+      if (!matrix || kernel_format(matrix->format) != kernel_format(first->format)) return false;
+    }
+  }
+  return true;
+}
+
+LayerPointers pointers_of(const Layer &layer) {
+  LayerPointers pointers = {};
+  for (uint32_t i = 0; i < kLayerProducts; ++i)
+    pointers.weights[i] = whole_matrix(layer.rows(kProjections[i]))->storage.data();
+  pointers.norms[kQkvProduct] = layer.attn_norm;
+  pointers.norms[kGateUpProduct] = layer.ffn_norm;
+  pointers.biases[kOProduct] = layer.o_bias;
+  pointers.qkv_bias = layer.qkv_bias;
+  pointers.q_norm = layer.q_norm;
+  pointers.k_norm = layer.k_norm;
+  return pointers;
+}
+
+}  // namespace
+
+// How all layers are launched at once, if that is asked for and there is a kernel for it.
+std::optional<TokenPlan> Session::plan_layers() const {
+  const ModelShape &model = shape_.model;
+  if (device_.fusion() != Fusion::kLayers || !device_.description().has_cooperative_launch) return std::nullopt;
+  if (model.layers == 0 || !has_one_format(model_)) return std::nullopt;
+  return plan_token({.format = model_.layer(0).rows(Projection::kQkv)[0].matrix->format,
+                     .hidden = model.hidden,
+                     .qkv_rows = model.qkv_rows(),
+                     .q_rows = model.q_rows(),
+                     .ffn = model.ffn,
+                     .kv_dtype = shape_.pool().dtype,
+                     .padded_head_dim = padded_head_dim(model.head_dim),
+                     .attention_shared_bytes = planner_.narrow_shared_bytes()},
+                    device_.matmul_device());
+}
+
+void Session::send_layer_pointers() {
+  std::vector<LayerPointers> pointers;
+  for (uint32_t i = 0; i < shape_.model.layers; ++i) pointers.push_back(pointers_of(model_.layer(i)));
+  run_to_end(device_.stream(), [&] {
+    device_.stream().upload(scratch(layout_.layer_pointers), pointers.data(), pointers.size() * sizeof(LayerPointers));
+  });
+}
+
+// While the profile is on, each phase is measured for itself.
+bool Session::runs_at_once(const Staged &staged) const {
+  return token_plan_ && staged.shape.n_tokens == 1 && staged.attention.may_prepare && !device_.profile().is_on();
+}
+
+// Layers [first, first + n) of a single token.
+void Session::run_at_once(uint32_t first, uint32_t n, const Staged &staged) {
+  const TokenLayersArguments arguments = {
+      .attention = {heads_to_prepare(model_.layer(first), first, staged), attend_arguments(first, staged)},
+      .combine = combine_arguments(staged),
+      .layers = scratch_.as<LayerPointers>(layout_.layer_pointers),
+      .x = floats(layout_.x),
+      .gated = floats(layout_.gate_up),
+      .barrier = scratch_.as<unsigned>(layout_.grid_barrier),
+      .products = token_plan_->products,
+      .first_layer = first,
+      .n_layers = n,
+      .n_items = staged.attention.narrow_pieces * shape_.model.kv_heads,
+      .n_splits = staged.attention.splits,
+      .eps = model_.rms_eps()};
+  device_.launch(token_plan_->unit, kTokenKernel,
+                 {.grid = {token_plan_->blocks, 1, 1},
+                  .threads = kTokenThreads,
+                  .shared_bytes = token_plan_->shared_bytes,
+                  .is_cooperative = true},
+                 arguments);
+}
+
+}  // namespace bonsai::cuda

@@ -1,0 +1,190 @@
+// All layers of a token in one kernel (cuda.fusion=layers) against a kernel for each step: the same bytes, on the
+// emulator, in every order of its blocks.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/plugins/cuda/fake_driver/fake_support.h"
+#include "tools/plugin-check/judge.h"
+#include "tools/plugin-check/random_model.h"
+#include "tools/plugin-check/session.h"
+
+namespace bonsai::test {
+namespace {
+
+using check::Path;
+using quant::Format;
+
+const std::vector<uint32_t> kBlocks = {7, 2, 11, 5, 13, 3, 17, 19, 23, 29, 31, 37};
+
+check::Plugin plugin_with(const char *fusion) {
+  return {.path = BONSAI_CUDA_PLUGIN, .device = 0, .options = {{"cuda.fusion", fusion}}};
+}
+
+// A model on a device with either way to decode.
+struct Side {
+  Side(const char *fusion, const model::Model &model, bonsai_kv_dtype kv, Path path, bool has_biases)
+      : context(plugin_with(fusion)),
+        uploaded(context.device(), model),
+        biases(has_biases ? add_biases(model) : std::vector<std::vector<float>>()),
+        session(uploaded, config(context, kv), path) {}
+
+  static bonsai_session_config config(check::Context &context, bonsai_kv_dtype kv) {
+    bonsai_session_config config = check::usual_config(context, kv, 64);
+    config.max_tokens = 64;
+    config.max_outputs = 64;
+    return config;
+  }
+
+  std::vector<std::vector<float>> add_biases(const model::Model &model) {
+    std::vector<std::vector<float>> kept;
+    float next = 0.25f;
+    const auto vector = [&](uint64_t n) {
+      std::vector<float> &values = kept.emplace_back(n);
+      for (float &value : values) value = next = next > 0.5f ? next - 0.83f : next + 0.11f;
+      return values.data();
+    };
+    const model::Config &shape = model.config;
+    for (bonsai_layer_spec &layer : uploaded.layers) {
+      layer.q_bias = vector(uint64_t{shape.heads} * shape.head_dim);
+      layer.v_bias = vector(uint64_t{shape.kv_heads} * shape.head_dim);
+      layer.o_bias = vector(shape.hidden);
+    }
+    return kept;
+  }
+
+  check::Context context;
+  check::UploadedModel uploaded;
+  std::vector<std::vector<float>> biases;
+  check::Session session;
+};
+
+// Logits of tokens one by one behind a prompt in batches.
+std::vector<std::vector<float>> decode(check::Session &session, const std::vector<int32_t> &tokens, size_t prompt) {
+  std::vector<std::vector<float>> rows;
+  for (size_t first = 0; first < prompt; first += 64) {
+    const size_t n = std::min<size_t>(64, prompt - first);
+    session.logits({tokens.data() + first, n}, static_cast<uint32_t>(first), kBlocks);
+  }
+  for (size_t i = prompt; i < tokens.size(); ++i) {
+    rows.push_back(session.logits({tokens.data() + i, 1}, static_cast<uint32_t>(i), kBlocks).back());
+  }
+  return rows;
+}
+
+struct Case {
+  const char *name;
+  check::ModelShape shape;
+  bonsai_kv_dtype kv = BONSAI_KV_F16;
+  Path path = Path::kForward;
+  bool has_biases = false;
+  size_t prompt = 2, decoded = 4;
+};
+
+std::vector<Case> all_cases() {
+  const check::ModelShape plain = {.layers = 3, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128};
+  const auto with = [&](auto edit) {
+    check::ModelShape shape = plain;
+    edit(shape);
+    return shape;
+  };
+  return {
+      {.name = "Plain", .shape = plain},
+      {.name = "Ternary", .shape = with([](auto &shape) { shape.format = Format::kTQ2_0_G128; })},
+      {.name = "RowsOfManySegments", .shape = with([](auto &shape) {
+                                       shape.layers = 2;
+                                       shape.hidden = 1152;
+                                       shape.ffn = 1664;
+                                     })},
+      {.name = "TernaryRowsOfManySegments", .shape = with([](auto &shape) {
+                                              shape.layers = 1;
+                                              shape.ffn = 8448;  // more segments than a block has warps
+                                              shape.format = Format::kTQ2_0_G128;
+                                            })},
+      {.name = "FewerTilesThanBlocks", .shape = with([](auto &shape) {
+                                         shape.hidden = 128;
+                                         shape.ffn = 128;
+                                         shape.heads = 2;
+                                         shape.kv_heads = 1;
+                                       })},
+      {.name = "HeadsOf128", .shape = with([](auto &shape) {
+                               shape.head_dim = 128;
+                               shape.heads = 6;
+                               shape.kv_heads = 3;
+                             })},
+      {.name = "LargeGroups", .shape = with([](auto &shape) {
+                                shape.heads = 16;
+                                shape.kv_heads = 1;
+                              })},
+      {.name = "QuantizedKv", .shape = plain, .kv = BONSAI_KV_Q8_0},
+      {.name = "QuantizedKvHeadsOf128",
+       .shape = with([](auto &shape) {
+         shape.head_dim = 128;
+         shape.format = Format::kTQ2_0_G128;
+       }),
+       .kv = BONSAI_KV_Q8_0},
+      {.name = "Biases", .shape = plain, .has_biases = true},
+      {.name = "LayerByLayer", .shape = plain, .path = Path::kLayers},
+      {.name = "SeveralSections", .shape = with([](auto &shape) { shape.layers = 2; }), .prompt = 254, .decoded = 5},
+      {.name = "SeveralSectionsOfOneKvHead",
+       .shape = with([](auto &shape) {
+         shape.layers = 1;
+         shape.kv_heads = 1;
+       }),
+       .prompt = 511,
+       .decoded = 3},
+  };
+}
+
+class CudaTokenLayers : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Every, CudaTokenLayers, testing::ValuesIn(all_cases()),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST_P(CudaTokenLayers, HaveTheBytesOfSeparateKernels) {
+  const Case &c = GetParam();
+  const check::RandomModel random(c.shape);
+  const std::vector<int32_t> tokens =
+      check::random_tokens(static_cast<uint32_t>(c.prompt + c.decoded), c.shape.vocab, 5);
+  std::vector<std::vector<float>> expected;
+  uint64_t kernels_apart = 0;
+  {
+    Side apart("attention", random.model(), c.kv, c.path, c.has_biases);
+    fake::control().reset();
+    expected = decode(apart.session, tokens, c.prompt);
+    kernels_apart = fake::control().kernels();
+  }
+  for (uint64_t order = 0; order < (c.prompt > 2 ? 2 : 4); ++order) {
+    fake::control().set_order(order);
+    Side at_once("layers", random.model(), c.kv, c.path, c.has_biases);
+    fake::control().reset();
+    EXPECT_EQ(decode(at_once.session, tokens, c.prompt), expected) << "order " << order;
+    EXPECT_LT(fake::control().kernels(), kernels_apart);
+  }
+  fake::control().set_order(0);
+}
+
+// What a decoded token is on the device: the embedding, its layers, the rows that have outputs, their norm, the head,
+// what comes of it; kernels for each step where the model has none of this kind, or more tokens come.
+TEST(CudaTokenLayersAre, OneKernel) {
+  check::ModelShape shape = {.layers = 3, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128};
+  const auto kernels_of = [&](const std::vector<int32_t> &tokens) {
+    const check::RandomModel random(shape);
+    Side side("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+    side.session.logits({{1, 2, 3}}, 0, kBlocks);
+    fake::control().reset();
+    side.session.logits(tokens, 3, kBlocks);
+    return fake::control().kernels();
+  };
+  EXPECT_EQ(kernels_of({4}), 6u);
+  EXPECT_EQ(kernels_of({4, 5}), 5 + 9 * 3u);
+  shape.formats["ffn_down"] = Format::kTQ2_0_G128;
+  EXPECT_EQ(kernels_of({4}), 5 + 9 * 3u);
+  shape.formats = {};
+  shape.head_dim = 96;
+  shape.heads = 8;
+  EXPECT_EQ(kernels_of({4}), 5 + 9 * 3u);
+}
+
+}  // namespace
+}  // namespace bonsai::test

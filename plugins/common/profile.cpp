@@ -5,9 +5,9 @@
 namespace bonsai::plugin {
 namespace {
 
-constexpr std::array<const char *, kPhases> kNames = {"embedding", "norm",      "qkv",    "rope", "attention",
-                                                      "o",         "gate_up",   "swiglu", "down", "residual",
-                                                      "head",      "selection", "gemv"};
+constexpr std::array<const char *, kPhases> kNames = {"embedding", "norm",    "qkv",       "rope", "attention",
+                                                      "o",         "gate_up", "swiglu",    "down", "residual",
+                                                      "barriers",  "head",    "selection", "gemv"};
 
 }  // namespace
 

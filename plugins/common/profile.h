@@ -23,11 +23,12 @@ enum class Phase : size_t {
   kSwiglu,
   kDown,
   kResidual,
+  kBarriers,
   kHead,
   kSelection,
   kGemv
 };
-inline constexpr size_t kPhases = 13;
+inline constexpr size_t kPhases = 14;
 
 class Profile {
  public:
@@ -35,8 +36,9 @@ class Profile {
   void apply(bonsai_profile_action action, bonsai_profile *profile);
 
   bool is_on() const { return on_; }
-  // While on: bytes that a phase had to read.
+  // While on: bytes that a phase had to read, and a call whose time was taken elsewhere.
   void add_bytes(Phase phase, uint64_t bytes) { totals_[static_cast<size_t>(phase)].bytes += bytes; }
+  void add_time(Phase phase, std::chrono::duration<double> time);
 
   // Adds the time of its life to a phase. Spans do not nest.
   class Span {
@@ -63,7 +65,6 @@ class Profile {
     uint64_t calls = 0;
     uint64_t bytes = 0;
   };
-  void add_time(Phase phase, std::chrono::duration<double> time);
   void describe(bonsai_profile &profile);
 
   bool on_ = false;

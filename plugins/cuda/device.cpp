@@ -110,6 +110,10 @@ void Device::synchronize() {
 
 void Device::profile(bonsai_profile_action action, bonsai_profile *profile) {
   synchronize();
+  if (action == BONSAI_PROFILE_START && !profiled_units_.empty()) {
+    const CurrentContext current(context_);
+    library_.prepare(profiled_units_);
+  }
   profile_.apply(action, profile);
 }
 

@@ -39,6 +39,8 @@ class Device {
   Fusion fusion() const { return options_.fusion; }
   Event::Waiting waiting() const { return options_.waiting; }
   MatmulDevice matmul_device() const;
+  // Has a unit compiled when a profile is begun, which would measure its compiling else.
+  void prepare_for_profile(const std::string &unit) { profiled_units_.push_back(unit); }
   // Has every kernel wait for the end of the one ahead of it from here on, and says so in the log; false if they do so
   // already.
   bool stop_overlap(const std::string &why);
@@ -82,6 +84,7 @@ class Device {
   KernelLibrary library_;
   Uploader uploader_;
   Profile profile_;
+  std::vector<std::string> profiled_units_;
   GemvScratch gemv_;
   std::vector<MatrixRows> gemv_rows_;
 };

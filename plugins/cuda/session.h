@@ -122,6 +122,7 @@ class Session {
   void send_layer_pointers();
   bool runs_at_once(const Staged &staged) const;
   void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
+  void add_times(uint32_t first, uint32_t n, bool has_combined);
 
   // session_outputs.cpp
   SelectionBuffers selection_buffers(const Slot &slot) const;

@@ -100,6 +100,7 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   block_lists = places.take(2 * uint64_t{shape.batch.n_blocks} * sizeof(uint32_t));
   layer_pointers = places.take(model.layers * sizeof(LayerPointers));
   grid_barrier = places.take(sizeof(uint32_t));
+  layer_times = places.take(uint64_t{model.layers} * kTokenSteps * sizeof(TokenTimes));
   gathered = places.take(floats(rows * model.hidden));
   normed = places.take(floats(rows * model.hidden));
   logits = places.take(floats(rows * model.vocab));

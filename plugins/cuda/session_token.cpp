@@ -1,5 +1,9 @@
 // All layers of a single token in one launch (kernels/token_layers.cu).
 
+#include <array>
+#include <chrono>
+#include <vector>
+
 #include "plugins/cuda/layout/packed_matrix.h"
 #include "plugins/cuda/session.h"
 
@@ -65,9 +69,8 @@ void Session::send_layer_pointers() {
   });
 }
 
-// While the profile is on, each phase is measured for itself.
 bool Session::runs_at_once(const Staged &staged) const {
-  return token_plan_ && staged.shape.n_tokens == 1 && staged.attention.may_prepare && !device_.profile().is_on();
+  return token_plan_ && staged.shape.n_tokens == 1 && staged.attention.may_prepare;
 }
 
 // Layers [first, first + n) of a single token.
@@ -79,18 +82,47 @@ void Session::run_at_once(uint32_t first, uint32_t n, const Staged &staged) {
       .x = floats(layout_.x),
       .gated = floats(layout_.gate_up),
       .barrier = scratch_.as<unsigned>(layout_.grid_barrier),
+      .times = scratch_.as<TokenTimes>(layout_.layer_times),
       .products = token_plan_->products,
       .first_layer = first,
       .n_layers = n,
       .n_items = staged.attention.narrow_pieces * shape_.model.kv_heads,
       .n_splits = staged.attention.splits,
       .eps = model_.rms_eps()};
-  device_.launch(token_plan_->unit, kTokenKernel,
+  const bool is_timed = device_.profile().is_on();
+  device_.launch(is_timed ? token_plan_->timed_unit : token_plan_->unit, kTokenKernel,
                  {.grid = {token_plan_->blocks, 1, 1},
                   .threads = kTokenThreads,
                   .shared_bytes = token_plan_->shared_bytes,
                   .is_cooperative = true},
                  arguments);
+  if (is_timed) add_times(first, n, staged.attention.splits > 0);
+}
+
+// Brings the times of the layers' steps into the profile, as one block noted them.
+void Session::add_times(uint32_t first, uint32_t n, bool has_combined) {
+  constexpr std::array<Phase, kTokenSteps> kPhases = {Phase::kQkv, Phase::kAttention, Phase::kAttention,
+                                                      Phase::kO,   Phase::kGateUp,    Phase::kDown};
+  std::vector<TokenTimes> times(uint64_t{n} * kTokenSteps);
+  run_to_end(device_.stream(), [&] {
+    device_.stream().download(times.data(), scratch(layout_.layer_times), times.size() * sizeof(TokenTimes));
+  });
+  const auto add = [&](Phase phase, uint64_t from, uint64_t to) {
+    device_.profile().add_time(phase, std::chrono::nanoseconds(to - from));
+  };
+  uint64_t arrived = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (i % kTokenSteps == kCombineStep && !has_combined) continue;
+    add(kPhases[i % kTokenSteps], times[i].began, times[i].arrived);
+    if (i > 0) add(Phase::kBarriers, arrived, times[i].began);
+    arrived = times[i].arrived;
+  }
+  for (uint32_t layer = first; layer < first + n; ++layer) {
+    for (uint32_t i = 0; i < kLayerProducts; ++i) {
+      const Phase phase = kPhases[i == kQkvProduct ? kQkvStep : kOStep + i - kOProduct];
+      device_.profile().add_bytes(phase, bytes_of_rows(model_.layer(layer).rows(kProjections[i])));
+    }
+  }
 }
 
 }  // namespace bonsai::cuda

@@ -128,6 +128,12 @@ bench() {
       step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
         --concurrency 1,8,32 -r 3
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
+      step "layers-$shape-$format" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
+        --backend-opt cuda.fusion=layers
+      show 'decode' "layers-$shape-$format"
+      step "layers-$shape-$format" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
+        --backend-opt cuda.fusion=layers
+      show 'decode' "layers-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
       for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.overlap=off cuda.graphs=off; do
@@ -150,6 +156,12 @@ bench() {
   done
   step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
   show '.' profile-8b
+  step profile-8b-layers 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
+    --profile --backend-opt cuda.fusion=layers
+  show '.' profile-8b-layers
+  step profile-8b-layers 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
+    --profile --backend-opt cuda.fusion=layers
+  show '.' profile-8b-layers
   step first-token-8b 60 "$bonsai" run -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p "Once" -n 1 -c 1024
   show 'prompt|memory|load' first-token-8b
 }

@@ -54,19 +54,18 @@ void add_products(std::vector<Unit> &units) {
       {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
-// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, each way that a KV cache is kept.
-// It spills a little where it goes from products to attention, and so is not called hot.
+// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, each way that a KV cache is kept;
+// and once more for profiles. It spills a little where it goes from products to attention, and so is not called hot.
 void add_token_layers(std::vector<Unit> &units) {
+  const auto add = [&](const char *format, const std::string &kv) {
+    const std::string kinds = fmt::format("{}.{}", format, kv);
+    std::vector<std::string> defines = {fmt::format("BONSAI_FORMAT={}", format), fmt::format("BONSAI_KV={}", kv)};
+    units.push_back({.name = "token_layers." + kinds, .file = "token_layers.cu", .defines = defines, .hot = {}});
+    defines.push_back("BONSAI_TIMED");
+    units.push_back({.name = "token_layers_timed." + kinds, .file = "token_layers.cu", .defines = defines, .hot = {}});
+  };
   for (const char *format : {"Q1_0_G128", "TQ2_0_G128"}) {
-    for (const char *dtype : {"F16", "Q8_0"}) {
-      for (const uint32_t head_dim : {64, 128}) {
-        units.push_back(
-            {.name = fmt::format("token_layers.{}.{}_{}", format, dtype, head_dim),
-             .file = "token_layers.cu",
-             .defines = {fmt::format("BONSAI_FORMAT={}", format), fmt::format("BONSAI_KV={}_{}", dtype, head_dim)},
-             .hot = {}});
-      }
-    }
+    for (const char *kv : {"F16_64", "F16_128", "Q8_0_64", "Q8_0_128"}) add(format, kv);
   }
 }
 

@@ -101,6 +101,13 @@ __device__ inline void wait_for_kernels_ahead() {
 #endif
 }
 
+// Nanoseconds since some time in the past, in steps of up to a microsecond.
+__device__ inline uint64_t device_time() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
 // Values of other lanes. All 32 lanes take part. T has 4 bytes.
 template <class T>
 __device__ inline T shuffle(T value, unsigned from) {

@@ -40,6 +40,13 @@ struct LayerProductShapes {
 };
 static_assert(sizeof(LayerProductShapes) == kLayerProducts * sizeof(LayerProductShape));
 
+// What a layer does between barriers, in this order; kCombineStep only where sections are split. Steps in which the
+// first block notes when it begins, which is when the grid has come, and when it arrives at the next barrier.
+enum TokenStep : uint32_t { kQkvStep, kAttendStep, kCombineStep, kOStep, kGateUpStep, kDownStep, kTokenSteps };
+struct TokenTimes {
+  uint64_t began, arrived;  // of device_time()
+};
+
 inline constexpr uint32_t kTokenThreads = 512;
 static_assert(kTokenThreads == kNarrowThreads && kTokenThreads >= kCombineThreads);
 
@@ -53,6 +60,7 @@ struct TokenLayersArguments {
   float *x;           // (hidden) the residual stream
   float *gated;       // (ffn) SwiGLU of gate and up
   unsigned *barrier;  // of arrive_at_grid
+  TokenTimes *times;  // (n_layers, kTokenSteps); only with -DBONSAI_TIMED
   LayerProductShapes products;
   uint32_t first_layer, n_layers;
   uint32_t n_items;   // (piece, kv_head) of attention

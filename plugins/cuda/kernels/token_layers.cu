@@ -12,15 +12,36 @@
 namespace bonsai::cuda {
 namespace {
 
-// Waits for the grid, if it is to.
+#ifdef BONSAI_TIMED
+constexpr bool kTimed = true;
+#else
+constexpr bool kTimed = false;  // noting times costs registers
+#endif
+
+// Where the times of a layer's steps are noted; null: nowhere.
+inline TokenTimes *times_of(const TokenLayersArguments &arguments, uint32_t layer, TokenStep step) {
+  const bool notes = kTimed && block_x() == 0 && thread() == 0;
+  return notes ? arguments.times + (layer - arguments.first_layer) * kTokenSteps + step : nullptr;
+}
+
+// Waits for the grid, if it is to, and then begins a step.
 struct GridWait {
   const unsigned *barrier;
   GridArrival arrival;
+  TokenTimes *times;
   bool is_needed;
   void operator()() const {
-    if (is_needed) wait_for_grid(barrier, arrival);
+    if (!is_needed) return;
+    wait_for_grid(barrier, arrival);
+    if (times) times->began = device_time();
   }
 };
+
+// Ends a step.
+inline GridArrival arrive(const TokenLayersArguments &arguments, TokenTimes *times) {
+  if (times) times->arrived = device_time();
+  return arrive_at_grid(arguments.barrier);
+}
 
 // Brings a layer's pointers to shared memory; a barrier must follow. Not by the first warp, which asks whether the grid
 // has come.
@@ -47,23 +68,25 @@ BONSAI_NOINLINE inline void attend_apart(const NarrowAttendArguments &attention,
 }
 
 // Attention of all items, and the folding of sections that are apart; returns the last arrival.
-inline GridArrival attend(const TokenLayersArguments &arguments, const NarrowAttendArguments &attention,
+inline GridArrival attend(const TokenLayersArguments &arguments, const NarrowAttendArguments &attention, uint32_t layer,
                           GridArrival arrival) {
-  bool has_waited = false;
+  TokenTimes *times = times_of(arguments, layer, kAttendStep);
+  GridWait wait = {arguments.barrier, arrival, times, true};
   for (uint32_t item = block_x(); item < arguments.n_items; item += grid_x()) {
-    if (has_waited) sync_block();
-    attend_apart(attention, item, {arguments.barrier, arrival, !has_waited});
-    has_waited = true;
+    if (!wait.is_needed) sync_block();
+    attend_apart(attention, item, wait);
+    wait.is_needed = false;
   }
-  if (!has_waited) wait_for_grid(arguments.barrier, arrival);
-  arrival = arrive_at_grid(arguments.barrier);
+  wait();
+  arrival = arrive(arguments, times);
   if (arguments.n_splits == 0) return arrival;
-  wait_for_grid(arguments.barrier, arrival);
+  times = times_of(arguments, layer, kCombineStep);
+  GridWait{arguments.barrier, arrival, times, true}();
   const uint32_t heads = arguments.combine.heads;
   for (uint32_t item = block_x(); item < arguments.n_splits * heads; item += grid_x()) {
     combine_head(arguments.combine, arguments.combine.splits[item / heads], item % heads);
   }
-  return arrive_at_grid(arguments.barrier);
+  return arrive(arguments, times);
 }
 
 // Where a product's vector comes from, and where its results go.
@@ -83,6 +106,10 @@ inline Operands operands_of(const TokenLayersArguments &arguments, uint32_t prod
     default:
       return {arguments.gated, arguments.x, true};
   }
+}
+
+inline TokenStep step_of(uint32_t product) {
+  return static_cast<TokenStep>(product == kQkvProduct ? kQkvStep : kOStep + product - kOProduct);
 }
 
 inline void run_layers(const TokenLayersArguments &arguments) {
@@ -108,7 +135,8 @@ inline void run_layers(const TokenLayersArguments &arguments) {
         const LayerStep next(arguments, is_last ? next_layer : layer, is_last ? kQkvProduct : product + 1);
         next.prefetch_weights();
       };
-      const GridWait wait = {arguments.barrier, arrival, true};
+      TokenTimes *const times = times_of(arguments, index, step_of(product));
+      const GridWait wait = {arguments.barrier, arrival, times, true};
       LayerStep step(arguments, layer, product);
       if (step.tiles() > 0) {
         const Operands operands = operands_of(arguments, product);
@@ -117,9 +145,12 @@ inline void run_layers(const TokenLayersArguments &arguments) {
         early();
         wait();
       }
-      if (ends) return;
-      arrival = arrive_at_grid(arguments.barrier);
-      if (product == kQkvProduct) arrival = attend(arguments, attention, arrival);
+      if (ends) {
+        if (times) times->arrived = device_time();
+        return;
+      }
+      arrival = arrive(arguments, times);
+      if (product == kQkvProduct) arrival = attend(arguments, attention, index, arrival);
     }
   }
 }

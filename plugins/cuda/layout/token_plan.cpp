@@ -72,7 +72,9 @@ std::optional<TokenPlan> plan_token(const TokenShape &shape, const MatmulDevice 
   const auto product = [&](uint64_t rows, uint64_t columns, bool has_norm, uint32_t halves) {
     return plan_product(shape.format, rows, columns, has_norm, halves, blocks);
   };
-  TokenPlan plan = {.unit = "token_layers." + std::string(kernel_format(shape.format)) + "." + *kv,
+  const std::string kinds = std::string(kernel_format(shape.format)) + "." + *kv;
+  TokenPlan plan = {.unit = "token_layers." + kinds,
+                    .timed_unit = "token_layers_timed." + kinds,
                     .blocks = blocks,
                     .shared_bytes = shape.attention_shared_bytes,
                     .products = {.qkv = product(shape.qkv_rows, shape.hidden, true, 1),

@@ -22,8 +22,9 @@ struct TokenShape {
 };
 
 struct TokenPlan {
-  std::string unit;  // "token_layers.Q1_0_G128.F16_128"
-  uint32_t blocks;   // one on each multiprocessor
+  std::string unit;        // "token_layers.Q1_0_G128.F16_128"
+  std::string timed_unit;  // "token_layers_timed.Q1_0_G128.F16_128", which notes times
+  uint32_t blocks;         // one on each multiprocessor
   uint32_t shared_bytes;
   LayerProductShapes products;
 };

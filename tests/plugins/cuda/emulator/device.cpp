@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -35,6 +36,11 @@ constinit Position position = {};
 void *dynamic_shared() { return machine().dynamic_shared(); }
 
 void sync_block(const Where &where) { machine().meet({Collective::Kind::kSyncBlock, where}); }
+
+uint64_t device_time() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
 
 unsigned arrive_at_grid(const Where &where) {
   if (!machine().is_cooperative()) machine().fault("arrive_at_grid: the launch is not cooperative");

@@ -24,6 +24,7 @@ void *dynamic_shared();
 
 void sync_block(const Where &where);
 void sync_warp(const Where &where);
+uint64_t device_time();
 // The two halves of a barrier of the grid. Returns the number of the arrival, to wait with.
 unsigned arrive_at_grid(const Where &where);
 void wait_for_grid(unsigned arrival, const Where &where);

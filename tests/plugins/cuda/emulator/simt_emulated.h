@@ -45,6 +45,8 @@ inline T *dynamic_shared() {
 inline void sync_block(const Where &where = Where::current()) { ::bonsai::emulation::sync_block(where); }
 inline void sync_warp(const Where &where = Where::current()) { ::bonsai::emulation::sync_warp(where); }
 
+inline uint64_t device_time() { return ::bonsai::emulation::device_time(); }
+
 using GridArrival = unsigned;
 inline GridArrival arrive_at_grid(unsigned *, const Where &where = Where::current()) {
   return ::bonsai::emulation::arrive_at_grid(where);

@@ -47,6 +47,7 @@ TEST(PlannedKernels, OfAllLayersAreInTheTableOfUnits) {
                                      {132, true, 227 << 10});
         ASSERT_TRUE(plan.has_value());
         EXPECT_EQ(find_unit(units(), plan->unit).file, "token_layers.cu");
+        EXPECT_EQ(find_unit(units(), plan->timed_unit).file, "token_layers.cu");
       }
     }
   }

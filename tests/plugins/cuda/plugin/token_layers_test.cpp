@@ -2,6 +2,7 @@
 // emulator, in every order of its blocks.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -184,6 +185,37 @@ TEST(CudaTokenLayersAre, OneKernel) {
   shape.head_dim = 96;
   shape.heads = 8;
   EXPECT_EQ(kernels_of({4}), 5 + 9 * 3u);
+}
+
+// A profile has a layer's steps, and what lies between them, as one block noted them; it changes no byte.
+TEST(CudaTokenLayersAre, InAProfileStepByStep) {
+  constexpr uint32_t kLayers = 3;
+  const check::ModelShape shape = {.layers = kLayers, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128};
+  const check::RandomModel random(shape);
+  Side side("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  side.session.logits({{1, 2, 3}}, 0, kBlocks);
+  const auto expected = side.session.logits({{4}}, 3, kBlocks);
+  bonsai_error error = check::empty_error();
+  const auto profile = [&](bonsai_profile_action action, bonsai_profile *result) {
+    check::expect_ok("profile", side.context.api().profile(side.context.device().handle(), action, result, &error),
+                     error);
+  };
+  profile(BONSAI_PROFILE_START, nullptr);
+  EXPECT_EQ(side.session.logits({{4}}, 3, kBlocks), expected);
+  bonsai_profile found = {};
+  found.struct_size = sizeof found;
+  profile(BONSAI_PROFILE_STOP, &found);
+  std::map<std::string, uint64_t> calls, bytes;
+  for (uint32_t i = 0; i < found.n_phases; ++i) {
+    calls[found.phases[i]->name] = found.phases[i]->calls;
+    bytes[found.phases[i]->name] = found.phases[i]->bytes;
+  }
+  const std::map<std::string, uint64_t> expected_calls = {{"attention", kLayers}, {"barriers", 5 * kLayers - 1},
+                                                          {"down", kLayers},      {"embedding", 1},
+                                                          {"gate_up", kLayers},   {"head", 1},
+                                                          {"o", kLayers},         {"qkv", kLayers}};
+  EXPECT_EQ(calls, expected_calls);
+  EXPECT_EQ(bytes["gate_up"], kLayers * 768u * 512 / 128 * 18) << "rows of 256 columns are filled up to 512";
 }
 
 }  // namespace

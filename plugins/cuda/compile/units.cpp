@@ -25,6 +25,14 @@ void add_attention(std::vector<Unit> &units) {
   }
 }
 
+// Of "matmul". 32 tokens' sums and a step's weights are just too many registers with some formats.
+std::vector<HotKernel> hot_products(int decode_registers, int most_registers) {
+  return {{"matmul_decode", decode_registers},
+          {"matmul_decode_16", decode_registers, 16},
+          {"matmul_decode_32", most_registers, 192},
+          {"matmul_prefill", 208}};
+}
+
 // Products and embeddings are compiled for each format that matrices are packed in (layout/packed_matrix.h).
 void add_products(std::vector<Unit> &units) {
   const auto add = [&](const std::string &kernels, const char *format, const std::vector<HotKernel> &hot) {
@@ -38,13 +46,13 @@ void add_products(std::vector<Unit> &units) {
                    .defines = {},
                    .hot = {{"rms_norm_quantize", 64}, {"quantize", 64}, {"swiglu_quantize", 64}}});
   for (const char *format : {"F32", "F16", "F8_E4M3", "F8_E5M2"}) {
-    add("matmul", format, {{"matmul_decode", 128}, {"matmul_prefill", 208}});
+    add("matmul", format, hot_products(128, 128));
     add("embedding", format, {{"embed", 40}});
   }
   for (const char *format : {"Q8_0", "Q4_0", "Q1_0_G128", "TQ2_0_G128", "Q2_0_G64", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
                              "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_K"}) {
-    const int decode_registers = format == std::string_view("Q5_1") ? 216 : 128;
-    add("matmul", format, {{"matmul_decode", decode_registers}, {"matmul_prefill", 208}});
+    const bool is_long = format == std::string_view("Q5_1");
+    add("matmul", format, hot_products(is_long ? 216 : 128, is_long ? 255 : 128));
     add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 216 : 168}});
     add("embedding", format, {{"embed", 40}});
   }
@@ -55,12 +63,15 @@ void add_products(std::vector<Unit> &units) {
 }
 
 // All layers of a token in one kernel: for heads of the sizes that 1-bit models have, each way that a KV cache is kept;
-// and once more for profiles. It spills a little where it goes from products to attention, and so is not called hot.
+// and once more for profiles. It spills where it goes from products to attention, which neither does alone.
 void add_token_layers(std::vector<Unit> &units) {
   const auto add = [&](const char *format, const std::string &kv) {
     const std::string kinds = fmt::format("{}.{}", format, kv);
     std::vector<std::string> defines = {fmt::format("BONSAI_FORMAT={}", format), fmt::format("BONSAI_KV={}", kv)};
-    units.push_back({.name = "token_layers." + kinds, .file = "token_layers.cu", .defines = defines, .hot = {}});
+    units.push_back({.name = "token_layers." + kinds,
+                     .file = "token_layers.cu",
+                     .defines = defines,
+                     .hot = {{"token_layers", 128, 1024}}});
     defines.push_back("BONSAI_TIMED");
     units.push_back({.name = "token_layers_timed." + kinds, .file = "token_layers.cu", .defines = defines, .hot = {}});
   };

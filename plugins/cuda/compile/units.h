@@ -9,10 +9,12 @@
 
 namespace bonsai::cuda {
 
-// A kernel in which time is spent: it must not spill, nor take more registers than this on any architecture.
+// A kernel in which time is spent: it must not take more registers than this on any architecture, nor spill more than
+// it is known to, bytes stored and loaded together, of a thread.
 struct HotKernel {
   std::string name;
   int max_registers;
+  int max_spill_bytes = 0;
 };
 
 struct Unit {

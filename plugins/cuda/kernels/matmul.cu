@@ -9,6 +9,8 @@ constexpr uint32_t kFragmentTokens = 8;  // that one mma multiplies with
 // -------- Few tokens
 
 // Eight tokens from `first` on, where the activation kernels left them. Those that are not there are zeros.
+// kMayBeBeyond: `first` may be so, too.
+template <bool kMayBeBeyond>
 struct GlobalTokens {
   const MatmulArguments &arguments;
   uint32_t first, column;
@@ -19,6 +21,7 @@ struct GlobalTokens {
     if (token() < arguments.n) token_fragment<kLayout>(token_codes(arguments, token(), column + 32 * step), to);
   }
   __device__ RecordPair records() const {
+    if (kMayBeBeyond && first >= arguments.n) return {};
     return *reinterpret_cast<const RecordPair *>(token_records(arguments, first + lane() % 4 * 2, column));
   }
   __device__ Quad high() const { return halves(arguments.activations.high); }
@@ -30,25 +33,35 @@ struct GlobalTokens {
   }
 };
 
-// Eight tokens' products of one segment with 16 rows, as far as they are summed up.
-struct EightTokens {
-  static constexpr uint32_t kTokens = kDecodeTokens;
-  Sums segment = {};
+// 8, 16 or 32 tokens' products of one segment with 16 rows, as far as they are summed up.
+template <uint32_t kOf>
+struct TokenSums {
+  static constexpr uint32_t kTokens = kOf;
+  static constexpr uint32_t kFragments = kOf / kFragmentTokens;
+  Sums segments[kFragments] = {};
 
   __device__ void add(const DecodePlace &place, const StepWeights<kLayout> &weights) {
-    GlobalTokens tokens = {place.arguments, place.first_token,
-                           place.segment * kSegmentColumns + place.step * step_columns(kLayout)};
+    uint32_t column = place.segment * kSegmentColumns + place.step * step_columns(kLayout);
 #pragma unroll
     for (uint32_t i = 0; i < kGroupsInStep; ++i) {
-      multiply_group<kLayout>(take_fragments(weights.codes, i), take_scales(weights.scales, i), tokens, i % 2 != 0,
-                              segment);
-      tokens.column += group_columns(kLayout);
+      const GroupFragments<kLayout> fragments = take_fragments(weights.codes, i);
+      const GroupScales scales = take_scales(weights.scales, i);
+#pragma unroll
+      for (uint32_t j = 0; j < kFragments; ++j) {
+        const GlobalTokens<(kFragments > 1)> tokens = {place.arguments, place.first_token + j * kFragmentTokens,
+                                                       column};
+        multiply_group<kLayout>(fragments, scales, tokens, i % 2 != 0, segments[j]);
+      }
+      column += group_columns(kLayout);
     }
   }
   __device__ void write(float *to) const {
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      to[(lane() % 4 * 2 + i % 2) * kTileRows + lane() / 4 + i / 2 * 8] = segment[i];
+    for (uint32_t j = 0; j < kFragments; ++j) {
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        to[(j * kFragmentTokens + lane() % 4 * 2 + i % 2) * kTileRows + lane() / 4 + i / 2 * 8] = segments[j][i];
+      }
     }
   }
 };
@@ -60,7 +73,14 @@ static_assert((sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t)) == (decode_
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
 // tiles_per_block times what the tokens have, mostly from the first-level cache.
 BONSAI_EARLY_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
-  decode<EightTokens>(arguments);
+  decode<TokenSums<kDecodeTokens>>(arguments);
+}
+// The same for 16 or 32 tokens: weights are moved and turned into fragments once for all of them.
+BONSAI_EARLY_KERNEL(matmul_decode_16, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
+  decode<TokenSums<16>>(arguments);
+}
+BONSAI_EARLY_KERNEL(matmul_decode_32, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
+  decode<TokenSums<32>>(arguments);
 }
 
 // -------- Many tokens

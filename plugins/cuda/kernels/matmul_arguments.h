@@ -28,9 +28,11 @@ inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits
 inline constexpr uint32_t kDecodeMaxThreads = 256;
 inline constexpr uint32_t kOneMaxThreads = 192;  // of matmul_one
-inline constexpr uint32_t kRoundSegments = 32;   // whose sums are in shared memory at a time
 inline constexpr uint32_t kPrefillTokens = 64;   // of a block of matmul_prefill
 inline constexpr uint32_t kPrefillMaxThreads = 256;
+
+// Segments whose sums a block that multiplies so many tokens has in shared memory at a time.
+constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTokens ? 32 : 256 / tokens; }
 
 // Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling: the kernels'
 // launch bounds, and what grids are planned for.

@@ -45,6 +45,7 @@ struct DecodeBlock {
   uint32_t first_token;
 
   static constexpr uint32_t kTileOutputs = Product::kTokens * kTileRows;
+  static constexpr uint32_t kRoundSegments = round_segments(Product::kTokens);
   __device__ uint32_t outputs() const { return tiles * kTileOutputs; }
   __device__ float *sums(uint32_t segment) const { return shared + (1 + segment % kRoundSegments) * outputs(); }
   // Of one of the block's tiles.
@@ -53,10 +54,17 @@ struct DecodeBlock {
   }
 };
 
-// Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come;
-// the first ones come while the kernels ahead end. In later rounds their wait is over at once.
+// Asks the second-level cache for a record.
+__device__ inline void prefetch_record(const uint8_t *record) {
+  for (uint32_t at = lane() * kCacheLine; at < kLayout.record_bytes(); at += kWarp * kCacheLine) prefetch(record + at);
+}
+
+// Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come,
+// to registers or, where it is with so many tokens that these are short and the time is long, to the second-level
+// cache. The first ones come while the kernels ahead end. In later rounds their wait is over at once.
 template <class Product>
 __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t begin, uint32_t end) {
+  constexpr bool kComesLater = Product::kTokens > kDecodeTokens;
   Walk walk = {block.tiles, end, block_threads() / kWarp, begin + warp(), 0, 0};
   if (walk.at_end()) return wait_for_kernels_ahead();
   StepWeights<kLayout> weights = load_step<kLayout>(block.record(walk.tile, walk.segment), walk.step);
@@ -64,14 +72,24 @@ __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t 
   Product product;
   while (!walk.at_end()) {
     const Walk next = walk.next();
-    StepWeights<kLayout> next_weights = weights;
-    if (!next.at_end()) next_weights = load_step<kLayout>(block.record(next.tile, next.segment), next.step);
-    product.add({block.arguments, block.first_token, walk.segment, walk.step}, weights);
+    const DecodePlace place = {block.arguments, block.first_token, walk.segment, walk.step};
+    const auto load_next = [&](StepWeights<kLayout> &to) {
+      if (!next.at_end()) to = load_step<kLayout>(block.record(next.tile, next.segment), next.step);
+    };
+    if constexpr (kComesLater) {
+      if (next.step == 0 && !next.at_end()) prefetch_record(block.record(next.tile, next.segment));
+      product.add(place, weights);
+      load_next(weights);
+    } else {
+      StepWeights<kLayout> next_weights = weights;
+      load_next(next_weights);
+      product.add(place, weights);
+      weights = next_weights;
+    }
     if (next.step == 0) {
       product.write(block.sums(walk.segment) + walk.tile * block.kTileOutputs);
       product = Product();
     }
-    weights = next_weights;
     walk = next;
   }
 }
@@ -99,8 +117,9 @@ __device__ inline void decode(const MatmulArguments &arguments) {
   const DecodeBlock<Product> block = {arguments, dynamic_shared<float>(), begin,
                                       left < arguments.tiles_per_block ? left : arguments.tiles_per_block,
                                       block_y() * Product::kTokens};
-  for (uint32_t segment = 0; segment < arguments.segments; segment += kRoundSegments) {
-    const uint32_t end = arguments.segments - segment < kRoundSegments ? arguments.segments : segment + kRoundSegments;
+  constexpr uint32_t kRound = DecodeBlock<Product>::kRoundSegments;
+  for (uint32_t segment = 0; segment < arguments.segments; segment += kRound) {
+    const uint32_t end = arguments.segments - segment < kRound ? arguments.segments : segment + kRound;
     if (segment > 0) sync_block();
     sum_segments(block, segment, end);
     sync_block();

@@ -12,8 +12,8 @@ constexpr const char *kBits = "matmul_bits";
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kSharedBytes = 48 * 1024;  // that a block gets without asking
 constexpr uint32_t kMostTiles = 16;           // of a block: beyond, nothing is gained
-// Tokens up to which weights are read again for every 8 of them, from the second-level cache, rather than tiles of 64
-// being half empty or more.
+// Tokens up to which a warp has a segment of a row, and reads the tokens from memory, rather than whole rows, and
+// tokens from shared memory, 64 at a time.
 constexpr uint64_t kMostDecodeTokens = 32;
 
 uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
@@ -45,6 +45,8 @@ constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, 2, kDecodeMaxThreads
 constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, 1, kDecodeMaxThreads, blocks_for_bits<4>};
 constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, 1, kOneMaxThreads, one_blocks};
 constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, 1, kDecodeMaxThreads, decode_blocks};
+constexpr DecodeKernel kSixteen = {"matmul", "matmul_decode_16", 16, 1, kDecodeMaxThreads, decode_blocks};
+constexpr DecodeKernel kThirtyTwo = {"matmul", "matmul_decode_32", 32, 1, kDecodeMaxThreads, decode_blocks};
 
 // A row of more segments than a block of matmul_bits_1 has warps.
 DecodeKernel bits_for_one(const MatmulShape &shape) {
@@ -62,7 +64,8 @@ MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, con
   const uint32_t warps = ceil_divide(segments, ceil_divide(segments, max_warps));
   const uint32_t warps_of_multiprocessor = max_warps * kernel.blocks(matrix_layout(shape.format));
   const uint32_t slots = device.multiprocessors * std::max(1u, warps_of_multiprocessor / warps);
-  const uint32_t tile_bytes = (1 + std::min(segments, kRoundSegments)) * kernel.tokens * kTileRows * sizeof(float);
+  const uint32_t tile_bytes =
+      (1 + std::min(segments, round_segments(kernel.tokens))) * kernel.tokens * kTileRows * sizeof(float);
   const uint32_t token_blocks = ceil_divide(shape.n, kernel.tokens);
   const uint64_t all_tiles = uint64_t{tiles} * token_blocks;
   const uint32_t at_once = std::min(kernel.step_tiles, ceil_divide(all_tiles, device.multiprocessors));
@@ -108,7 +111,11 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {
     return plan_decode(shape, device, shape.n == 1 ? bits_for_one(shape) : shape.n == 2 ? kBits2 : kBits4);
   }
-  return plan_decode(shape, device, shape.n == 1 && has_kernel_for_one(shape.format) ? kOne : kEight);
+  if (shape.n == 1 && has_kernel_for_one(shape.format)) return plan_decode(shape, device, kOne);
+  return plan_decode(shape, device,
+                     shape.n <= kEight.tokens     ? kEight
+                     : shape.n <= kSixteen.tokens ? kSixteen
+                                                  : kThirtyTwo);
 }
 
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device) {

@@ -26,7 +26,8 @@ struct MatmulShape {
 
 struct MatmulPlan {
   std::string unit;    // of device code (compile/units.h): "matmul.Q4_0", "matmul_one.Q4_0" or "matmul_bits.Q1_0_G128"
-  std::string kernel;  // "matmul_bits_1", "_1_long", "_2" or "_4", "matmul_one", "matmul_decode" or "matmul_prefill"
+  std::string kernel;  // "matmul_bits_1", "_1_long", "_2" or "_4", "matmul_one", "matmul_decode", "_16" or "_32", or
+                       // "matmul_prefill"
   uint32_t grid_x, grid_y;
   uint32_t threads;
   uint32_t shared_bytes;     // dynamic

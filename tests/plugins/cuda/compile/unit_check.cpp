@@ -54,7 +54,10 @@ std::vector<std::string> complaints_about(const Unit &unit, const Architecture &
       continue;
     }
     const auto [registers, spill_bytes] = kernel->second;
-    if (spill_bytes > 0) complaints.push_back(fmt::format("{}: {} spills {} bytes", unit.name, hot.name, spill_bytes));
+    if (spill_bytes > hot.max_spill_bytes) {
+      complaints.push_back(fmt::format("{}: {} spills {} bytes, expected at most {}", unit.name, hot.name, spill_bytes,
+                                       hot.max_spill_bytes));
+    }
     if (registers <= hot.max_registers) continue;
     complaints.push_back(fmt::format("{}: {} takes {} registers, expected at most {}", unit.name, hot.name, registers,
                                      hot.max_registers));

@@ -163,7 +163,7 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
 TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
   constexpr uint64_t kManyRows = 150, kLong = 512 * 9, kTiles = 10;
   for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ6_K}) {
-    for (const uint64_t n : {1, 2, 4}) {
+    for (const uint64_t n : {1, 2, 4, 12, 20}) {
       RandomMatrix matrix(format, kManyRows, kLong);
       const std::vector<float> x = random_vectors(n, kLong);
       const MatmulPlan prefill = plan_matmul({format, 0, kManyRows, kLong, 64}, kTestDevice);

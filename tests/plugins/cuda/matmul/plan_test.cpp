@@ -31,7 +31,10 @@ TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
 }
 
 TEST(MatmulPlan, ManyTokensSharePieces) {
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 32, kHopper), "matmul.Q4_K matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 8, kHopper), "matmul.Q4_K matmul_decode");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 9, kHopper), "matmul.Q4_K matmul_decode_16");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 17, kHopper), "matmul.Q4_K matmul_decode_32");
+  EXPECT_EQ(kernel_for(Format::kQ4_K, 32, kHopper), "matmul.Q4_K matmul_decode_32");
   EXPECT_EQ(kernel_for(Format::kQ4_K, 33, kHopper), "matmul.Q4_K matmul_prefill");
   EXPECT_EQ(kernel_for(Format::kBF16, 512, kHopper), "matmul.F16 matmul_prefill");
 }

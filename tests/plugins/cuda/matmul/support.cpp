@@ -228,7 +228,8 @@ std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const 
 uint64_t tokens_of_block(const MatmulPlan &plan) {
   if (plan.kernel == "matmul_prefill") return kPrefillTokens;
   if (plan.kernel == "matmul_one") return 1;
-  return takes_bits(plan) ? static_cast<uint64_t>(plan.kernel[std::strlen("matmul_bits_")] - '0') : kDecodeTokens;
+  if (takes_bits(plan)) return static_cast<uint64_t>(plan.kernel[std::strlen("matmul_bits_")] - '0');
+  return plan.kernel.ends_with("_32") ? 32 : plan.kernel.ends_with("_16") ? 16 : kDecodeTokens;
 }
 
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
@@ -238,7 +239,7 @@ std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns
       const MatmulDevice device = {multiprocessors, has_bit_mma, kTestDevice.shared_bytes_per_block};
       if (has_bit_mma && !may_take_bits(format, device)) continue;
       // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
-      for (const uint64_t planned : {1, 2, 4, 8, 100}) {
+      for (const uint64_t planned : {1, 2, 4, 8, 16, 32, 100}) {
         MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
         plan.grid_y = static_cast<uint32_t>((n + tokens_of_block(plan) - 1) / tokens_of_block(plan));
         plans.push_back(plan);

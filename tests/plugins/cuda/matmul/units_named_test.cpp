@@ -19,7 +19,7 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
     for (const bool has_bit_mma : {false, true}) {
       const MatmulDevice device = {132, has_bit_mma, 227 << 10};
       const std::vector<std::string> prepared = matmul_units(format, device);
-      for (const uint64_t n : {1, 2, 3, 4, 5, 32, 33, 512}) {
+      for (const uint64_t n : {1, 2, 3, 4, 5, 9, 32, 33, 512}) {
         const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
         EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
             << plan.unit << " would be compiled in the middle of a call";

@@ -18,10 +18,10 @@ void Profile::apply(bonsai_profile_action action, bonsai_profile *profile) {
   if (action != BONSAI_PROFILE_READ) on_ = action == BONSAI_PROFILE_START;
 }
 
-void Profile::add_time(Phase phase, std::chrono::duration<double> time) {
+void Profile::add_time(Phase phase, std::chrono::duration<double> time, uint64_t calls) {
   Totals &totals = totals_[static_cast<size_t>(phase)];
   totals.seconds += time.count();
-  ++totals.calls;
+  totals.calls += calls;
 }
 
 void Profile::describe(bonsai_profile &profile) {

@@ -36,9 +36,9 @@ class Profile {
   void apply(bonsai_profile_action action, bonsai_profile *profile);
 
   bool is_on() const { return on_; }
-  // While on: bytes that a phase had to read, and a call whose time was taken elsewhere.
+  // While on: bytes that a phase had to read, and calls whose time was taken elsewhere.
   void add_bytes(Phase phase, uint64_t bytes) { totals_[static_cast<size_t>(phase)].bytes += bytes; }
-  void add_time(Phase phase, std::chrono::duration<double> time);
+  void add_time(Phase phase, std::chrono::duration<double> time, uint64_t calls = 1);
 
   // Adds the time of its life to a phase. Spans do not nest.
   class Span {

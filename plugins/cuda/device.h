@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/common/profile.h"
@@ -40,19 +42,21 @@ class Device {
   Event::Waiting waiting() const { return options_.waiting; }
   MatmulDevice matmul_device() const;
   // Has a unit compiled when a profile is begun, which would measure its compiling else.
-  void prepare_for_profile(const std::string &unit) { profiled_units_.push_back(unit); }
+  void prepare_for_profile(const std::string &unit);
   // Has every kernel wait for the end of the one ahead of it from here on, and says so in the log; false if they do so
   // already.
   bool stop_overlap(const std::string &why);
 
+  // Whether a block of a kernel fits a multiprocessor, with all that it takes as it was compiled.
+  bool fits(const std::string &unit, const std::string &kernel, const LaunchShape &shape);
+
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
   void launch(const std::string &unit, const std::string &kernel, LaunchShape shape, const Arguments &arguments) {
-    Function &function = library_.function(unit, kernel);
-    if (shape.shared_bytes + function.shared_bytes() > kPlainSharedBytes) {
-      function.allow_shared_bytes(shape.shared_bytes);
-    }
-    shape.starts_early = overlaps_ && !shape.is_cooperative;
+    Function &function = ready_function(unit, kernel, shape.shared_bytes);
+    // Kernels that run all at once, and those behind them, keep out of what drivers may not have thought of.
+    const bool was_cooperative = std::exchange(is_behind_cooperative_, shape.is_cooperative);
+    shape.starts_early = overlaps_ && !shape.is_cooperative && !was_cooperative;
     cuda::launch(stream_, function, shape, arguments);
   }
 
@@ -68,6 +72,7 @@ class Device {
  private:
   // Shared memory of a block, static and dynamic, that needs no permission.
   static constexpr unsigned kPlainSharedBytes = 48 << 10;
+  Function &ready_function(const std::string &unit, const std::string &kernel, unsigned shared_bytes);
   void multiply_vectors(const bonsai_gemv_args &args, uint32_t first);
 
   // What gemv works on; grows as it is asked for more.
@@ -84,7 +89,8 @@ class Device {
   KernelLibrary library_;
   Uploader uploader_;
   Profile profile_;
-  std::vector<std::string> profiled_units_;
+  bool is_behind_cooperative_ = false;    // the launch that comes next
+  std::set<std::string> profiled_units_;  // to be compiled when a profile is begun
   GemvScratch gemv_;
   std::vector<MatrixRows> gemv_rows_;
 };

@@ -47,12 +47,9 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   // Products read records of vectors that are not there, and write nothing of what they make of them.
   device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
   device_.stream().fill(scratch(layout_.grid_barrier), 0, sizeof(unsigned));
-  if (token_plan_) {
-    send_layer_pointers();
-    device_.prepare_for_profile(token_plan_->timed_unit);
-  }
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
+  if (token_plan_) prepare_layers_at_once();
   device_.uploader().release();
   device_.stream().synchronize();
   device_.session_bytes += device_bytes_;

@@ -119,7 +119,8 @@ class Session {
 
   // session_token.cpp
   std::optional<TokenPlan> plan_layers() const;
-  void send_layer_pointers();
+  void prepare_layers_at_once();
+  LaunchShape token_launch() const;
   bool runs_at_once(const Staged &staged) const;
   void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
   void add_times(uint32_t first, uint32_t n, bool has_combined);

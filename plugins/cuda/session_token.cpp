@@ -61,7 +61,25 @@ std::optional<TokenPlan> Session::plan_layers() const {
                     device_.matmul_device());
 }
 
-void Session::send_layer_pointers() {
+LaunchShape Session::token_launch() const {
+  return {.grid = {token_plan_->blocks, 1, 1},
+          .threads = kTokenThreads,
+          .shared_bytes = token_plan_->shared_bytes,
+          .is_cooperative = true};
+}
+
+// Whether the plan can be kept is known when the kernel is compiled.
+void Session::prepare_layers_at_once() {
+  if (!device_.fits(token_plan_->unit, kTokenKernel, token_launch())) {
+    if (device_.log()) {
+      device_.log()(BONSAI_LOG_WARNING,
+                    "cuda: this session's layers run one by one: a block of the kernel that runs all at once does not "
+                    "fit a multiprocessor");
+    }
+    token_plan_.reset();
+    return;
+  }
+  device_.prepare_for_profile(token_plan_->timed_unit);
   std::vector<LayerPointers> pointers;
   for (uint32_t i = 0; i < shape_.model.layers; ++i) pointers.push_back(pointers_of(model_.layer(i)));
   run_to_end(device_.stream(), [&] {
@@ -90,12 +108,7 @@ void Session::run_at_once(uint32_t first, uint32_t n, const Staged &staged) {
       .n_splits = staged.attention.splits,
       .eps = model_.rms_eps()};
   const bool is_timed = device_.profile().is_on();
-  device_.launch(is_timed ? token_plan_->timed_unit : token_plan_->unit, kTokenKernel,
-                 {.grid = {token_plan_->blocks, 1, 1},
-                  .threads = kTokenThreads,
-                  .shared_bytes = token_plan_->shared_bytes,
-                  .is_cooperative = true},
-                 arguments);
+  device_.launch(is_timed ? token_plan_->timed_unit : token_plan_->unit, kTokenKernel, token_launch(), arguments);
   if (is_timed) add_times(first, n, staged.attention.splits > 0);
 }
 
@@ -107,14 +120,15 @@ void Session::add_times(uint32_t first, uint32_t n, bool has_combined) {
   run_to_end(device_.stream(), [&] {
     device_.stream().download(times.data(), scratch(layout_.layer_times), times.size() * sizeof(TokenTimes));
   });
-  const auto add = [&](Phase phase, uint64_t from, uint64_t to) {
-    device_.profile().add_time(phase, std::chrono::nanoseconds(to - from));
+  const auto add = [&](Phase phase, uint64_t from, uint64_t to, uint64_t calls) {
+    device_.profile().add_time(phase, std::chrono::nanoseconds(to - from), calls);
   };
   uint64_t arrived = 0;
   for (size_t i = 0; i < times.size(); ++i) {
-    if (i % kTokenSteps == kCombineStep && !has_combined) continue;
-    add(kPhases[i % kTokenSteps], times[i].began, times[i].arrived);
-    if (i > 0) add(Phase::kBarriers, arrived, times[i].began);
+    const size_t step = i % kTokenSteps;
+    if (step == kCombineStep && !has_combined) continue;
+    add(kPhases[step], times[i].began, times[i].arrived, step == kCombineStep ? 0 : 1);
+    if (i > 0) add(Phase::kBarriers, arrived, times[i].began, 1);
     arrived = times[i].arrived;
   }
   for (uint32_t layer = first; layer < first + n; ++layer) {

@@ -197,15 +197,14 @@ BONSAI_NOINLINE inline StagedRow stage_row(const NarrowAttendArguments &argument
   return {scale, row.visible};
 }
 
-// What a block of kNarrowThreads does for item (piece, kv_head). A chunk is a team's of four warps: each scores one
+// What a block of kNarrowThreads does for a piece and a kv head. A chunk is a team's of four warps: each scores one
 // strip of positions, and then, with the weights of all four, sums a quarter of the head's places. A warp stages a row,
 // and folds it over the chunks. Starts with preparing the tile's heads, if it is to. All threads call `wait` once,
 // before they read what kernels or blocks ahead wrote, or write themselves.
 template <class Wait>
-inline void attend_item(const NarrowAttendArguments &arguments, uint32_t item, Wait wait) {
+inline void attend_piece(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
+                         Wait wait) {
   const AttendArguments &attend = arguments.attend;
-  const uint32_t kv_head = item % attend.pool.kv_heads;
-  const AttentionPiece &piece = attend.pieces[item / attend.pool.kv_heads];
   if (piece.n_tokens == 0) return wait();
   const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
 

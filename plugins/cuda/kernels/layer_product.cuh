@@ -1,6 +1,6 @@
-// A product of one token within token_layers: y = W x, or y += W x, or SwiGLU of it, of a vector that nobody has
-// packed. Every block norms and packs the token for all its rows, in shared memory, by the functions that the kernels
-// of activations.cu use.
+// A product of one token within token_layers: y = W x, or the residual stream += W x, or SwiGLU of it, of a vector
+// that nobody has packed. Every block norms and packs the token for all its rows, in shared memory, by the functions
+// that the kernels of activations.cu use.
 #pragma once
 
 #include "activation_packing.cuh"
@@ -10,17 +10,14 @@
 namespace bonsai::cuda {
 
 // A block's tiles as one of its warps has them: its group's share of them, of which it has every share_warps-th
-// segment. In shared memory: (1 + segments, tiles of the block, 16), what results are added to and the sums of
-// segments.
+// segment. In shared memory: (segments, tiles of the block, 16) sums.
 struct ShareBlock {
   const MatmulArguments &arguments;
   float *shared;          // of the share
   uint32_t first, tiles;  // of the matrix, the share; no tiles: the warp has nothing
   static constexpr uint32_t first_token = 0;
 
-  __device__ float *sums(uint32_t segment) const {
-    return shared + (1 + segment) * arguments.tiles_per_block * kTileRows;
-  }
+  __device__ float *sums(uint32_t segment) const { return shared + segment * arguments.tiles_per_block * kTileRows; }
   __device__ const uint8_t *record(uint32_t tile, uint32_t segment) const {
     return tile_at(arguments, first + tile) + segment * kLayout.record_bytes();
   }
@@ -61,23 +58,24 @@ class LayerStep {
   // The block's tiles, of each half: none, where there are more blocks than it takes.
   __device__ uint32_t tiles() const { return tiles_; }
 
-  // Asks the second-level cache for the block's weights.
+  // Asks the second-level cache for the block's weights: a warp for a part of them, but for the first, which asks
+  // whether the grid has come.
   __device__ void prefetch_weights() const {
-    constexpr uint32_t kPiece = 2048;
-    const uint32_t bytes = tiles_ * static_cast<uint32_t>(shape_.tile_bytes);
+    if (warp() == 0) return;
+    const uint32_t warps = block_threads() / kWarp - 1, bytes = tiles_ * static_cast<uint32_t>(shape_.tile_bytes);
+    const uint32_t part = ((bytes + warps - 1) / warps + kCacheLine - 1) / kCacheLine * kCacheLine;
+    const uint32_t at = (warp_number() - 1) * part;
+    if (at >= bytes) return;
     for (uint32_t half = 0; half < halves(); ++half) {
-      const uint8_t *const from = tile_at(product_, first_tile_of(half));
-      for (uint32_t at = thread() * kPiece; at < bytes; at += block_threads() * kPiece) {
-        prefetch_bytes(from + at, bytes - at < kPiece ? bytes - at : kPiece);
-      }
+      prefetch_together(tile_at(product_, first_tile_of(half)) + at, bytes - at < part ? bytes - at : part);
     }
   }
 
-  // y of x, for the block's rows; kAdds: on top of what is there. What does not depend on other blocks is done first,
-  // then `wait` called. Precondition: tiles() > 0, and shared memory is free.
+  // y = this of x, for the block's rows; where `residual` is not null, residual += this of x, of the block's rows
+  // alone, and y = residual. What does not depend on other blocks is done first, then `wait` called. Precondition:
+  // tiles() > 0, and dynamic shared memory is free.
   template <class Early, class Wait>
-  __device__ void run(const TokenLayersArguments &arguments, const float *x, float *y, bool adds, Early early,
-                      Wait wait) {
+  __device__ void run(const float *x, float eps, float *residual, float *y, Early early, Wait wait) {
     float *const shared = dynamic_shared<float>();
     const uint32_t columns = shape_.columns;
     if (norm_) copy_row(shared + columns, norm_, columns);
@@ -90,22 +88,26 @@ class LayerStep {
     early();
     wait();
 
-    const uint32_t outputs = tiles_ * kTileRows, first_row = first_tile_of(0) * kTileRows;
     copy_row(shared, x, columns);
     copy_async_commit();
-    const bool has_old = adds && thread() < outputs && first_row + thread() < shape_.rows;
-    const float old = has_old ? y[first_row + thread()] : 0.0f;
     copy_async_wait<0>();
     sync_block();
-    pack_token(arguments.eps);
+    pack_token(eps);
     sync_block();
-    if (adds && thread() < outputs) shared[thread()] = old;
     sum_steps<true, 1>(block, walk, weights);
     sync_block();
     if (is_gated_) {
       write_gated(y);
     } else {
-      write_sums(y, adds);
+      write_sums(residual, y);
+    }
+  }
+
+  // The block's rows of what the residual stream is at first.
+  __device__ void take_residual(const float *x, float *residual) const {
+    const uint32_t first_row = first_tile_of(0) * kTileRows;
+    for (uint32_t i = thread(); i < tiles_ * kTileRows; i += block_threads()) {
+      if (first_row + i < shape_.rows) residual[i] = x[first_row + i];
     }
   }
 
@@ -160,20 +162,19 @@ class LayerStep {
     const uint32_t stride = product_.tiles_per_block * kTileRows;
     float sum = 0;
 #pragma unroll 8
-    for (uint32_t segment = 1; segment <= product_.segments; ++segment) sum += sums[segment * stride];
+    for (uint32_t segment = 0; segment < product_.segments; ++segment) sum += sums[segment * stride];
     return sum;
   }
 
-  // What the first block_threads() outputs are added to lies in front of the sums.
-  __device__ void write_sums(float *y, bool adds) const {
+  __device__ void write_sums(float *residual, float *y) const {
     const uint32_t first_row = first_tile_of(0) * kTileRows;
     for (uint32_t i = thread(); i < tiles_ * kTileRows; i += block_threads()) {
       float sum = sum_of_segments(i);
       const uint32_t row = first_row + i;
       if (row >= shape_.rows) continue;
       if (product_.bias) sum += product_.bias[row];
-      const float old = !adds ? 0.0f : i < block_threads() ? dynamic_shared<float>()[i] : y[row];
-      y[row] = adds ? old + sum : sum;
+      if (residual) sum = residual[i] = residual[i] + sum;
+      y[row] = sum;
     }
   }
 

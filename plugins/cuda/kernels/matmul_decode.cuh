@@ -54,11 +54,6 @@ struct DecodeBlock {
   }
 };
 
-// Asks the second-level cache for a record.
-__device__ inline void prefetch_record(const uint8_t *record) {
-  for (uint32_t at = lane() * kCacheLine; at < kLayout.record_bytes(); at += kWarp * kCacheLine) prefetch(record + at);
-}
-
 // Computes this warp's share of the segments in [begin, end). While a step is worked on, the next one's weights come,
 // to registers or, where it is with so many tokens that these are short and the time is long, to the second-level
 // cache. The first ones come while the kernels ahead end. In later rounds their wait is over at once.
@@ -77,7 +72,9 @@ __device__ inline void sum_segments(const DecodeBlock<Product> &block, uint32_t 
       if (!next.at_end()) to = load_step<kLayout>(block.record(next.tile, next.segment), next.step);
     };
     if constexpr (kComesLater) {
-      if (next.step == 0 && !next.at_end()) prefetch_record(block.record(next.tile, next.segment));
+      if (next.step == 0 && !next.at_end()) {
+        prefetch_together(block.record(next.tile, next.segment), kLayout.record_bytes());
+      }
       product.add(place, weights);
       load_next(weights);
     } else {

@@ -71,27 +71,39 @@ __device__ inline void sync_warp() { __syncwarp(); }
 
 // A barrier of all blocks of a launch whose blocks run at once (LaunchShape::is_cooperative), in two halves: what is
 // done in between must not depend on the other blocks. What any thread wrote before its block arrived is seen by all
-// behind the wait, but not by loads for what never changes. All threads of a block take part. `counter`, in global
+// behind the wait, but not by loads for what never changes. All threads of a block take part. The counter, in global
 // memory and 0 at first, serves one launch after the other: with each barrier its uppermost bit changes, and no other.
-using GridArrival = unsigned;
-__device__ inline GridArrival arrive_at_grid(unsigned *counter) {
-  GridArrival before = 0;
-  sync_block();
-  if (thread() == 0) {
-    const unsigned step = block_x() == 0 ? 0x80000000u - (grid_x() - 1) : 1;
-    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(step) : "memory");
+class GridBarrier {
+ public:
+  // Before the launch's first arrival, which no barrier passes without this block.
+  __device__ explicit GridBarrier(unsigned *counter) : counter_(counter) {
+    if (thread() == 0) asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(before_) : "l"(counter) : "memory");
   }
-  return before;
-}
-__device__ inline void wait_for_grid(const unsigned *counter, GridArrival before) {
-  if (thread() == 0) {
-    unsigned now;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-    } while (((now ^ before) & 0x80000000u) == 0);
+  // Without a result, which would be waited for along with whatever is loaded behind it.
+  __device__ void arrive() const {
+    sync_block();
+    if (thread() != 0) return;
+    const unsigned step = block_x() == 0 ? kFlag - (grid_x() - 1) : 1;
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter_), "r"(step) : "memory");
   }
-  sync_block();
-}
+  // Ends with the block's barrier.
+  __device__ void wait() const {
+    if (thread() == 0) {
+      unsigned now;
+      do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter_) : "memory");
+      } while (((now ^ before_) & kFlag) == 0);
+    }
+    sync_block();
+  }
+  // Behind each wait: turns to the next barrier.
+  __device__ void turn() { before_ ^= kFlag; }
+
+ private:
+  static constexpr unsigned kFlag = 0x80000000u;
+  unsigned *counter_;
+  unsigned before_ = 0;  // the flag, before the barrier that comes
+};
 
 // Where a kernel was launched to start before those ahead of it in its stream have ended: lets the next one start
 // likewise, and waits until all that was ahead has run and can be read. Else nothing.
@@ -169,12 +181,14 @@ __device__ inline Quad load_streaming_mutable(const void *from) {
 inline constexpr unsigned kCacheLine = 128;
 __device__ inline void prefetch(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 
-// The same of `bytes`, a multiple of 16, from an address that is one.
-__device__ inline void prefetch_bytes(const void *from, unsigned bytes) {
+// The same of `bytes`, a multiple of 16, from an address that is one, by a warp together.
+__device__ inline void prefetch_together(const void *from, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+  // By one lane: others' addresses would be taken one after the other.
+  if (lane() == 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
 #else
-  for (unsigned i = 0; i < bytes; i += kCacheLine) prefetch(static_cast<const char *>(from) + i);
+  for (unsigned at = lane() * kCacheLine; at < bytes; at += kWarp * kCacheLine)
+    prefetch(static_cast<const char *>(from) + at);
 #endif
 }
 

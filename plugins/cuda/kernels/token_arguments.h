@@ -48,6 +48,8 @@ struct TokenTimes {
 };
 
 inline constexpr uint32_t kTokenThreads = 512;
+// Of the residual stream, that a block has for itself; of the sequence's blocks, that it has at hand.
+inline constexpr uint32_t kMostResidualRows = 512, kMostBlocksAtHand = 512;
 static_assert(kTokenThreads == kNarrowThreads && kTokenThreads >= kCombineThreads);
 
 // token_layers: layers [first_layer, first_layer + n_layers) of a forward pass over a single token, in one launch whose
@@ -59,7 +61,7 @@ struct TokenLayersArguments {
   const LayerPointers *layers;
   float *x;           // (hidden) the residual stream
   float *gated;       // (ffn) SwiGLU of gate and up
-  unsigned *barrier;  // of arrive_at_grid
+  unsigned *barrier;  // a GridBarrier's
   TokenTimes *times;  // (n_layers, kTokenSteps); only with -DBONSAI_TIMED
   LayerProductShapes products;
   uint32_t first_layer, n_layers;

@@ -4,8 +4,9 @@
 // bytes are those of separate launches: each step runs the same functions.
 //
 // A layer reads each weight once. Every block packs what a product multiplies for itself: hidden floats from the
-// second-level cache for Q, K, V, gate and up, and O's and down's columns. The barriers: behind Q, K and V, attention,
-// its sections if they are split, O, gate and up, and down.
+// second-level cache for Q, K, V, gate and up, and O's and down's columns. A block's rows of the residual stream stay
+// in its shared memory, and so does what attention is told, which is the same in all layers. The barriers: behind Q, K
+// and V, attention, its sections if they are split, O, gate and up, and down.
 #include "attention_narrow.cuh"
 #include "layer_product.cuh"
 
@@ -26,22 +27,32 @@ inline TokenTimes *times_of(const TokenLayersArguments &arguments, uint32_t laye
 
 // Waits for the grid, if it is to, and then begins a step.
 struct GridWait {
-  const unsigned *barrier;
-  GridArrival arrival;
+  GridBarrier barrier;
   TokenTimes *times;
   bool is_needed;
   void operator()() const {
     if (!is_needed) return;
-    wait_for_grid(barrier, arrival);
+    barrier.wait();
     if (times) times->began = device_time();
   }
 };
 
 // Ends a step.
-inline GridArrival arrive(const TokenLayersArguments &arguments, TokenTimes *times) {
+inline void arrive(const GridBarrier &barrier, TokenTimes *times) {
+  if constexpr (kTimed) sync_block();
   if (times) times->arrived = device_time();
-  return arrive_at_grid(arguments.barrier);
+  barrier.arrive();
 }
+
+// What a block keeps in shared memory for all layers.
+struct TokenState {
+  NarrowAttendArguments attention;
+  LayerPointers pointers[2];  // of layers with even and odd numbers
+  AttentionPiece piece;       // of the item that was attended to last
+  uint32_t position, sequence;
+  uint32_t blocks[kMostBlocksAtHand];
+  float residual[kMostResidualRows];
+};
 
 // Brings a layer's pointers to shared memory; a barrier must follow. Not by the first warp, which asks whether the grid
 // has come.
@@ -62,49 +73,89 @@ inline void describe(const LayerPointers &layer, uint32_t index, NarrowAttendArg
   attention.heads.layer = attention.attend.layer = index;
 }
 
-// Keeps its registers to itself.
-BONSAI_NOINLINE inline void attend_apart(const NarrowAttendArguments &attention, uint32_t item, GridWait wait) {
-  attend_item(attention, item, wait);
+inline bool has_blocks_at_hand(const TokenLayersArguments &arguments) {
+  return arguments.attention.attend.blocks_per_sequence <= kMostBlocksAtHand;
 }
 
-// Attention of all items, and the folding of sections that are apart; returns the last arrival.
-inline GridArrival attend(const TokenLayersArguments &arguments, const NarrowAttendArguments &attention, uint32_t layer,
-                          GridArrival arrival) {
+// Brings an item's piece to shared memory; a barrier must follow.
+inline void take_piece(const TokenLayersArguments &arguments, uint32_t item, AttentionPiece &piece) {
+  if (thread() != 0 || item >= arguments.n_items) return;
+  piece = arguments.attention.attend.pieces[item / arguments.attention.attend.pool.kv_heads];
+  if (has_blocks_at_hand(arguments)) piece.sequence = 0;
+}
+
+// Brings what attention is told, and what it would look up, to shared memory: each wait for the grid empties the
+// first-level cache. A barrier must follow.
+inline void take_attention(const TokenLayersArguments &arguments, TokenState &state) {
+  const PrepareHeadsArguments &heads = arguments.attention.heads;
+  const bool at_hand = has_blocks_at_hand(arguments);
+  const uint32_t sequence = heads.sequences[0];
+  if (at_hand) {
+    const uint32_t *const blocks = heads.block_table + uint64_t{sequence} * heads.blocks_per_sequence;
+    for (uint32_t i = thread(); i < heads.blocks_per_sequence; i += block_threads()) state.blocks[i] = blocks[i];
+  }
+  take_piece(arguments, block_x(), state.piece);
+  if (thread() != 0) return;
+  NarrowAttendArguments &attention = state.attention;
+  attention = arguments.attention;
+  state.position = heads.positions[0];
+  state.sequence = at_hand ? 0 : sequence;
+  attention.heads.positions = attention.attend.positions = &state.position;
+  attention.heads.sequences = &state.sequence;
+  if (at_hand) attention.heads.block_table = attention.attend.block_table = state.blocks;
+}
+
+// Keeps its registers to itself.
+BONSAI_NOINLINE inline void attend_apart(const TokenState &state, uint32_t kv_head, GridWait wait) {
+  attend_piece(state.attention, state.piece, kv_head, wait);
+}
+
+// Attention of all items, and the folding of sections that are apart. `held`: the item whose piece is at hand.
+inline void attend(const TokenLayersArguments &arguments, TokenState &state, uint32_t layer, uint32_t &held,
+                   GridBarrier &barrier) {
+  const uint32_t kv_heads = arguments.attention.attend.pool.kv_heads;
   TokenTimes *times = times_of(arguments, layer, kAttendStep);
-  GridWait wait = {arguments.barrier, arrival, times, true};
+  GridWait wait = {barrier, times, true};
   for (uint32_t item = block_x(); item < arguments.n_items; item += grid_x()) {
-    if (!wait.is_needed) sync_block();
-    attend_apart(attention, item, wait);
+    if (item != held) {
+      sync_block();
+      take_piece(arguments, item, state.piece);
+      sync_block();
+      held = item;
+    }
+    attend_apart(state, item % kv_heads, wait);
     wait.is_needed = false;
   }
   wait();
-  arrival = arrive(arguments, times);
-  if (arguments.n_splits == 0) return arrival;
+  barrier.turn();
+  arrive(barrier, times);
+  if (arguments.n_splits == 0) return;
   times = times_of(arguments, layer, kCombineStep);
-  GridWait{arguments.barrier, arrival, times, true}();
+  GridWait{barrier, times, true}();
+  barrier.turn();
   const uint32_t heads = arguments.combine.heads;
   for (uint32_t item = block_x(); item < arguments.n_splits * heads; item += grid_x()) {
     combine_head(arguments.combine, arguments.combine.splits[item / heads], item % heads);
   }
-  return arrive(arguments, times);
+  arrive(barrier, times);
 }
 
 // Where a product's vector comes from, and where its results go.
 struct Operands {
   const float *x;
+  float *residual;
   float *y;
-  bool adds;
 };
-inline Operands operands_of(const TokenLayersArguments &arguments, uint32_t product) {
+inline Operands operands_of(const TokenLayersArguments &arguments, float *residual, uint32_t product) {
   switch (product) {
     case kQkvProduct:
-      return {arguments.x, arguments.attention.heads.qkv, false};
+      return {arguments.x, nullptr, arguments.attention.heads.qkv};
     case kOProduct:
-      return {arguments.attention.attend.y, arguments.x, true};
+      return {arguments.attention.attend.y, residual, arguments.x};
     case kGateUpProduct:
-      return {arguments.x, arguments.gated, false};
+      return {arguments.x, nullptr, arguments.gated};
     default:
-      return {arguments.gated, arguments.x, true};
+      return {arguments.gated, residual, arguments.x};
   }
 }
 
@@ -113,44 +164,48 @@ inline TokenStep step_of(uint32_t product) {
 }
 
 inline void run_layers(const TokenLayersArguments &arguments) {
-  BONSAI_SHARED NarrowAttendArguments attention;
-  BONSAI_SHARED LayerPointers pointers[2];  // of layers with even and odd numbers
+  BONSAI_SHARED TokenState state;
   const uint32_t end = arguments.first_layer + arguments.n_layers;
-  if (thread() == 0) attention = arguments.attention;
-  copy_pointers(arguments.layers[arguments.first_layer], pointers[arguments.first_layer % 2]);
-  GridArrival arrival = arrive_at_grid(arguments.barrier);
+  GridBarrier barrier(arguments.barrier);
+  take_attention(arguments, state);
+  copy_pointers(arguments.layers[arguments.first_layer], state.pointers[arguments.first_layer % 2]);
+  sync_block();
+  LayerStep(arguments, state.pointers[arguments.first_layer % 2], kOProduct).take_residual(arguments.x, state.residual);
+  uint32_t held = block_x();
+  barrier.arrive();
 #pragma unroll 1
   for (uint32_t index = arguments.first_layer; index < end; ++index) {
-    const LayerPointers &layer = pointers[index % 2], &next_layer = pointers[(index + 1) % 2];
+    const LayerPointers &layer = state.pointers[index % 2], &next_layer = state.pointers[(index + 1) % 2];
 #pragma unroll 1
     for (uint32_t product = 0; product < kLayerProducts; ++product) {
       const bool is_last = product + 1 == kLayerProducts, ends = is_last && index + 1 == end;
       // While the grid waits for its last block.
       const auto early = [&] {
         if (product == kQkvProduct) {
-          if (index + 1 < end) copy_pointers(arguments.layers[index + 1], pointers[(index + 1) % 2]);
-          describe(layer, index, attention);
+          if (index + 1 < end) copy_pointers(arguments.layers[index + 1], state.pointers[(index + 1) % 2]);
+          describe(layer, index, state.attention);
         }
         if (ends) return;
         const LayerStep next(arguments, is_last ? next_layer : layer, is_last ? kQkvProduct : product + 1);
         next.prefetch_weights();
       };
       TokenTimes *const times = times_of(arguments, index, step_of(product));
-      const GridWait wait = {arguments.barrier, arrival, times, true};
+      const GridWait wait = {barrier, times, true};
       LayerStep step(arguments, layer, product);
       if (step.tiles() > 0) {
-        const Operands operands = operands_of(arguments, product);
-        step.run(arguments, operands.x, operands.y, operands.adds, early, wait);
+        const Operands operands = operands_of(arguments, state.residual, product);
+        step.run(operands.x, arguments.eps, operands.residual, operands.y, early, wait);
       } else {
         early();
         wait();
       }
+      barrier.turn();
       if (ends) {
         if (times) times->arrived = device_time();
         return;
       }
-      arrival = arrive(arguments, times);
-      if (product == kQkvProduct) arrival = attend(arguments, attention, index, arrival);
+      arrive(barrier, times);
+      if (product == kQkvProduct) attend(arguments, state, index, held, barrier);
     }
   }
 }

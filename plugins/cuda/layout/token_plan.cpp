@@ -9,7 +9,7 @@ namespace bonsai::cuda {
 namespace {
 
 constexpr uint32_t kWarps = kTokenThreads / 32;
-constexpr uint32_t kStaticBytes = 4096;  // of shared memory, that the kernel has at the most beside what it asks for
+constexpr uint32_t kStaticBytes = 8192;  // of shared memory, that the kernel has at the most beside what it asks for
 
 uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
 
@@ -43,7 +43,7 @@ LayerProductShape plan_product(quant::Format format, uint64_t rows, uint64_t col
   const uint32_t tiles = ceil_divide(tile_count(rows), blocks);
   const Shares shares = choose_shares(tiles, segments, kWarps / halves);
   // Where the sums will be, the row comes first, and its norm's weights behind it.
-  const uint64_t sums_bytes = uint64_t{halves} * tiles * (1 + segments) * kTileRows * sizeof(float);
+  const uint64_t sums_bytes = uint64_t{halves} * tiles * segments * kTileRows * sizeof(float);
   const uint64_t row_bytes = (has_norm ? 2 : 1) * columns * sizeof(float);
   return {.tile_bytes = tile_bytes(format, columns),
           .rows = static_cast<uint32_t>(rows),
@@ -85,6 +85,7 @@ std::optional<TokenPlan> plan_token(const TokenShape &shape, const MatmulDevice 
     const LayerProductShape &product = plan.products[i];
     plan.shared_bytes = std::max(plan.shared_bytes, product.token_at + packed_token_bytes(product.segments));
   }
+  if (plan.products.o.tiles_per_block * kTileRows > kMostResidualRows) return std::nullopt;
   if (plan.shared_bytes + kStaticBytes > device.shared_bytes_per_block) return std::nullopt;
   return plan;
 }

@@ -42,19 +42,22 @@ uint64_t device_time() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-unsigned arrive_at_grid(const Where &where) {
-  if (!machine().is_cooperative()) machine().fault("arrive_at_grid: the launch is not cooperative");
+void arrive_at_grid(const Where &where) {
+  if (!machine().is_cooperative()) machine().fault("a barrier of the grid: the launch is not cooperative");
   const unsigned arrival = machine().running_lane().arrivals++;
   machine().meet(
       {machine().waits_on_arrival(arrival) ? Collective::Kind::kSyncGrid : Collective::Kind::kSyncBlock, where});
-  return arrival;
 }
 
-void wait_for_grid(unsigned arrival, const Where &where) {
-  if (arrival + 1 != machine().running_lane().arrivals)
-    machine().fault("wait_for_grid: for another arrival than the last");
+void wait_for_grid(const Where &where) {
+  const unsigned arrivals = machine().running_lane().arrivals;
+  if (arrivals == 0) machine().fault("a barrier of the grid: waited for, but no thread has arrived");
   machine().meet(
-      {machine().waits_on_arrival(arrival) ? Collective::Kind::kSyncBlock : Collective::Kind::kSyncGrid, where});
+      {machine().waits_on_arrival(arrivals - 1) ? Collective::Kind::kSyncBlock : Collective::Kind::kSyncGrid, where});
+}
+
+void require_grid_flag(bool has_changed) {
+  if (!has_changed) machine().fault("a barrier of the grid: its counter does not say that all blocks have come");
 }
 
 void sync_warp(const Where &where) { machine().meet({Collective::Kind::kSyncWarp, where}); }

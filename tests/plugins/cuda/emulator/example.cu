@@ -35,19 +35,21 @@ BONSAI_KERNEL(block_sum, ExampleArguments, 256, 1) {
 }
 
 // in[i] + n is handed from block to block, each time to the one behind: out[i] after as many rounds as there are blocks
-// has been everywhere. Of (blocks, 32) each; out is written in turns with (blocks, 32) behind it.
+// has been everywhere. in is (blocks, 32); out is written in turns with (blocks, 32) behind it, and behind these is the
+// barrier's counter.
 BONSAI_KERNEL(go_round, ExampleArguments, 64, 1) {
   BONSAI_SHARED uint32_t kept[64];
   const unsigned words = grid_x() * kWarp, own = block_x() * kWarp + lane();
+  GridBarrier barrier(arguments.out + 2 * words);
   kept[thread()] = arguments.in[own];
-  unsigned counter = 0;  // each launch's own would be in global memory
   for (unsigned round = 0; round < grid_x(); ++round) {
     uint32_t *const row = arguments.out + round % 2 * words;
     sync_block();
     if (warp() == 1) row[own] = kept[thread() - kWarp] + arguments.n;
-    const GridArrival arrival = arrive_at_grid(&counter);
+    barrier.arrive();
     const unsigned neighbour = (own + kWarp) % words;
-    wait_for_grid(&counter, arrival);
+    barrier.wait();
+    barrier.turn();
     kept[thread()] = row[neighbour];
   }
   sync_block();

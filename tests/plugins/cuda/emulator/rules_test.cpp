@@ -191,9 +191,20 @@ TEST_P(RulesInEveryOrder, BlocksThatTheGridWaitsForInVainFail) {
   EXPECT_EQ(failure_of_kernel("missing_block", 32, GetParam()).substr(0, 30), "broken.cu: missing_block, bloc");
 }
 
+TEST(EmulatorRules, CountersOfTheGridsBarrierAreItsAlone) {
+  Words words;
+  const ExampleArguments arguments = words.arguments();
+  EXPECT_EQ(failure_of([&] {
+              launch({"broken.cu", "spoiled_counter"}, {.x = 2, .is_cooperative = true}, 32, 0, &arguments);
+            }),
+            "broken.cu: spoiled_counter, block (0, 0, 0): warp 0, lane 0: a barrier of the grid: its counter does not "
+            "say that all blocks have come");
+}
+
 TEST(EmulatorRules, OnlyCooperativeGridsHaveABarrier) {
   EXPECT_EQ(failure_of_kernel("grid_race", 32),
-            "broken.cu: grid_race, block (0, 0, 0): warp 0, lane 0: arrive_at_grid: the launch is not cooperative");
+            "broken.cu: grid_race, block (0, 0, 0): warp 0, lane 0: a barrier of the grid: the launch is not "
+            "cooperative");
 }
 
 std::string failure_of_launch(const Grid &grid, unsigned block_threads, size_t shared_bytes) {

@@ -47,13 +47,26 @@ inline void sync_warp(const Where &where = Where::current()) { ::bonsai::emulati
 
 inline uint64_t device_time() { return ::bonsai::emulation::device_time(); }
 
-using GridArrival = unsigned;
-inline GridArrival arrive_at_grid(unsigned *, const Where &where = Where::current()) {
-  return ::bonsai::emulation::arrive_at_grid(where);
-}
-inline void wait_for_grid(const unsigned *, GridArrival arrival, const Where &where = Where::current()) {
-  ::bonsai::emulation::wait_for_grid(arrival, where);
-}
+// Counts as the device does, so that a counter which something else writes to is found out.
+class GridBarrier {
+ public:
+  explicit GridBarrier(unsigned *counter) : counter_(counter), before_(*counter & kFlag) {}
+  void arrive(const Where &where = Where::current()) const {
+    sync_block(where);
+    if (thread() == 0) *counter_ += block_x() == 0 ? kFlag - (grid_x() - 1) : 1;
+    ::bonsai::emulation::arrive_at_grid(where);
+  }
+  void wait(const Where &where = Where::current()) const {
+    ::bonsai::emulation::wait_for_grid(where);
+    if (thread() == 0) ::bonsai::emulation::require_grid_flag(((*counter_ ^ before_) & kFlag) != 0);
+  }
+  void turn() { before_ ^= kFlag; }
+
+ private:
+  static constexpr unsigned kFlag = 0x80000000u;
+  unsigned *counter_;
+  unsigned before_;
+};
 
 template <class T>
 inline T shuffle(T value, unsigned from, const Where &where = Where::current()) {
@@ -87,7 +100,12 @@ inline void wait_for_kernels_ahead() {}
 
 inline constexpr unsigned kCacheLine = 128;
 inline void prefetch(const void *) {}  // changes nothing that a program can see
-inline void prefetch_bytes(const void *, unsigned) {}
+inline void prefetch_together(const void *from, unsigned bytes, const Where &where = Where::current()) {
+  sync_warp(where);
+  ::bonsai::emulation::require_aligned(from, 16, "prefetch_together");
+  ::bonsai::emulation::require_aligned(reinterpret_cast<const void *>(uintptr_t{bytes}), 16,
+                                       "prefetch_together's size");
+}
 
 inline void copy_async(void *shared, const void *global, bool valid) {
   ::bonsai::emulation::copy_async(shared, global, valid);

@@ -46,11 +46,13 @@ TEST_F(FakeKernel, KernelsRunOnTheEmulator) {
 
 TEST_F(FakeKernel, BlocksThatWaitForEachOtherHaveToFitTheDevice) {
   const CUfunction go_round = find_function(module, "go_round");
-  std::vector<uint32_t> out(2 * 4 * 32);
+  constexpr uint32_t kBlocks = 3, kCounter = 2 * kBlocks * 32;
+  std::vector<uint32_t> out(kCounter + 1);
   ASSERT_LE(out.size() * 4, kBytes);
-  EXPECT_EQ(launch_together(go_round, arguments, 64, 4), CUDA_SUCCESS);
+  ASSERT_EQ(cu->cuMemsetD8Async(memory + kBytes, 0, kBytes, stream), CUDA_SUCCESS);
+  EXPECT_EQ(launch_together(go_round, arguments, 64, kBlocks), CUDA_SUCCESS);
   EXPECT_EQ(cu->cuMemcpyDtoHAsync_v2(out.data(), memory + kBytes, out.size() * 4, stream), CUDA_SUCCESS);
-  for (uint32_t i = 0; i < 4 * 32; ++i) EXPECT_EQ(out[i], i + 4 * arguments.n);
+  for (uint32_t i = 0; i < kBlocks * 32; ++i) EXPECT_EQ(out[i + kBlocks % 2 * kBlocks * 32], i + kBlocks * arguments.n);
   EXPECT_EQ(launch_together(go_round, arguments, 64, 17), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   EXPECT_EQ(take_misuse(),
             "cuLaunchKernelEx: go_round is launched with 17 blocks that may wait for each other, the device runs 16 "

@@ -88,7 +88,7 @@ TEST(TokenPlan, EveryTileIsInOneBlockAndOneShare) {
           ASSERT_GE(product.groups * product.share_tiles, product.tiles_per_block) << "tiles that no warp has";
           ASSERT_LE(halves * product.groups * product.share_warps * 32, kTokenThreads);
           ASSERT_LE(product.share_warps, product.segments);
-          ASSERT_GE(product.token_at, halves * (1 + product.segments) * product.tiles_per_block * 16 * sizeof(float));
+          ASSERT_GE(product.token_at, halves * product.segments * product.tiles_per_block * 16 * sizeof(float));
           ASSERT_GE(product.token_at, (i % 2 == 0 ? 2 : 1) * product.columns * sizeof(float));
           ASSERT_EQ(product.token_at % 16, 0u);
           ASSERT_GE(plan->shared_bytes, product.token_at + packed_token_bytes(product.segments));

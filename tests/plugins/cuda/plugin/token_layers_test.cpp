@@ -2,6 +2,7 @@
 // emulator, in every order of its blocks.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,7 +18,15 @@ namespace {
 using check::Path;
 using quant::Format;
 
-const std::vector<uint32_t> kBlocks = {7, 2, 11, 5, 13, 3, 17, 19, 23, 29, 31, 37};
+constexpr uint32_t kBlockSize = 64, kPositions = 2560;
+
+// Of a sequence of kPositions, in no particular order.
+std::vector<uint32_t> some_blocks() {
+  std::vector<uint32_t> blocks(kPositions / kBlockSize);
+  for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = (i * 7 + 3) % static_cast<uint32_t>(blocks.size());
+  return blocks;
+}
+const std::vector<uint32_t> kBlocks = some_blocks();
 
 check::Plugin plugin_with(const char *fusion) {
   return {.path = BONSAI_CUDA_PLUGIN, .device = 0, .options = {{"cuda.fusion", fusion}}};
@@ -27,14 +36,16 @@ check::Plugin plugin_with(const char *fusion) {
 struct Side {
   Side(const char *fusion, const model::Model &model, bonsai_kv_dtype kv, Path path, bool has_biases)
       : context(plugin_with(fusion)),
-        uploaded(context.device(), model),
+        uploaded(context.device(), model, {.positions = kPositions}),
         biases(has_biases ? add_biases(model) : std::vector<std::vector<float>>()),
         session(uploaded, config(context, kv), path) {}
 
   static bonsai_session_config config(check::Context &context, bonsai_kv_dtype kv) {
-    bonsai_session_config config = check::usual_config(context, kv, 64);
+    bonsai_session_config config = check::usual_config(context, kv, kBlockSize);
     config.max_tokens = 64;
     config.max_outputs = 64;
+    config.max_blocks_per_sequence = kPositions / kBlockSize;
+    config.n_blocks = 2 * config.max_blocks_per_sequence;
     return config;
   }
 
@@ -61,15 +72,16 @@ struct Side {
   check::Session session;
 };
 
-// Logits of tokens one by one behind a prompt in batches.
-std::vector<std::vector<float>> decode(check::Session &session, const std::vector<int32_t> &tokens, size_t prompt) {
+// Logits of tokens one by one behind a prompt in batches; from position `from` on, what comes before it being zeros.
+std::vector<std::vector<float>> decode(check::Session &session, const std::vector<int32_t> &tokens, size_t prompt,
+                                       uint32_t from) {
   std::vector<std::vector<float>> rows;
   for (size_t first = 0; first < prompt; first += 64) {
     const size_t n = std::min<size_t>(64, prompt - first);
-    session.logits({tokens.data() + first, n}, static_cast<uint32_t>(first), kBlocks);
+    session.logits({tokens.data() + first, n}, from + static_cast<uint32_t>(first), kBlocks);
   }
   for (size_t i = prompt; i < tokens.size(); ++i) {
-    rows.push_back(session.logits({tokens.data() + i, 1}, static_cast<uint32_t>(i), kBlocks).back());
+    rows.push_back(session.logits({tokens.data() + i, 1}, from + static_cast<uint32_t>(i), kBlocks).back());
   }
   return rows;
 }
@@ -81,6 +93,7 @@ struct Case {
   Path path = Path::kForward;
   bool has_biases = false;
   size_t prompt = 2, decoded = 4;
+  uint32_t from = 0;
 };
 
 std::vector<Case> all_cases() {
@@ -128,13 +141,27 @@ std::vector<Case> all_cases() {
       {.name = "Biases", .shape = plain, .has_biases = true},
       {.name = "LayerByLayer", .shape = plain, .path = Path::kLayers},
       {.name = "SeveralSections", .shape = with([](auto &shape) { shape.layers = 2; }), .prompt = 254, .decoded = 5},
-      {.name = "SeveralSectionsOfOneKvHead",
+      // More pieces and kv heads than blocks.
+      {.name = "MoreHeadsThanBlocks", .shape = with([](auto &shape) {
+                                        shape.layers = 2;
+                                        shape.hidden = 512;
+                                        shape.heads = 16;
+                                        shape.kv_heads = 16;
+                                      })},
+      // Nine sections, and a tenth that there is not.
+      {.name = "SplitSections",
        .shape = with([](auto &shape) {
-         shape.layers = 1;
+         shape.layers = 2;
+         shape.heads = 16;
          shape.kv_heads = 1;
        }),
-       .prompt = 511,
-       .decoded = 3},
+       .decoded = 3,
+       .from = 2300},
+      {.name = "SectionsThatBegin", .shape = with([](auto &shape) { shape.kv_heads = 1; }), .from = 508},
+      {.name = "SectionsThatBeginInQuantizedKv",
+       .shape = with([](auto &shape) { shape.kv_heads = 1; }),
+       .kv = BONSAI_KV_Q8_0,
+       .from = 764},
   };
 }
 
@@ -152,17 +179,54 @@ TEST_P(CudaTokenLayers, HaveTheBytesOfSeparateKernels) {
   {
     Side apart("attention", random.model(), c.kv, c.path, c.has_biases);
     fake::control().reset();
-    expected = decode(apart.session, tokens, c.prompt);
+    expected = decode(apart.session, tokens, c.prompt, c.from);
     kernels_apart = fake::control().kernels();
   }
   for (uint64_t order = 0; order < (c.prompt > 2 ? 2 : 4); ++order) {
     fake::control().set_order(order);
     Side at_once("layers", random.model(), c.kv, c.path, c.has_biases);
     fake::control().reset();
-    EXPECT_EQ(decode(at_once.session, tokens, c.prompt), expected) << "order " << order;
+    EXPECT_EQ(decode(at_once.session, tokens, c.prompt, c.from), expected) << "order " << order;
     EXPECT_LT(fake::control().kernels(), kernels_apart);
   }
   fake::control().set_order(0);
+}
+
+// What a session is used for between tokens: other sequences, copies of blocks, a cache that goes out and comes back,
+// states in the place of tokens. Each kernel finds its own in memory.
+std::vector<std::vector<float>> use_in_turns(Side &side) {
+  check::Session &session = side.session;
+  std::vector<std::vector<float>> rows;
+  const std::vector<uint32_t> first = {4, 9}, second = {21, 2};
+  const auto decode_two = [&](int32_t token, uint32_t position) {
+    for (const auto *blocks : {&first, &second}) {
+      rows.push_back(session.logits({{token}}, position, *blocks).back());
+      token += 7;
+    }
+  };
+  session.logits({{1, 2, 3}}, 0, first);
+  session.logits({{5, 2, 4}}, 0, second);
+  for (uint32_t position = 3; position < 6; ++position) decode_two(static_cast<int32_t>(position), position);
+  // One token of the second of two sequences.
+  check::Batch batch;
+  batch.block_table = {first, second};
+  batch.add(11, 6, 1);
+  check::Outputs outputs(session.model.model.config.vocab, session.model.model.config.hidden);
+  outputs.logits(0);
+  session.run(batch, outputs);
+  rows.push_back(outputs[0].logits);
+  bonsai_error error = check::empty_error();
+  const uint32_t from = 4, to = 9;
+  check::expect_ok("kv_copy", session.api.kv_copy(session.handle, &from, &to, 1, &error), error);
+  rows.push_back(session.logits({{8}}, 6, {9, 4}).back());
+  return rows;
+}
+
+TEST(CudaTokenLayersAre, AsGoodAsSeparateKernelsForAllThatASessionDoes) {
+  const check::RandomModel random({.layers = 2, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128});
+  Side apart("attention", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  Side at_once("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  EXPECT_EQ(use_in_turns(at_once), use_in_turns(apart));
 }
 
 // What a decoded token is on the device: the embedding, its layers, the rows that have outputs, their norm, the head,
@@ -200,13 +264,18 @@ TEST(CudaTokenLayersAre, InAProfileStepByStep) {
     check::expect_ok("profile", side.context.api().profile(side.context.device().handle(), action, result, &error),
                      error);
   };
+  const auto begin = std::chrono::steady_clock::now();
   profile(BONSAI_PROFILE_START, nullptr);
   EXPECT_EQ(side.session.logits({{4}}, 3, kBlocks), expected);
   bonsai_profile found = {};
   found.struct_size = sizeof found;
   profile(BONSAI_PROFILE_STOP, &found);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   std::map<std::string, uint64_t> calls, bytes;
+  double seconds = 0;
   for (uint32_t i = 0; i < found.n_phases; ++i) {
+    EXPECT_GT(found.phases[i]->seconds, 0) << found.phases[i]->name;
+    seconds += found.phases[i]->seconds;
     calls[found.phases[i]->name] = found.phases[i]->calls;
     bytes[found.phases[i]->name] = found.phases[i]->bytes;
   }
@@ -215,6 +284,8 @@ TEST(CudaTokenLayersAre, InAProfileStepByStep) {
                                                           {"gate_up", kLayers},   {"head", 1},
                                                           {"o", kLayers},         {"qkv", kLayers}};
   EXPECT_EQ(calls, expected_calls);
+  EXPECT_LE(seconds, passed.count());
+  EXPECT_EQ(side.session.logits({{4}}, 3, kBlocks), expected) << "without a profile again";
   EXPECT_EQ(bytes["gate_up"], kLayers * 768u * 512 / 128 * 18) << "rows of 256 columns are filled up to 512";
 }
 

@@ -186,6 +186,45 @@ TEST(CudaDevice, OverlapChangesNoByte) {
   }
 }
 
+// All layers in one kernel, whose blocks wait for each other: with several tiles of rows for each block, and behind a
+// prompt so long that blocks have more than one piece of attention; recorded in a graph and not.
+void expect_that_layers_at_once_change_no_byte(const TinyModel &tiny, size_t prompt) {
+  constexpr size_t kDecoded = 40;
+  const TinyModelFile file(tiny);
+  const std::vector<int32_t> tokens = some_tokens(static_cast<uint32_t>(prompt + kDecoded), kTinyTokens);
+  std::vector<std::vector<float>> expected;
+  for (const BackendOptions &backend_options :
+       {BackendOptions{{"cuda.fusion", "attention"}}, BackendOptions{{"cuda.fusion", "layers"}},
+        BackendOptions{{"cuda.fusion", "layers"}, {"cuda.graphs", "off"}}}) {
+    EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), backend_options);
+    options.context = tiny.context;
+    const Engine engine = Engine::load(options);
+    Session session = engine.new_session();
+    logits_from(session, {tokens.data(), prompt}, prompt - 1);
+    std::vector<std::vector<float>> found;
+    for (size_t i = prompt; i < tokens.size(); ++i) found.push_back(logits_from(session, {&tokens[i], 1}, 0)[0]);
+    if (expected.empty()) expected = found;
+    EXPECT_EQ(found, expected) << quant::traits(tiny.format).name << ", prompt of " << prompt;
+  }
+}
+
+TEST(CudaDevice, LayersAtOnceChangeNoByte) {
+  for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128}) {
+    TinyModel wide;
+    wide.format = format;
+    wide.hidden = 2560;
+    wide.ffn = 4096;
+    wide.heads = 16;
+    wide.kv_heads = 8;
+    wide.head_dim = 128;
+    expect_that_layers_at_once_change_no_byte(wide, 64);
+  }
+  TinyModel long_one;
+  long_one.head_dim = 64;
+  long_one.context = 18'000;
+  expect_that_layers_at_once_change_no_byte(long_one, 17'500);
+}
+
 TEST(CudaDevice, KvTypesAgreeWithTheCpu) {
   constexpr uint32_t kTokens = 700;
   TinyModel tiny;

@@ -20,7 +20,8 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
 constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
                                             "what kernels that decode do besides: off; attention: RoPE inside "
                                             "attention; layers: and all layers of a single token in one kernel, for "
-                                            "1-bit and ternary models. The bytes are the same (default: attention)"};
+                                            "1-bit and ternary models; auto: whichever of these the first tokens show "
+                                            "to be faster. The bytes are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
@@ -43,7 +44,8 @@ bool parse_switch(std::string_view key, std::string_view value) {
 Fusion parse_fusion(std::string_view key, std::string_view value) {
   if (value == "attention") return Fusion::kAttention;
   if (value == "layers") return Fusion::kLayers;
-  if (value != "off") reject("{} is '{}', expected off, attention or layers", key, value);
+  if (value == "auto") return Fusion::kAuto;
+  if (value != "off") reject("{} is '{}', expected off, attention, layers or auto", key, value);
   return Fusion::kOff;
 }
 

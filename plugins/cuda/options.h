@@ -15,6 +15,7 @@ enum class Fusion {
   kOff,
   kAttention,  // attention prepares heads
   kLayers,     // and all layers of a single token are one kernel, where there is one for the model
+  kAuto,       // as kAttention or kLayers, whichever is found to be faster
 };
 
 struct Options {

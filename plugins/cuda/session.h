@@ -23,6 +23,7 @@
 #include "plugins/cuda/packing.h"
 #include "plugins/cuda/selection.h"
 #include "plugins/cuda/session_shape.h"
+#include "plugins/cuda/way_trial.h"
 
 namespace bonsai::cuda {
 
@@ -65,14 +66,16 @@ class Session {
     SelectionRound round;
     bool has_results = false;      // the round's, which nobody has been given yet
     std::vector<RowCopy> pending;  // the rows in `rows`, likewise
-    Event done;
+    Event begun, done;
+    std::optional<Way> measured;  // how its one token goes, if that is being tried
   };
   // A batch on the device.
   struct Staged {
     BatchShape shape;
     BatchArrays arrays;
     AttentionPlan attention;
-    uint64_t plan;  // where attention's arrays lie in scratch
+    uint64_t plan;         // where attention's arrays lie in scratch
+    bool at_once = false;  // all layers are one kernel
   };
 
   // session.cpp
@@ -121,7 +124,9 @@ class Session {
   std::optional<TokenPlan> plan_layers() const;
   void prepare_layers_at_once();
   LaunchShape token_launch() const;
-  bool runs_at_once(const Staged &staged) const;
+  bool may_run_at_once(const Staged &staged) const;
+  Way choose_way(const Staged &staged, Slot &slot);
+  void note_way(Slot &slot);
   void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
   void add_times(uint32_t first, uint32_t n, bool has_combined);
 
@@ -159,6 +164,7 @@ class Session {
   uint64_t device_bytes_;                                // of all of it
   std::array<std::unique_ptr<Slot>, kSlots + 1> slots_;  // of tickets, by number; the last: own_slot()
   GraphCache graphs_;
+  WayTrial trial_;             // where cuda.fusion=auto
   std::vector<bool> selects_;  // of the previous submit's outputs: whether it selects a token
   uint32_t n_states_ = 0;      // rows that the previous layer_encode left in x
   Tickets tickets_;

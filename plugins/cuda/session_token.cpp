@@ -48,7 +48,8 @@ LayerPointers pointers_of(const Layer &layer) {
 // How all layers are launched at once, if that is asked for and there is a kernel for it.
 std::optional<TokenPlan> Session::plan_layers() const {
   const ModelShape &model = shape_.model;
-  if (device_.fusion() != Fusion::kLayers || !device_.description().has_cooperative_launch) return std::nullopt;
+  const bool is_asked_for = device_.fusion() == Fusion::kLayers || device_.fusion() == Fusion::kAuto;
+  if (!is_asked_for || !device_.description().has_cooperative_launch) return std::nullopt;
   if (model.layers == 0 || !has_one_format(model_)) return std::nullopt;
   return plan_token({.format = model_.layer(0).rows(Projection::kQkv)[0].matrix->format,
                      .hidden = model.hidden,
@@ -87,8 +88,34 @@ void Session::prepare_layers_at_once() {
   });
 }
 
-bool Session::runs_at_once(const Staged &staged) const {
+bool Session::may_run_at_once(const Staged &staged) const {
   return token_plan_ && staged.shape.n_tokens == 1 && staged.attention.may_prepare;
+}
+
+// How the layers of what is staged run. Where that is being tried, and a pass ends with the slot's event, it is
+// measured.
+Way Session::choose_way(const Staged &staged, Slot &slot) {
+  slot.measured.reset();
+  if (!may_run_at_once(staged)) return Way::kApart;
+  if (device_.fusion() == Fusion::kLayers) return Way::kAtOnce;
+  const bool is_pass = &slot != &own_slot() && !device_.profile().is_on();
+  if (!is_pass) return trial_.winner().value_or(Way::kApart);
+  const Way way = trial_.next();
+  if (trial_.measures()) slot.measured = way;
+  return way;
+}
+
+// Tells the trial how long the slot's token took, which has run.
+void Session::note_way(Slot &slot) {
+  if (!slot.measured || trial_.winner()) return;
+  trial_.note(*slot.measured, slot.done.seconds_since(slot.begun));
+  slot.measured.reset();
+  if (!trial_.winner() || !device_.log()) return;
+  device_.log()(BONSAI_LOG_DEBUG,
+                fmt::format("cuda: a token takes {:.0f} us with a kernel for each step and {:.0f} us with one for all "
+                            "layers; the session goes on with the {}",
+                            1e6 * trial_.median_seconds(Way::kApart), 1e6 * trial_.median_seconds(Way::kAtOnce),
+                            *trial_.winner() == Way::kAtOnce ? "latter" : "former"));
 }
 
 // Layers [first, first + n) of a single token.

@@ -136,7 +136,7 @@ bench() {
       show 'decode' "layers-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
-      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.overlap=off cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.fusion=auto cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"

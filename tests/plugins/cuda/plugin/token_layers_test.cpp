@@ -251,6 +251,28 @@ TEST(CudaTokenLayersAre, OneKernel) {
   EXPECT_EQ(kernels_of({4}), 5 + 9 * 3u);
 }
 
+// cuda.fusion=auto has the first tokens run either way in turns, and then goes on with one of them; which one is faster
+// on the emulator is nobody's business.
+TEST(CudaTokenLayersAre, TriedBesideSeparateKernels) {
+  constexpr uint32_t kTokens = 36;
+  const check::RandomModel random(
+      {.layers = 1, .hidden = 128, .ffn = 128, .heads = 2, .kv_heads = 1, .format = Format::kQ1_0_G128});
+  Side apart("attention", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  Side tried("auto", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  std::vector<uint64_t> kernels;
+  for (uint32_t i = 0; i < kTokens; ++i) {
+    const int32_t token = static_cast<int32_t>(i * 5 % 97);
+    const auto expected = apart.session.logits({{token}}, i, kBlocks);
+    fake::control().reset();
+    EXPECT_EQ(tried.session.logits({{token}}, i, kBlocks), expected) << i;
+    kernels.push_back(fake::control().kernels());
+  }
+  constexpr uint64_t kApart = 5 + 9, kAtOnce = 5 + 1;
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(kernels[i], i / 8 % 2 == 0 ? kApart : kAtOnce) << i;
+  for (uint32_t i = 32; i < kTokens; ++i) EXPECT_EQ(kernels[i], kernels[32]);
+  EXPECT_TRUE(kernels[32] == kApart || kernels[32] == kAtOnce) << kernels[32];
+}
+
 // A profile has a layer's steps, and what lies between them, as one block noted them; it changes no byte.
 TEST(CudaTokenLayersAre, InAProfileStepByStep) {
   constexpr uint32_t kLayers = 3;

@@ -99,10 +99,11 @@ Ending Life::run() {
 
 void Life::open() {
   const bonsai_option no_cache = {sizeof(bonsai_option), "cuda.kernel_cache", "off"};
-  const bonsai_option *options[] = {&no_cache};
+  const bonsai_option fusion = {sizeof(bonsai_option), "cuda.fusion", BONSAI_LIFE_FUSION};
+  const bonsai_option *options[] = {&no_cache, &fusion};
   bonsai_device_config config{};
   config.struct_size = sizeof config;
-  config.n_options = 1;
+  config.n_options = 2;
   config.options = options;
   make("device_open", [&](bonsai_error *error) { return plugin_api().device_open(0, &config, &device_, error); });
 }

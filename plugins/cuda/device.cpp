@@ -1,5 +1,7 @@
 #include "plugins/cuda/device.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -104,6 +106,8 @@ Function &Device::ready_function(const std::string &unit, const std::string &ker
 }
 
 bool Device::fits(const std::string &unit, const std::string &kernel, const LaunchShape &shape) {
+  const uint64_t shared_bytes = uint64_t{shape.shared_bytes} + library_.function(unit, kernel).shared_bytes();
+  if (shared_bytes > description_.shared_bytes_per_block) return false;
   const Function &function = ready_function(unit, kernel, shape.shared_bytes);
   return function.blocks_per_multiprocessor(shape.threads, shape.shared_bytes) > 0;
 }

@@ -64,7 +64,7 @@ Session::Slot Session::make_slot() {
   const Context &context = device_.context();
   const SelectionLimits &limits = shape_.selection;
   const uint64_t results = shape_.has_selection() ? SelectionSizes(limits).results : 0;
-  const auto timing = device_.fusion() == Fusion::kAuto ? Event::Timing::kOn : Event::Timing::kOff;
+  const auto timing = token_plan_ && device_.fusion() == Fusion::kAuto ? Event::Timing::kOn : Event::Timing::kOff;
   return {.sent = PinnedBuffer(context, sent_bytes(shape_, planner_), "batches", Pinned::kWriteOnly),
           .results = PinnedBuffer(context, results, "outputs"),
           .rows = PinnedBuffer(context, row_slot_bytes(shape_), "outputs"),
@@ -105,10 +105,12 @@ Session::Staged Session::stage_batch(const bonsai_batch &batch, Slot &slot) {
   const AttentionPlan plan = planner_.plan({batch.positions, batch.n_tokens}, {batch.sequences, batch.n_tokens},
                                            slot.sent.as<std::byte>(shape.end()));
   slot.shape = SentShape::of(shape, plan);
-  return {.shape = shape,
-          .arrays = BatchArrays::at(scratch(layout_.sent), shape),
-          .attention = plan,
-          .plan = layout_.sent + slot.shape.plan};
+  Staged staged = {.shape = shape,
+                   .arrays = BatchArrays::at(scratch(layout_.sent), shape),
+                   .attention = plan,
+                   .plan = layout_.sent + slot.shape.plan};
+  staged.way = choose_way(staged, slot);
+  return staged;
 }
 
 // Copies bytes of what is staged to where it belongs on the device, for what is submitted from here on.
@@ -134,8 +136,7 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
   n_states_ = batch.n_tokens;
   run_to_end(stream, [&] {
     if (in) stream.upload(scratch(layout_.x), in, bytes);
-    Staged staged = stage_batch(batch, own_slot());
-    staged.at_once = choose_way(staged, own_slot()) == Way::kAtOnce;
+    const Staged staged = stage_batch(batch, own_slot());
     send(own_slot(), 0, own_slot().shape.parameters);
     run_layers(layer, 1, staged);
     if (out) stream.download(out, scratch(layout_.x), bytes);
@@ -164,8 +165,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slot &slot) {
   slot.has_results = false;
   slot.pending.clear();
-  Staged staged = stage_batch(batch, slot);
-  staged.at_once = choose_way(staged, slot) == Way::kAtOnce;
+  const Staged staged = stage_batch(batch, slot);
   if (slot.measured) slot.begun.record(device_.stream());
   const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
   send(slot, 0, slot.shape.parameters + (request.n > 0 ? slot.round.staged_bytes() : 0));
@@ -195,10 +195,9 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
 }
 
 GraphKey Session::graph_key(const Staged &staged, const SelectionGroup *group) const {
-  GraphKey key = {staged.shape.n_tokens,        staged.shape.n_sequences,
-                  staged.shape.columns,         staged.attention.narrow_pieces,
-                  staged.attention.wide_pieces, staged.attention.splits,
-                  staged.attention.may_prepare, staged.at_once};
+  GraphKey key = {staged.shape.n_tokens,          staged.shape.n_sequences,     staged.shape.columns,
+                  staged.attention.narrow_pieces, staged.attention.wide_pieces, staged.attention.splits,
+                  staged.attention.may_prepare,   staged.way == Way::kAtOnce};
   if (group) key.insert(key.end(), {group->first, group->n, group->has_logits, group->selects});
   return key;
 }
@@ -233,8 +232,8 @@ void Session::forward_wait(uint64_t ticket) {
   const CurrentContext current(device_.context());
   Slot &slot = *slots_[ticket % kSlots];
   slot.done.synchronize();
-  note_way(slot);
   deliver(slot);
+  note_way(slot);
 }
 
 }  // namespace bonsai::cuda

@@ -74,8 +74,8 @@ class Session {
     BatchShape shape;
     BatchArrays arrays;
     AttentionPlan attention;
-    uint64_t plan;         // where attention's arrays lie in scratch
-    bool at_once = false;  // all layers are one kernel
+    uint64_t plan;          // where attention's arrays lie in scratch
+    Way way = Way::kApart;  // that its layers run
   };
 
   // session.cpp

@@ -1,7 +1,11 @@
 // All layers of a single token in one launch (kernels/token_layers.cu).
 
+#include <fmt/format.h>
+
 #include <array>
 #include <chrono>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "plugins/cuda/layout/packed_matrix.h"
@@ -107,9 +111,9 @@ Way Session::choose_way(const Staged &staged, Slot &slot) {
 
 // Tells the trial how long the slot's token took, which has run.
 void Session::note_way(Slot &slot) {
-  if (!slot.measured || trial_.winner()) return;
-  trial_.note(*slot.measured, slot.done.seconds_since(slot.begun));
-  slot.measured.reset();
+  const std::optional<Way> way = std::exchange(slot.measured, std::nullopt);
+  if (!way || trial_.winner()) return;
+  trial_.note(*way, slot.done.seconds_since(slot.begun));
   if (!trial_.winner() || !device_.log()) return;
   device_.log()(BONSAI_LOG_DEBUG,
                 fmt::format("cuda: a token takes {:.0f} us with a kernel for each step and {:.0f} us with one for all "
@@ -160,7 +164,7 @@ void Session::add_times(uint32_t first, uint32_t n, bool has_combined) {
   }
   for (uint32_t layer = first; layer < first + n; ++layer) {
     for (uint32_t i = 0; i < kLayerProducts; ++i) {
-      const Phase phase = kPhases[i == kQkvProduct ? kQkvStep : kOStep + i - kOProduct];
+      const Phase phase = kPhases[step_of(i)];
       device_.profile().add_bytes(phase, bytes_of_rows(model_.layer(layer).rows(kProjections[i])));
     }
   }

@@ -10,10 +10,6 @@ Way WayTrial::next() {
     return *winner_;
   }
   const uint32_t turn = tokens_ / kTurnTokens;
-  if (turn >= kTurns) {  // all are on their way, and not all are back
-    measures_ = false;
-    return Way::kApart;
-  }
   measures_ = tokens_++ % kTurnTokens >= kUncounted;
   return turn % 2 == 0 ? Way::kApart : Way::kAtOnce;
 }
@@ -21,7 +17,6 @@ Way WayTrial::next() {
 void WayTrial::note(Way way, double seconds) {
   if (winner_) return;
   seconds_of(way).push_back(seconds);
-  constexpr size_t kWanted = kTurns / 2 * (kTurnTokens - kUncounted);
   if (seconds_[0].size() < kWanted || seconds_[1].size() < kWanted) return;
   winner_ = median_seconds(Way::kAtOnce) < median_seconds(Way::kApart) ? Way::kAtOnce : Way::kApart;
 }

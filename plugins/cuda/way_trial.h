@@ -17,16 +17,18 @@ enum class Way : uint8_t {
 
 class WayTrial {
  public:
-  // Both ways take turns; of the tokens of a turn the first ones are not counted: they are recorded as graphs.
-  static constexpr uint32_t kTurns = 4, kTurnTokens = 8, kUncounted = 3;
+  // Both ways take turns, of so many tokens, of which the first ones are not counted: by then the graph is recorded.
+  // They do until each has been measured so often; a token that fails is never noted.
+  static constexpr uint32_t kTurnTokens = 8, kUncounted = 3;
+  static constexpr size_t kWanted = 10;
 
   // The way that the next token takes.
   Way next();
-  // Whether the token that took its way from next() is to be measured: all in turns, but those that are not counted.
+  // Whether the token that took its way from next() is to be measured.
   bool measures() const { return measures_; }
   // What a measured token took on the device.
   void note(Way way, double seconds);
-  // The faster way, by the medians, once all turns have been noted.
+  // The faster way, by the medians, once both have been measured often enough.
   std::optional<Way> winner() const { return winner_; }
   // Of the tokens that were noted; 0: none were.
   double median_seconds(Way way) const;

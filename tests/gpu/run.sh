@@ -131,9 +131,6 @@ bench() {
       step "layers-$shape-$format" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
         --backend-opt cuda.fusion=layers
       show 'decode' "layers-$shape-$format"
-      step "layers-$shape-$format" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
-        --backend-opt cuda.fusion=layers
-      show 'decode' "layers-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
       for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.fusion=auto cuda.overlap=off cuda.graphs=off; do
@@ -156,9 +153,6 @@ bench() {
   done
   step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
   show '.' profile-8b
-  step profile-8b-layers 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
-    --profile --backend-opt cuda.fusion=layers
-  show '.' profile-8b-layers
   step profile-8b-layers 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
     --profile --backend-opt cuda.fusion=layers
   show '.' profile-8b-layers

@@ -62,8 +62,8 @@ void add_products(std::vector<Unit> &units) {
       {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
-// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, each way that a KV cache is kept;
-// and once more for profiles. It spills where it goes from products to attention, which neither does alone.
+// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, and KV caches of F16 and Q8_0; and
+// once more for profiles. It spills where it goes from products to attention.
 void add_token_layers(std::vector<Unit> &units) {
   const auto add = [&](const char *format, const std::string &kv) {
     const std::string kinds = fmt::format("{}.{}", format, kv);

@@ -38,6 +38,13 @@ struct ShareWalk {
   }
 };
 
+// Where a product's vector comes from, and where its results go.
+struct Operands {
+  const float *x;
+  float *residual;  // null: they are added to nothing
+  float *y;
+};
+
 // A product of a layer, as one block has it.
 class LayerStep {
  public:
@@ -75,7 +82,7 @@ class LayerStep {
   // alone, and y = residual. What does not depend on other blocks is done first, then `wait` called. Precondition:
   // tiles() > 0, and dynamic shared memory is free.
   template <class Early, class Wait>
-  __device__ void run(const float *x, float eps, float *residual, float *y, Early early, Wait wait) {
+  __device__ void run(const Operands &operands, float eps, Early early, Wait wait) {
     float *const shared = dynamic_shared<float>();
     const uint32_t columns = shape_.columns;
     if (norm_) copy_row(shared + columns, norm_, columns);
@@ -88,7 +95,7 @@ class LayerStep {
     early();
     wait();
 
-    copy_row(shared, x, columns);
+    copy_row(shared, operands.x, columns);
     copy_async_commit();
     copy_async_wait<0>();
     sync_block();
@@ -97,9 +104,9 @@ class LayerStep {
     sum_steps<true, 1>(block, walk, weights);
     sync_block();
     if (is_gated_) {
-      write_gated(y);
+      write_gated(operands.y);
     } else {
-      write_sums(residual, y);
+      write_sums(operands.residual, operands.y);
     }
   }
 
@@ -125,7 +132,7 @@ class LayerStep {
   __device__ ShareBlock share() const {
     const uint32_t group = warp_number() / shape_.share_warps, half = group / shape_.groups;
     const uint32_t first = group % shape_.groups * shape_.share_tiles;
-    const bool has_any = half < halves() && first < tiles_ && warp_number() % shape_.share_warps < shape_.segments;
+    const bool has_any = half < halves() && first < tiles_;
     const uint32_t left = has_any ? tiles_ - first : 0;
     return {product_, dynamic_shared<float>() + (half * shape_.tiles_per_block + first) * kTileRows,
             first_tile_of(half) + first, left < shape_.share_tiles ? left : shape_.share_tiles};

@@ -34,8 +34,9 @@ inline constexpr uint32_t kPrefillMaxThreads = 256;
 // Segments whose sums a block that multiplies so many tokens has in shared memory at a time.
 constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTokens ? 32 : 256 / tokens; }
 
-// Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling: the kernels'
-// launch bounds, and what grids are planned for.
+// Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling, or in
+// matmul_decode_16 and _32 with little of it (compile/units.cpp): the kernels' launch bounds, and what grids are
+// planned for.
 constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
   if (tokens == 1 && layout.bits == 1) return 3;
   return tokens == 4 && layout.bits == 2 ? 1 : 2;

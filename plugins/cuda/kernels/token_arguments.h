@@ -43,6 +43,9 @@ static_assert(sizeof(LayerProductShapes) == kLayerProducts * sizeof(LayerProduct
 // What a layer does between barriers, in this order; kCombineStep only where sections are split. Steps in which the
 // first block notes when it begins, which is when the grid has come, and when it arrives at the next barrier.
 enum TokenStep : uint32_t { kQkvStep, kAttendStep, kCombineStep, kOStep, kGateUpStep, kDownStep, kTokenSteps };
+constexpr TokenStep step_of(uint32_t product) {
+  return static_cast<TokenStep>(product == kQkvProduct ? kQkvStep : kOStep + product - kOProduct);
+}
 struct TokenTimes {
   uint64_t began, arrived;  // of device_time()
 };

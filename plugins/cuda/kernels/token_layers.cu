@@ -37,10 +37,13 @@ struct GridWait {
   }
 };
 
-// Ends a step.
-inline void arrive(const GridBarrier &barrier, TokenTimes *times) {
+// The block's part of a step is done.
+inline void note_end(TokenTimes *times) {
   if constexpr (kTimed) sync_block();
   if (times) times->arrived = device_time();
+}
+inline void arrive(const GridBarrier &barrier, TokenTimes *times) {
+  note_end(times);
   barrier.arrive();
 }
 
@@ -140,12 +143,6 @@ inline void attend(const TokenLayersArguments &arguments, TokenState &state, uin
   arrive(barrier, times);
 }
 
-// Where a product's vector comes from, and where its results go.
-struct Operands {
-  const float *x;
-  float *residual;
-  float *y;
-};
 inline Operands operands_of(const TokenLayersArguments &arguments, float *residual, uint32_t product) {
   switch (product) {
     case kQkvProduct:
@@ -157,10 +154,6 @@ inline Operands operands_of(const TokenLayersArguments &arguments, float *residu
     default:
       return {arguments.gated, residual, arguments.x};
   }
-}
-
-inline TokenStep step_of(uint32_t product) {
-  return static_cast<TokenStep>(product == kQkvProduct ? kQkvStep : kOStep + product - kOProduct);
 }
 
 inline void run_layers(const TokenLayersArguments &arguments) {
@@ -193,17 +186,13 @@ inline void run_layers(const TokenLayersArguments &arguments) {
       const GridWait wait = {barrier, times, true};
       LayerStep step(arguments, layer, product);
       if (step.tiles() > 0) {
-        const Operands operands = operands_of(arguments, state.residual, product);
-        step.run(operands.x, arguments.eps, operands.residual, operands.y, early, wait);
+        step.run(operands_of(arguments, state.residual, product), arguments.eps, early, wait);
       } else {
         early();
         wait();
       }
       barrier.turn();
-      if (ends) {
-        if (times) times->arrived = device_time();
-        return;
-      }
+      if (ends) return note_end(times);
       arrive(barrier, times);
       if (product == kQkvProduct) attend(arguments, state, index, held, barrier);
     }
@@ -212,6 +201,9 @@ inline void run_layers(const TokenLayersArguments &arguments) {
 
 }  // namespace
 
+// Layers [first_layer, first_layer + n_layers) of one token. Block x: tiles_per_block tiles of each product from x *
+// tiles_per_block on, and every grid_x()-th (piece, kv head) of attention from the x-th on. Moves each weight once,
+// keys and values once, and to every block the vector of each product.
 BONSAI_KERNEL(token_layers, TokenLayersArguments, kTokenThreads, 1) {
   if constexpr (kHasBitMma) run_layers(arguments);
 }

@@ -43,6 +43,14 @@ TEST(TokenPlan, IsForWhatThereIsAKernelAndRoomFor) {
   EXPECT_FALSE(may(k8b, kH100, [](TokenShape &shape) { shape.kv_dtype = kKvF32; }));
   EXPECT_FALSE(may(k8b, kH100, [](TokenShape &shape) { shape.padded_head_dim = 96; }));
   EXPECT_FALSE(may(k8b, kH100, [](TokenShape &shape) { shape.ffn = 65'536; })) << "its row has no room";
+  const auto of_few = [&](uint64_t hidden) {
+    return may(k8b, {4, true, 227 << 10}, [&](TokenShape &shape) {
+      shape.hidden = hidden;
+      shape.ffn = 1152;
+    });
+  };
+  EXPECT_TRUE(of_few(2048)) << "512 rows of the residual stream for each block";
+  EXPECT_FALSE(of_few(2176));
 }
 
 // What groups of warps have of a block's tiles, as in "2 x (6 tiles, 8 warps), 12 tiles".

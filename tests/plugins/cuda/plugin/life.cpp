@@ -135,6 +135,19 @@ const bonsai_weight_slice *Life::upload(const std::vector<const gguf::Tensor *> 
   return &slices_.back();
 }
 
+// Matrices that are one weight, as hosts stack them, and where each one's slice goes.
+void Life::stack(const std::vector<std::pair<const gguf::Tensor *, const bonsai_weight_slice **>> &matrices) {
+  std::vector<const gguf::Tensor *> tensors;
+  for (const auto &[tensor, slice] : matrices) tensors.push_back(tensor);
+  bonsai_weight_slice next = *upload(tensors, BONSAI_USE_MATRIX);
+  for (const auto &[tensor, slice] : matrices) {
+    next.rows = tensor->rows();
+    slices_.push_back(next);
+    *slice = &slices_.back();
+    next.first_row += next.rows;
+  }
+}
+
 void Life::upload() {
   const model::Model &model = the_model().model();
   const model::Config &config = model.config;
@@ -144,12 +157,9 @@ void Life::upload() {
   layer = {};
   layer.struct_size = sizeof layer;
   layer.kind = BONSAI_LAYER_DECODER;
-  layer.q = alone(weights.attn_q);
-  layer.k = alone(weights.attn_k);
-  layer.v = alone(weights.attn_v);
+  stack({{weights.attn_q, &layer.q}, {weights.attn_k, &layer.k}, {weights.attn_v, &layer.v}});
   layer.o = alone(weights.attn_output);
-  layer.gate = alone(weights.ffn_gate);
-  layer.up = alone(weights.ffn_up);
+  stack({{weights.ffn_gate, &layer.gate}, {weights.ffn_up, &layer.up}});
   layer.down = alone(weights.ffn_down);
   layer.attn_norm = weights.attn_norm.data();
   layer.ffn_norm = weights.ffn_norm.data();

@@ -5,8 +5,10 @@
 #include <bonsai/backend.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/plugin-check/batch.h"
@@ -50,6 +52,7 @@ class Life {
   void open();
   void upload();
   const bonsai_weight_slice *upload(const std::vector<const gguf::Tensor *> &tensors, bonsai_weight_use uses);
+  void stack(const std::vector<std::pair<const gguf::Tensor *, const bonsai_weight_slice **>> &matrices);
   void multiply();
   void create_session();
   void forward(check::Batch &batch, check::Outputs &outputs);

@@ -18,15 +18,21 @@ namespace {
 using check::Path;
 using quant::Format;
 
-constexpr uint32_t kBlockSize = 64, kPositions = 2560;
-
-// Of a sequence of kPositions, in no particular order.
-std::vector<uint32_t> some_blocks() {
-  std::vector<uint32_t> blocks(kPositions / kBlockSize);
-  for (uint32_t i = 0; i < blocks.size(); ++i) blocks[i] = (i * 7 + 3) % static_cast<uint32_t>(blocks.size());
+// Of a sequence of so many blocks, in no particular order.
+std::vector<uint32_t> some_blocks(uint32_t n) {
+  std::vector<uint32_t> blocks(n);
+  for (uint32_t i = 0; i < n; ++i) blocks[i] = (i * 7 + 3) % n;
   return blocks;
 }
-const std::vector<uint32_t> kBlocks = some_blocks();
+
+// How a session is made.
+struct Setting {
+  bonsai_kv_dtype kv = BONSAI_KV_F16;
+  Path path = Path::kForward;
+  bool has_biases = false;
+  uint32_t block_size = 64, sequence_blocks = 40;
+};
+const std::vector<uint32_t> kBlocks = some_blocks(Setting().sequence_blocks);
 
 check::Plugin plugin_with(const char *fusion) {
   return {.path = BONSAI_CUDA_PLUGIN, .device = 0, .options = {{"cuda.fusion", fusion}}};
@@ -34,17 +40,17 @@ check::Plugin plugin_with(const char *fusion) {
 
 // A model on a device with either way to decode.
 struct Side {
-  Side(const char *fusion, const model::Model &model, bonsai_kv_dtype kv, Path path, bool has_biases)
+  Side(const char *fusion, const model::Model &model, const Setting &setting = {})
       : context(plugin_with(fusion)),
-        uploaded(context.device(), model, {.positions = kPositions}),
-        biases(has_biases ? add_biases(model) : std::vector<std::vector<float>>()),
-        session(uploaded, config(context, kv), path) {}
+        uploaded(context.device(), model, {.positions = setting.block_size * setting.sequence_blocks}),
+        biases(setting.has_biases ? add_biases(model) : std::vector<std::vector<float>>()),
+        session(uploaded, config(context, setting), setting.path) {}
 
-  static bonsai_session_config config(check::Context &context, bonsai_kv_dtype kv) {
-    bonsai_session_config config = check::usual_config(context, kv, kBlockSize);
+  static bonsai_session_config config(check::Context &context, const Setting &setting) {
+    bonsai_session_config config = check::usual_config(context, setting.kv, setting.block_size);
     config.max_tokens = 64;
     config.max_outputs = 64;
-    config.max_blocks_per_sequence = kPositions / kBlockSize;
+    config.max_blocks_per_sequence = setting.sequence_blocks;
     config.n_blocks = 2 * config.max_blocks_per_sequence;
     return config;
   }
@@ -75,13 +81,14 @@ struct Side {
 // Logits of tokens one by one behind a prompt in batches; from position `from` on, what comes before it being zeros.
 std::vector<std::vector<float>> decode(check::Session &session, const std::vector<int32_t> &tokens, size_t prompt,
                                        uint32_t from) {
+  const std::vector<uint32_t> blocks = some_blocks(session.config.max_blocks_per_sequence);
   std::vector<std::vector<float>> rows;
   for (size_t first = 0; first < prompt; first += 64) {
     const size_t n = std::min<size_t>(64, prompt - first);
-    session.logits({tokens.data() + first, n}, from + static_cast<uint32_t>(first), kBlocks);
+    session.logits({tokens.data() + first, n}, from + static_cast<uint32_t>(first), blocks);
   }
   for (size_t i = prompt; i < tokens.size(); ++i) {
-    rows.push_back(session.logits({tokens.data() + i, 1}, from + static_cast<uint32_t>(i), kBlocks).back());
+    rows.push_back(session.logits({tokens.data() + i, 1}, from + static_cast<uint32_t>(i), blocks).back());
   }
   return rows;
 }
@@ -89,9 +96,7 @@ std::vector<std::vector<float>> decode(check::Session &session, const std::vecto
 struct Case {
   const char *name;
   check::ModelShape shape;
-  bonsai_kv_dtype kv = BONSAI_KV_F16;
-  Path path = Path::kForward;
-  bool has_biases = false;
+  Setting setting = {};
   size_t prompt = 2, decoded = 4;
   uint32_t from = 0;
 };
@@ -131,15 +136,15 @@ std::vector<Case> all_cases() {
                                 shape.heads = 16;
                                 shape.kv_heads = 1;
                               })},
-      {.name = "QuantizedKv", .shape = plain, .kv = BONSAI_KV_Q8_0},
+      {.name = "QuantizedKv", .shape = plain, .setting = {.kv = BONSAI_KV_Q8_0}},
       {.name = "QuantizedKvHeadsOf128",
        .shape = with([](auto &shape) {
          shape.head_dim = 128;
          shape.format = Format::kTQ2_0_G128;
        }),
-       .kv = BONSAI_KV_Q8_0},
-      {.name = "Biases", .shape = plain, .has_biases = true},
-      {.name = "LayerByLayer", .shape = plain, .path = Path::kLayers},
+       .setting = {.kv = BONSAI_KV_Q8_0}},
+      {.name = "Biases", .shape = plain, .setting = {.has_biases = true}},
+      {.name = "LayerByLayer", .shape = plain, .setting = {.path = Path::kLayers}},
       {.name = "SeveralSections", .shape = with([](auto &shape) { shape.layers = 2; }), .prompt = 254, .decoded = 5},
       // More pieces and kv heads than blocks.
       {.name = "MoreHeadsThanBlocks", .shape = with([](auto &shape) {
@@ -160,8 +165,17 @@ std::vector<Case> all_cases() {
       {.name = "SectionsThatBegin", .shape = with([](auto &shape) { shape.kv_heads = 1; }), .from = 508},
       {.name = "SectionsThatBeginInQuantizedKv",
        .shape = with([](auto &shape) { shape.kv_heads = 1; }),
-       .kv = BONSAI_KV_Q8_0,
+       .setting = {.kv = BONSAI_KV_Q8_0},
        .from = 764},
+      // More blocks than are kept at hand.
+      {.name = "ManyBlocks",
+       .shape = with([](auto &shape) {
+         shape.layers = 1;
+         shape.kv_heads = 1;
+       }),
+       .setting = {.block_size = 16, .sequence_blocks = 640},
+       .decoded = 2,
+       .from = 8300},
   };
 }
 
@@ -177,14 +191,14 @@ TEST_P(CudaTokenLayers, HaveTheBytesOfSeparateKernels) {
   std::vector<std::vector<float>> expected;
   uint64_t kernels_apart = 0;
   {
-    Side apart("attention", random.model(), c.kv, c.path, c.has_biases);
+    Side apart("attention", random.model(), c.setting);
     fake::control().reset();
     expected = decode(apart.session, tokens, c.prompt, c.from);
     kernels_apart = fake::control().kernels();
   }
   for (uint64_t order = 0; order < (c.prompt > 2 ? 2 : 4); ++order) {
     fake::control().set_order(order);
-    Side at_once("layers", random.model(), c.kv, c.path, c.has_biases);
+    Side at_once("layers", random.model(), c.setting);
     fake::control().reset();
     EXPECT_EQ(decode(at_once.session, tokens, c.prompt, c.from), expected) << "order " << order;
     EXPECT_LT(fake::control().kernels(), kernels_apart);
@@ -224,8 +238,8 @@ std::vector<std::vector<float>> use_in_turns(Side &side) {
 
 TEST(CudaTokenLayersAre, AsGoodAsSeparateKernelsForAllThatASessionDoes) {
   const check::RandomModel random({.layers = 2, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128});
-  Side apart("attention", random.model(), BONSAI_KV_F16, Path::kForward, false);
-  Side at_once("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  Side apart("attention", random.model());
+  Side at_once("layers", random.model());
   EXPECT_EQ(use_in_turns(at_once), use_in_turns(apart));
 }
 
@@ -235,7 +249,7 @@ TEST(CudaTokenLayersAre, OneKernel) {
   check::ModelShape shape = {.layers = 3, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128};
   const auto kernels_of = [&](const std::vector<int32_t> &tokens) {
     const check::RandomModel random(shape);
-    Side side("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+    Side side("layers", random.model());
     side.session.logits({{1, 2, 3}}, 0, kBlocks);
     fake::control().reset();
     side.session.logits(tokens, 3, kBlocks);
@@ -257,8 +271,8 @@ TEST(CudaTokenLayersAre, TriedBesideSeparateKernels) {
   constexpr uint32_t kTokens = 36;
   const check::RandomModel random(
       {.layers = 1, .hidden = 128, .ffn = 128, .heads = 2, .kv_heads = 1, .format = Format::kQ1_0_G128});
-  Side apart("attention", random.model(), BONSAI_KV_F16, Path::kForward, false);
-  Side tried("auto", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  Side apart("attention", random.model());
+  Side tried("auto", random.model());
   std::vector<uint64_t> kernels;
   for (uint32_t i = 0; i < kTokens; ++i) {
     const int32_t token = static_cast<int32_t>(i * 5 % 97);
@@ -278,7 +292,7 @@ TEST(CudaTokenLayersAre, InAProfileStepByStep) {
   constexpr uint32_t kLayers = 3;
   const check::ModelShape shape = {.layers = kLayers, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128};
   const check::RandomModel random(shape);
-  Side side("layers", random.model(), BONSAI_KV_F16, Path::kForward, false);
+  Side side("layers", random.model());
   side.session.logits({{1, 2, 3}}, 0, kBlocks);
   const auto expected = side.session.logits({{4}}, 3, kBlocks);
   bonsai_error error = check::empty_error();

@@ -31,17 +31,23 @@ TEST(WayTrial, TakesTheFasterWay) {
   EXPECT_EQ(second.median_seconds(Way::kApart), 0.9);
 }
 
-TEST(WayTrial, TakesTurnsUntilAllAreNoted) {
+TEST(WayTrial, TakesTurnsUntilBothHaveBeenMeasured) {
   WayTrial trial;
-  for (uint32_t i = 0; i < 32; ++i) {
+  for (uint32_t i = 0; i < 100; ++i) {
     EXPECT_EQ(trial.next(), i / 8 % 2 == 0 ? Way::kApart : Way::kAtOnce) << i;
     EXPECT_EQ(trial.measures(), i % 8 >= 3) << i;
   }
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(trial.next(), Way::kApart) << "what was known to work";
-    EXPECT_FALSE(trial.measures());
-  }
   EXPECT_FALSE(trial.winner());
+}
+
+// Tokens that fail are not noted: others are measured in their place.
+TEST(WayTrial, LostMeasurementsAreMadeAgain) {
+  WayTrial trial;
+  for (uint32_t i = 0; i < 48; ++i) {
+    const Way way = trial.next();
+    if (trial.measures() && i != 5 && i != 14) trial.note(way, way == Way::kApart ? 1.0 : 2.0);
+  }
+  EXPECT_EQ(trial.winner(), Way::kApart);
 }
 
 TEST(WayTrial, TokensMayBeUnderWay) {

@@ -282,7 +282,8 @@ bool Machine::in_shared_memory(const void *address, size_t bytes) const {
   return within(dynamic.data(), dynamic.size()) || within(fixed.data(), fixed.size());
 }
 
-bool Machine::copies_at_once() {
+// What may happen early or late: late in forward order, early in backward order.
+bool Machine::is_early(std::minstd_rand &random) const {
   switch (launch_->order.kind) {
     case Order::Kind::kForward:
       return false;
@@ -291,21 +292,16 @@ bool Machine::copies_at_once() {
     case Order::Kind::kRandom:
       break;
   }
-  return random_() / 256 % 2 == 0;
+  return random() / 256 % 2 == 0;
 }
 
+bool Machine::copies_at_once() { return is_early(random_); }
+
+// The same for all lanes.
 bool Machine::waits_on_arrival(unsigned n) const {
-  switch (launch_->order.kind) {
-    case Order::Kind::kForward:
-      return false;
-    case Order::Kind::kBackward:
-      return true;
-    case Order::Kind::kRandom:
-      break;
-  }
-  std::minstd_rand random(static_cast<unsigned>(launch_->order.seed + n));  // the same for all lanes
+  std::minstd_rand random(static_cast<unsigned>(launch_->order.seed + n));
   random.discard(3);
-  return random() / 256 % 2 == 0;
+  return is_early(random);
 }
 
 }  // namespace bonsai::emulation

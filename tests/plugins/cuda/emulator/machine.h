@@ -72,6 +72,7 @@ class Machine {
 
  private:
   enum class Stop { kEnd, kGridBarrier };
+  bool is_early(std::minstd_rand &random) const;
   void run_one_by_one();
   void run_together();
   void begin_block(Block &block, unsigned number);

@@ -233,6 +233,16 @@ std::vector<std::vector<float>> use_in_turns(Side &side) {
   const uint32_t from = 4, to = 9;
   check::expect_ok("kv_copy", session.api.kv_copy(session.handle, &from, &to, 1, &error), error);
   rows.push_back(session.logits({{8}}, 6, {9, 4}).back());
+  // Six tokens of a block, out and in again elsewhere.
+  constexpr uint32_t kTokens = 6;
+  const model::Config &shape = session.model.model.config;
+  std::vector<std::byte> kv(size_t{2} * shape.layers * kTokens * shape.kv_heads * shape.head_dim * sizeof(uint16_t));
+  const uint32_t out = 21, in = 30;
+  check::expect_ok("kv_export", session.api.kv_export(session.handle, &out, 1, kTokens, kv.data(), kv.size(), &error),
+                   error);
+  check::expect_ok("kv_import", session.api.kv_import(session.handle, &in, 1, kTokens, kv.data(), kv.size(), &error),
+                   error);
+  rows.push_back(session.logits({{8}}, kTokens, {30, 31}).back());
   return rows;
 }
 

@@ -25,10 +25,10 @@ void add_attention(std::vector<Unit> &units) {
   }
 }
 
-// Of "matmul". 32 tokens' sums and a step's weights are just too many registers with some formats.
+// Of "matmul". The sums of 16 or 32 tokens and a step's weights are just too many registers with a few formats.
 std::vector<HotKernel> hot_products(int decode_registers, int most_registers) {
   return {{"matmul_decode", decode_registers},
-          {"matmul_decode_16", decode_registers, 32},
+          {"matmul_decode_16", most_registers, 128},
           {"matmul_decode_32", most_registers, 192},
           {"matmul_prefill", 208}};
 }

@@ -22,17 +22,29 @@ struct alignas(8) GroupRecord {
 //
 // Halves: x = (high + low) * scale, good to 2^-21 of the token's largest magnitude, where scale is a power of two. A
 // token with an infinity or a NaN has scale NaN.
+// Codes and halves lie by 32 columns, of as many tokens as lie together one after the other: (n / together, columns /
+// 32, together, 32), as the tensor cores take them, so that what a warp reads is contiguous. packed_place finds them.
 struct PackedActivations {
-  int8_t *codes_by_128;     // (n, columns)
+  int8_t *codes_by_128;
   GroupRecord *groups_128;  // (columns / 128, stride)
-  uint32_t *bit_planes;    // (n, columns / 512, 32, 4) of codes_by_128: word (4 b + t, k) has bit b of those columns of
-                           // the segment's k-th 128 that lane t of one-bit weights has, in the same order
-  int8_t *codes_by_32;     // (n, columns)
+  uint32_t *bit_planes;  // (n, columns / 512, 32, 4) of codes_by_128: word (4 b + t, k) has bit b of those columns of
+                         // the segment's k-th 128 that lane t of one-bit weights has, in the same order
+  int8_t *codes_by_32;
   GroupRecord *groups_32;  // (columns / 32, stride)
-  uint16_t *high, *low;    // (n, columns) binary16
+  uint16_t *high, *low;    // binary16
   float *row_scales;       // (n)
   uint32_t stride;         // tokens from group to group: n rounded up to a multiple of 8
+  uint32_t together_log2;  // of the tokens that lie together
 };
+
+// 1 token alone, or 8.
+constexpr uint32_t together_log2(uint64_t n) { return n == 1 ? 0 : 3; }
+
+// Where a token's column is among the codes or halves.
+constexpr uint64_t packed_place(uint32_t together_log2, uint32_t columns, uint64_t token, uint32_t column) {
+  const uint64_t blocks = (token >> together_log2) * (columns / 32) + column / 32;
+  return ((blocks << together_log2) + (token & ((1u << together_log2) - 1))) * 32 + column % 32;
+}
 
 inline constexpr uint32_t kActivationThreads = 256;
 

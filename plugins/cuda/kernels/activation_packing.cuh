@@ -219,6 +219,8 @@ struct Destination {
   float *y;  // (n, columns) or null
   uint32_t token, columns, padded;
 
+  // Of four columns that begin with a multiple of four.
+  __device__ uint64_t place(uint32_t column) const { return packed_place(packed.together_log2, padded, token, column); }
   __device__ void store_floats(uint32_t column, const FourFloats &x) const {
     float *to = y + uint64_t{token} * columns;
 #pragma unroll
@@ -229,7 +231,7 @@ struct Destination {
   __device__ void store_by_128(uint32_t column, const FourFloats &x) const {
     const Codes4 codes = codes_of_group<32>(x);
     if (packed.codes_by_128) {
-      *reinterpret_cast<uint32_t *>(packed.codes_by_128 + uint64_t{token} * padded + column) = codes.bytes();
+      *reinterpret_cast<uint32_t *>(packed.codes_by_128 + place(column)) = codes.bytes();
     }
     if (lane() == 0) packed.groups_128[uint64_t{column / 128} * packed.stride + token] = codes.record;
     if (packed.bit_planes) {
@@ -240,12 +242,12 @@ struct Destination {
   }
   __device__ void store_by_32(uint32_t column, const FourFloats &x) const {
     const Codes4 codes = codes_of_group<8>(x);
-    *reinterpret_cast<uint32_t *>(packed.codes_by_32 + uint64_t{token} * padded + column) = codes.bytes();
+    *reinterpret_cast<uint32_t *>(packed.codes_by_32 + place(column)) = codes.bytes();
     if (lane() % 8 == 0) packed.groups_32[uint64_t{column / 32} * packed.stride + token] = codes.record;
   }
   // `inverse` is 1 / scale; 0: the row is not finite.
   __device__ void store_halves(uint32_t column, const FourFloats &x, float inverse) const {
-    const uint64_t at = uint64_t{token} * padded + column;
+    const uint64_t at = place(column);
 #pragma unroll
     for (uint32_t i = 0; i < kLaneColumns; ++i) {
       const float value = inverse == 0 ? 0.0f : x.of[i] * inverse;

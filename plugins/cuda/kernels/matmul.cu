@@ -28,8 +28,8 @@ struct GlobalTokens {
   __device__ Quad low() const { return halves(arguments.activations.low); }
   __device__ Quad halves(const uint16_t *of) const {
     if (token() >= arguments.n) return {0, 0, 0, 0};
-    const uint64_t at = uint64_t{token()} * padded_columns(arguments) + column + lane() % 4 * 8;
-    return *reinterpret_cast<const Quad *>(of + at);
+    const uint64_t at = packed_place(arguments.activations.together_log2, padded_columns(arguments), token(), column);
+    return *reinterpret_cast<const Quad *>(of + at + lane() % 4 * 8);
   }
 };
 
@@ -126,7 +126,7 @@ __device__ inline const uint8_t *packed_token(const MatmulArguments &arguments, 
                                               uint32_t column) {
   if constexpr (kLayout.is_float()) {
     const PackedActivations &activations = arguments.activations;
-    const uint64_t at = uint64_t{token} * padded_columns(arguments) + column;
+    const uint64_t at = packed_place(activations.together_log2, padded_columns(arguments), token, column);
     return reinterpret_cast<const uint8_t *>((plane == 0 ? activations.high : activations.low) + at);
   } else {
     return reinterpret_cast<const uint8_t *>(token_codes(arguments, token, column));
@@ -137,6 +137,7 @@ __device__ inline const uint8_t *packed_token(const MatmulArguments &arguments, 
 __device__ inline void fill_stage(const MatmulArguments &arguments, uint32_t first_token, uint32_t column,
                                   Stage &stage) {
   constexpr uint32_t kParts = kPieceBytes / 16;
+  const uint32_t piece_bytes = kPieceBytes << arguments.activations.together_log2;  // from piece to piece
   for (uint32_t i = thread(); i < kPrefillTokens * kParts; i += block_threads()) {
     const uint32_t part = i % kParts, token = i / kParts;
     const bool valid = first_token + token < arguments.n;
@@ -145,7 +146,7 @@ __device__ inline void fill_stage(const MatmulArguments &arguments, uint32_t fir
       const uint8_t *from = packed_token(arguments, plane, valid ? first_token + token : first_token, column);
 #pragma unroll
       for (uint32_t piece = 0; piece < kPieces; ++piece) {
-        copy_async(stage.pieces[plane][piece][token] + 16 * part, from + piece * kPieceBytes + 16 * part, valid);
+        copy_async(stage.pieces[plane][piece][token] + 16 * part, from + piece_bytes * piece + 16 * part, valid);
       }
     }
   }

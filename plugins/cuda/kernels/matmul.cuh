@@ -32,7 +32,7 @@ __device__ inline uint32_t padded_columns(const MatmulArguments &arguments) {
 __device__ inline const int8_t *token_codes(const MatmulArguments &arguments, uint64_t token, uint32_t column) {
   const PackedActivations &activations = arguments.activations;
   const int8_t *codes = kLayout.packing == Packing::kCodesBy128 ? activations.codes_by_128 : activations.codes_by_32;
-  return codes + token * padded_columns(arguments) + column;
+  return codes + packed_place(activations.together_log2, padded_columns(arguments), token, column);
 }
 
 // The records of the packing's group that `column` is in, from `token` on.

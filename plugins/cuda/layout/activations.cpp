@@ -34,18 +34,20 @@ PackedActivations place(const ActivationForms &forms, uint64_t n, uint64_t colum
   const uint64_t padded = padded_columns(columns), stride = stride_of(n);
   PackedActivations packed = {};
   packed.stride = static_cast<uint32_t>(stride);
+  packed.together_log2 = together_log2(n);
+  const uint64_t tokens = n == 1 ? 1 : stride;
   if (forms.codes_by_128) {
-    packed.codes_by_128 = places.take<int8_t>(n * padded);
+    packed.codes_by_128 = places.take<int8_t>(tokens * padded);
     packed.groups_128 = places.take<GroupRecord>(padded / 128 * stride);
   }
   if (forms.bit_planes) packed.bit_planes = places.take<uint32_t>(n * padded / 4);
   if (forms.codes_by_32) {
-    packed.codes_by_32 = places.take<int8_t>(n * padded);
+    packed.codes_by_32 = places.take<int8_t>(tokens * padded);
     packed.groups_32 = places.take<GroupRecord>(padded / 32 * stride);
   }
   if (forms.halves) {
-    packed.high = places.take<uint16_t>(n * padded);
-    packed.low = places.take<uint16_t>(n * padded);
+    packed.high = places.take<uint16_t>(tokens * padded);
+    packed.low = places.take<uint16_t>(tokens * padded);
     packed.row_scales = places.take<float>(n);
   }
   return packed;

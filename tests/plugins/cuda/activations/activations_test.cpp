@@ -64,20 +64,30 @@ void expect_bits(const int8_t *codes, const uint32_t *planes) {
   }
 }
 
+// A token's codes, column by column.
+std::vector<int8_t> codes_of(const int8_t *codes, const PackedActivations &packed, uint64_t token, uint64_t padded) {
+  std::vector<int8_t> row(padded);
+  for (uint32_t i = 0; i < padded; ++i) {
+    row[i] = codes[packed_place(packed.together_log2, static_cast<uint32_t>(padded), token, i)];
+  }
+  return row;
+}
+
 void expect_forms(const std::vector<float> &x, uint64_t columns, const PackedActivations &packed) {
   const uint64_t n = x.size() / columns, padded = padded_columns(columns);
   for (uint64_t token = 0; token < n; ++token) {
     std::vector<float> row(padded);
     std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(token * columns), columns, row.begin());
-    const uint64_t at = token * padded;
+    const std::vector<int8_t> by_128 = codes_of(packed.codes_by_128, packed, token, padded);
+    const std::vector<int8_t> by_32 = codes_of(packed.codes_by_32, packed, token, padded);
     for (uint64_t i = 0; i < padded; i += 128) {
-      expect_codes(&row[i], 128, 128, packed.codes_by_128 + at + i, packed.groups_128[i / 128 * packed.stride + token]);
+      expect_codes(&row[i], 128, 128, &by_128[i], packed.groups_128[i / 128 * packed.stride + token]);
     }
     for (uint64_t i = 0; i < padded; i += 32) {
-      expect_codes(&row[i], 32, 32, packed.codes_by_32 + at + i, packed.groups_32[i / 32 * packed.stride + token]);
+      expect_codes(&row[i], 32, 32, &by_32[i], packed.groups_32[i / 32 * packed.stride + token]);
     }
     for (uint64_t i = 0; i < padded; i += kSegmentColumns) {
-      expect_bits(packed.codes_by_128 + at + i, packed.bit_planes + (at + i) / 4);
+      expect_bits(&by_128[i], packed.bit_planes + (token * padded + i) / 4);
     }
   }
 }
@@ -251,6 +261,18 @@ TEST(ActivationMemory, FormsLieApartAndAligned) {
     EXPECT_TRUE(i == 0 || places[i - 1] < places[i]);
   }
   EXPECT_EQ(packed_activation_bytes({}, kTokens, kColumns), 0u);
+}
+
+// What a warp reads of eight tokens and 32 columns is 256 bytes in a row; a token alone is a row.
+TEST(ActivationMemory, TokensLieTogetherByEights) {
+  EXPECT_EQ(together_log2(1), 0u);
+  EXPECT_EQ(together_log2(2), 3u);
+  for (uint32_t i = 0; i < 1024; ++i) EXPECT_EQ(packed_place(0, 1024, 0, i), i);
+  for (uint32_t token = 0; token < 8; ++token) {
+    EXPECT_EQ(packed_place(3, 1024, token, 0), 32 * token);
+    EXPECT_EQ(packed_place(3, 1024, token, 37), 256 + 32 * token + 5);
+    EXPECT_EQ(packed_place(3, 1024, 16 + token, 37), 16 * 1024 + 256 + 32 * token + 5);
+  }
 }
 
 TEST(ActivationMemory, MoreNeverNeedsLess) {

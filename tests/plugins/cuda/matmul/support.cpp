@@ -179,7 +179,8 @@ std::vector<double> unpacked(const PackedActivations &packed, Packing packing, u
   std::vector<double> x;
   for (uint64_t token = 0; token < n; ++token) {
     for (uint64_t column = 0; column < columns; ++column) {
-      const uint64_t at = token * padded + column;
+      const uint64_t at =
+          packed_place(packed.together_log2, static_cast<uint32_t>(padded), token, static_cast<uint32_t>(column));
       if (packing == Packing::kCodesBy128) {
         const GroupRecord &record = packed.groups_128[column / 128 * packed.stride + token];
         x.push_back(static_cast<double>(packed.codes_by_128[at]) * static_cast<double>(record.scale));

@@ -22,8 +22,9 @@ struct alignas(8) GroupRecord {
 //
 // Halves: x = (high + low) * scale, good to 2^-21 of the token's largest magnitude, where scale is a power of two. A
 // token with an infinity or a NaN has scale NaN.
-// Codes and halves lie by 32 columns, of as many tokens as lie together one after the other: (n / together, columns /
-// 32, together, 32), as the tensor cores take them, so that what a warp reads is contiguous. packed_place finds them.
+//
+// Codes and halves lie by 32 columns, of a token alone or of eight tokens one after the other, as the tensor cores take
+// them: what a warp reads is contiguous. So they are (n / together, columns / 32, together, 32); packed_place finds them.
 struct PackedActivations {
   int8_t *codes_by_128;
   GroupRecord *groups_128;  // (columns / 128, stride)

@@ -30,7 +30,7 @@ std::vector<HotKernel> hot_products(int decode_registers, int most_registers) {
   return {{"matmul_decode", decode_registers},
           {"matmul_decode_16", most_registers, 128},
           {"matmul_decode_32", most_registers, 192},
-          {"matmul_prefill", 208}};
+          {"matmul_prefill", 240}};  // on compute capability 10.0 and 12.0; else 208
 }
 
 // Products and embeddings are compiled for each format that matrices are packed in (layout/packed_matrix.h).
@@ -62,8 +62,8 @@ void add_products(std::vector<Unit> &units) {
       {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
-// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, and KV caches of F16 and Q8_0; and
-// once more for profiles. It spills where it goes from products to attention.
+// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, and KV caches of F16 and Q8_0;
+// and once more for profiles. It spills where it goes from products to attention.
 void add_token_layers(std::vector<Unit> &units) {
   const auto add = [&](const char *format, const std::string &kv) {
     const std::string kinds = fmt::format("{}.{}", format, kv);

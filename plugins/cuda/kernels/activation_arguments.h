@@ -24,7 +24,7 @@ struct alignas(8) GroupRecord {
 // token with an infinity or a NaN has scale NaN.
 //
 // Codes and halves lie by 32 columns, of a token alone or of eight tokens one after the other, as the tensor cores take
-// them: what a warp reads is contiguous. So they are (n / together, columns / 32, together, 32); packed_place finds them.
+// them: what a warp reads is contiguous. So they are (n / together, columns / 32, together, 32): see packed_place.
 struct PackedActivations {
   int8_t *codes_by_128;
   GroupRecord *groups_128;  // (columns / 128, stride)

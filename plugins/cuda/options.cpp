@@ -17,11 +17,11 @@ constexpr bonsai_option_info kCacheInfo = {
     "~/.cache/bonsai/kernels)"};
 constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.graphs",
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
-constexpr bonsai_option_info kFusionInfo = {sizeof(bonsai_option_info), "cuda.fusion",
-                                            "what kernels that decode do besides: off; attention: RoPE inside "
-                                            "attention; layers: and all layers of a single token in one kernel, for "
-                                            "1-bit and ternary models; auto: whichever of these the first tokens show "
-                                            "to be faster. The bytes are the same (default: attention)"};
+constexpr bonsai_option_info kFusionInfo = {
+    sizeof(bonsai_option_info), "cuda.fusion",
+    "what one kernel does of a token: off; attention: RoPE, too; layers: all layers, of 1-bit and ternary models; "
+    "auto: "
+    "what its first tokens show to be faster of these two. The bytes are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "

@@ -46,10 +46,9 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
   // Products read records of vectors that are not there, and write nothing of what they make of them.
   device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
-  device_.stream().fill(scratch(layout_.grid_barrier), 0, sizeof(unsigned));
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
-  if (token_plan_) prepare_layers_at_once();
+  prepare_layers_at_once();
   device_.uploader().release();
   device_.stream().synchronize();
   device_.session_bytes += device_bytes_;

@@ -75,15 +75,15 @@ LaunchShape Session::token_launch() const {
 
 // Whether the plan can be kept is known when the kernel is compiled.
 void Session::prepare_layers_at_once() {
-  if (!device_.fits(token_plan_->unit, kTokenKernel, token_launch())) {
-    if (device_.log()) {
-      device_.log()(BONSAI_LOG_WARNING,
-                    "cuda: this session's layers run one by one: a block of the kernel that runs all at once does not "
-                    "fit a multiprocessor");
+  if (token_plan_ && !device_.fits(token_plan_->unit, kTokenKernel, token_launch())) token_plan_.reset();
+  if (!token_plan_) {
+    if (device_.fusion() == Fusion::kLayers && device_.log()) {
+      device_.log()(BONSAI_LOG_INFO,
+                    "cuda: layers run one by one, as there is no kernel for all of this model's on this device");
     }
-    token_plan_.reset();
     return;
   }
+  device_.stream().fill(scratch(layout_.grid_barrier), 0, sizeof(unsigned));
   device_.prepare_for_profile(token_plan_->timed_unit);
   std::vector<LayerPointers> pointers;
   for (uint32_t i = 0; i < shape_.model.layers; ++i) pointers.push_back(pointers_of(model_.layer(i)));

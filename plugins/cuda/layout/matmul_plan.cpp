@@ -16,8 +16,6 @@ constexpr uint32_t kMostTiles = 16;           // of a block: beyond, nothing is 
 // tokens from shared memory, 64 at a time.
 constexpr uint64_t kMostDecodeTokens = 32;
 
-uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
-
 std::string unit_of(const char *kernels, quant::Format format) {
   return std::string(kernels) + "." + std::string(kernel_format(format));
 }

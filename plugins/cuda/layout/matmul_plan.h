@@ -9,6 +9,9 @@
 
 namespace bonsai::cuda {
 
+// a / b, rounded up.
+constexpr uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
+
 // What the choice depends on of the device.
 struct MatmulDevice {
   uint32_t multiprocessors;

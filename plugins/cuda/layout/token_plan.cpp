@@ -11,8 +11,6 @@ namespace {
 constexpr uint32_t kWarps = kTokenThreads / 32;
 constexpr uint32_t kStaticBytes = 8192;  // of shared memory, that the kernel has at the most beside what it asks for
 
-uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
-
 // How a block shares its tiles between groups of warps.
 struct Shares {
   uint32_t tiles, warps;  // of a group

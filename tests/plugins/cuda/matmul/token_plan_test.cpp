@@ -18,14 +18,13 @@ constexpr TokenShape k8b = {.format = Format::kQ1_0_G128,
                             .kv_dtype = kKvF16,
                             .padded_head_dim = 128,
                             .attention_shared_bytes = kAttentionBytes};
-constexpr TokenShape k1_7b = {.format = Format::kQ1_0_G128,
-                              .hidden = 2048,
-                              .qkv_rows = 4096,
-                              .q_rows = 2048,
-                              .ffn = 6144,
-                              .kv_dtype = kKvF16,
-                              .padded_head_dim = 128,
-                              .attention_shared_bytes = kAttentionBytes};
+constexpr TokenShape k1_7b = [] {
+  TokenShape shape = k8b;
+  shape.hidden = shape.q_rows = 2048;
+  shape.qkv_rows = 4096;
+  shape.ffn = 6144;
+  return shape;
+}();
 
 TEST(TokenPlan, IsForWhatThereIsAKernelAndRoomFor) {
   const auto may = [](TokenShape shape, const MatmulDevice &device, auto edit) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "plugins/common/failure.h"
@@ -78,6 +79,11 @@ TEST(CudaOptions, AllAreListedWithHelp) {
     EXPECT_EQ(info->struct_size, sizeof *info);
     EXPECT_NE(std::string(info->help).find("default"), std::string::npos) << info->key;
   }
+}
+
+// Hosts show no more.
+TEST(CudaOptions, AreExplainedIn256Bytes) {
+  for (const bonsai_option_info *info : option_infos()) EXPECT_LE(std::strlen(info->help), 256u) << info->key;
 }
 
 }  // namespace

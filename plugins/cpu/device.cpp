@@ -85,7 +85,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
               .x_stride = columns,
               .y = args.y + i * args.rows,
               .y_stride = args.rows,
-              .activations = {gemv_activations_.data(), room.of_worker}});
+              .activations = room.in(gemv_activations_.data())});
     if (profile_.is_on()) profile_.add_bytes(Phase::kGemv, bytes_of_rows(gemv_rows_));
   }
 }

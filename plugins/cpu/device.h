@@ -25,6 +25,7 @@ class Device {
   Device(const Options &options, bonsai_log_fn log, void *log_context);
 
   Threads &threads() { return threads_; }
+  const Threads &threads() const { return threads_; }
   const KernelTable &kernels() const { return kernels_; }
   Profile &profile() { return profile_; }
   Slabs &slabs() { return slabs_; }

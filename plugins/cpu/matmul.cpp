@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "plugins/common/buffer.h"
+#include "plugins/cpu/matmul_abreast.h"
 #include "plugins/cpu/quantized_vectors.h"
 
 namespace bonsai::cpu {
@@ -515,11 +516,18 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const ActivationLayout layout = activation_layout(*product.rows[i].matrix);
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
-    const QuantizationPlan plan(kernels, product, layout, threads.count());
+    const uint32_t abreast = count_abreast(threads, kernels, product, layout);
+    if (abreast > 0) multiply_abreast(threads, kernels, part_of(product, 0, abreast), layout);
+    if (abreast == product.n) {
+      if (product.then) threads.each_range(product.sectors.n, 1, *product.then);
+      continue;
+    }
+    const Product rest = part_of(product, abreast, product.n);
+    const QuantizationPlan plan(kernels, rest, layout, threads.count());
     if (plan.alone) {
-      multiply_alone(threads, kernels, product, plan);
+      multiply_alone(threads, kernels, rest, plan);
     } else {
-      multiply_together(threads, kernels, product, plan);
+      multiply_together(threads, kernels, rest, plan);
     }
   }
 }

@@ -73,7 +73,8 @@ using SectorStep = FunctionRef<void(uint64_t first, uint64_t last, int worker)>;
 // that share it: what another core has written takes long to be written anew.
 struct ActivationScratch {
   std::byte *data;
-  uint64_t of_worker;  // bytes from one's to the next one's
+  uint64_t of_worker;            // bytes from one's to the next one's
+  std::byte *abreast = nullptr;  // every worker's kAbreastScratchBytes; nullptr: no vectors are multiplied abreast
 };
 
 struct Product {
@@ -99,11 +100,17 @@ uint64_t count_pieces(std::span<const MatrixRows> rows);
 // What one worker's piece of n vectors takes.
 uint64_t piece_elements(uint32_t n);
 
-// What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included.
+// What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included; and, with
+// kernels that multiply vectors abreast, for that, if there can be enough of them.
 struct ActivationRoom {
   uint64_t bytes, of_worker;
+  uint64_t abreast_at = 0;  // from the beginning; 0: there is none
+
+  ActivationScratch in(std::byte *memory) const {
+    return {memory, of_worker, abreast_at > 0 ? memory + abreast_at : nullptr};
+  }
 };
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads);
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast = {});
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);

@@ -158,7 +158,7 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   });
 }
 
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads) {
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast) {
   const uint64_t groups = columns / kActivationGroup + 1;
   const uint64_t row =
       round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
@@ -169,7 +169,12 @@ ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads) {
   const uint64_t at_once = rows * row + tables + tables / 2 + bounds;
   const uint64_t of_worker = round_up(threads <= kMostAloneWithTables ? at_once : row + table, kPage);
   const uint64_t alone = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) * of_worker : 0;
-  return {.bytes = std::max({n * row, at_once, alone}), .of_worker = of_worker};
+  ActivationRoom room = {.bytes = std::max({n * row, at_once, alone}), .of_worker = of_worker};
+  if (abreast.multiply && n >= abreast.fewest_vectors) {
+    room.abreast_at = round_up(room.bytes, kPage);
+    room.bytes = room.abreast_at + static_cast<uint64_t>(threads) * kAbreastScratchBytes;
+  }
+  return room;
 }
 
 }  // namespace bonsai::cpu

@@ -22,6 +22,11 @@ struct QuantizationPlan {
   uint32_t at_once;         // vectors that are quantised and multiplied together
 
   QuantizationPlan(const KernelTable &kernels, const Product &product, ActivationLayout layout, int threads);
+  static QuantizationPlan without_tables(ActivationLayout layout, uint32_t n) { return {layout, n}; }
+
+ private:
+  QuantizationPlan(ActivationLayout layout, uint32_t n)
+      : layout(layout), bounded(false), table_elements(0), alone(false), at_once(n) {}
 };
 
 // The quantised vectors of a product: rows, then tables if the kernels want them, then tables of bounds.

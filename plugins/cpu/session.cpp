@@ -15,7 +15,9 @@ constexpr uint32_t kTokensInPlace = 8;  // measured: 6 gain, 128 lose (docs/cpu-
 
 }  // namespace
 
-SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads) {
+SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_session_config &config,
+                                 const Device &device) {
+  const int threads = device.threads().count();
   const ModelShape model = check_shape(spec);
   check_config(config, model);
   const SessionShape shape = {
@@ -28,7 +30,8 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
              .blocks = config.n_blocks},
       .batch = batch_limits(config, model),
       .attention = {.max_tokens = config.max_tokens, .max_positions = max_positions(config, model), .threads = threads},
-      .outputs = {.max_outputs = config.max_outputs, .max_k = config.max_k, .threads = threads}};
+      .outputs = {.max_outputs = config.max_outputs, .max_k = config.max_k, .threads = threads},
+      .abreast = device.kernels().abreast};
   const double kv_rows = 2.0 * model.layers * config.n_blocks * config.block_size * model.kv_heads;
   if (kv_rows > 0x1p50) {  // sizes in bytes would leave 64 bits
     throw Failure(BONSAI_OUT_OF_MEMORY, fmt::format("host memory: a KV cache of {:.0f} keys and values of {} numbers "
@@ -47,7 +50,7 @@ uint64_t SessionShape::widest() const {
 }
 
 ActivationRoom SessionShape::activation_room() const {
-  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads);
+  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads, abreast);
 }
 
 uint64_t SessionShape::bytes() const {
@@ -63,7 +66,7 @@ Activations::Activations(const SessionShape &shape)
       queries(shape.batch.max_tokens * shape.query_floats(), "activations"),
       gate_up(2 * uint64_t{shape.batch.max_tokens} * shape.model.ffn, "activations"),
       quantized(shape.activation_room().bytes, "activations"),
-      quantized_of_worker(shape.activation_room().of_worker),
+      quantized_room(shape.activation_room()),
       q_rows_(shape.model.q_rows()),
       qkv_rows_(shape.model.qkv_rows()),
       ffn_(shape.model.ffn),
@@ -95,7 +98,7 @@ uint64_t Activations::bytes() const {
 
 Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config)
     : device_(device),
-      shape_(SessionShape::check(spec, config, device.threads().count())),
+      shape_(SessionShape::check(spec, config, device)),
       model_(spec),
       cache_(shape_.kv),
       checker_(shape_.batch),

@@ -29,9 +29,10 @@ struct SessionShape {
   BatchLimits batch;
   AttentionLimits attention;
   OutputLimits outputs;
+  AbreastKernel abreast;  // the device's
 
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
-  static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, int threads);
+  static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, const Device &device);
   uint64_t n_selected() const;  // outputs whose choices are kept
   uint64_t query_floats() const;
   uint64_t widest() const;                 // elements of the longest activation vector
@@ -57,8 +58,8 @@ struct Activations {
   Buffer<float> queries;        // (max_tokens, heads, head_dim filled up to whole vectors)
   Buffer<float> gate_up;        // (max_tokens, 2 * ffn)
   Buffer<std::byte> quantized;  // scratch of matrix products
-  uint64_t quantized_of_worker;
-  ActivationScratch scratch() const { return {quantized.data(), quantized_of_worker}; }
+  ActivationRoom quantized_room;
+  ActivationScratch scratch() const { return quantized_room.in(quantized.data()); }
 
   // What a thread computes from its own results, and others read: attention's output (n_tokens, q_rows), and silu(gate)
   // * up (n_tokens, ffn). Of few tokens it takes the place of q and of gate. On a place of its own its stores wait for
@@ -80,7 +81,7 @@ class Session {
   Session &operator=(const Session &) = delete;
 
   static MemoryNeed memory(Device &device, const bonsai_model_spec &spec, const bonsai_session_config &config) {
-    const uint64_t bytes = SessionShape::check(spec, config, device.threads().count()).bytes();
+    const uint64_t bytes = SessionShape::check(spec, config, device).bytes();
     return {.device_bytes = bytes, .host_bytes = bytes};
   }
 

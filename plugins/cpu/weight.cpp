@@ -38,7 +38,8 @@ bool holds_code3(Threads &threads, const PackedMatrix &file) {
 
 Packing choose_packing(Device &device, const PackedMatrix &file) {
   const Packing packing = device.kernels().packing_of(file.format);
-  return packing == Packing::kTrits && holds_code3(device.threads(), file) ? Packing::kUsual : packing;
+  const bool is_ternary = packing == Packing::kTrits || packing == Packing::kTernary;
+  return is_ternary && holds_code3(device.threads(), file) ? Packing::kUsual : packing;
 }
 
 constexpr bonsai_weight_use kUses = BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING;

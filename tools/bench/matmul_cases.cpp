@@ -42,11 +42,12 @@ struct Case {
   Shape shape;
   Place place;
   uint32_t n;
+  bool abreast = false;  // multiplied so, instead of what else the tier does
 
   cpu::Packing packing() const { return kernels->packing_of(format); }
   std::string name() const {
-    return fmt::format("matmul/{}/{}/{}x{}/n:{}/{}", quant::traits(format).name, kernels->name, shape.rows,
-                       shape.columns, n, name_of(place));
+    return fmt::format("matmul/{}/{}/{}x{}/n:{}/{}{}", quant::traits(format).name, kernels->name, shape.rows,
+                       shape.columns, n, name_of(place), abreast ? "/abreast" : "");
   }
 };
 
@@ -118,7 +119,9 @@ class Vectors {
     if (layout.block == 0) return;
     quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
-    if (a_case.kernels->table_elements(layout.tables) > 0) {
+    if (a_case.abreast) {
+      scratch_.emplace(cpu::kAbreastScratchBytes);
+    } else if (a_case.kernels->table_elements(layout.tables) > 0) {
       tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
                       a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
@@ -126,8 +129,19 @@ class Vectors {
     a_case.kernels->quantize(args);
   }
 
-  cpu::MatmulArgs args() const {
-    return {.matrix = nullptr,
+  void multiply(const PackedMatrix &matrix) const {
+    if (!a_case_.abreast) return a_case_.kernels->matmul(args(matrix));
+    const cpu::AbreastRows rows = {&matrix, 0, a_case_.shape.rows, y_.as<float>()};
+    a_case_.kernels->abreast.multiply({.rows = {&rows, 1},
+                                       .n = a_case_.n,
+                                       .quantized_rows = quantized_->data(),
+                                       .y_stride = a_case_.shape.rows,
+                                       .scratch = scratch_->data()});
+  }
+
+ private:
+  cpu::MatmulArgs args(const PackedMatrix &matrix) const {
+    return {.matrix = &matrix,
             .first_row = 0,
             .last_row = a_case_.shape.rows,
             .n = a_case_.n,
@@ -140,22 +154,18 @@ class Vectors {
             .prefetch = cpu::best_prefetch()};
   }
 
- private:
   const Case &a_case_;
   Memory x_, y_;
-  std::optional<Memory> quantized_, tables_;
+  std::optional<Memory> quantized_, tables_, scratch_;
 };
 
 void run(benchmark::State &state, const Case &a_case, const Limits &limits, LatestMatrices &latest) {
   const Matrices &matrices = latest.get(a_case, limits);
   const Vectors vectors(a_case);
-  cpu::MatmulArgs args = vectors.args();
   Round round(matrices.size());
   const Stopwatch stopwatch;
   for (auto _ : state) {
-    const PackedMatrix matrix = matrices[round.next()];
-    args.matrix = &matrix;
-    a_case.kernels->matmul(args);
+    vectors.multiply(matrices[round.next()]);
     benchmark::ClobberMemory();
   }
   const uint64_t weights = a_case.shape.rows * a_case.shape.columns;
@@ -172,9 +182,15 @@ void add_matmul_cases(const std::shared_ptr<const Limits> &limits) {
   const auto add = [&](Format format, Shape shape, Place place) {
     for (const cpu::KernelTable *kernels : cpu::runnable_kernels()) {
       for (const uint32_t n : kVectors) {
-        const Case a_case = {kernels, format, shape, place, n};
-        benchmark::RegisterBenchmark(a_case.name().c_str(),
-                                     [=](benchmark::State &state) { run(state, a_case, *limits, *latest); });
+        Case a_case = {kernels, format, shape, place, n};
+        const auto add_case = [&] {
+          benchmark::RegisterBenchmark(a_case.name().c_str(),
+                                       [=](benchmark::State &state) { run(state, a_case, *limits, *latest); });
+        };
+        add_case();
+        const PackedMatrix matrix = {.format = format, .packing = a_case.packing()};
+        a_case.abreast = n >= cpu::kAbreastVectors && kernels->takes_abreast(matrix);
+        if (a_case.abreast) add_case();
       }
     }
   };

@@ -201,7 +201,8 @@ constexpr int32_t f8_bits() {
 enum class Packing : uint32_t {
   kUsual,
   kTrits,      // ternary formats, for kernels that look their sums up and do nothing else with them
-  kSignBytes,  // Q1_0_G128, likewise
+  kTernary,    // as usual, and no code is 3
+  kSignBytes,  // Q1_0_G128, as kTrits
 };
 
 // The layout of a format; with blocks of 0 columns if it is not repacked.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plugins/cpu/kernels/abreast.h"
 #include "plugins/cpu/kernels/attention.h"
 #include "plugins/cpu/kernels/bounds.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
@@ -98,6 +99,7 @@ struct KernelTable {
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);
+  AbreastKernel abreast;
   // Of matrices of signs, where they take tables: bounds that no result of matmul is larger than, and that are not NaN.
   void (*tabulate_bounds)(const TabulateBoundsArgs &args);
   void (*bound)(const MatmulArgs &args, const BoundTables &tables);  // args.quantized_rows and args.tables: unused
@@ -116,7 +118,17 @@ struct KernelTable {
   // How these kernels want matrices of a format, if no code in them is 3.
   Packing packing_of(quant::Format format) const {
     if (format == quant::Format::kQ1_0_G128) return sign_packing;
-    return trit_elements > 0 && may_be_ternary(format) ? Packing::kTrits : Packing::kUsual;
+    if (!may_be_ternary(format)) return Packing::kUsual;
+    if (trit_elements > 0) return Packing::kTrits;
+    const bool may_be_abreast = abreast.multiply && activation_layout(format).block == kAbreastBlock;
+    return may_be_abreast ? Packing::kTernary : Packing::kUsual;
+  }
+
+  // Whether a matrix is one for abreast.multiply: of signs, or of ternary codes in blocks of 128.
+  bool takes_abreast(const PackedMatrix &matrix) const {
+    if (!abreast.multiply || activation_layout(matrix).block != kAbreastBlock) return false;
+    if (matrix.packing != packing_of(matrix.format)) return false;
+    return matrix.packing != Packing::kUsual || matrix.format == quant::Format::kQ1_0_G128;
   }
 
   // Whether there are tabulate_bounds, bound and multiply_few.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugins/cpu/kernels/attention.inl.h"
+#include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/bounds_matmul.inl.h"
 #include "plugins/cpu/kernels/codes_matmul.inl.h"
 #include "plugins/cpu/kernels/f8_matmul.inl.h"
@@ -84,6 +85,7 @@ constexpr KernelTable make_table(const char *name) {
       .sign_packing = SignLookup::kSignBytes ? Packing::kSignBytes : Packing::kUsual,
       .quantize = quantize,
       .matmul = matmul,
+      .abreast = abreast_kernel<AbreastLookup>(),
       .tabulate_bounds = tabulate_bounds,
       .bound = bound,
       .multiply_few = multiply_few,

@@ -8,6 +8,7 @@ KernelTable with_tiles(const KernelTable &other, const TileKernels &tiles) {
   table.most_looked_up = tiles.most_looked_up;
   table.vector_bytes = tiles.vector_bytes;
   table.matmul = tiles.matmul;
+  table.abreast = {};
   return table;
 }
 

@@ -14,8 +14,13 @@
 
 namespace bonsai::cpu {
 
+// Few rows abreast, too, so that small models try it.
 const KernelTable &avx2_vnni_emulated_kernels() {
-  static constexpr KernelTable kTable = avx2_vnni_emulated::make_table("avx2-vnni (emulated)");
+  static constexpr KernelTable kTable = [] {
+    KernelTable table = avx2_vnni_emulated::make_table("avx2-vnni (emulated)");
+    table.abreast.fewest_rows = 16;
+    return table;
+  }();
   return kTable;
 }
 

@@ -9,8 +9,13 @@
 
 namespace bonsai::cpu {
 
+// Few rows abreast, too, so that small models try it.
 const KernelTable &avx512_emulated_kernels() {
-  static constexpr KernelTable kTable = avx512_emulated::make_table("avx512 (emulated)");
+  static constexpr KernelTable kTable = [] {
+    KernelTable table = avx512_emulated::make_table("avx512 (emulated)");
+    table.abreast.fewest_rows = 16;
+    return table;
+  }();
   return kTable;
 }
 

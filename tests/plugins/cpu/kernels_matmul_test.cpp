@@ -15,7 +15,17 @@ using Case = std::tuple<const KernelTable *, PackedFormat>;
 
 std::string packed_name_of(PackedFormat which) {
   const std::string name = name_of(quant::traits(which.format).name);
-  return name + (which.packing == Packing::kTrits ? "_trits" : which.packing == Packing::kSignBytes ? "_bytes" : "");
+  switch (which.packing) {
+    case Packing::kTrits:
+      return name + "_trits";
+    case Packing::kTernary:
+      return name + "_ternary";
+    case Packing::kSignBytes:
+      return name + "_bytes";
+    case Packing::kUsual:
+      break;
+  }
+  return name;
 }
 
 std::string case_name(const ::testing::TestParamInfo<Case> &info) {
@@ -304,6 +314,7 @@ std::vector<PackedFormat> packings_of(const std::vector<Format> &formats) {
   std::vector<PackedFormat> all(formats.begin(), formats.end());
   for (const Format format : formats) {
     if (may_be_ternary(format)) all.emplace_back(format, Packing::kTrits);
+    if (may_be_ternary(format)) all.emplace_back(format, Packing::kTernary);
     if (format == Format::kQ1_0_G128) all.emplace_back(format, Packing::kSignBytes);
   }
   return all;

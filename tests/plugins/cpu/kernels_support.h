@@ -92,10 +92,10 @@ class Matrix {
   size_t row_bytes() const { return quant::row_bytes(traits_, columns_); }
   const quant::FormatTraits &traits() const { return traits_; }
 
-  // Call after the blocks are filled. For Packing::kTrits, codes of 3 become 2.
+  // Call after the blocks are filled. For Packing::kTrits and kTernary, codes of 3 become 2.
   PackedMatrix pack() {
     if (!is_repacked(traits_.format)) return {traits_.format, rows_, columns_, row(0)};
-    if (packing_ == Packing::kTrits) make_ternary();
+    if (packing_ == Packing::kTrits || packing_ == Packing::kTernary) make_ternary();
     const size_t bytes = packed_bytes(traits_.format, rows_, columns_, packing_);
     packed_ = aligned_bytes(bytes);
     std::memset(packed_.get(), 0xA5, bytes);
@@ -401,8 +401,29 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
   return results;
 }
 
-// Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, it
-// does, with the same bytes; with a packing other than the usual one it does nothing else. `then`: what is said to be
+// The same product, prepared without tables, of vectors abreast.
+inline std::vector<float> results_abreast(const KernelTable &kernels, const MatmulArgs &args) {
+  constexpr float kGuard = -1234.5f;
+  const uint64_t width = args.last_row - args.first_row;
+  std::vector<float> y(args.n * (width + 1), kGuard);
+  const auto scratch = aligned_bytes(kAbreastScratchBytes);
+  std::memset(scratch.get(), 0xA5, kAbreastScratchBytes);
+  const AbreastRows rows = {args.matrix, args.first_row, args.last_row, y.data()};
+  kernels.abreast.multiply({.rows = {&rows, 1},
+                            .n = args.n,
+                            .quantized_rows = args.quantized_rows,
+                            .y_stride = width + 1,
+                            .scratch = scratch.get()});
+  std::vector<float> result;
+  for (uint32_t i = 0; i < args.n; ++i) {
+    result.insert(result.end(), y.begin() + i * (width + 1), y.begin() + i * (width + 1) + width);
+    EXPECT_EQ(y[i * (width + 1) + width], kGuard) << "wrote past the row of vector " << i;
+  }
+  return result;
+}
+
+// Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, or
+// take vectors abreast, it does, with the same bytes. `then`: what is said to be
 // read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x, const std::byte *then = nullptr) {
@@ -424,17 +445,28 @@ inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMat
   const auto quantized = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, quantized.get());
   args.quantized_rows = quantized.get();
-  const bool multiplies = matrix.packing == Packing::kUsual || n > kernels.most_looked_up;
+  const std::vector<float> abreast =
+      kernels.takes_abreast(matrix) ? results_abreast(kernels, args) : std::vector<float>();
+  const auto expect_same_abreast = [&](const std::vector<float> &results) {
+    const bool is_same = abreast.empty() || std::memcmp(abreast.data(), results.data(), results.size() * 4) == 0;
+    EXPECT_TRUE(is_same) << "vectors abreast give other bytes";
+  };
+  const bool has_codes = matrix.packing == Packing::kUsual || matrix.packing == Packing::kTernary;
+  const bool multiplies = has_codes || n > kernels.most_looked_up;
   const std::vector<float> multiplied = multiplies ? results_of(kernels, args) : std::vector<float>();
   const bool looks_up =
       kernels.table_elements(layout.tables) > 0 && matrix.packing == kernels.packing_of(matrix.format);
-  if (!looks_up) return multiplied;
+  if (!looks_up) {
+    expect_same_abreast(multiplied);
+    return multiplied;
+  }
   std::vector<int16_t> tables(n * columns / kActivationGroup * kernels.table_elements(layout.tables));
   const auto rows_for_tables = aligned_bytes(n * quantized_row_bytes(layout, columns));
   quantize_rows(kernels, x, n, layout, rows_for_tables.get(), tables.data());
   args.quantized_rows = rows_for_tables.get();
   args.tables = tables.data();
   const std::vector<float> looked_up = results_of(kernels, args);
+  expect_same_abreast(looked_up);
   if (!multiplies) return looked_up;
   EXPECT_EQ(std::memcmp(multiplied.data(), looked_up.data(), multiplied.size() * sizeof(float)), 0)
       << "looking sums up gives other bytes than multiplying";

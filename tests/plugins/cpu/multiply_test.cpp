@@ -93,12 +93,121 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
   }
 }
 
+// A tier's kernels that take few rows and vectors abreast, and count the products that they do so.
+struct CountingAbreast {
+  KernelTable kernels;
+  static inline void (*multiply_abreast)(const AbreastArgs &args);
+  static inline std::atomic<uint64_t> products;  // of a row and a vector
+
+  explicit CountingAbreast(const KernelTable &of) : kernels(of) {
+    multiply_abreast = of.abreast.multiply;
+    products = 0;
+    kernels.abreast = {.multiply = count, .fewest_vectors = 20, .fewest_rows = 16};
+  }
+
+  static void count(const AbreastArgs &args) {
+    for (const AbreastRows &rows : args.rows) products += args.n * (rows.last_row - rows.first_row);
+    multiply_abreast(args);
+  }
+};
+
+// More rows than are kept at a time, ranges that begin and end within tiles, and matrices that others multiply: of
+// other formats, and one with codes of 3 among ternary ones.
+TEST(Multiply, GivesTheSameBytesAbreast) {
+  std::mt19937 random(14);
+  for (const KernelTable *tier : testable_kernels()) {
+    if (!tier->abreast.multiply) continue;
+    CountingAbreast counting(*tier);
+    const KernelTable &kernels = counting.kernels;
+    Matrix signs(packed_for(kernels, Format::kQ1_0_G128), 2300, kColumns), bytes(Format::kQ8_0, 40, kColumns),
+        more_signs(packed_for(kernels, Format::kQ1_0_G128), 300, kColumns),
+        ternary(packed_for(kernels, Format::kTQ2_0_G128), 150, kColumns),
+        more_ternary(packed_for(kernels, Format::kTQ1_0_G128), 170, kColumns);
+    std::vector<PackedMatrix> packed;
+    for (Matrix *matrix : {&signs, &bytes, &more_signs, &ternary, &more_ternary}) {
+      fill_random(*matrix, random);
+      packed.push_back(matrix->pack());
+    }
+    const std::vector<MatrixRows> rows = {{&packed[0], 5, 2290, 0},
+                                          {&packed[1], 0, 40, 2285},
+                                          {&packed[2], 17, 290, 2325},
+                                          {&packed[3], 3, 150, 2598},
+                                          {&packed[4], 0, 170, 2745}};
+    constexpr uint64_t kOutputs = 2915, kAbreast = 2285 + 273 + 147 + 170;
+    for (const uint32_t n : {19u, 20u, 32u, 70u, 97u, 149u}) {
+      const uint32_t in_time = n % kAbreastVectors < 20 ? n / kAbreastVectors * kAbreastVectors : n;
+      const std::vector<float> x = random_vectors(n * kColumns, random);
+      std::vector<float> expected(n * kOutputs);
+      for (const int count : {1, 2, 3, 8}) {
+        SCOPED_TRACE(testing::Message() << tier->name << ", " << n << " vectors, " << count << " threads");
+        Threads threads(count);
+        const ActivationRoom room = activation_room(n, kColumns, count, kernels.abreast);
+        const auto scratch = aligned_bytes(room.bytes);
+        Product product = {.rows = rows,
+                           .columns = kColumns,
+                           .n = n,
+                           .x = x.data(),
+                           .x_stride = kColumns,
+                           .y = expected.data(),
+                           .y_stride = kOutputs,
+                           .activations = {scratch.get(), room.of_worker}};
+        if (count == 1) multiply(threads, kernels, product);
+        EXPECT_EQ(CountingAbreast::products, 0u) << "without scratch";
+        std::vector<float> y(n * kOutputs);
+        product.y = y.data();
+        product.activations = room.in(scratch.get());
+        EXPECT_EQ(product.activations.abreast != nullptr, n >= 20);
+        multiply(threads, kernels, product);
+        EXPECT_TRUE(same_bytes(y, expected));
+        EXPECT_EQ(CountingAbreast::products.exchange(0), in_time * kAbreast);
+      }
+    }
+  }
+}
+
+// Ternary weights of which a matrix has codes of 3 take their activations like those that have none, or not: either
+// way all are what they are elsewhere.
+TEST(Multiply, LeavesMatricesThatAreNotTernary) {
+  std::mt19937 random(15);
+  for (const KernelTable *tier : testable_kernels()) {
+    if (!tier->abreast.multiply) continue;
+    CountingAbreast counting(*tier);
+    Matrix ternary(packed_for(counting.kernels, Format::kTQ2_0_G128), 96, kColumns),
+        with_code3(Format::kTQ2_0_G128, 96, kColumns);
+    fill_random(ternary, random);
+    fill_random(with_code3, random);
+    const PackedMatrix first = ternary.pack(), second = with_code3.pack();
+    const std::vector<MatrixRows> rows = {{&first, 0, 96, 0}, {&second, 0, 96, 96}};
+    const std::vector<float> x = random_vectors(64 * kColumns, random);
+    std::vector<float> expected(64 * 192), y(64 * 192);
+    Threads threads(2);
+    const ActivationRoom room = activation_room(64, kColumns, 2, counting.kernels.abreast);
+    const auto scratch = aligned_bytes(room.bytes);
+    Product product = {.rows = rows,
+                       .columns = kColumns,
+                       .n = 64,
+                       .x = x.data(),
+                       .x_stride = kColumns,
+                       .y = expected.data(),
+                       .y_stride = 192,
+                       .activations = {scratch.get(), room.of_worker}};
+    multiply(threads, counting.kernels, product);
+    product.y = y.data();
+    product.activations = room.in(scratch.get());
+    multiply(threads, counting.kernels, product);
+    EXPECT_TRUE(same_bytes(y, expected)) << tier->name;
+    const bool is_apart = activation_layout(first) != activation_layout(second);
+    EXPECT_EQ(CountingAbreast::products, is_apart ? 64u * 96 : 0u) << tier->name;
+  }
+}
+
 // Slices of different heights, in sectors of 16 and 32 rows; `others` cannot be divided in this way.
 TEST(Multiply, GivesSectorsToOneWorkerEach) {
   constexpr uint64_t kSectors = 24, kTall = 32 * kSectors, kLow = 16 * kSectors;
   constexpr uint64_t kOutputs = kTall + 2 * kLow;
   std::mt19937 random(13);
-  const KernelTable &kernels = *runnable_kernels().front();
+  KernelTable kernels = *runnable_kernels().front();
+  kernels.abreast.fewest_rows = 16;
   for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ8_0, Format::kF16}) {
     Matrix tall(packed_for(kernels, format), kTall, kColumns), low(packed_for(kernels, format), 3 * kLow, kColumns);
     fill_random(tall, random);
@@ -107,14 +216,14 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
     const std::vector<MatrixRows> rows = {
         {&first, 0, kTall, 0}, {&rest, kLow, 2 * kLow, kTall}, {&rest, 2 * kLow, 3 * kLow, kTall + kLow}};
     const Sectors sectors = {kSectors, 3};
-    for (const uint32_t n : {1u, 3u, 40u}) {
+    for (const uint32_t n : {1u, 3u, 40u, 64u}) {
       const std::vector<float> x = random_vectors(n * kColumns, random);
       std::vector<float> expected(n * kOutputs);
       for (const int count : {1, 2, 3, 8, 9}) {  // of nine, each would get two sectors or three
         SCOPED_TRACE(testing::Message() << quant::traits(format).name << ", " << n << " vectors, " << count
                                         << " threads");
         Threads threads(count);
-        const ActivationRoom room = activation_room(n, kColumns, count);
+        const ActivationRoom room = activation_room(n, kColumns, count, kernels.abreast);
         const auto scratch = aligned_bytes(room.bytes);
         Product product = {.rows = rows,
                            .columns = kColumns,
@@ -140,6 +249,7 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
         };
         const SectorStep then = copy;
         product.y = y.data();
+        product.activations = room.in(scratch.get());
         product.sectors = sectors;
         product.next = rows;
         product.next_sectors = sectors;

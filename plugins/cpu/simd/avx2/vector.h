@@ -336,5 +336,6 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
 
+#include "plugins/cpu/simd/avx2/abreast_lookup.h"
 #include "plugins/cpu/simd/avx2/sign_lookup.h"
 #include "plugins/cpu/simd/no_trit_lookup.h"

@@ -561,6 +561,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
 
+#include "plugins/cpu/simd/no_abreast_lookup.h"
 #include "plugins/cpu/simd/no_sign_lookup.h"
 #include "plugins/cpu/simd/no_trit_lookup.h"
 #include "plugins/cpu/simd/whole_lanes.h"

@@ -1,0 +1,51 @@
+// Products of many vectors with weights of one bit or ternary codes: 32 vectors abreast, whose sums are looked up in
+// memory (abreast_matmul.inl.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace bonsai::cpu {
+
+struct PackedMatrix;
+
+// Vectors that lie side by side, and how many times that are multiplied with weights that are unpacked once.
+inline constexpr uint32_t kAbreastVectors = 32;
+inline constexpr uint32_t kMostAbreast = 2 * kAbreastVectors;
+
+// Columns of its matrices' blocks.
+inline constexpr uint32_t kAbreastBlock = 128;
+
+// Rows whose results so far are kept.
+inline constexpr uint32_t kAbreastRows = 2048;
+
+// What it takes beside the vectors: these results, and tables of a block's columns.
+inline constexpr size_t kAbreastScratchBytes = size_t{kAbreastRows} * kMostAbreast * sizeof(float) + 384 * 1024;
+
+// Rows [first_row, last_row) of a matrix, whose results for vector i are y[i * y_stride] and those behind it.
+struct AbreastRows {
+  const PackedMatrix *matrix;
+  uint64_t first_row, last_row;
+  float *y;
+};
+
+// y[i][r] = W[r] x[i], as MatmulArgs has it, of rows of one or more matrices of equal columns and code layouts, which
+// KernelTable::takes_abreast. Vectors beyond the last whole kAbreastVectors take as long as so many.
+struct AbreastArgs {
+  std::span<const AbreastRows> rows;
+  uint32_t n;
+  const std::byte *quantized_rows;  // without tables, in the layout of the matrices' activations
+  size_t y_stride;
+  std::byte *scratch;  // kAbreastScratchBytes, aligned to 64
+};
+
+// A tier's kernel, and from where on it is faster than others: how many vectors there are to be beyond whole
+// kAbreastVectors, and rows of a call, for which the tables are made.
+struct AbreastKernel {
+  void (*multiply)(const AbreastArgs &args) = nullptr;  // nullptr: there is none
+  uint32_t fewest_vectors = 0;
+  uint64_t fewest_rows = 0;
+};
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,445 @@
+// Matrices of signs and of ternary codes times 32 vectors at a time, by lookup in memory (as in BiQGEMM,
+// arXiv:2005.09904): a table holds the sums of a field's columns under every combination of codes, of all vectors side
+// by side, and what a row's field says is where its entry lies. The integers are those of lookup_matmul.inl.h and
+// codes_matmul.inl.h, and so are the bytes. Part of a tier: see simd/portable/vector.h.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "plugins/cpu/kernels/abreast.h"
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/quantized_row.inl.h"
+#include "plugins/cpu/kernels/trits_matmul.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// A lane of 16 bits for each vector. Lanes are in the order that interleaving two groups' sums, and adding up the
+// pairs, leaves in the order of vectors.
+constexpr uint32_t vector_of_lane(uint32_t lane) { return lane / 8 * 4 + lane % 4 + lane / 4 % 2 * 16; }
+
+// The columns of TritRecords' fields: what a field of code_layout.h holds, and a code of another one or one that lies
+// by itself.
+constexpr uint8_t kTritFields[8][4] = {{0, 1, 2, 25},    {3, 4, 5, 26},    {6, 7, 8, 27},    {9, 10, 11, 21},
+                                       {12, 13, 14, 29}, {15, 16, 17, 30}, {18, 19, 20, 31}, {22, 23, 24, 28}};
+
+// What a layout's fields are: kFields of kDigits columns in a group, a byte each, in base kBase.
+template <CodeLayout kLayout>
+struct AbreastFields {
+  static constexpr bool kSigns = kLayout.bits == 1;
+  static constexpr bool kStrips = kLayout.strip_tiles > 1;
+  static constexpr uint32_t kBase = kSigns ? 2 : 3, kDigits = kSigns ? 8 : 4, kEntries = kSigns ? 256 : 81;
+  static constexpr uint32_t kFields = kActivationGroup / kDigits;
+  static constexpr uint32_t kUnitRows = kStrips ? 2 * kTileRows : kTileRows;  // that are unpacked together
+
+  // Where the code of a field's column is among a group's activations.
+  static constexpr uint32_t column(uint32_t field, uint32_t digit) {
+    if (kSigns) return 4 * digit + field;
+    return kLayout.base_three ? kTritFields[field][digit] : field / 4 * 16 + 4 * digit + field % 4;
+  }
+};
+
+// Bytes as the rows of a matrix of 16 columns, turned into columns: four times what two packs of cards make when they
+// are shuffled.
+typedef int8_t Bytes16 __attribute__((vector_size(16)));
+inline void transpose_16(Bytes16 (&rows)[16]) {
+  for (int step = 0; step < 4; ++step) {
+    Bytes16 shuffled[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      shuffled[2 * i] =
+          __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      shuffled[2 * i + 1] =
+          __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    memcpy(rows, shuffled, sizeof rows);
+  }
+}
+
+typedef float Floats4 __attribute__((vector_size(16)));
+inline void transpose_4(Floats4 (&rows)[4]) {
+  const Floats4 a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+  const Floats4 b = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+  const Floats4 c = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+  const Floats4 d = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+  rows[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  rows[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  rows[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  rows[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+
+// As canonical_nan.
+inline Floats4 canonical(Floats4 v) {
+  typedef int32_t Ints4 __attribute__((vector_size(16)));
+  const Ints4 is_number = v == v, nan = {0x7FC00000, 0x7FC00000, 0x7FC00000, 0x7FC00000};
+  Ints4 bits;
+  memcpy(&bits, &v, sizeof bits);
+  bits = (bits & is_number) | (nan & ~is_number);
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+// Codes of a group's columns, in 16 bits.
+struct alignas(64) AbreastColumns {
+  int16_t codes[kActivationGroup][kAbreastVectors];
+
+  // Of vectors in the order of lanes.
+  void gather(const int8_t *const (&vectors)[kAbreastVectors]) {
+    typedef int16_t Words16 __attribute__((vector_size(32)));
+    for (uint32_t column = 0; column < kActivationGroup; column += 16) {
+      for (uint32_t lane = 0; lane < kAbreastVectors; lane += 16) {
+        Bytes16 bytes[16];
+        for (uint32_t i = 0; i < 16; ++i) memcpy(&bytes[i], vectors[lane + i] + column, sizeof bytes[i]);
+        transpose_16(bytes);
+        for (uint32_t i = 0; i < 16; ++i) {
+          const Words16 words = __builtin_convertvector(bytes[i], Words16);
+          memcpy(&codes[column + i][lane], &words, sizeof words);
+        }
+      }
+    }
+  }
+};
+
+// How a layout's rows are unpacked.
+template <CodeLayout kLayout, class Lookup>
+struct AbreastRecordsOf {
+  static auto choose() {
+    if constexpr (kLayout.bits == 1) {
+      return std::conditional_t<kLayout.sign_bytes == Lookup::kSignBytes, typename Lookup::SignRecords,
+                                typename Lookup::NoRecords>();
+    } else if constexpr (kLayout.base_three) {
+      return typename Lookup::TritRecords();
+    } else {
+      return typename Lookup::CodeRecords();
+    }
+  }
+};
+template <CodeLayout kLayout, class Lookup>
+using AbreastRecords = decltype(AbreastRecordsOf<kLayout, Lookup>::choose());
+
+template <CodeLayout kLayout, class Lookup, class Trits>
+class AbreastProduct {
+  using Fields = AbreastFields<kLayout>;
+  using Records = AbreastRecords<kLayout, Lookup>;
+  static_assert(kLayout.columns() == kAbreastBlock);
+  static constexpr uint32_t kGroups = kLayout.activations.groups(), kPairs = kGroups / 2;
+  static constexpr uint32_t kFields = Fields::kFields;
+  static constexpr uint32_t kUnits = kAbreastRows / Fields::kUnitRows;
+  static constexpr size_t kTableElements = size_t{Fields::kEntries} * kAbreastVectors;
+
+  // Rows that are unpacked together: where their first block lies, and which of them are asked for.
+  struct Unit {
+    const uint8_t *scales, *codes, *rests;
+    uint32_t first, last;
+    float *y;  // of the first of these
+  };
+
+  // What was unpacked of a block, record by record.
+  struct Weights {
+    alignas(64) uint8_t records[kGroups][kAbreastRows * kFields];
+    alignas(64) float scales[kAbreastRows];
+  };
+
+  // What a block's columns of 32 vectors are multiplied by.
+  struct Tables {
+    alignas(64) int16_t sums[kGroups][kFields][kTableElements];
+    alignas(64) int16_t multipliers[kPairs][2][kAbreastVectors];
+    alignas(64) float scales[kAbreastVectors];
+    AbreastColumns columns;
+  };
+
+  using Results = float[kAbreastRows][kAbreastVectors];
+
+ public:
+  struct Scratch {
+    alignas(64) Results y[kMostAbreast / kAbreastVectors];
+    Tables tables;
+    Weights weights;
+    Unit units[kUnits];
+  };
+  static_assert(sizeof(Scratch) <= kAbreastScratchBytes);
+
+  explicit AbreastProduct(const AbreastArgs &args)
+      : args_(args),
+        scratch_(*reinterpret_cast<Scratch *>(args.scratch)),
+        columns_(args.rows[0].matrix->columns),
+        row_bytes_(quantized_row_bytes(kLayout.activations, columns_)) {}
+
+  void multiply() {
+    uint32_t units = 0;
+    for (const AbreastRows &rows : args_.rows) {
+      const uint64_t begin = rows.first_row / Fields::kUnitRows * Fields::kUnitRows;
+      for (uint64_t row = begin; row < rows.last_row; row += Fields::kUnitRows) {
+        scratch_.units[units++] = unit_of(rows, row);
+        if (units == kUnits) multiply_units(std::exchange(units, 0));
+      }
+    }
+    if (units > 0) multiply_units(units);
+  }
+
+ private:
+  Unit unit_of(const AbreastRows &rows, uint64_t row) const {
+    const TilePlace place = TilePlace::find(kLayout, blocks(), row / kTileRows);
+    const auto *data = reinterpret_cast<const uint8_t *>(rows.matrix->data);
+    const uint64_t first = std::max(row, rows.first_row);
+    return {.scales = data + place.scales,
+            .codes = data + place.codes,
+            .rests = data + place.rests,
+            .first = static_cast<uint32_t>(first - row),
+            .last = static_cast<uint32_t>(std::min<uint64_t>(rows.last_row - row, Fields::kUnitRows)),
+            .y = rows.y + (first - rows.first_row)};
+  }
+
+  uint64_t blocks() const { return columns_ / kLayout.columns(); }
+
+  // The first units times all vectors.
+  void multiply_units(uint32_t units) {
+    for (uint32_t vector = 0; vector < args_.n; vector += kMostAbreast) {
+      const uint32_t n = std::min(kMostAbreast, args_.n - vector);
+      for (uint64_t block = 0; block < blocks(); ++block) {
+        for (uint32_t i = 0; i < units; ++i) unpack(scratch_.units[i], block, i * Fields::kUnitRows);
+        for (uint32_t i = 0; i < n; i += kAbreastVectors) {
+          Results &y = scratch_.y[i / kAbreastVectors];
+          tabulate(vector + i, block);
+          if (block == 0) memset(y, 0, units * Fields::kUnitRows * sizeof y[0]);
+          add_block(units * Fields::kUnitRows, y);
+        }
+      }
+      for (uint32_t i = 0; i < n; i += kAbreastVectors) {
+        const uint32_t some = std::min(kAbreastVectors, n - i);
+        for (uint32_t unit = 0; unit < units; ++unit) {
+          if (unit + 1 < units) ask_for_results(scratch_.units[unit + 1], vector + i, some);
+          store_unit(scratch_.units[unit], scratch_.y[i / kAbreastVectors] + unit * Fields::kUnitRows, vector + i,
+                     some);
+        }
+      }
+    }
+  }
+
+  // -------- Activations
+
+  // Beyond the last vector, the first one again: its results go nowhere.
+  ConstQuantizedRow part_of_vector(uint32_t vector, uint64_t block) const {
+    const uint32_t i = vector < args_.n ? vector : 0;
+    return ConstQuantizedRow(args_.quantized_rows + i * row_bytes_, columns_, kLayout.activations)
+        .from(block, kLayout.activations);
+  }
+
+  void tabulate(uint32_t vector, uint64_t block) {
+    Tables &tables = scratch_.tables;
+    const int8_t *codes[kAbreastVectors];
+    for (uint32_t lane = 0; lane < kAbreastVectors; ++lane) {
+      const uint32_t i = vector_of_lane(lane);
+      const ConstQuantizedRow part = part_of_vector(vector + i, block);
+      codes[lane] = part.codes;
+      tables.scales[i] = *part.scales;
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        tables.multipliers[group / 2][i / 16][i % 16 * 2 + group % 2] = *part.multipliers[group].even();
+      }
+    }
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      tables.columns.gather(codes);
+      for (const int8_t *&of_vector : codes) of_vector += kActivationGroup;
+      for (uint32_t field = 0; field < kFields; ++field) tabulate_field(field, tables.sums[group][field]);
+    }
+  }
+
+  // Entry by entry: one digit more is the column's codes once more (of a sign, twice).
+  void tabulate_field(uint32_t field, int16_t *table) const {
+    I16x32 least = {};
+    for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) least = Lookup::sub(least, column(field, digit));
+    Lookup::store(table, least);
+    uint32_t entries = 1;
+    for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) {
+      I16x32 step = column(field, digit);
+      if constexpr (Fields::kSigns) step = Lookup::add(step, step);
+      const uint32_t last = entries * (Fields::kBase - 1);
+#pragma GCC unroll 4
+      for (uint32_t i = 0; i < last; ++i) {
+        const I16x32 entry = Lookup::load(table + size_t{i} * kAbreastVectors);
+        Lookup::store(table + size_t{i + entries} * kAbreastVectors, Lookup::add(entry, step));
+      }
+      entries *= Fields::kBase;
+    }
+  }
+
+  I16x32 column(uint32_t field, uint32_t digit) const {
+    return Lookup::load(scratch_.tables.columns.codes[Fields::column(field, digit)]);
+  }
+
+  // -------- Weights
+
+  static constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);  // whose strides count
+
+  // A block of a unit, to the records from `at` on; and asks for the next one.
+  void unpack(const Unit &unit, uint64_t block, uint32_t at) {
+    const uint8_t *scales = unit.scales + block * kPlace.scales_stride;
+    const uint8_t *codes = unit.codes + block * kPlace.codes_stride;
+    unpack_scales(scales, scratch_.weights.scales + at);
+    ask_for(scales + kPlace.scales_stride, Fields::kUnitRows * sizeof(uint16_t));
+    if constexpr (kLayout.base_three) {
+      const PairOfUnits pair = {codes, unit.rests + block * kPlace.codes_stride};
+      unpack_trits<0>(pair, at);
+      for (uint32_t word = 0; word < kTritUnitWords; ++word) {
+        ask_for(pair.words + kPlace.codes_stride + word * kTritWordStride, kPackedAlignment);
+      }
+      ask_for(pair.rests + kPlace.codes_stride, kPackedAlignment / 2);
+    } else {
+      constexpr size_t kStride = Fields::kStrips ? kPairBytes / 2 * kLayout.strip_tiles : size_t{2} * kPackedAlignment;
+      for (uint32_t group = 0; group < kGroups; ++group, codes += kStride) {
+        Records::store_records(codes, scratch_.weights.records[group] + at * kFields);
+        ask_for(codes + kPlace.codes_stride, 2 * kPackedAlignment);
+      }
+    }
+  }
+
+  template <int kGroup>
+  void unpack_trits(PairOfUnits pair, uint32_t at) {
+    if constexpr (kGroup < kTritGroups) {
+      const auto word = [&](int i) {
+        return Trits::load(pair.words + (kTritGroupWords * kGroup + i) * kTritWordStride);
+      };
+      Records::store_records(word(0), word(1), word(2), piece_of_group<Trits, kGroup>(pair),
+                             scratch_.weights.records[kGroup] + at * kFields);
+      unpack_trits<kGroup + 1>(pair, at);
+    }
+  }
+
+  static void unpack_scales(const uint8_t *from, float *to) {
+    float of_rows[Fields::kUnitRows];
+    for (uint32_t i = 0; i < Fields::kUnitRows; i += kTileRows) {
+      store(of_rows + i, load_f16(reinterpret_cast<const uint16_t *>(from) + i));
+    }
+    for (uint32_t i = 0; i < Fields::kUnitRows; ++i) to[i] = of_rows[Records::row_of(i)];
+  }
+
+  [[gnu::always_inline]] static void ask_for(const uint8_t *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 1);
+  }
+
+  // -------- Products
+
+  // The sum of a group's columns, of all vectors.
+  [[gnu::always_inline]] static I16x32 sum_group(const int16_t (&tables)[kFields][kTableElements],
+                                                 const uint8_t *record) {
+    uint64_t fields = 0;
+    memcpy(&fields, record, kFields);
+    I16x32 sum = Lookup::load(tables[0] + (fields & 0xFF) * kAbreastVectors);
+#pragma GCC unroll 8
+    for (uint32_t i = 1; i < kFields; ++i) {
+      const size_t entry = fields >> (8 * i) & 0xFF;
+      sum = Lookup::add(sum, Lookup::load(tables[i] + entry * kAbreastVectors));
+      Lookup::hold(sum);
+    }
+    return sum;
+  }
+
+  // Adds a block's products to the results of the first records.
+  [[gnu::noinline]] void add_block(uint32_t records, Results &y) const {
+    const Tables &tables = scratch_.tables;
+    const Weights &weights = scratch_.weights;
+    I16x32 multipliers[kPairs][2];
+    for (uint32_t pair = 0; pair < kPairs; ++pair) {
+      for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables.multipliers[pair][half]);
+    }
+    const F32x16 scales[] = {load(tables.scales), load(tables.scales + 16)};
+    for (uint32_t i = 0; i < records; ++i) {
+      I32x16 sums[] = {splat_i32(0), splat_i32(0)};
+#pragma GCC unroll 4
+      for (uint32_t pair = 0; pair < kPairs; ++pair) {
+        const uint32_t group = 2 * pair;
+        const I16x32 a = sum_group(tables.sums[group], weights.records[group] + i * kFields);
+        const I16x32 b = sum_group(tables.sums[group + 1], weights.records[group + 1] + i * kFields);
+        I16x32 halves[2];
+        Lookup::interleave(a, b, halves[0], halves[1]);
+        for (int half = 0; half < 2; ++half) sums[half] = dot2(sums[half], halves[half], multipliers[pair][half]);
+      }
+      const F32x16 weight_scale = splat(weights.scales[i]);
+      for (int half = 0; half < 2; ++half) {
+        float *result = y[i] + 16 * half;
+        store(result, fma(to_f32(sums[half]), mul(weight_scale, scales[half]), load(result)));
+      }
+    }
+  }
+
+  // -------- Results
+
+  // Where a unit's rows are among its records.
+  struct Places {
+    uint8_t of_row[Fields::kUnitRows];
+    constexpr Places() : of_row() {
+      for (uint32_t i = 0; i < Fields::kUnitRows; ++i) of_row[Records::row_of(i)] = static_cast<uint8_t>(i);
+    }
+  };
+
+  void ask_for_results(const Unit &unit, uint32_t vector, uint32_t n) const {
+    const float *y = unit.y + vector * args_.y_stride;
+    for (uint32_t i = 0; i < n; ++i, y += args_.y_stride) {
+      for (uint32_t row = 0; row < Fields::kUnitRows; row += 16) __builtin_prefetch(y + row, 1, 3);
+    }
+  }
+
+  // What is asked for of a unit's results for n vectors from one on, four of them at a time.
+  void store_unit(const Unit &unit, const float (*results)[kAbreastVectors], uint32_t vector, uint32_t n) const {
+    static constexpr Places kPlaces;
+    float *y = unit.y + vector * args_.y_stride;
+    for (uint32_t i = 0; i < n; i += 4, y += 4 * args_.y_stride) {
+      const uint32_t some = std::min(4u, n - i);
+      uint32_t row = unit.first;
+      for (; row + 4 <= unit.last; row += 4) {
+        Floats4 rows[4];
+        for (uint32_t j = 0; j < 4; ++j) memcpy(&rows[j], results[kPlaces.of_row[row + j]] + i, sizeof rows[j]);
+        transpose_4(rows);
+        for (uint32_t j = 0; j < some; ++j) {
+          const Floats4 of_vector = canonical(rows[j]);
+          memcpy(y + j * args_.y_stride + (row - unit.first), &of_vector, sizeof of_vector);
+        }
+      }
+      for (; row < unit.last; ++row) {
+        Floats4 of_row;
+        memcpy(&of_row, results[kPlaces.of_row[row]] + i, sizeof of_row);
+        of_row = canonical(of_row);
+        for (uint32_t j = 0; j < some; ++j) y[j * args_.y_stride + (row - unit.first)] = of_row[j];
+      }
+    }
+  }
+
+  const AbreastArgs &args_;
+  Scratch &scratch_;
+  const uint64_t columns_;
+  const size_t row_bytes_;
+};
+
+template <CodeLayout kLayout, class Lookup>
+void multiply_abreast_of(const AbreastArgs &args) {
+  if constexpr (AbreastRecords<kLayout, Lookup>::kExists) AbreastProduct<kLayout, Lookup, TritLookup>(args).multiply();
+}
+
+template <class Lookup>
+void multiply_abreast(const AbreastArgs &args) {
+  switch (args.rows[0].matrix->packing) {
+    case Packing::kTrits:
+      return multiply_abreast_of<kTritsG128Layout, Lookup>(args);
+    case Packing::kTernary:
+      return multiply_abreast_of<kTernaryG128Layout, Lookup>(args);
+    case Packing::kSignBytes:
+      return multiply_abreast_of<kSignBytesG128Layout, Lookup>(args);
+    case Packing::kUsual:
+      return multiply_abreast_of<kQ1_0G128Layout, Lookup>(args);
+  }
+}
+
+template <class Lookup>
+constexpr AbreastKernel abreast_kernel() {
+  if constexpr (Lookup::kExists) {
+    return {multiply_abreast<Lookup>, Lookup::kFewestVectors, Lookup::kFewestRows};
+  } else {
+    return {};
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -1,0 +1,29 @@
+// The vocabulary's AbreastLookup where there is none, and what it is where there is one: the end of vector.h.
+#pragma once
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// Whether sums of activations are looked up for 32 vectors side by side (kernels/abreast_matmul.inl.h). A tier where
+// they are has in it, all static,
+//   kFewestVectors, kFewestRows                               AbreastKernel's
+//   kSignBytes                                                as SignLookup's
+//   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes
+//   I16x32 add(a, b), I16x32 sub(a, b)                        of 16 bits, around zero
+//   void hold(a)                                              for the compiler: a is to be in a register here
+//   void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second)
+//       pairs of a's and b's lanes: of lanes 8 i to 8 i + 3 to `first`, of the others to `second`
+// and what puts the bytes of a group that belong to a row, a record, one behind the other: the row's place of several
+// is
+//   uint32_t row_of(uint32_t record)
+//   void store_records(const uint8_t *words, uint8_t *records)
+// in SignRecords, of a pair of tiles in a strip, 4 bytes as their words have them; in CodeRecords, of a tile of 2-bit
+// codes, which are 0 to 2, 8 bytes, of the four codes of each in base 3; in TritRecords<group of a unit>, of a pair of
+// tiles in base 3, 8 bytes, whose fields kTritFields names (kernels/abreast_matmul.inl.h). kExists says which there
+// are.
+struct AbreastLookup {
+  static constexpr bool kExists = false;
+};
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -322,7 +322,8 @@ class AbreastProduct {
 
   // -------- Products
 
-  // The sum of a group's columns, of all vectors.
+  // The sum of a group's columns, of all vectors. One field after the other: GCC would work out where all entries lie
+  // before it adds any, and has no registers for that.
   [[gnu::always_inline]] static I16x32 sum_group(const int16_t (&tables)[kFields][kTableElements],
                                                  const uint8_t *record) {
     uint64_t fields = 0;
@@ -330,29 +331,31 @@ class AbreastProduct {
     I16x32 sum = Lookup::load(tables[0] + (fields & 0xFF) * kAbreastVectors);
 #pragma GCC unroll 8
     for (uint32_t i = 1; i < kFields; ++i) {
+      Lookup::hold(sum, fields);
       const size_t entry = fields >> (8 * i) & 0xFF;
       sum = Lookup::add(sum, Lookup::load(tables[i] + entry * kAbreastVectors));
-      Lookup::hold(sum);
     }
     return sum;
   }
 
   // Adds a block's products to the results of the first records.
   [[gnu::noinline]] void add_block(uint32_t records, Results &y) const {
-    const Tables &tables = scratch_.tables;
     const Weights &weights = scratch_.weights;
+    const Tables *tables = &scratch_.tables;
     I16x32 multipliers[kPairs][2];
     for (uint32_t pair = 0; pair < kPairs; ++pair) {
-      for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables.multipliers[pair][half]);
+      for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables->multipliers[pair][half]);
     }
-    const F32x16 scales[] = {load(tables.scales), load(tables.scales + 16)};
+    const F32x16 scales[] = {load(tables->scales), load(tables->scales + 16)};
     for (uint32_t i = 0; i < records; ++i) {
+      // Otherwise GCC has the place of each table in a register, or in half a vector for want of these.
+      asm("" : "+r"(tables));
       I32x16 sums[] = {splat_i32(0), splat_i32(0)};
 #pragma GCC unroll 4
       for (uint32_t pair = 0; pair < kPairs; ++pair) {
         const uint32_t group = 2 * pair;
-        const I16x32 a = sum_group(tables.sums[group], weights.records[group] + i * kFields);
-        const I16x32 b = sum_group(tables.sums[group + 1], weights.records[group + 1] + i * kFields);
+        const I16x32 a = sum_group(tables->sums[group], weights.records[group] + i * kFields);
+        const I16x32 b = sum_group(tables->sums[group + 1], weights.records[group + 1] + i * kFields);
         I16x32 halves[2];
         Lookup::interleave(a, b, halves[0], halves[1]);
         for (int half = 0; half < 2; ++half) sums[half] = dot2(sums[half], halves[half], multipliers[pair][half]);

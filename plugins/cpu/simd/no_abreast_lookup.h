@@ -10,7 +10,7 @@ namespace {
 //   kSignBytes                                                as SignLookup's
 //   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes
 //   I16x32 add(a, b), I16x32 sub(a, b)                        of 16 bits, around zero
-//   void hold(a)                                              for the compiler: a is to be in a register here
+//   void hold(I16x32 &a, uint64_t &bits)                      for the compiler: what follows is not to begin before
 //   void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second)
 //       pairs of a's and b's lanes: of lanes 8 i to 8 i + 3 to `first`, of the others to `second`
 // and what puts the bytes of a group that belong to a row, a record, one behind the other: the row's place of several

@@ -23,8 +23,7 @@ struct AbreastLookup {
   }
   static I16x32 add(I16x32 a, I16x32 b) { return {_mm256_add_epi16(a.low, b.low), _mm256_add_epi16(a.high, b.high)}; }
   static I16x32 sub(I16x32 a, I16x32 b) { return {_mm256_sub_epi16(a.low, b.low), _mm256_sub_epi16(a.high, b.high)}; }
-  // Otherwise GCC sums up one half of all fields after the other, and keeps their places on the stack.
-  static void hold(I16x32 &a) { asm("" : "+x"(a.low), "+x"(a.high)); }
+  static void hold(I16x32 &a, uint64_t &bits) { asm("" : "+x"(a.low), "+x"(a.high), "+r"(bits)); }
 
   [[gnu::always_inline]] static void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second) {
     first = {_mm256_unpacklo_epi16(a.low, b.low), _mm256_unpacklo_epi16(a.high, b.high)};

@@ -29,7 +29,11 @@ struct AbreastLookup {
   static void store(int16_t *to, I16x32 a) { _mm512_store_si512(to, a.v); }
   static I16x32 add(I16x32 a, I16x32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
   static I16x32 sub(I16x32 a, I16x32 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
-  static void hold(I16x32 &a) { hold_in_register(a.v); }
+  static void hold([[maybe_unused]] I16x32 &a, [[maybe_unused]] uint64_t &bits) {
+#ifdef __AVX512F__  // and not emulated
+    asm("" : "+v"(a.v), "+r"(bits));
+#endif
+  }
 
   [[gnu::always_inline]] static void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second) {
     first.v = _mm512_unpacklo_epi16(a.v, b.v);

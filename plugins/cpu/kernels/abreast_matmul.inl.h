@@ -23,8 +23,8 @@ constexpr uint32_t vector_of_lane(uint32_t lane) { return lane / 8 * 4 + lane % 
 
 // The columns of TritRecords' fields: what a field of code_layout.h holds, and a code of another one or one that lies
 // by itself.
-constexpr uint8_t kTritFields[8][4] = {{0, 1, 2, 25},    {3, 4, 5, 26},    {6, 7, 8, 27},    {9, 10, 11, 21},
-                                       {12, 13, 14, 29}, {15, 16, 17, 30}, {18, 19, 20, 31}, {22, 23, 24, 28}};
+constexpr uint8_t kTritFieldColumns[8][4] = {{0, 1, 2, 25},    {3, 4, 5, 26},    {6, 7, 8, 27},    {9, 10, 11, 21},
+                                             {12, 13, 14, 29}, {15, 16, 17, 30}, {18, 19, 20, 31}, {22, 23, 24, 28}};
 
 // What a layout's fields are: kFields of kDigits columns in a group, a byte each, in base kBase.
 template <CodeLayout kLayout>
@@ -34,11 +34,26 @@ struct AbreastFields {
   static constexpr uint32_t kBase = kSigns ? 2 : 3, kDigits = kSigns ? 8 : 4, kEntries = kSigns ? 256 : 81;
   static constexpr uint32_t kFields = kActivationGroup / kDigits;
   static constexpr uint32_t kUnitRows = kStrips ? 2 * kTileRows : kTileRows;  // that are unpacked together
+  static constexpr uint32_t kWords = kDigits / 4;                             // of four codes, in a field
 
   // Where the code of a field's column is among a group's activations.
   static constexpr uint32_t column(uint32_t field, uint32_t digit) {
     if (kSigns) return 4 * digit + field;
-    return kLayout.base_three ? kTritFields[field][digit] : field / 4 * 16 + 4 * digit + field % 4;
+    return kLayout.base_three ? kTritFieldColumns[field][digit] : field / 4 * 16 + 4 * digit + field % 4;
+  }
+};
+
+// What a field's codes are, a byte each, for every entry.
+template <class Fields>
+struct EntryCodes {
+  alignas(64) uint8_t codes[Fields::kEntries][Fields::kDigits];
+
+  constexpr EntryCodes() : codes() {
+    for (uint32_t entry = 0; entry < Fields::kEntries; ++entry) {
+      for (uint32_t digit = 0, rest = entry; digit < Fields::kDigits; ++digit, rest /= Fields::kBase) {
+        codes[entry][digit] = static_cast<uint8_t>(rest % Fields::kBase);
+      }
+    }
   }
 };
 
@@ -126,6 +141,9 @@ class AbreastProduct {
   using Records = AbreastRecords<kLayout, Lookup>;
   static_assert(kLayout.columns() == kAbreastBlock);
   static constexpr uint32_t kGroups = kLayout.activations.groups(), kPairs = kGroups / 2;
+  static constexpr bool kMultiplied = Lookup::kMultipliesLast;  // the last group's columns, rather than looked up
+  static constexpr uint32_t kTabulated = kMultiplied ? kGroups - 1 : kGroups;
+  static_assert(kGroups == 4);
   static constexpr uint32_t kFields = Fields::kFields;
   static constexpr uint32_t kUnits = kAbreastRows / Fields::kUnitRows;
   static constexpr size_t kTableElements = size_t{Fields::kEntries} * kAbreastVectors;
@@ -143,13 +161,79 @@ class AbreastProduct {
     alignas(64) float scales[kAbreastRows];
   };
 
+  // A group that is multiplied: activations for each word of four codes, of 16 vectors and the others; what the words'
+  // products are multiplied with; and what the codes' offset makes of all that.
+  struct Multiplied {
+    alignas(64) uint8_t activations[kFields][Fields::kWords][2][64];
+    alignas(64) int16_t multipliers[2][kAbreastVectors];
+    alignas(64) int32_t offsets[2][16];
+  };
+
   // What a block's columns of 32 vectors are multiplied by.
   struct Tables {
-    alignas(64) int16_t sums[kGroups][kFields][kTableElements];
+    alignas(64) int16_t sums[kTabulated][kFields][kTableElements];
     alignas(64) int16_t multipliers[kPairs][2][kAbreastVectors];
     alignas(64) float scales[kAbreastVectors];
     AbreastColumns columns;
+    Multiplied last;
   };
+
+  // The last group's products, if it is multiplied: words of its codes, which are looked up, with its activations,
+  // which stay in registers.
+  struct NothingMultiplied {
+    struct Sums {};
+    explicit NothingMultiplied(const Multiplied &) {}
+    void add_field(uint64_t, uint32_t, Sums &) const {}
+    void finish(const Sums &, I32x16 (&sums)[2]) const { sums[0] = sums[1] = splat_i32(0); }
+  };
+  class WordsMultiplied {
+   public:
+    struct Sums {
+      DotSum halves[2] = {zero_dot_sum(), zero_dot_sum()};
+    };
+
+    [[gnu::always_inline]] explicit WordsMultiplied(const Multiplied &of) {
+      for (int half = 0; half < 2; ++half) {
+        multipliers_[half] = Lookup::load(of.multipliers[half]);
+        offsets_[half] = load_i32(of.offsets[half]);
+      }
+#pragma GCC unroll 8
+      for (uint32_t field = 0; field < kFields; ++field) {
+#pragma GCC unroll 2
+        for (uint32_t word = 0; word < Fields::kWords; ++word) {
+          for (int half = 0; half < 2; ++half) {
+            activations_[field][word][half] = load_bytes(of.activations[field][word][half]);
+            Lookup::hold(activations_[field][word][half]);
+          }
+        }
+      }
+    }
+
+    [[gnu::always_inline]] void add_field(uint64_t &record, uint32_t field, Sums &sums) const {
+      static constexpr EntryCodes<Fields> kCodes;
+      const uint8_t *codes = kCodes.codes[record >> (8 * field) & 0xFF];
+#pragma GCC unroll 2
+      for (uint32_t word = 0; word < Fields::kWords; ++word) {
+        const Bytes64 of_row = splat_4_bytes(codes + 4 * word);
+        for (int half = 0; half < 2; ++half) {
+          sums.halves[half] = dot4(sums.halves[half], of_row, activations_[field][word][half]);
+        }
+        Lookup::hold(sums.halves[0], sums.halves[1], record);
+      }
+    }
+
+    [[gnu::always_inline]] void finish(const Sums &of, I32x16 (&sums)[2]) const {
+      for (int half = 0; half < 2; ++half) {
+        sums[half] = dot2(offsets_[half], Lookup::pairs_of(of.halves[half]), multipliers_[half]);
+      }
+    }
+
+   private:
+    Bytes64 activations_[kFields][Fields::kWords][2];
+    I16x32 multipliers_[2];
+    I32x16 offsets_[2];
+  };
+  using MultipliedGroup = std::conditional_t<kMultiplied, WordsMultiplied, NothingMultiplied>;
 
   using Results = float[kAbreastRows][kAbreastVectors];
 
@@ -243,7 +327,41 @@ class AbreastProduct {
     for (uint32_t group = 0; group < kGroups; ++group) {
       tables.columns.gather(codes);
       for (const int8_t *&of_vector : codes) of_vector += kActivationGroup;
+      if constexpr (kMultiplied) {
+        if (group == kTabulated) return prepare_multiplied();
+      }
       for (uint32_t field = 0; field < kFields; ++field) tabulate_field(field, tables.sums[group][field]);
+    }
+  }
+
+  // Activations of the gathered columns, which are the last group's. A pair of groups whose second one is multiplied
+  // has multipliers for the first one only.
+  void prepare_multiplied() {
+    Multiplied &last = scratch_.tables.last;
+    I16x32 sum = {};
+    for (uint32_t field = 0; field < kFields; ++field) {
+      for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) sum = Lookup::add(sum, column(field, digit));
+      for (uint32_t word = 0; word < Fields::kWords; ++word) {
+        I16x32 even[2], odd[2];  // of the word's four columns
+        Lookup::interleave(column(field, 4 * word), column(field, 4 * word + 2), even[0], even[1]);
+        Lookup::interleave(column(field, 4 * word + 1), column(field, 4 * word + 3), odd[0], odd[1]);
+        for (int half = 0; half < 2; ++half) {
+          store_bytes(last.activations[field][word][half], Lookup::join_bytes(even[half], odd[half]));
+        }
+      }
+    }
+    I16x32 sums[2];
+    Lookup::interleave(sum, I16x32{}, sums[0], sums[1]);
+    for (int half = 0; half < 2; ++half) {
+      int16_t *of_pair = scratch_.tables.multipliers[kPairs - 1][half];
+      for (uint32_t i = 0; i < kAbreastVectors; i += 2) {
+        const int16_t multiplier = std::exchange(of_pair[i + 1], int16_t{0});
+        last.multipliers[half][i] = multiplier;
+        last.multipliers[half][i + 1] = 0;
+      }
+      const I16x32 multipliers = Lookup::load(last.multipliers[half]);
+      store_i32(last.offsets[half], sub(splat_i32(0), dot2(splat_i32(0), sums[half], multipliers)));
+      if constexpr (Fields::kSigns) Lookup::store(last.multipliers[half], Lookup::add(multipliers, multipliers));
     }
   }
 
@@ -322,23 +440,23 @@ class AbreastProduct {
 
   // -------- Products
 
-  // The sum of a group's columns, of all vectors. One field after the other: GCC would work out where all entries lie
-  // before it adds any, and has no registers for that.
-  [[gnu::always_inline]] static I16x32 sum_group(const int16_t (&tables)[kFields][kTableElements],
-                                                 const uint8_t *record) {
-    uint64_t fields = 0;
-    memcpy(&fields, record, kFields);
-    I16x32 sum = Lookup::load(tables[0] + (fields & 0xFF) * kAbreastVectors);
-#pragma GCC unroll 8
-    for (uint32_t i = 1; i < kFields; ++i) {
-      Lookup::hold(sum, fields);
-      const size_t entry = fields >> (8 * i) & 0xFF;
-      sum = Lookup::add(sum, Lookup::load(tables[i] + entry * kAbreastVectors));
-    }
-    return sum;
+  // The record of a row: its fields from the lowest bits on.
+  [[gnu::always_inline]] static uint64_t load_record(const uint8_t *from) {
+    std::conditional_t<kFields == 4, uint32_t, uint64_t> record;
+    memcpy(&record, from, sizeof record);
+    return record;
   }
 
-  // Adds a block's products to the results of the first records.
+  // Adds what a field of a record stands for.
+  [[gnu::always_inline]] static I16x32 add_field(I16x32 sum, const int16_t (&tables)[kFields][kTableElements],
+                                                 uint64_t record, uint32_t field) {
+    const size_t entry = record >> (8 * field) & 0xFF;
+    const I16x32 of_field = Lookup::load(tables[field] + entry * kAbreastVectors);
+    return field == 0 ? of_field : Lookup::add(sum, of_field);
+  }
+
+  // Adds a block's products to the results of the first records. One field after the other: GCC would work out where
+  // all entries lie before it adds any, or have the place of each table in a register, and there are not so many.
   [[gnu::noinline]] void add_block(uint32_t records, Results &y) const {
     const Weights &weights = scratch_.weights;
     const Tables *tables = &scratch_.tables;
@@ -347,17 +465,31 @@ class AbreastProduct {
       for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables->multipliers[pair][half]);
     }
     const F32x16 scales[] = {load(tables->scales), load(tables->scales + 16)};
+    const MultipliedGroup last(tables->last);
     for (uint32_t i = 0; i < records; ++i) {
-      // Otherwise GCC has the place of each table in a register, or in half a vector for want of these.
       asm("" : "+r"(tables));
-      I32x16 sums[] = {splat_i32(0), splat_i32(0)};
+      uint64_t of_groups[kGroups];
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        of_groups[group] = load_record(weights.records[group] + i * kFields);
+      }
+      I16x32 found[kTabulated];
+      typename MultipliedGroup::Sums products;
+#pragma GCC unroll 8
+      for (uint32_t field = 0; field < kFields; ++field) {
+#pragma GCC unroll 4
+        for (uint32_t group = 0; group < kTabulated; ++group) {
+          found[group] = add_field(found[group], tables->sums[group], of_groups[group], field);
+          Lookup::hold(found[group], of_groups[group]);
+        }
+        last.add_field(of_groups[kGroups - 1], field, products);
+      }
+      I32x16 sums[2];
+      last.finish(products, sums);
 #pragma GCC unroll 4
       for (uint32_t pair = 0; pair < kPairs; ++pair) {
-        const uint32_t group = 2 * pair;
-        const I16x32 a = sum_group(tables->sums[group], weights.records[group] + i * kFields);
-        const I16x32 b = sum_group(tables->sums[group + 1], weights.records[group + 1] + i * kFields);
         I16x32 halves[2];
-        Lookup::interleave(a, b, halves[0], halves[1]);
+        const I16x32 second = found[std::min(2 * pair + 1, kTabulated - 1)];  // or any, times 0
+        Lookup::interleave(found[2 * pair], second, halves[0], halves[1]);
         for (int half = 0; half < 2; ++half) sums[half] = dot2(sums[half], halves[half], multipliers[pair][half]);
       }
       const F32x16 weight_scale = splat(weights.scales[i]);

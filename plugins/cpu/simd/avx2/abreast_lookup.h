@@ -8,7 +8,7 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 struct AbreastLookup {
-  static constexpr bool kExists = true, kSignBytes = true;
+  static constexpr bool kExists = true, kSignBytes = true, kMultipliesLast = false;
   static constexpr uint32_t kFewestVectors = 24;
   static constexpr uint64_t kFewestRows = 384;
 

@@ -21,9 +21,9 @@ struct FourthDigits {
 };
 
 struct AbreastLookup {
-  static constexpr bool kExists = true, kSignBytes = false;
-  static constexpr uint32_t kFewestVectors = 30;
-  static constexpr uint64_t kFewestRows = 1024;
+  static constexpr bool kExists = true, kSignBytes = false, kMultipliesLast = true;
+  static constexpr uint32_t kFewestVectors = 26;
+  static constexpr uint64_t kFewestRows = 512;
 
   static I16x32 load(const int16_t *from) { return {_mm512_load_si512(from)}; }
   static void store(int16_t *to, I16x32 a) { _mm512_store_si512(to, a.v); }
@@ -34,6 +34,22 @@ struct AbreastLookup {
     asm("" : "+v"(a.v), "+r"(bits));
 #endif
   }
+  static void hold([[maybe_unused]] DotSum &a, [[maybe_unused]] DotSum &b, [[maybe_unused]] uint64_t &bits) {
+#ifdef __AVX512F__
+    asm("" : "+v"(a.v), "+v"(b.v), "+r"(bits));
+#endif
+  }
+  static void hold([[maybe_unused]] Bytes64 &a) {
+#ifdef __AVX512F__
+    asm("" : "+v"(a.v));
+#endif
+  }
+
+  static Bytes64 join_bytes(I16x32 even, I16x32 odd) {
+    const __m512i low = _mm512_and_si512(even.v, _mm512_set1_epi16(0xFF));
+    return {_mm512_or_si512(low, _mm512_slli_epi16(odd.v, 8))};
+  }
+  static I16x32 pairs_of(DotSum sum) { return {sum.v}; }
 
   [[gnu::always_inline]] static void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second) {
     first.v = _mm512_unpacklo_epi16(a.v, b.v);

@@ -517,10 +517,12 @@ void multiply(Threads &threads, const KernelTable &kernels, const Product &produ
     const auto takes_same = [&](const MatrixRows &rows) { return activation_layout(*rows.matrix) == layout; };
     if (std::any_of(product.rows.begin(), product.rows.begin() + i, takes_same)) continue;
     const uint32_t abreast = count_abreast(threads, kernels, product, layout);
-    if (abreast > 0) multiply_abreast(threads, kernels, part_of(product, 0, abreast), layout);
-    if (abreast == product.n) {
-      if (product.then) threads.each_range(product.sectors.n, 1, *product.then);
-      continue;
+    if (abreast > 0) {
+      multiply_abreast(threads, kernels, part_of(product, 0, abreast), layout);
+      if (abreast == product.n) {
+        if (product.then) threads.each_range(product.sectors.n, 1, *product.then);
+        continue;
+      }
     }
     const Product rest = part_of(product, abreast, product.n);
     const QuantizationPlan plan(kernels, rest, layout, threads.count());

@@ -9,11 +9,11 @@
 namespace bonsai::cpu {
 namespace {
 
-// Two tiles of a strip are unpacked together; whole strips lie one behind the other.
-constexpr uint64_t kRowGrain = 8 * kTileRows;
+// Two tiles of a strip are unpacked together.
+constexpr uint64_t kRowGrain = 2 * kTileRows;
 
 // A product's rows of one layout, counted through, in parts that threads take with some of the vectors: every part is
-// multiplied with all of them, kAbreastVectors at a time. As few parts as give every thread equally much.
+// multiplied with all of them, kAbreastVectors at a time. As few parts as give every thread equally many such steps.
 struct Division {
   uint32_t parts, steps;  // of the rows, and of the vectors
   uint64_t rows;
@@ -24,7 +24,7 @@ struct Division {
     parts = workers / std::gcd(workers, std::max(1u, steps));
   }
 
-  uint64_t first_row(uint32_t part) const { return std::min(rows, rows * part / parts / kRowGrain * kRowGrain); }
+  uint64_t first_row(uint32_t part) const { return rows * part / parts / kRowGrain * kRowGrain; }
   uint64_t end_of(uint32_t part) const { return part + 1 == parts ? rows : first_row(part + 1); }
 };
 
@@ -79,11 +79,8 @@ uint32_t count_abreast(const Threads &threads, const KernelTable &kernels, const
   const uint32_t rest = product.n % kAbreastVectors;
   const uint32_t n = rest < kernels.abreast.fewest_vectors ? product.n - rest : product.n;
   if (!kernels.abreast.multiply || n == 0 || product.sink || !product.activations.abreast) return 0;
-  const MatrixRows *first = nullptr;
   for (const MatrixRows &rows : product.rows) {
-    if (!is_in(rows, layout)) continue;
-    if (!first) first = &rows;
-    if (!kernels.takes_abreast(*rows.matrix) || rows.matrix->packing != first->matrix->packing) return 0;
+    if (is_in(rows, layout) && !kernels.takes_abreast(*rows.matrix)) return 0;
   }
   const Division division(count_rows(product, layout), n, threads.count());
   return division.rows / division.parts >= kernels.abreast.fewest_rows ? n : 0;

@@ -50,7 +50,9 @@ uint64_t SessionShape::widest() const {
 }
 
 ActivationRoom SessionShape::activation_room() const {
-  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads, abreast);
+  const bool can_be_enough = batch.max_tokens >= abreast.fewest_vectors;  // the head's never are
+  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads,
+                              can_be_enough ? abreast : AbreastKernel());
 }
 
 uint64_t SessionShape::bytes() const {

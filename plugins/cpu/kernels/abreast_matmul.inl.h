@@ -128,7 +128,7 @@ struct AbreastRecordsOf {
     } else if constexpr (kLayout.base_three) {
       return typename Lookup::TritRecords();
     } else {
-      return typename Lookup::CodeRecords();
+      return typename Lookup::TernaryRecords();
     }
   }
 };

@@ -89,8 +89,8 @@ struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-amx", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for up to most_looked_up vectors, and
   // takes them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with
-  // Packing::kTrits; 0: it does not. With tables only, so many vectors are multiplied with matrices that are not packed
-  // as usual.
+  // Packing::kTrits; 0: it does not. With tables only, so many vectors are multiplied by matmul with matrices that are
+  // packed for tables.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
   // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.

@@ -22,7 +22,7 @@
 // vector of bytes. TQ1_0_G128 and TQ2_0_G128 take 29 bytes a block then, TQ1_0 and TQ2_0 56.
 //
 // The packed size is the file's, but for the padding and for formats whose codes or integers do not lie in whole words
-// and bytes in the file; in bytes a block, with Packing::kUsual:
+// and bytes in the file; in bytes a block, with Packing::kUsual or kTernary:
 //   TQ1_0_G128 28 -> 34   TQ1_0 54 -> 66   Q3_K 110 -> 114   Q4_K 144 -> 148   Q5_K 176 -> 180   Q8_K 292 -> 260
 //
 // Other float formats stay row-major as they come, and may be read where the caller has them.
@@ -118,7 +118,7 @@ bool has_kernels(quant::Format format);
 // Whether the format is repacked; if not, the kernels read the file's rows.
 bool is_repacked(quant::Format format);
 
-// Whether a matrix of this format may have Packing::kTrits: it has, or has room for, codes of 0 to 2. Where the format
+// Whether a matrix of this format may have Packing::kTrits or kTernary: it has, or has room for, codes of 0 to 2. Where the format
 // counts codes of 3 (FormatTraits::count_code3), there must be none.
 bool may_be_ternary(quant::Format format);
 

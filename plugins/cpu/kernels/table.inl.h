@@ -1,8 +1,8 @@
 // All kernels of a tier and the table of them. The last include of a tier's translation unit.
 #pragma once
 
-#include "plugins/cpu/kernels/attention.inl.h"
 #include "plugins/cpu/kernels/abreast_matmul.inl.h"
+#include "plugins/cpu/kernels/attention.inl.h"
 #include "plugins/cpu/kernels/bounds_matmul.inl.h"
 #include "plugins/cpu/kernels/codes_matmul.inl.h"
 #include "plugins/cpu/kernels/f8_matmul.inl.h"

@@ -8,19 +8,25 @@ namespace {
 // they are has in it, all static,
 //   kFewestVectors, kFewestRows                               AbreastKernel's
 //   kSignBytes                                                as SignLookup's
+//   kMultipliesLast                                           whether it multiplies a block's last group meanwhile
 //   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes
 //   I16x32 add(a, b), I16x32 sub(a, b)                        of 16 bits, around zero
 //   void hold(I16x32 &a, uint64_t &bits)                      for the compiler: what follows is not to begin before
 //   void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second)
 //       pairs of a's and b's lanes: of lanes 8 i to 8 i + 3 to `first`, of the others to `second`
-// and what puts the bytes of a group that belong to a row, a record, one behind the other: the row's place of several
-// is
-//   uint32_t row_of(uint32_t record)
-//   void store_records(const uint8_t *words, uint8_t *records)
-// in SignRecords, of a pair of tiles in a strip, 4 bytes as their words have them; in CodeRecords, of a tile of 2-bit
-// codes, which are 0 to 2, 8 bytes, of the four codes of each in base 3; in TritRecords<group of a unit>, of a pair of
-// tiles in base 3, 8 bytes, whose fields kTritFields names (kernels/abreast_matmul.inl.h). kExists says which there
-// are.
+// and if it multiplies
+//   Bytes64 join_bytes(I16x32 even, I16x32 odd)               the lower bytes of each lane, one behind the other
+//   I16x32 pairs_of(DotSum)                                   sums of up to 16 bits, and behind each what may be
+//   anything void hold(Bytes64 &a)                                     is to be in a register here void hold(DotSum &a,
+//   DotSum &b, uint64_t &bits)           as above
+// and what puts the bytes of a group that belong to a row, a record, one behind the other. A record's row among those
+// that are unpacked together is row_of(uint32_t record); kExists says which there are.
+//   SignRecords::store_records(const uint8_t *words, uint8_t *records)      of a pair of tiles in a strip, 4 bytes as
+//       their words have them
+//   TernaryRecords::store_records(const uint8_t *words, uint8_t *records)   of a tile of 2-bit codes, which are 0 to 2,
+//       8 bytes: the four codes of each in base 3
+//   TritRecords::store_records(I16x32 first, second, third, piece, uint8_t *records)   of a group's words of a pair of
+//       tiles in base 3 and its piece (code_layout.h), 8 bytes: kTritFieldColumns has their columns
 struct AbreastLookup {
   static constexpr bool kExists = false;
 };

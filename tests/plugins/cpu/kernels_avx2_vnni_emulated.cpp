@@ -14,11 +14,12 @@
 
 namespace bonsai::cpu {
 
-// Few rows abreast, too, so that small models try it.
+// Few rows and vectors abreast, too, so that small models try it.
 const KernelTable &avx2_vnni_emulated_kernels() {
   static constexpr KernelTable kTable = [] {
     KernelTable table = avx2_vnni_emulated::make_table("avx2-vnni (emulated)");
     table.abreast.fewest_rows = 16;
+    table.abreast.fewest_vectors = 20;
     return table;
   }();
   return kTable;

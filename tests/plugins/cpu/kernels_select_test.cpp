@@ -96,6 +96,28 @@ TEST(SelectKernels, NoTierIsAnotherInDisguise) {
     }
   }
 }
+
+TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {
+  const auto takes = [](const KernelTable &kernels, quant::Format format, Packing packing) {
+    return kernels.takes_abreast({.format = format, .packing = packing});
+  };
+  using quant::Format;
+  for (const KernelTable *kernels : {&avx2_kernels(), &avx2_vnni_kernels(), &avx2_vnni_emulated_kernels(),
+                                     &avx512_kernels(), &avx512_emulated_kernels()}) {
+    EXPECT_NE(kernels->abreast.multiply, nullptr) << kernels->name;
+    for (const Format format : {Format::kQ1_0_G128, Format::kTQ1_0_G128, Format::kTQ2_0_G128}) {
+      EXPECT_TRUE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;
+    }
+    for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0, Format::kQ2_0_G64, Format::kQ4_0}) {
+      EXPECT_FALSE(takes(*kernels, format, Packing::kUsual)) << kernels->name;
+    }
+    EXPECT_FALSE(takes(*kernels, Format::kTQ2_0, kernels->packing_of(Format::kTQ2_0))) << kernels->name;
+  }
+  for (const KernelTable *kernels : {&portable_kernels(), &avx512_amx_kernels(), &avx512_amx_emulated_kernels()}) {
+    EXPECT_EQ(kernels->abreast.multiply, nullptr) << kernels->name;
+    EXPECT_FALSE(takes(*kernels, Format::kQ1_0_G128, kernels->packing_of(Format::kQ1_0_G128))) << kernels->name;
+  }
+}
 #endif
 
 }  // namespace

@@ -423,8 +423,7 @@ inline std::vector<float> results_abreast(const KernelTable &kernels, const Matm
 }
 
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, or
-// take vectors abreast, it does, with the same bytes. `then`: what is said to be
-// read after the matrix.
+// take vectors abreast, it does, with the same bytes. `then`: what is said to be read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
                                      std::span<const float> x, const std::byte *then = nullptr) {
   const uint64_t columns = matrix.columns;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "tests/plugins/cpu/kernels_support.h"
 
@@ -102,7 +103,7 @@ struct CountingAbreast {
   explicit CountingAbreast(const KernelTable &of) : kernels(of) {
     multiply_abreast = of.abreast.multiply;
     products = 0;
-    kernels.abreast = {.multiply = count, .fewest_vectors = 20, .fewest_rows = 16};
+    if (multiply_abreast) kernels.abreast = {.multiply = count, .fewest_vectors = 20, .fewest_rows = 16};
   }
 
   static void count(const AbreastArgs &args) {
@@ -128,12 +129,13 @@ TEST(Multiply, GivesTheSameBytesAbreast) {
       fill_random(*matrix, random);
       packed.push_back(matrix->pack());
     }
-    const std::vector<MatrixRows> rows = {{&packed[0], 5, 2290, 0},
-                                          {&packed[1], 0, 40, 2285},
-                                          {&packed[2], 17, 290, 2325},
-                                          {&packed[3], 3, 150, 2598},
-                                          {&packed[4], 0, 170, 2745}};
-    constexpr uint64_t kOutputs = 2915, kAbreast = 2285 + 273 + 147 + 170;
+    std::vector<MatrixRows> rows = {{&packed[0], 5, 2290, 0},
+                                    {&packed[1], 0, 40, 2285},
+                                    {&packed[2], 17, 290, 2325},
+                                    {&packed[3], 3, 150, 2598},
+                                    {&packed[4], 0, 170, 2745}};
+    for (uint64_t i = 0; i < 9; ++i) rows.push_back({&packed[2], 20 * i, 20 * i + 20, 2915 + 20 * i});
+    constexpr uint64_t kOutputs = 3095, kAbreast = 2285 + 273 + 147 + 170 + 180;
     for (const uint32_t n : {19u, 20u, 32u, 70u, 97u, 149u}) {
       const uint32_t in_time = n % kAbreastVectors < 20 ? n / kAbreastVectors * kAbreastVectors : n;
       const std::vector<float> x = random_vectors(n * kColumns, random);
@@ -201,14 +203,29 @@ TEST(Multiply, LeavesMatricesThatAreNotTernary) {
   }
 }
 
+// The machine's best kernels, and of the others the first that multiply abreast.
+std::vector<std::pair<const KernelTable *, Format>> tiers_and_formats() {
+  std::vector<std::pair<const KernelTable *, Format>> all;
+  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ8_0, Format::kF16}) {
+    all.emplace_back(runnable_kernels().front(), format);
+  }
+  for (const KernelTable *kernels : testable_kernels()) {
+    if (!kernels->abreast.multiply || kernels == runnable_kernels().front()) continue;
+    all.emplace_back(kernels, Format::kQ1_0_G128);
+    all.emplace_back(kernels, Format::kTQ1_0_G128);
+    break;
+  }
+  return all;
+}
+
 // Slices of different heights, in sectors of 16 and 32 rows; `others` cannot be divided in this way.
 TEST(Multiply, GivesSectorsToOneWorkerEach) {
   constexpr uint64_t kSectors = 24, kTall = 32 * kSectors, kLow = 16 * kSectors;
   constexpr uint64_t kOutputs = kTall + 2 * kLow;
   std::mt19937 random(13);
-  KernelTable kernels = *runnable_kernels().front();
-  kernels.abreast.fewest_rows = 16;
-  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ8_0, Format::kF16}) {
+  for (const auto &[tier, format] : tiers_and_formats()) {
+    const CountingAbreast counting(*tier);
+    const KernelTable &kernels = counting.kernels;
     Matrix tall(packed_for(kernels, format), kTall, kColumns), low(packed_for(kernels, format), 3 * kLow, kColumns);
     fill_random(tall, random);
     fill_random(low, random);
@@ -220,8 +237,8 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
       const std::vector<float> x = random_vectors(n * kColumns, random);
       std::vector<float> expected(n * kOutputs);
       for (const int count : {1, 2, 3, 8, 9}) {  // of nine, each would get two sectors or three
-        SCOPED_TRACE(testing::Message() << quant::traits(format).name << ", " << n << " vectors, " << count
-                                        << " threads");
+        SCOPED_TRACE(testing::Message() << tier->name << ", " << quant::traits(format).name << ", " << n << " vectors, "
+                                        << count << " threads");
         Threads threads(count);
         const ActivationRoom room = activation_room(n, kColumns, count, kernels.abreast);
         const auto scratch = aligned_bytes(room.bytes);
@@ -257,6 +274,8 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
         if (count != 9) product.then = &then;
         multiply(threads, kernels, product);
         EXPECT_TRUE(same_bytes(y, expected));
+        const uint64_t abreast = kernels.takes_abreast(first) ? n / kAbreastVectors * kAbreastVectors : 0;
+        EXPECT_EQ(CountingAbreast::products.exchange(0), abreast * kOutputs);
         if (count == 9) continue;
         EXPECT_TRUE(same_bytes(seen, expected)) << "a step began too early";
         EXPECT_TRUE(std::ranges::all_of(times, [](int times) { return times == 1; }));

@@ -56,7 +56,7 @@ struct AbreastLookup {
   };
 
   // Two of 64 bits.
-  struct CodeRecords {
+  struct TernaryRecords {
     static constexpr bool kExists = true;
     static constexpr uint32_t row_of(uint32_t record) {
       const uint32_t half = record / 8, quarter = record / 4 % 2, part = record / 2 % 2;

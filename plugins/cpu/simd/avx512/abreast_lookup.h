@@ -75,7 +75,7 @@ struct AbreastLookup {
     }
   };
 
-  using CodeRecords = NoRecords;
+  using TernaryRecords = NoRecords;
 
   // Two of 64 bits. A row's fields are made in pairs, bytes of a lane.
   struct TritRecords {

@@ -297,7 +297,7 @@ inline Bytes64 join_odd_halves(Bytes64 lower, Bytes64 upper) {
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER
 
-#include "plugins/cpu/simd/avx512/sign_lookup.h"
 #include "plugins/cpu/simd/avx512/abreast_lookup.h"
+#include "plugins/cpu/simd/avx512/sign_lookup.h"
 #include "plugins/cpu/simd/avx512/trit_lookup.h"
 #include "plugins/cpu/simd/whole_lanes.h"

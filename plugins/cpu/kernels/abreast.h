@@ -1,5 +1,5 @@
-// Products of many vectors with weights of one bit or ternary codes: 32 vectors abreast, whose sums are looked up in
-// memory (abreast_matmul.inl.h).
+// Products of many vectors with weights of one or two bits: 32 vectors abreast, whose sums are looked up in memory
+// (abreast_matmul.inl.h).
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,11 @@ struct PackedMatrix;
 inline constexpr uint32_t kAbreastVectors = 32;
 inline constexpr uint32_t kMostAbreast = 2 * kAbreastVectors;
 
-// Columns of its matrices' blocks.
-inline constexpr uint32_t kAbreastBlock = 128;
-
 // Rows whose results so far are kept.
 inline constexpr uint32_t kAbreastRows = 2048;
 
 // What it takes beside the vectors: these results, and tables of a block's columns.
-inline constexpr size_t kAbreastScratchBytes = size_t{kAbreastRows} * kMostAbreast * sizeof(float) + 384 * 1024;
+inline constexpr size_t kAbreastScratchBytes = size_t{kAbreastRows} * kMostAbreast * sizeof(float) + 640 * 1024;
 
 // Rows [first_row, last_row) of a matrix, whose results for vector i are y[i * y_stride] and those behind it.
 struct AbreastRows {

@@ -8,115 +8,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "plugins/cpu/kernels/abreast.h"
-#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/abreast_fields.inl.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/trits_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
-
-// A lane of 16 bits for each vector. Lanes are in the order that interleaving two groups' sums, and adding up the
-// pairs, leaves in the order of vectors.
-constexpr uint32_t vector_of_lane(uint32_t lane) { return lane / 8 * 4 + lane % 4 + lane / 4 % 2 * 16; }
-
-// The columns of TritRecords' fields: what a field of code_layout.h holds, and a code of another one or one that lies
-// by itself.
-constexpr uint8_t kTritFieldColumns[8][4] = {{0, 1, 2, 25},    {3, 4, 5, 26},    {6, 7, 8, 27},    {9, 10, 11, 21},
-                                             {12, 13, 14, 29}, {15, 16, 17, 30}, {18, 19, 20, 31}, {22, 23, 24, 28}};
-
-// What a layout's fields are: kFields of kDigits columns in a group, a byte each, in base kBase.
-template <CodeLayout kLayout>
-struct AbreastFields {
-  static constexpr bool kSigns = kLayout.bits == 1;
-  static constexpr bool kStrips = kLayout.strip_tiles > 1;
-  static constexpr uint32_t kBase = kSigns ? 2 : 3, kDigits = kSigns ? 8 : 4, kEntries = kSigns ? 256 : 81;
-  static constexpr uint32_t kFields = kActivationGroup / kDigits;
-  static constexpr uint32_t kUnitRows = kStrips ? 2 * kTileRows : kTileRows;  // that are unpacked together
-  static constexpr uint32_t kWords = kDigits / 4;                             // of four codes, in a field
-
-  // Where the code of a field's column is among a group's activations.
-  static constexpr uint32_t column(uint32_t field, uint32_t digit) {
-    if (kSigns) return 4 * digit + field;
-    return kLayout.base_three ? kTritFieldColumns[field][digit] : field / 4 * 16 + 4 * digit + field % 4;
-  }
-};
-
-// What a field's codes are, a byte each, for every entry.
-template <class Fields>
-struct EntryCodes {
-  alignas(64) uint8_t codes[Fields::kEntries][Fields::kDigits];
-
-  constexpr EntryCodes() : codes() {
-    for (uint32_t entry = 0; entry < Fields::kEntries; ++entry) {
-      for (uint32_t digit = 0, rest = entry; digit < Fields::kDigits; ++digit, rest /= Fields::kBase) {
-        codes[entry][digit] = static_cast<uint8_t>(rest % Fields::kBase);
-      }
-    }
-  }
-};
-
-// Bytes as the rows of a matrix of 16 columns, turned into columns: four times what two packs of cards make when they
-// are shuffled.
-typedef int8_t Bytes16 __attribute__((vector_size(16)));
-inline void transpose_16(Bytes16 (&rows)[16]) {
-  for (int step = 0; step < 4; ++step) {
-    Bytes16 shuffled[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      shuffled[2 * i] =
-          __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      shuffled[2 * i + 1] =
-          __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    }
-    memcpy(rows, shuffled, sizeof rows);
-  }
-}
-
-typedef float Floats4 __attribute__((vector_size(16)));
-inline void transpose_4(Floats4 (&rows)[4]) {
-  const Floats4 a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
-  const Floats4 b = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
-  const Floats4 c = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
-  const Floats4 d = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
-  rows[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-  rows[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-  rows[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-  rows[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-
-// As canonical_nan.
-inline Floats4 canonical(Floats4 v) {
-  typedef int32_t Ints4 __attribute__((vector_size(16)));
-  const Ints4 is_number = v == v, nan = {0x7FC00000, 0x7FC00000, 0x7FC00000, 0x7FC00000};
-  Ints4 bits;
-  memcpy(&bits, &v, sizeof bits);
-  bits = (bits & is_number) | (nan & ~is_number);
-  memcpy(&v, &bits, sizeof v);
-  return v;
-}
-
-// Codes of a group's columns, in 16 bits.
-struct alignas(64) AbreastColumns {
-  int16_t codes[kActivationGroup][kAbreastVectors];
-
-  // Of vectors in the order of lanes.
-  void gather(const int8_t *const (&vectors)[kAbreastVectors]) {
-    typedef int16_t Words16 __attribute__((vector_size(32)));
-    for (uint32_t column = 0; column < kActivationGroup; column += 16) {
-      for (uint32_t lane = 0; lane < kAbreastVectors; lane += 16) {
-        Bytes16 bytes[16];
-        for (uint32_t i = 0; i < 16; ++i) memcpy(&bytes[i], vectors[lane + i] + column, sizeof bytes[i]);
-        transpose_16(bytes);
-        for (uint32_t i = 0; i < 16; ++i) {
-          const Words16 words = __builtin_convertvector(bytes[i], Words16);
-          memcpy(&codes[column + i][lane], &words, sizeof words);
-        }
-      }
-    }
-  }
-};
 
 // How a layout's rows are unpacked.
 template <CodeLayout kLayout, class Lookup>
@@ -127,24 +25,29 @@ struct AbreastRecordsOf {
                                 typename Lookup::NoRecords>();
     } else if constexpr (kLayout.base_three) {
       return typename Lookup::TritRecords();
-    } else {
+    } else if constexpr (AbreastFields<kLayout>::kTernary) {
       return typename Lookup::TernaryRecords();
+    } else {
+      return typename Lookup::CodeRecords();
     }
   }
 };
 template <CodeLayout kLayout, class Lookup>
 using AbreastRecords = decltype(AbreastRecordsOf<kLayout, Lookup>::choose());
 
+// Columns of a block that are multiplied together: the tables of so many stay in a second-level cache.
+constexpr uint32_t kPartColumns = 128;
+
 template <CodeLayout kLayout, class Lookup, class Trits>
 class AbreastProduct {
   using Fields = AbreastFields<kLayout>;
   using Records = AbreastRecords<kLayout, Lookup>;
-  static_assert(kLayout.columns() == kAbreastBlock);
-  static constexpr uint32_t kGroups = kLayout.activations.groups(), kPairs = kGroups / 2;
+  static constexpr uint32_t kParts = kLayout.columns() > kPartColumns ? kLayout.columns() / kPartColumns : 1;
+  static constexpr uint32_t kGroups = kLayout.activations.groups() / kParts, kPairs = kGroups / 2;  // of a part
   static constexpr bool kMultiplied = Lookup::kMultipliesLast;  // the last group's columns, rather than looked up
   static constexpr uint32_t kTabulated = kMultiplied ? kGroups - 1 : kGroups;
-  static_assert(kGroups == 4);
-  static constexpr uint32_t kFields = Fields::kFields;
+  static_assert(kGroups % 2 == 0);
+  static constexpr uint32_t kFields = Fields::kFields, kRecordBytes = Fields::kBytes;
   static constexpr uint32_t kUnits = kAbreastRows / Fields::kUnitRows;
   static constexpr size_t kTableElements = size_t{Fields::kEntries} * kAbreastVectors;
 
@@ -157,19 +60,19 @@ class AbreastProduct {
 
   // What was unpacked of a block, record by record.
   struct Weights {
-    alignas(64) uint8_t records[kGroups][kAbreastRows * kFields];
+    alignas(64) uint8_t records[kParts][kGroups][kAbreastRows * kRecordBytes];
     alignas(64) float scales[kAbreastRows];
   };
 
-  // A group that is multiplied: activations for each word of four codes, of 16 vectors and the others; what the words'
-  // products are multiplied with; and what the codes' offset makes of all that.
+  // A group that is multiplied: activations for each word of four codes, of 16 vectors and of the others; what the
+  // words' products are multiplied with; and what the codes' offset makes of all that.
   struct Multiplied {
-    alignas(64) uint8_t activations[kFields][Fields::kWords][2][64];
+    alignas(64) uint8_t activations[Fields::kBytes][Fields::kWords][2][64];
     alignas(64) int16_t multipliers[2][kAbreastVectors];
     alignas(64) int32_t offsets[2][16];
   };
 
-  // What a block's columns of 32 vectors are multiplied by.
+  // What the columns of a part of a block are multiplied by, of 32 vectors.
   struct Tables {
     alignas(64) int16_t sums[kTabulated][kFields][kTableElements];
     alignas(64) int16_t multipliers[kPairs][2][kAbreastVectors];
@@ -183,7 +86,7 @@ class AbreastProduct {
   struct NothingMultiplied {
     struct Sums {};
     explicit NothingMultiplied(const Multiplied &) {}
-    void add_field(uint64_t, uint32_t, Sums &) const {}
+    void add_byte(uint64_t, uint32_t, Sums &) const {}
     void finish(const Sums &, I32x16 (&sums)[2]) const { sums[0] = sums[1] = splat_i32(0); }
   };
   class WordsMultiplied {
@@ -198,25 +101,26 @@ class AbreastProduct {
         offsets_[half] = load_i32(of.offsets[half]);
       }
 #pragma GCC unroll 8
-      for (uint32_t field = 0; field < kFields; ++field) {
+      for (uint32_t byte = 0; byte < Fields::kBytes; ++byte) {
 #pragma GCC unroll 2
         for (uint32_t word = 0; word < Fields::kWords; ++word) {
           for (int half = 0; half < 2; ++half) {
-            activations_[field][word][half] = load_bytes(of.activations[field][word][half]);
-            Lookup::hold(activations_[field][word][half]);
+            activations_[byte][word][half] = load_bytes(of.activations[byte][word][half]);
+            Lookup::hold(activations_[byte][word][half]);
           }
         }
       }
     }
 
-    [[gnu::always_inline]] void add_field(uint64_t &record, uint32_t field, Sums &sums) const {
-      static constexpr EntryCodes<Fields> kCodes;
-      const uint8_t *codes = kCodes.codes[record >> (8 * field) & 0xFF];
+    [[gnu::always_inline]] void add_byte(uint64_t &record, uint32_t byte, Sums &sums) const {
+      if (byte >= Fields::kBytes) return;
+      static constexpr ByteCodes<Fields> kCodes;
+      const uint8_t *codes = kCodes.codes[record >> (8 * byte) & 0xFF];
 #pragma GCC unroll 2
       for (uint32_t word = 0; word < Fields::kWords; ++word) {
         const Bytes64 of_row = splat_4_bytes(codes + 4 * word);
         for (int half = 0; half < 2; ++half) {
-          sums.halves[half] = dot4(sums.halves[half], of_row, activations_[field][word][half]);
+          sums.halves[half] = dot4(sums.halves[half], of_row, activations_[byte][word][half]);
         }
         Lookup::hold(sums.halves[0], sums.halves[1], record);
       }
@@ -229,7 +133,7 @@ class AbreastProduct {
     }
 
    private:
-    Bytes64 activations_[kFields][Fields::kWords][2];
+    Bytes64 activations_[Fields::kBytes][Fields::kWords][2];
     I16x32 multipliers_[2];
     I32x16 offsets_[2];
   };
@@ -240,6 +144,7 @@ class AbreastProduct {
  public:
   struct Scratch {
     alignas(64) Results y[kMostAbreast / kAbreastVectors];
+    alignas(64) int32_t sums[kParts > 1 ? kAbreastRows : 1][kAbreastVectors];  // of a block's first part
     Tables tables;
     Weights weights;
     Unit units[kUnits];
@@ -287,9 +192,8 @@ class AbreastProduct {
         for (uint32_t i = 0; i < units; ++i) unpack(scratch_.units[i], block, i * Fields::kUnitRows);
         for (uint32_t i = 0; i < n; i += kAbreastVectors) {
           Results &y = scratch_.y[i / kAbreastVectors];
-          tabulate(vector + i, block);
           if (block == 0) memset(y, 0, units * Fields::kUnitRows * sizeof y[0]);
-          add_block(units * Fields::kUnitRows, y);
+          add_block(vector + i, block, units * Fields::kUnitRows, y);
         }
       }
       for (uint32_t i = 0; i < n; i += kAbreastVectors) {
@@ -306,22 +210,23 @@ class AbreastProduct {
   // -------- Activations
 
   // Beyond the last vector, the first one again: its results go nowhere.
-  ConstQuantizedRow part_of_vector(uint32_t vector, uint64_t block) const {
+  ConstQuantizedRow block_of_vector(uint32_t vector, uint64_t block) const {
     const uint32_t i = vector < args_.n ? vector : 0;
     return ConstQuantizedRow(args_.quantized_rows + i * row_bytes_, columns_, kLayout.activations)
         .from(block, kLayout.activations);
   }
 
-  void tabulate(uint32_t vector, uint64_t block) {
+  void tabulate(uint32_t vector, uint64_t block, uint32_t part) {
     Tables &tables = scratch_.tables;
     const int8_t *codes[kAbreastVectors];
     for (uint32_t lane = 0; lane < kAbreastVectors; ++lane) {
       const uint32_t i = vector_of_lane(lane);
-      const ConstQuantizedRow part = part_of_vector(vector + i, block);
-      codes[lane] = part.codes;
-      tables.scales[i] = *part.scales;
+      const ConstQuantizedRow of_vector = block_of_vector(vector + i, block);
+      codes[lane] = of_vector.codes + part * kPartColumns;
+      tables.scales[i] = *of_vector.scales;
       for (uint32_t group = 0; group < kGroups; ++group) {
-        tables.multipliers[group / 2][i / 16][i % 16 * 2 + group % 2] = *part.multipliers[group].even();
+        const int16_t multiplier = *of_vector.multipliers[part * kGroups + group].even();
+        tables.multipliers[group / 2][i / 16][i % 16 * 2 + group % 2] = multiplier;
       }
     }
     for (uint32_t group = 0; group < kGroups; ++group) {
@@ -339,14 +244,18 @@ class AbreastProduct {
   void prepare_multiplied() {
     Multiplied &last = scratch_.tables.last;
     I16x32 sum = {};
-    for (uint32_t field = 0; field < kFields; ++field) {
-      for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) sum = Lookup::add(sum, column(field, digit));
+    for (uint32_t byte = 0; byte < Fields::kBytes; ++byte) {
       for (uint32_t word = 0; word < Fields::kWords; ++word) {
-        I16x32 even[2], odd[2];  // of the word's four columns
-        Lookup::interleave(column(field, 4 * word), column(field, 4 * word + 2), even[0], even[1]);
-        Lookup::interleave(column(field, 4 * word + 1), column(field, 4 * word + 3), odd[0], odd[1]);
+        I16x32 columns[4];
+        for (uint32_t i = 0; i < 4; ++i) {
+          columns[i] = load_column(Fields::byte_column(byte, 4 * word + i));
+          sum = Lookup::add(sum, columns[i]);
+        }
+        I16x32 even[2], odd[2];
+        Lookup::interleave(columns[0], columns[2], even[0], even[1]);
+        Lookup::interleave(columns[1], columns[3], odd[0], odd[1]);
         for (int half = 0; half < 2; ++half) {
-          store_bytes(last.activations[field][word][half], Lookup::join_bytes(even[half], odd[half]));
+          store_bytes(last.activations[byte][word][half], Lookup::join_bytes(even[half], odd[half]));
         }
       }
     }
@@ -368,11 +277,13 @@ class AbreastProduct {
   // Entry by entry: one digit more is the column's codes once more (of a sign, twice).
   void tabulate_field(uint32_t field, int16_t *table) const {
     I16x32 least = {};
-    for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) least = Lookup::sub(least, column(field, digit));
+    for (uint32_t i = 0; i < Fields::digits(field); ++i) {
+      least = Lookup::sub(least, load_column(Fields::column(field, i)));
+    }
     Lookup::store(table, least);
     uint32_t entries = 1;
-    for (uint32_t digit = 0; digit < Fields::kDigits; ++digit) {
-      I16x32 step = column(field, digit);
+    for (uint32_t digit = 0; digit < Fields::digits(field); ++digit) {
+      I16x32 step = load_column(Fields::column(field, digit));
       if constexpr (Fields::kSigns) step = Lookup::add(step, step);
       const uint32_t last = entries * (Fields::kBase - 1);
 #pragma GCC unroll 4
@@ -384,9 +295,7 @@ class AbreastProduct {
     }
   }
 
-  I16x32 column(uint32_t field, uint32_t digit) const {
-    return Lookup::load(scratch_.tables.columns.codes[Fields::column(field, digit)]);
-  }
+  I16x32 load_column(uint32_t column) const { return Lookup::load(scratch_.tables.columns.codes[column]); }
 
   // -------- Weights
 
@@ -399,31 +308,38 @@ class AbreastProduct {
     unpack_scales(scales, scratch_.weights.scales + at);
     ask_for(scales + kPlace.scales_stride, Fields::kUnitRows * sizeof(uint16_t));
     if constexpr (kLayout.base_three) {
-      const PairOfUnits pair = {codes, unit.rests + block * kPlace.codes_stride};
-      unpack_trits<0>(pair, at);
-      for (uint32_t word = 0; word < kTritUnitWords; ++word) {
-        ask_for(pair.words + kPlace.codes_stride + word * kTritWordStride, kPackedAlignment);
+      PairOfUnits pair = {codes, unit.rests + block * kPlace.codes_stride};
+      for (uint32_t part = 0; part < kParts; ++part) {
+        unpack_trits<0>(pair, part, at);
+        for (uint32_t word = 0; word < kTritUnitWords; ++word) {
+          ask_for(pair.words + kPlace.codes_stride + word * kTritWordStride, kPackedAlignment);
+        }
+        ask_for(pair.rests + kPlace.codes_stride, kPackedAlignment / 2);
+        pair = {pair.words + kTritUnitStride, pair.rests + kTritUnitStride};
       }
-      ask_for(pair.rests + kPlace.codes_stride, kPackedAlignment / 2);
     } else {
       constexpr size_t kStride = Fields::kStrips ? kPairBytes / 2 * kLayout.strip_tiles : size_t{2} * kPackedAlignment;
-      for (uint32_t group = 0; group < kGroups; ++group, codes += kStride) {
-        Records::store_records(codes, scratch_.weights.records[group] + at * kFields);
+      for (uint32_t group = 0; group < kParts * kGroups; ++group, codes += kStride) {
+        Records::store_records(codes, records_of(group / kGroups, group % kGroups, at));
         ask_for(codes + kPlace.codes_stride, 2 * kPackedAlignment);
       }
     }
   }
 
   template <int kGroup>
-  void unpack_trits(PairOfUnits pair, uint32_t at) {
+  void unpack_trits(PairOfUnits pair, uint32_t part, uint32_t at) {
     if constexpr (kGroup < kTritGroups) {
       const auto word = [&](int i) {
         return Trits::load(pair.words + (kTritGroupWords * kGroup + i) * kTritWordStride);
       };
       Records::store_records(word(0), word(1), word(2), piece_of_group<Trits, kGroup>(pair),
-                             scratch_.weights.records[kGroup] + at * kFields);
-      unpack_trits<kGroup + 1>(pair, at);
+                             records_of(part, kGroup, at));
+      unpack_trits<kGroup + 1>(pair, part, at);
     }
+  }
+
+  uint8_t *records_of(uint32_t part, uint32_t group, uint32_t at) const {
+    return scratch_.weights.records[part][group] + at * kRecordBytes;
   }
 
   static void unpack_scales(const uint8_t *from, float *to) {
@@ -442,7 +358,7 @@ class AbreastProduct {
 
   // The record of a row: its fields from the lowest bits on.
   [[gnu::always_inline]] static uint64_t load_record(const uint8_t *from) {
-    std::conditional_t<kFields == 4, uint32_t, uint64_t> record;
+    std::conditional_t<kRecordBytes == 4, uint32_t, uint64_t> record;
     memcpy(&record, from, sizeof record);
     return record;
   }
@@ -450,14 +366,29 @@ class AbreastProduct {
   // Adds what a field of a record stands for.
   [[gnu::always_inline]] static I16x32 add_field(I16x32 sum, const int16_t (&tables)[kFields][kTableElements],
                                                  uint64_t record, uint32_t field) {
-    const size_t entry = record >> (8 * field) & 0xFF;
+    const size_t entry = record >> (Fields::kBits * field) & ((1 << Fields::kBits) - 1);
     const I16x32 of_field = Lookup::load(tables[field] + entry * kAbreastVectors);
     return field == 0 ? of_field : Lookup::add(sum, of_field);
   }
 
-  // Adds a block's products to the results of the first records. One field after the other: GCC would work out where
-  // all entries lie before it adds any, or have the place of each table in a register, and there are not so many.
-  [[gnu::noinline]] void add_block(uint32_t records, Results &y) const {
+  // Adds a block's products with 32 vectors to the results of the first records.
+  void add_block(uint32_t vector, uint64_t block, uint32_t records, Results &y) {
+    tabulate(vector, block, 0);
+    if constexpr (kParts == 1) {
+      add_part<0>(records, y);
+    } else {
+      static_assert(kParts == 2);
+      add_part<0>(records, y);
+      tabulate(vector, block, 1);
+      add_part<1>(records, y);
+    }
+  }
+
+  // The same of a part of it; the first of several leaves its sums to the next. One field after the other: GCC would
+  // work out where all entries lie before it adds any, or have the place of each table in a register, and there are not
+  // so many.
+  template <uint32_t kPart>
+  [[gnu::noinline]] void add_part(uint32_t records, Results &y) const {
     const Weights &weights = scratch_.weights;
     const Tables *tables = &scratch_.tables;
     I16x32 multipliers[kPairs][2];
@@ -470,18 +401,18 @@ class AbreastProduct {
       asm("" : "+r"(tables));
       uint64_t of_groups[kGroups];
       for (uint32_t group = 0; group < kGroups; ++group) {
-        of_groups[group] = load_record(weights.records[group] + i * kFields);
+        of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
       }
       I16x32 found[kTabulated];
       typename MultipliedGroup::Sums products;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (uint32_t field = 0; field < kFields; ++field) {
 #pragma GCC unroll 4
         for (uint32_t group = 0; group < kTabulated; ++group) {
           found[group] = add_field(found[group], tables->sums[group], of_groups[group], field);
           Lookup::hold(found[group], of_groups[group]);
         }
-        last.add_field(of_groups[kGroups - 1], field, products);
+        last.add_byte(of_groups[kGroups - 1], field, products);
       }
       I32x16 sums[2];
       last.finish(products, sums);
@@ -491,6 +422,17 @@ class AbreastProduct {
         const I16x32 second = found[std::min(2 * pair + 1, kTabulated - 1)];  // or any, times 0
         Lookup::interleave(found[2 * pair], second, halves[0], halves[1]);
         for (int half = 0; half < 2; ++half) sums[half] = dot2(sums[half], halves[half], multipliers[pair][half]);
+      }
+      if constexpr (kParts > 1) {
+        int32_t *of_first = scratch_.sums[i];
+        for (int half = 0; half < 2; ++half) {
+          if (kPart == 0) {
+            store_i32(of_first + 16 * half, sums[half]);
+          } else {
+            sums[half] = add(sums[half], load_i32(of_first + 16 * half));
+          }
+        }
+        if (kPart + 1 < kParts) continue;
       }
       const F32x16 weight_scale = splat(weights.scales[i]);
       for (int half = 0; half < 2; ++half) {
@@ -555,15 +497,20 @@ void multiply_abreast_of(const AbreastArgs &args) {
 
 template <class Lookup>
 void multiply_abreast(const AbreastArgs &args) {
-  switch (args.rows[0].matrix->packing) {
+  const PackedMatrix &matrix = *args.rows[0].matrix;
+  const bool is_256 = quant::traits(matrix.format).block_weights == kTrits256Layout.columns();
+  switch (matrix.packing) {
     case Packing::kTrits:
-      return multiply_abreast_of<kTritsG128Layout, Lookup>(args);
+      return is_256 ? multiply_abreast_of<kTrits256Layout, Lookup>(args)
+                    : multiply_abreast_of<kTritsG128Layout, Lookup>(args);
     case Packing::kTernary:
-      return multiply_abreast_of<kTernaryG128Layout, Lookup>(args);
+      return is_256 ? multiply_abreast_of<kTernary256Layout, Lookup>(args)
+                    : multiply_abreast_of<kTernaryG128Layout, Lookup>(args);
     case Packing::kSignBytes:
       return multiply_abreast_of<kSignBytesG128Layout, Lookup>(args);
     case Packing::kUsual:
-      return multiply_abreast_of<kQ1_0G128Layout, Lookup>(args);
+      return matrix.format == quant::Format::kQ2_0_G64 ? multiply_abreast_of<kQ2_0G64Layout, Lookup>(args)
+                                                       : multiply_abreast_of<kQ1_0G128Layout, Lookup>(args);
   }
 }
 

@@ -119,16 +119,14 @@ struct KernelTable {
   Packing packing_of(quant::Format format) const {
     if (format == quant::Format::kQ1_0_G128) return sign_packing;
     if (!may_be_ternary(format)) return Packing::kUsual;
-    if (trit_elements > 0) return Packing::kTrits;
-    const bool may_be_abreast = abreast.multiply && activation_layout(format).block == kAbreastBlock;
-    return may_be_abreast ? Packing::kTernary : Packing::kUsual;
+    return trit_elements > 0 ? Packing::kTrits : abreast.multiply ? Packing::kTernary : Packing::kUsual;
   }
 
-  // Whether a matrix is one for abreast.multiply: of signs, or of ternary codes in blocks of 128.
+  // Whether a matrix is one for abreast.multiply: of signs, or of 2-bit codes without minima.
   bool takes_abreast(const PackedMatrix &matrix) const {
-    if (!abreast.multiply || activation_layout(matrix).block != kAbreastBlock) return false;
-    if (matrix.packing != packing_of(matrix.format)) return false;
-    return matrix.packing != Packing::kUsual || matrix.format == quant::Format::kQ1_0_G128;
+    using quant::Format;
+    if (!abreast.multiply || matrix.packing != packing_of(matrix.format)) return false;
+    return matrix.format == Format::kQ1_0_G128 || matrix.format == Format::kQ2_0_G64 || may_be_ternary(matrix.format);
   }
 
   // Whether there are tabulate_bounds, bound and multiply_few.

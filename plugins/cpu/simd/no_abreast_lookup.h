@@ -23,8 +23,10 @@ namespace {
 // that are unpacked together is row_of(uint32_t record); kExists says which there are.
 //   SignRecords::store_records(const uint8_t *words, uint8_t *records)      of a pair of tiles in a strip, 4 bytes as
 //       their words have them
-//   TernaryRecords::store_records(const uint8_t *words, uint8_t *records)   of a tile of 2-bit codes, which are 0 to 2,
-//       8 bytes: the four codes of each in base 3
+//   CodeRecords::store_records(const uint8_t *words, uint8_t *records)      of a tile of 2-bit codes, 8 bytes as their
+//       words have them
+//   TernaryRecords::store_records(const uint8_t *words, uint8_t *records)   the same of codes of 0 to 2: the four codes
+//       of each byte in base 3
 //   TritRecords::store_records(I16x32 first, second, third, piece, uint8_t *records)   of a group's words of a pair of
 //       tiles in base 3 and its piece (code_layout.h), 8 bytes: kTritFieldColumns has their columns
 struct AbreastLookup {

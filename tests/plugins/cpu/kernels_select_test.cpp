@@ -105,13 +105,13 @@ TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {
   for (const KernelTable *kernels : {&avx2_kernels(), &avx2_vnni_kernels(), &avx2_vnni_emulated_kernels(),
                                      &avx512_kernels(), &avx512_emulated_kernels()}) {
     EXPECT_NE(kernels->abreast.multiply, nullptr) << kernels->name;
-    for (const Format format : {Format::kQ1_0_G128, Format::kTQ1_0_G128, Format::kTQ2_0_G128}) {
+    for (const Format format : {Format::kQ1_0_G128, Format::kTQ1_0_G128, Format::kTQ2_0_G128, Format::kQ2_0_G64,
+                                Format::kTQ1_0, Format::kTQ2_0}) {
       EXPECT_TRUE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;
     }
-    for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0, Format::kQ2_0_G64, Format::kQ4_0}) {
+    for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0, Format::kQ2_K, Format::kQ4_0, Format::kF16}) {
       EXPECT_FALSE(takes(*kernels, format, Packing::kUsual)) << kernels->name;
     }
-    EXPECT_FALSE(takes(*kernels, Format::kTQ2_0, kernels->packing_of(Format::kTQ2_0))) << kernels->name;
   }
   for (const KernelTable *kernels : {&portable_kernels(), &avx512_amx_kernels(), &avx512_amx_emulated_kernels()}) {
     EXPECT_EQ(kernels->abreast.multiply, nullptr) << kernels->name;

@@ -123,9 +123,11 @@ TEST(Multiply, GivesTheSameBytesAbreast) {
     Matrix signs(packed_for(kernels, Format::kQ1_0_G128), 2300, kColumns), bytes(Format::kQ8_0, 40, kColumns),
         more_signs(packed_for(kernels, Format::kQ1_0_G128), 300, kColumns),
         ternary(packed_for(kernels, Format::kTQ2_0_G128), 150, kColumns),
-        more_ternary(packed_for(kernels, Format::kTQ1_0_G128), 170, kColumns);
+        more_ternary(packed_for(kernels, Format::kTQ1_0_G128), 170, kColumns),
+        long_blocks(packed_for(kernels, Format::kTQ2_0), 150, kColumns),
+        codes(packed_for(kernels, Format::kQ2_0_G64), 165, kColumns);
     std::vector<PackedMatrix> packed;
-    for (Matrix *matrix : {&signs, &bytes, &more_signs, &ternary, &more_ternary}) {
+    for (Matrix *matrix : {&signs, &bytes, &more_signs, &ternary, &more_ternary, &long_blocks, &codes}) {
       fill_random(*matrix, random);
       packed.push_back(matrix->pack());
     }
@@ -135,7 +137,9 @@ TEST(Multiply, GivesTheSameBytesAbreast) {
                                     {&packed[3], 3, 150, 2598},
                                     {&packed[4], 0, 170, 2745}};
     for (uint64_t i = 0; i < 9; ++i) rows.push_back({&packed[2], 20 * i, 20 * i + 20, 2915 + 20 * i});
-    constexpr uint64_t kOutputs = 3095, kAbreast = 2285 + 273 + 147 + 170 + 180;
+    rows.push_back({&packed[5], 0, 150, 3095});
+    rows.push_back({&packed[6], 5, 165, 3245});
+    constexpr uint64_t kOutputs = 3405, kAbreast = 2285 + 273 + 147 + 170 + 180 + 150 + 160;
     for (const uint32_t n : {19u, 20u, 32u, 70u, 97u, 149u}) {
       const uint32_t in_time = n % kAbreastVectors < 20 ? n / kAbreastVectors * kAbreastVectors : n;
       const std::vector<float> x = random_vectors(n * kColumns, random);

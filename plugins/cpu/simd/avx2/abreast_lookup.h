@@ -56,7 +56,7 @@ struct AbreastLookup {
   };
 
   // Two of 64 bits.
-  struct TernaryRecords {
+  struct CodeRecords {
     static constexpr bool kExists = true;
     static constexpr uint32_t row_of(uint32_t record) {
       const uint32_t half = record / 8, quarter = record / 4 % 2, part = record / 2 % 2;
@@ -64,14 +64,23 @@ struct AbreastLookup {
     }
 
     static void store_records(const uint8_t *words, uint8_t *records) {
+      store_changed(words, records, [](__m256i bytes) { return bytes; });
+    }
+
+   protected:
+    template <class Change>
+    static void store_changed(const uint8_t *words, uint8_t *records, const Change &change) {
       auto *to = reinterpret_cast<__m256i *>(records);
       for (int half = 0; half < 2; ++half) {
-        const __m256i first = in_base_3(load_256(words + 32 * half));
-        const __m256i second = in_base_3(load_256(words + 64 + 32 * half));
+        const __m256i first = change(load_256(words + 32 * half)), second = change(load_256(words + 64 + 32 * half));
         _mm256_storeu_si256(to++, _mm256_unpacklo_epi32(first, second));
         _mm256_storeu_si256(to++, _mm256_unpackhi_epi32(first, second));
       }
     }
+  };
+
+  struct TernaryRecords : CodeRecords {
+    static void store_records(const uint8_t *words, uint8_t *records) { store_changed(words, records, in_base_3); }
 
    private:
     // Of each byte, four codes of 2 bits.

@@ -75,9 +75,24 @@ struct AbreastLookup {
     }
   };
 
+  // Two of 64.
+  struct CodeRecords {
+    static constexpr bool kExists = true;
+    static constexpr uint32_t row_of(uint32_t record) {
+      const uint32_t half = record / 8, part = record / 2 % 4;
+      return 4 * part + 2 * half + record % 2;
+    }
+
+    static void store_records(const uint8_t *words, uint8_t *records) {
+      const __m512i first = _mm512_loadu_si512(words), second = _mm512_loadu_si512(words + 64);
+      _mm512_storeu_si512(records, _mm512_unpacklo_epi32(first, second));
+      _mm512_storeu_si512(records + 64, _mm512_unpackhi_epi32(first, second));
+    }
+  };
+
   using TernaryRecords = NoRecords;
 
-  // Two of 64 bits. A row's fields are made in pairs, bytes of a lane.
+  // The same. A row's fields are made in pairs, bytes of a lane.
   struct TritRecords {
     static constexpr bool kExists = true;
     static constexpr uint32_t row_of(uint32_t record) {

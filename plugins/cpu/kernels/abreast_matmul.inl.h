@@ -1,6 +1,7 @@
-// Matrices of signs and of ternary codes times 32 vectors at a time, by lookup in memory (as in BiQGEMM,
+// Matrices of signs and of 2-bit codes times 32 vectors at a time, by lookup in memory (as in BiQGEMM,
 // arXiv:2005.09904): a table holds the sums of a field's columns under every combination of codes, of all vectors side
-// by side, and what a row's field says is where its entry lies. The integers are those of lookup_matmul.inl.h and
+// by side, and what a row's field says is where its entry lies. What bounds that is loading, so that there is time to
+// multiply some of the columns meanwhile (abreast_multiplied.inl.h). The integers are those of lookup_matmul.inl.h and
 // codes_matmul.inl.h, and so are the bytes. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "plugins/cpu/kernels/abreast_fields.inl.h"
+#include "plugins/cpu/kernels/abreast_multiplied.inl.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/trits_matmul.inl.h"
@@ -46,6 +48,7 @@ class AbreastProduct {
   static constexpr uint32_t kGroups = kLayout.activations.groups() / kParts, kPairs = kGroups / 2;  // of a part
   static constexpr bool kMultiplied = Lookup::kMultipliesLast;  // the last group's columns, rather than looked up
   static constexpr uint32_t kTabulated = kMultiplied ? kGroups - 1 : kGroups;
+  using Multiplied = std::conditional_t<kMultiplied, MultipliedWords<Fields, Lookup>, NothingMultiplied>;
   static_assert(kGroups % 2 == 0);
   static constexpr uint32_t kFields = Fields::kFields, kRecordBytes = Fields::kBytes;
   static constexpr uint32_t kUnits = kAbreastRows / Fields::kUnitRows;
@@ -64,80 +67,14 @@ class AbreastProduct {
     alignas(64) float scales[kAbreastRows];
   };
 
-  // A group that is multiplied: activations for each word of four codes, of 16 vectors and of the others; what the
-  // words' products are multiplied with; and what the codes' offset makes of all that.
-  struct Multiplied {
-    alignas(64) uint8_t activations[Fields::kBytes][Fields::kWords][2][64];
-    alignas(64) int16_t multipliers[2][kAbreastVectors];
-    alignas(64) int32_t offsets[2][16];
-  };
-
   // What the columns of a part of a block are multiplied by, of 32 vectors.
   struct Tables {
     alignas(64) int16_t sums[kTabulated][kFields][kTableElements];
     alignas(64) int16_t multipliers[kPairs][2][kAbreastVectors];
     alignas(64) float scales[kAbreastVectors];
     AbreastColumns columns;
-    Multiplied last;
+    MultipliedGroup<Fields, Lookup> last;
   };
-
-  // The last group's products, if it is multiplied: words of its codes, which are looked up, with its activations,
-  // which stay in registers.
-  struct NothingMultiplied {
-    struct Sums {};
-    explicit NothingMultiplied(const Multiplied &) {}
-    void add_byte(uint64_t, uint32_t, Sums &) const {}
-    void finish(const Sums &, I32x16 (&sums)[2]) const { sums[0] = sums[1] = splat_i32(0); }
-  };
-  class WordsMultiplied {
-   public:
-    struct Sums {
-      DotSum halves[2] = {zero_dot_sum(), zero_dot_sum()};
-    };
-
-    [[gnu::always_inline]] explicit WordsMultiplied(const Multiplied &of) {
-      for (int half = 0; half < 2; ++half) {
-        multipliers_[half] = Lookup::load(of.multipliers[half]);
-        offsets_[half] = load_i32(of.offsets[half]);
-      }
-#pragma GCC unroll 8
-      for (uint32_t byte = 0; byte < Fields::kBytes; ++byte) {
-#pragma GCC unroll 2
-        for (uint32_t word = 0; word < Fields::kWords; ++word) {
-          for (int half = 0; half < 2; ++half) {
-            activations_[byte][word][half] = load_bytes(of.activations[byte][word][half]);
-            Lookup::hold(activations_[byte][word][half]);
-          }
-        }
-      }
-    }
-
-    [[gnu::always_inline]] void add_byte(uint64_t &record, uint32_t byte, Sums &sums) const {
-      if (byte >= Fields::kBytes) return;
-      static constexpr ByteCodes<Fields> kCodes;
-      const uint8_t *codes = kCodes.codes[record >> (8 * byte) & 0xFF];
-#pragma GCC unroll 2
-      for (uint32_t word = 0; word < Fields::kWords; ++word) {
-        const Bytes64 of_row = splat_4_bytes(codes + 4 * word);
-        for (int half = 0; half < 2; ++half) {
-          sums.halves[half] = dot4(sums.halves[half], of_row, activations_[byte][word][half]);
-        }
-        Lookup::hold(sums.halves[0], sums.halves[1], record);
-      }
-    }
-
-    [[gnu::always_inline]] void finish(const Sums &of, I32x16 (&sums)[2]) const {
-      for (int half = 0; half < 2; ++half) {
-        sums[half] = dot2(offsets_[half], Lookup::pairs_of(of.halves[half]), multipliers_[half]);
-      }
-    }
-
-   private:
-    Bytes64 activations_[Fields::kBytes][Fields::kWords][2];
-    I16x32 multipliers_[2];
-    I32x16 offsets_[2];
-  };
-  using MultipliedGroup = std::conditional_t<kMultiplied, WordsMultiplied, NothingMultiplied>;
 
   using Results = float[kAbreastRows][kAbreastVectors];
 
@@ -233,44 +170,9 @@ class AbreastProduct {
       tables.columns.gather(codes);
       for (const int8_t *&of_vector : codes) of_vector += kActivationGroup;
       if constexpr (kMultiplied) {
-        if (group == kTabulated) return prepare_multiplied();
+        if (group == kTabulated) return tables.last.prepare(tables.columns, tables.multipliers[kPairs - 1]);
       }
       for (uint32_t field = 0; field < kFields; ++field) tabulate_field(field, tables.sums[group][field]);
-    }
-  }
-
-  // Activations of the gathered columns, which are the last group's. A pair of groups whose second one is multiplied
-  // has multipliers for the first one only.
-  void prepare_multiplied() {
-    Multiplied &last = scratch_.tables.last;
-    I16x32 sum = {};
-    for (uint32_t byte = 0; byte < Fields::kBytes; ++byte) {
-      for (uint32_t word = 0; word < Fields::kWords; ++word) {
-        I16x32 columns[4];
-        for (uint32_t i = 0; i < 4; ++i) {
-          columns[i] = load_column(Fields::byte_column(byte, 4 * word + i));
-          sum = Lookup::add(sum, columns[i]);
-        }
-        I16x32 even[2], odd[2];
-        Lookup::interleave(columns[0], columns[2], even[0], even[1]);
-        Lookup::interleave(columns[1], columns[3], odd[0], odd[1]);
-        for (int half = 0; half < 2; ++half) {
-          store_bytes(last.activations[byte][word][half], Lookup::join_bytes(even[half], odd[half]));
-        }
-      }
-    }
-    I16x32 sums[2];
-    Lookup::interleave(sum, I16x32{}, sums[0], sums[1]);
-    for (int half = 0; half < 2; ++half) {
-      int16_t *of_pair = scratch_.tables.multipliers[kPairs - 1][half];
-      for (uint32_t i = 0; i < kAbreastVectors; i += 2) {
-        const int16_t multiplier = std::exchange(of_pair[i + 1], int16_t{0});
-        last.multipliers[half][i] = multiplier;
-        last.multipliers[half][i + 1] = 0;
-      }
-      const I16x32 multipliers = Lookup::load(last.multipliers[half]);
-      store_i32(last.offsets[half], sub(splat_i32(0), dot2(splat_i32(0), sums[half], multipliers)));
-      if constexpr (Fields::kSigns) Lookup::store(last.multipliers[half], Lookup::add(multipliers, multipliers));
     }
   }
 
@@ -278,12 +180,12 @@ class AbreastProduct {
   void tabulate_field(uint32_t field, int16_t *table) const {
     I16x32 least = {};
     for (uint32_t i = 0; i < Fields::digits(field); ++i) {
-      least = Lookup::sub(least, load_column(Fields::column(field, i)));
+      least = Lookup::sub(least, column(field, i));
     }
     Lookup::store(table, least);
     uint32_t entries = 1;
     for (uint32_t digit = 0; digit < Fields::digits(field); ++digit) {
-      I16x32 step = load_column(Fields::column(field, digit));
+      I16x32 step = column(field, digit);
       if constexpr (Fields::kSigns) step = Lookup::add(step, step);
       const uint32_t last = entries * (Fields::kBase - 1);
 #pragma GCC unroll 4
@@ -295,7 +197,9 @@ class AbreastProduct {
     }
   }
 
-  I16x32 load_column(uint32_t column) const { return Lookup::load(scratch_.tables.columns.codes[column]); }
+  I16x32 column(uint32_t field, uint32_t digit) const {
+    return Lookup::load(scratch_.tables.columns.codes[Fields::column(field, digit)]);
+  }
 
   // -------- Weights
 
@@ -396,15 +300,15 @@ class AbreastProduct {
       for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables->multipliers[pair][half]);
     }
     const F32x16 scales[] = {load(tables->scales), load(tables->scales + 16)};
-    const MultipliedGroup last(tables->last);
+    const Multiplied last(tables->last);
     for (uint32_t i = 0; i < records; ++i) {
       asm("" : "+r"(tables));
       uint64_t of_groups[kGroups];
       for (uint32_t group = 0; group < kGroups; ++group) {
         of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
       }
-      I16x32 found[kTabulated];
-      typename MultipliedGroup::Sums products;
+      I16x32 found[kTabulated] = {};
+      typename Multiplied::Sums products;
 #pragma GCC unroll 16
       for (uint32_t field = 0; field < kFields; ++field) {
 #pragma GCC unroll 4

@@ -50,7 +50,7 @@ uint64_t SessionShape::widest() const {
 }
 
 ActivationRoom SessionShape::activation_room() const {
-  const bool can_be_enough = batch.max_tokens >= abreast.fewest_vectors;  // the head's never are
+  const bool can_be_enough = batch.max_tokens >= abreast.fewest_vectors;  // the head's have a sink
   return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads,
                               can_be_enough ? abreast : AbreastKernel());
 }

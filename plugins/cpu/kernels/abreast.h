@@ -17,7 +17,8 @@ inline constexpr uint32_t kMostAbreast = 2 * kAbreastVectors;
 // Rows whose results so far are kept.
 inline constexpr uint32_t kAbreastRows = 2048;
 
-// What it takes beside the vectors: these results, and tables of a block's columns.
+// What it takes beside the vectors: these results, sums of a block's first part, tables of a part's columns, and
+// unpacked weights.
 inline constexpr size_t kAbreastScratchBytes = size_t{kAbreastRows} * kMostAbreast * sizeof(float) + 640 * 1024;
 
 // Rows [first_row, last_row) of a matrix, whose results for vector i are y[i * y_stride] and those behind it.

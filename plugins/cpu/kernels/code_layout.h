@@ -200,7 +200,7 @@ constexpr int32_t f8_bits() {
 // How a matrix's blocks are packed.
 enum class Packing : uint32_t {
   kUsual,
-  kTrits,      // ternary formats, for kernels that look their sums up and do nothing else with them
+  kTrits,      // ternary formats, for kernels that look their sums up
   kTernary,    // as usual, and no code is 3
   kSignBytes,  // Q1_0_G128, as kTrits
 };

@@ -118,8 +118,8 @@ bool has_kernels(quant::Format format);
 // Whether the format is repacked; if not, the kernels read the file's rows.
 bool is_repacked(quant::Format format);
 
-// Whether a matrix of this format may have Packing::kTrits or kTernary: it has, or has room for, codes of 0 to 2. Where the format
-// counts codes of 3 (FormatTraits::count_code3), there must be none.
+// Whether a matrix of this format may have Packing::kTrits or kTernary: it has, or has room for, codes of 0 to 2. Where
+// the format counts codes of 3 (FormatTraits::count_code3), there must be none.
 bool may_be_ternary(quant::Format format);
 
 // Bytes of a packed matrix; of the rows as they are if the format is not repacked.

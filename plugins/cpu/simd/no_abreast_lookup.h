@@ -15,20 +15,21 @@ namespace {
 //   void interleave(I16x32 a, I16x32 b, I16x32 &first, I16x32 &second)
 //       pairs of a's and b's lanes: of lanes 8 i to 8 i + 3 to `first`, of the others to `second`
 // and if it multiplies
-//   Bytes64 join_bytes(I16x32 even, I16x32 odd)               the lower bytes of each lane, one behind the other
-//   I16x32 pairs_of(DotSum)                                   sums of up to 16 bits, and behind each what may be
-//   anything void hold(Bytes64 &a)                                     is to be in a register here void hold(DotSum &a,
-//   DotSum &b, uint64_t &bits)           as above
+//   Bytes64 join_bytes(I16x32 even, I16x32 odd)   the lower bytes of each lane, one behind the other
+//   I16x32 pairs_of(DotSum)                       sums of up to 16 bits; the other lane of each is unspecified
+//   void hold(Bytes64 &)                          is to be in a register here
+//   void hold(DotSum &, DotSum &, uint64_t &)     as above
 // and what puts the bytes of a group that belong to a row, a record, one behind the other. A record's row among those
 // that are unpacked together is row_of(uint32_t record); kExists says which there are.
-//   SignRecords::store_records(const uint8_t *words, uint8_t *records)      of a pair of tiles in a strip, 4 bytes as
-//       their words have them
-//   CodeRecords::store_records(const uint8_t *words, uint8_t *records)      of a tile of 2-bit codes, 8 bytes as their
-//       words have them
-//   TernaryRecords::store_records(const uint8_t *words, uint8_t *records)   the same of codes of 0 to 2: the four codes
-//       of each byte in base 3
-//   TritRecords::store_records(I16x32 first, second, third, piece, uint8_t *records)   of a group's words of a pair of
-//       tiles in base 3 and its piece (code_layout.h), 8 bytes: kTritFieldColumns has their columns
+//   SignRecords::store_records(const uint8_t *words, uint8_t *records)
+//       of a pair of tiles in a strip, 4 bytes as their words have them
+//   CodeRecords::store_records(const uint8_t *words, uint8_t *records)
+//       of a tile of 2-bit codes, 8 bytes as their words have them
+//   TernaryRecords::store_records(const uint8_t *words, uint8_t *records)
+//       the same of codes of 0 to 2: the four codes of each byte in base 3
+//   TritRecords::store_records(I16x32 first, I16x32 second, I16x32 third, I16x32 piece, uint8_t *records)
+//       of a group's words of a pair of tiles in base 3 and its piece (code_layout.h), 8 bytes: kTritFieldColumns
+//       has their columns
 struct AbreastLookup {
   static constexpr bool kExists = false;
 };

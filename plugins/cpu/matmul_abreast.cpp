@@ -15,14 +15,11 @@ constexpr uint64_t kRowGrain = 2 * kTileRows;
 // A product's rows of one layout, counted through, in parts that threads take with some of the vectors: every part is
 // multiplied with all of them, kAbreastVectors at a time. As few parts as give every thread equally many such steps.
 struct Division {
-  uint32_t parts, steps;  // of the rows, and of the vectors
+  uint32_t steps, parts;  // of the vectors, and of the rows
   uint64_t rows;
 
-  Division(uint64_t rows, uint32_t n, int threads)
-      : parts(0), steps((n + kAbreastVectors - 1) / kAbreastVectors), rows(rows) {
-    const auto workers = static_cast<uint32_t>(threads);
-    parts = workers / std::gcd(workers, std::max(1u, steps));
-  }
+  Division(uint64_t rows, uint32_t n, uint32_t threads)
+      : steps((n + kAbreastVectors - 1) / kAbreastVectors), parts(threads / std::gcd(threads, steps)), rows(rows) {}
 
   uint64_t first_row(uint32_t part) const { return rows * part / parts / kRowGrain * kRowGrain; }
   uint64_t end_of(uint32_t part) const { return part + 1 == parts ? rows : first_row(part + 1); }
@@ -82,14 +79,14 @@ uint32_t count_abreast(const Threads &threads, const KernelTable &kernels, const
   for (const MatrixRows &rows : product.rows) {
     if (is_in(rows, layout) && !kernels.takes_abreast(*rows.matrix)) return 0;
   }
-  const Division division(count_rows(product, layout), n, threads.count());
+  const Division division(count_rows(product, layout), n, static_cast<uint32_t>(threads.count()));
   return division.rows / division.parts >= kernels.abreast.fewest_rows ? n : 0;
 }
 
 void multiply_abreast(Threads &threads, const KernelTable &kernels, const Product &product, ActivationLayout layout) {
   const QuantizedVectors vectors(product, QuantizationPlan::without_tables(layout, product.n));
   quantize(threads, kernels, product, vectors);
-  const Division division(count_rows(product, layout), product.n, threads.count());
+  const Division division(count_rows(product, layout), product.n, static_cast<uint32_t>(threads.count()));
   threads.each_range(uint64_t{division.parts} * division.steps, 1, [&](uint64_t begin, uint64_t end, int worker) {
     std::byte *scratch = product.activations.abreast + static_cast<uint64_t>(worker) * kAbreastScratchBytes;
     while (begin < end) {

@@ -1,4 +1,4 @@
-// Products of many vectors with 1-bit and ternary weights, in which 32 vectors lie side by side (kernels/abreast.h).
+// Products of many vectors with weights of one or two bits, in which 32 vectors lie side by side (kernels/abreast.h).
 #pragma once
 
 #include <cstdint>

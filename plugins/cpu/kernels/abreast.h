@@ -10,7 +10,7 @@ namespace bonsai::cpu {
 
 struct PackedMatrix;
 
-// Vectors that lie side by side, and how many times that are multiplied with weights that are unpacked once.
+// Vectors that lie side by side, and those that are multiplied with weights before others are unpacked.
 inline constexpr uint32_t kAbreastVectors = 32;
 inline constexpr uint32_t kMostAbreast = 2 * kAbreastVectors;
 

@@ -112,8 +112,8 @@ struct CountingAbreast {
   }
 };
 
-// More rows than are kept at a time, ranges that begin and end within tiles, and matrices that others multiply: of
-// other formats, and one with codes of 3 among ternary ones.
+// More rows than are kept at a time, ranges that begin and end within tiles, more matrices than are multiplied
+// together, and one of a format that is not taken.
 TEST(Multiply, GivesTheSameBytesAbreast) {
   std::mt19937 random(14);
   for (const KernelTable *tier : testable_kernels()) {

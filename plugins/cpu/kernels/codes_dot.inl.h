@@ -47,6 +47,9 @@ struct Codes {
   static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
   static_assert(!kMinima || kLayout.offset == 0);
 
+  // Codes in three parts take so many registers that sums would otherwise be spilled.
+  static constexpr bool kHoldsSums = kSubBlocks > 0 && kHighBits > 0;
+
   // Sums that begin with what the offset takes from them save an operation each.
   static constexpr bool kStartsCorrected = !kMinima && kLayout.multiplier_shift == 0;
 
@@ -124,7 +127,10 @@ template <class Format, int T>
       }
       const size_t at = column + 4 * (v * Format::kSteps + step);
 #pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) sums[t] = dot4(sums[t], step_codes, splat_4_bytes(tokens.codes[t] + at));
+      for (int t = 0; t < T; ++t) {
+        sums[t] = dot4(sums[t], step_codes, splat_4_bytes(tokens.codes[t] + at));
+        if constexpr (Format::kHoldsSums) hold_sum(sums[t]);
+      }
     }
   }
 }

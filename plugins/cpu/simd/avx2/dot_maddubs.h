@@ -15,6 +15,8 @@ constexpr int kSignedDotBias = 0;
 
 inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
+inline void hold_sum(DotSum &sum) { asm("" : "+x"(sum.low), "+x"(sum.high)); }
+
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return {_mm256_add_epi16(sum.low, _mm256_maddubs_epi16(codes.low, activations.low)),
           _mm256_add_epi16(sum.high, _mm256_maddubs_epi16(codes.high, activations.high))};

@@ -16,6 +16,8 @@ constexpr int kSignedDotBias = 128;
 
 inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
+inline void hold_sum(DotSum &) {}
+
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return {_mm256_dpbusd_avx_epi32(sum.low, codes.low, activations.low),
           _mm256_dpbusd_avx_epi32(sum.high, codes.high, activations.high)};

@@ -217,6 +217,8 @@ Bytes64 shift_left_bytes(Bytes64 a) {
 
 inline DotSum zero_dot_sum() { return {_mm512_setzero_si512()}; }
 
+inline void hold_sum(DotSum &) {}
+
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return {_mm512_dpbusd_epi32(sum.v, codes.v, activations.v)};
 }

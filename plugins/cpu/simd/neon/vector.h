@@ -337,6 +337,8 @@ inline DotSum zero_dot_sum() {
   return {q, q, q, q};
 }
 
+inline void hold_sum(DotSum &) {}
+
 // Codes stay below 128 (see DotSum's bound), so that the signed product will do.
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return each<DotSum>(

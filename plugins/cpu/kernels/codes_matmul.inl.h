@@ -70,6 +70,80 @@ template <class Format, int T>
   }
 }
 
+// Whether requests go with blocks: in strips and super-blocks they go with parts of these, and from the cache with
+// none.
+template <class Format>
+constexpr bool kAsksForBlocks = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
+
+// What lies some blocks ahead in tiles that stand alone, each its scales and then its codes.
+template <class Format>
+class BlocksAhead {
+ public:
+  BlocksAhead(const TileView &tile, size_t bytes_ahead) : blocks_(tile.blocks), stream_(tile.stream) {
+    const uint64_t ahead = bytes_ahead / Format::kShareBytes, tiles = ahead / blocks_, rest = ahead % blocks_;
+    const uint64_t tile_bytes = blocks_ * Format::kShareBytes;
+    scales_ = tile.scales + tiles * tile_bytes + rest * Format::kScalesStride;
+    codes_ = tile.block_bytes + tiles * tile_bytes + rest * Format::kBlockStride;
+    left_ = blocks_ - rest;
+  }
+
+  // Asks for one, and goes on to the next.
+  [[gnu::always_inline]] void ask() {
+    prefetch_at<Format>(stream_.ahead(codes_, 0), Format::kBlockStride);
+    prefetch_at<Format>(stream_.ahead(scales_, 0), Format::kScalesStride);
+    scales_ += Format::kScalesStride;
+    codes_ += Format::kBlockStride;
+    if (--left_ > 0) return;
+    scales_ += blocks_ * Format::kBlockStride;
+    codes_ += blocks_ * Format::kScalesStride;
+    left_ = blocks_;
+  }
+
+ private:
+  uint64_t blocks_, left_;  // of a tile, and of the one that is asked for
+  const uint8_t *scales_, *codes_;
+  const WeightStream &stream_;
+};
+
+// What is asked for at a block's turn, while a tile is multiplied with T tokens: as much as a block has, counted from
+// where the codes begin. Counted from the scales, the codes of a long row would be asked for when they are past.
+template <class Format, int T>
+struct BlockRequests {
+  const TileView &tile;
+
+  explicit BlockRequests(const TileView &tile) : tile(tile) {}
+
+  [[gnu::always_inline]] void ask(uint64_t block) const {
+    if constexpr (kAsksForBlocks<Format>) {
+      prefetch_for<Format, T>(tile.block_bytes + block * Format::kShareBytes, Format::kShareBytes, tile.stream);
+    }
+  }
+};
+
+// Where scales are many, as every 32 columns have one or two: exactly what is read then. More tokens or 8 bits a weight
+// are slower with that (docs/cpu-kernels.md).
+template <class Format, int T>
+requires(T <= 2 && Format::kGroups == 1 && Format::kBits < 8 &&
+         kAsksForBlocks<Format>) struct BlockRequests<Format, T> {
+  BlocksAhead<Format> far, near;
+
+  explicit BlockRequests(const TileView &tile) : far(tile, kFarAhead<Format>), near(tile, kNearAhead<Format>) {}
+
+  // As prefetch_both.
+  [[gnu::always_inline]] void ask(uint64_t) {
+    if constexpr (kIntoFirstLevel<Format>) {
+      asm volatile("" ::: "memory");
+      near.ask();
+      asm volatile("" ::: "memory");
+      far.ask();
+      asm volatile("" ::: "memory");
+    } else {
+      far.ask();
+      near.ask();
+    }
+  }
+};
+
 // The dot products of a block's codes as they are, to dots, which begin with a start.
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_block(const TileView &tile, const GroupView &first, const TokenView<T> &tokens,
@@ -118,11 +192,11 @@ template <class Format, int T>
 
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
+  BlockRequests<Format, T> requests(tile);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
     const uint8_t *share = tile.scales + block * Format::kShareBytes;
-    constexpr bool kAsksForBlock = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
-    if constexpr (kAsksForBlock) prefetch_for<Format, T>(share, Format::kShareBytes, tile.stream);
+    requests.ask(block);
     multiply_block<Format>(tile, block, {.bytes = bytes, .odd = tile.odd, .share = share}, tokens,
                            tile.first_block + block, y);
   }

@@ -82,15 +82,15 @@ class BlocksAhead {
   BlocksAhead(const TileView &tile, size_t bytes_ahead) : blocks_(tile.blocks), stream_(tile.stream) {
     const uint64_t ahead = bytes_ahead / Format::kShareBytes, tiles = ahead / blocks_, rest = ahead % blocks_;
     const uint64_t tile_bytes = blocks_ * Format::kShareBytes;
-    scales_ = tile.scales + tiles * tile_bytes + rest * Format::kScalesStride;
-    codes_ = tile.block_bytes + tiles * tile_bytes + rest * Format::kBlockStride;
+    scales_ = reinterpret_cast<uintptr_t>(tile.scales) + tiles * tile_bytes + rest * Format::kScalesStride;
+    codes_ = reinterpret_cast<uintptr_t>(tile.block_bytes) + tiles * tile_bytes + rest * Format::kBlockStride;
     left_ = blocks_ - rest;
   }
 
   // Asks for one, and goes on to the next.
   [[gnu::always_inline]] void ask() {
-    prefetch_at<Format>(stream_.ahead(codes_, 0), Format::kBlockStride);
-    prefetch_at<Format>(stream_.ahead(scales_, 0), Format::kScalesStride);
+    prefetch_at<Format>(stream_.place(codes_), Format::kBlockStride);
+    prefetch_at<Format>(stream_.place(scales_), Format::kScalesStride);
     scales_ += Format::kScalesStride;
     codes_ += Format::kBlockStride;
     if (--left_ > 0) return;
@@ -100,8 +100,8 @@ class BlocksAhead {
   }
 
  private:
-  uint64_t blocks_, left_;  // of a tile, and of the one that is asked for
-  const uint8_t *scales_, *codes_;
+  uint64_t blocks_, left_;    // of a tile, and of the one that is asked for
+  uintptr_t scales_, codes_;  // addresses, as there need not be anything
   const WeightStream &stream_;
 };
 

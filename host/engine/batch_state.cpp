@@ -102,7 +102,6 @@ struct BatchState::Request {
   Continuation continuation;
   std::optional<Speculator> speculator;
   RequestId id = 0;
-  std::promise<Generation> result;
   Generation generation;     // once it has ended, or
   std::exception_ptr error;  // why it failed
   const Clock::time_point submitted = Clock::now();
@@ -226,25 +225,19 @@ std::unique_ptr<BatchState::Request> BatchState::prepare(Order order) {
   return std::make_unique<Request>(*engine_, std::move(order), is_stop_requested_);
 }
 
-std::vector<std::future<Generation>> BatchState::submit(std::vector<Order> orders) {
+void BatchState::submit(std::vector<Order> orders) {
   Requests requests;
-  std::vector<std::future<Generation>> results;
-  for (Order &order : orders) {
-    auto request = prepare(std::move(order));
-    results.push_back(request->result.get_future());
-    requests.emplace(requests.size(), std::move(request));
-  }
+  for (Order &order : orders) requests.emplace(requests.size(), prepare(std::move(order)));
   const std::lock_guard lock(mutex_);
   if (is_ending_)
     throw EngineError(ErrorKind::kInvalidArgument, "the batch engine is being destroyed: it takes no more requests");
+  stats_.waiting += static_cast<uint32_t>(requests.size());
   while (!requests.empty()) {
     auto node = requests.extract(requests.begin());
     node.key() = node.mapped()->id = n_requests_++;
     arrived_.insert(std::move(node));
   }
-  stats_.waiting += static_cast<uint32_t>(results.size());
   wake_.notify_one();
-  return results;
 }
 
 BatchStats BatchState::stats() const {
@@ -477,15 +470,9 @@ void BatchState::deliver() {
   for (auto &[id, request] : ended_) {
     const BatchEngine::DoneCallback done = std::move(request->order.done);
     const std::exception_ptr error = request->error;
-    std::promise<Generation> result = std::move(request->result);
     Generation generation = std::move(request->generation);
     request.reset();
-    if (done)
-      done(std::move(generation), error);
-    else if (error)
-      result.set_exception(error);
-    else
-      result.set_value(std::move(generation));
+    if (done) done(std::move(generation), error);
   }
   ended_.clear();
 }

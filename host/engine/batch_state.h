@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,7 +31,7 @@ class BatchState {
     GenerateOptions options;
     TextCallback callback;
     int32_t priority = 0;
-    BatchEngine::DoneCallback done = {};  // empty: the future has the result
+    BatchEngine::DoneCallback done = {};  // may be empty
   };
 
   // How many tokens the texts of a step guess: choose_shared_lengths(), but in tests.
@@ -51,9 +50,9 @@ class BatchState {
 
   const EngineState &engine() const { return *engine_; }
 
-  // Takes all of them in at once, with a future for each, which stays empty where the order has its own `done`. Throws
-  // EngineError where one can never be served, or release() was called; none is taken in then.
-  std::vector<std::future<Generation>> submit(std::vector<Order> orders);
+  // Takes all of them in at once. Throws EngineError where one can never be served, or release() was called; none is
+  // taken in then.
+  void submit(std::vector<Order> orders);
 
   BatchStats stats() const;
 

@@ -1,4 +1,4 @@
-/* Bonsai's library for C, and for every language that can call C: what engine.h and chat.h are for C++.
+/* Bonsai's library for C, and for every language that can call C: what engine.h, chat.h and batch_engine.h are for C++.
  *
  *   static int32_t print(void *context, bonsai_piece piece, const char *text, uint64_t n_bytes) {
  *     return fwrite(text, 1, n_bytes, stdout) == n_bytes ? 0 : 1;
@@ -34,14 +34,12 @@
  * Ownership: whatever a function makes, the function named at it ends; NULL is allowed there, and the order is free:
  * what is still needed of an engine stays. Strings that are passed in are copied.
  *
- * Threads: an engine may be used by any number of threads at once, sessions and chats by one at a time. Callbacks
- * are called by the thread that made the call, but for the log.
+ * Threads: an engine and a batch may be used by any number of threads at once, sessions and chats by one at a time.
+ * Callbacks are called by the thread that made the call, but for the log and those of a batch.
  *
  * Callbacks: they must return; no exception and no longjmp may leave them. Until the call that they belong to is over,
  * others that change the same session or chat, or save it, are refused. One that is freed meanwhile is gone for the
  * caller, and lives until that call is over, which goes on to its end.
- *
- * Requests that share batches (batch_engine.h) are for C++ only so far.
  */
 #ifndef BONSAI_BONSAI_H
 #define BONSAI_BONSAI_H
@@ -198,6 +196,11 @@ typedef struct bonsai_generate_options {
   uint32_t reserved;          /* must be 0 */
   const bonsai_engine *draft; /* a smaller model with the same vocabulary that guesses, or NULL */
   const bonsai_stop *stop;    /* or NULL */
+  uint32_t n_logprobs; /* not 0: the generation tells how likely each token was, and so many of the likeliest; at most
+                          all there are */
+  uint32_t has_prompt_logprobs;  /* 1, with n_logprobs and for a batch's texts only: the same of the prompt, ... */
+  uint32_t prompt_logprobs_from; /* ... from the token with this index on */
+  int32_t priority; /* of a text started in a batch: the higher goes first, else the earlier. No effect elsewhere */
 } bonsai_generate_options;
 
 /* The defaults with a preset's way of choosing: "greedy", "balanced", "creative", "code", or NULL for "balanced". */
@@ -223,6 +226,21 @@ enum {
   BONSAI_FINISH_CANCELLED = 4     /* by the callback or a bonsai_stop */
 };
 
+/* A token and the natural logarithm of its probability; -infinity for one that cannot be. */
+typedef struct bonsai_logprob {
+  double logprob;
+  int32_t token;
+  uint32_t reserved;
+} bonsai_logprob;
+
+/* One place of a text, in the model's own distribution: the softmax of its logits over the whole vocabulary, before
+ * grammar, bias, penalties and temperature change anything. */
+typedef struct bonsai_token_logprobs {
+  bonsai_logprob chosen;
+  const bonsai_logprob *top; /* (n_top), the likeliest, in falling order; `chosen` need not be among them */
+  uint64_t n_top;
+} bonsai_token_logprobs;
+
 /* What came of it; made by the library, which sets struct_size, and read only. */
 typedef struct bonsai_generation {
   uint32_t struct_size;
@@ -243,6 +261,12 @@ typedef struct bonsai_generation {
   double decode_seconds;  /* time for these, for sampling and for guessing */
   const char *tool_calls; /* of a chat: a JSON array of what the model calls; empty: nothing */
   uint64_t n_tool_calls_bytes;
+  const bonsai_token_logprobs *logprobs;     /* (n_tokens), if n_logprobs of the options asks for them; else NULL */
+  const bonsai_token_logprobs *end_logprobs; /* likewise of the token that ended the text; NULL: the model chose none */
+  const bonsai_token_logprobs *prompt_logprobs; /* (n_prompt_logprobs): one for each token of the prompt from
+                                                   prompt_logprobs_from on, but none for the first of all, which
+                                                   follows nothing; fewer if the text was cancelled before */
+  uint64_t n_prompt_logprobs;
 } bonsai_generation;
 
 BONSAI_C_API void bonsai_generation_free(const bonsai_generation *generation);
@@ -350,6 +374,78 @@ BONSAI_C_API bonsai_outcome bonsai_chat_reset(bonsai_chat *chat, bonsai_failure 
 BONSAI_C_API bonsai_outcome bonsai_chat_save_session(const bonsai_chat *chat, const char *path,
                                                      bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_chat_load_session(bonsai_chat *chat, const char *path, bonsai_failure *failure);
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Batches */
+
+/* Many texts at once, in one batch after the other, by a thread of its own. What a text says does not depend on the
+ * others: not on how many there are, when they came, or what they share. A process that fork() makes has no such
+ * thread: there it may neither be used nor freed. */
+typedef struct bonsai_batch bonsai_batch;
+
+typedef struct bonsai_batch_options {
+  uint32_t struct_size;
+  uint32_t max_sequences; /* texts that are computed at once; more than that wait */
+  uint32_t batch_tokens;  /* most in one step; at least max_sequences. More let long prompts pass faster, fewer keep the
+                             texts meanwhile flowing */
+  uint32_t kv_tokens; /* that the KV cache holds, shared by all texts and by what is kept of earlier ones; 0: as many
+                         as max_sequences full contexts, or 16,384 (or one context) if that is less */
+  uint32_t
+      share_prefixes; /* 1: prompts that begin alike are computed once, for as long as there is room to keep them */
+} bonsai_batch_options;
+
+BONSAI_C_API bonsai_outcome bonsai_batch_options_init(bonsai_batch_options *options, uint64_t struct_size);
+
+/* `options` NULL: the defaults. Ended by bonsai_batch_free. */
+BONSAI_C_API bonsai_outcome bonsai_batch_new(const bonsai_engine *engine, const bonsai_batch_options *options,
+                                             bonsai_batch **batch, bonsai_failure *failure);
+/* Texts that have not ended end as cancelled, and no callback comes once it returns. Until then callbacks may go on
+ * using the batch, and what they start is refused. Within one of its callbacks it returns at once and that happens
+ * behind it: they may not use the batch any more. */
+BONSAI_C_API void bonsai_batch_free(bonsai_batch *batch);
+
+/* What goes on in a batch; counts are since it was made. */
+typedef struct bonsai_batch_info {
+  uint32_t struct_size;
+  uint32_t running; /* texts */
+  uint32_t waiting; /* texts */
+  uint32_t context; /* most tokens of a text: the engine's, or the KV cache if that is smaller */
+  uint32_t kv_blocks;
+  uint32_t kv_blocks_free; /* never used or given back */
+  uint32_t kv_blocks_kept; /* with what nobody uses just now, but may again */
+  uint32_t kv_block_tokens;
+  uint64_t steps;
+  uint64_t computed_tokens; /* in these, prompts included, and again what was computed again */
+  uint64_t reused_tokens;   /* that did not have to be computed, as an earlier text or one's own had */
+  uint64_t preemptions;     /* times that a text gave its place to one that came before */
+  uint64_t memory_bytes;    /* KV cache and scratch */
+} bonsai_batch_info;
+
+/* The caller sets info->struct_size. */
+BONSAI_C_API bonsai_outcome bonsai_batch_describe(const bonsai_batch *batch, bonsai_batch_info *info,
+                                                  bonsai_failure *failure);
+
+/* A text has ended: with a generation, which the callee ends by bonsai_generation_free, then or later; or with NULL and
+ * `failure`, which is valid during the call. */
+typedef void (*bonsai_done_fn)(void *context, const bonsai_generation *generation, const bonsai_failure *failure);
+
+/* Continues a prompt as bonsai_engine_generate does: the same text for the same options. What is wrong with the request
+ * is said here; else `done` is called once, and after that neither is called any more. Both are called by the batch's
+ * thread: all texts wait for them, and they must not wait for one. They may start others. `receive` may be NULL. A text
+ * that its callback or options->stop cancels is in no further step. */
+BONSAI_C_API bonsai_outcome bonsai_batch_start(bonsai_batch *batch, const char *prompt, uint64_t n_bytes,
+                                               const bonsai_generate_options *options, bonsai_text_fn receive,
+                                               bonsai_done_fn done, void *context, bonsai_failure *failure);
+BONSAI_C_API bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tokens, uint64_t n_tokens,
+                                                      const bonsai_generate_options *options, bonsai_text_fn receive,
+                                                      bonsai_done_fn done, void *context, bonsai_failure *failure);
+
+/* Continues `n` prompts, each up to a NUL, with the same options, and waits for all: not within a callback of the
+ * batch. `generations` (n) receives what bonsai_generation_free ends. Where one fails the others are cancelled, and all
+ * are NULL. */
+BONSAI_C_API bonsai_outcome bonsai_batch_generate(bonsai_batch *batch, const char *const *prompts, uint64_t n,
+                                                  const bonsai_generate_options *options,
+                                                  const bonsai_generation **generations, bonsai_failure *failure);
 
 #ifdef __cplusplus
 }

@@ -10,8 +10,6 @@
 namespace bonsai::c {
 namespace {
 
-constexpr const char *kPrompt = "Once upon a time";
-
 // Its message, of a generation that must be refused and leave NULL in the place of one.
 std::string refusal(const EngineHandle &engine, const bonsai_generate_options &options) {
   const GenerationHandle other = generate(engine, kPrompt, greedily(1));

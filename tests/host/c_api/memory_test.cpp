@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <thread>
 
 #include "tests/host/c_api/handles.h"
 
@@ -65,6 +67,12 @@ TEST(CMemory, MayRunOutInEveryCallOfAnEngine) {
     return outcome;
   });
   expect_no_memory_until_enough([&](bonsai_failure *failure) {
+    bonsai_batch *batch = nullptr;
+    const bonsai_outcome outcome = bonsai_batch_new(engine.get(), nullptr, &batch, failure);
+    bonsai_batch_free(batch);
+    return outcome;
+  });
+  expect_no_memory_until_enough([&](bonsai_failure *failure) {
     std::array<float, 1024> vector;
     return bonsai_engine_embed(engine.get(), "Once", BONSAI_TO_NUL, BONSAI_POOLING_MEAN, vector.data(), vector.size(),
                                failure);
@@ -95,6 +103,42 @@ TEST(CMemory, MayRunOutWhileATextIsMade) {
     return outcome;
   });
   EXPECT_EQ(text, ", in the middle of the forest,");
+}
+
+TEST(CMemory, MayRunOutWhereTextsAreStartedInABatch) {
+  const EngineHandle engine = load();
+  const BatchHandle batch = new_batch(engine);
+  const bonsai_generate_options options = greedily(8);
+  const char *const prompts[] = {"Once upon a time", "The King"};
+  expect_no_memory_until_enough([&](bonsai_failure *failure) {
+    std::array<const bonsai_generation *, 2> generations;
+    const bonsai_outcome outcome =
+        bonsai_batch_generate(batch.get(), prompts, 2, &options, generations.data(), failure);
+    allocations_left = kNever;
+    for (const bonsai_generation *generation : generations) {
+      EXPECT_EQ(generation == nullptr, outcome != BONSAI_SUCCESS);
+      bonsai_generation_free(generation);
+    }
+    return outcome;
+  });
+  // Every one that was started tells of its end, and no other.
+  std::atomic<int> n_ended = 0;
+  int n_started = 0;
+  expect_no_memory_until_enough([&](bonsai_failure *failure) {
+    const auto done = [](void *context, const bonsai_generation *generation, const bonsai_failure *) {
+      bonsai_generation_free(generation);
+      ++*static_cast<std::atomic<int> *>(context);
+    };
+    const bonsai_outcome outcome =
+        bonsai_batch_start(batch.get(), "Once upon a time", BONSAI_TO_NUL, &options, nullptr, done, &n_ended, failure);
+    if (outcome == BONSAI_SUCCESS) ++n_started;
+    return outcome;
+  });
+  allocations_left = kNever;
+  while (describe(batch).running + describe(batch).waiting > 0) std::this_thread::yield();
+  EXPECT_EQ(n_started, 1);
+  while (n_ended < n_started) std::this_thread::yield();
+  EXPECT_EQ(n_ended, 1);
 }
 
 }  // namespace

@@ -142,6 +142,7 @@ void expect_init_keeps_within(const Init<Struct> &init) {
 TEST(COptions, AreInitialisedAsFarAsTheirCallerKnowsThem) {
   expect_init_keeps_within<bonsai_engine_options>(bonsai_engine_options_init);
   expect_init_keeps_within<bonsai_chat_options>(bonsai_chat_options_init);
+  expect_init_keeps_within<bonsai_batch_options>(bonsai_batch_options_init);
   expect_init_keeps_within<bonsai_generate_options>(
       [](auto *options, uint64_t size) { return bonsai_generate_options_init(options, size, "creative"); });
 }
@@ -166,6 +167,11 @@ TEST(COptions, OfAnOlderOrNewerCallerAreReadAsFarAsBothKnowThem) {
     ASSERT_EQ(bonsai_engine_options_init(options.get(), size), uint32_t{BONSAI_SUCCESS});
     options.set(offsetof(bonsai_engine_options, model), whole.model);
     EXPECT_NE(load(*options.get()), nullptr) << size;
+  }
+  for (const size_t size : {4, 8, 12, 20, 84}) {
+    Sized<bonsai_batch_options> options(size);
+    ASSERT_EQ(bonsai_batch_options_init(options.get(), size), uint32_t{BONSAI_SUCCESS});
+    EXPECT_NE(new_batch(engine, options.get()), nullptr) << size;
   }
   for (const size_t size : {4, 8, 16, 24, 88}) {
     Sized<bonsai_chat_options> options(size);
@@ -194,25 +200,43 @@ TEST(COptions, WithoutASizeAreRefused) {
     bonsai_chat *no_chat = nullptr;
     expect_failure(BONSAI_BAD_ARGUMENT, expected,
                    [&](auto failure) { return bonsai_chat_new(engine.get(), &of_chat, &no_chat, failure); });
+    bonsai_batch_options of_batch = batch_options();
+    of_batch.struct_size = size;
+    bonsai_batch *no_batch = nullptr;
+    expect_failure(BONSAI_BAD_ARGUMENT, expected,
+                   [&](auto failure) { return bonsai_batch_new(engine.get(), &of_batch, &no_batch, failure); });
     bonsai_engine_info info = describe(engine);
     info.struct_size = size;
     expect_failure(BONSAI_BAD_ARGUMENT, "info: struct_size is not set",
                    [&](auto failure) { return bonsai_engine_describe(engine.get(), &info, failure); });
+    const BatchHandle batch = new_batch(engine);
+    bonsai_batch_info of_texts = describe(batch);
+    of_texts.struct_size = size;
+    expect_failure(BONSAI_BAD_ARGUMENT, "info: struct_size is not set",
+                   [&](auto failure) { return bonsai_batch_describe(batch.get(), &of_texts, failure); });
   }
 }
 
-TEST(CInfo, IsFilledAsFarAsBothKnowIt) {
-  const EngineHandle engine = load();
-  const bonsai_engine_info whole = describe(engine);
+template <class Info>
+void expect_filled_within(const Info &whole, const std::function<bonsai_outcome(Info *, bonsai_failure *)> &fill) {
   for (size_t size = 4; size <= sizeof whole + 64; size += 4) {
-    Sized<bonsai_engine_info> info(size);
+    Sized<Info> info(size);
     info.set(0, static_cast<uint32_t>(size));
-    succeed([&](auto failure) { return bonsai_engine_describe(engine.get(), info.get(), failure); });
+    succeed([&](auto failure) { return fill(info.get(), failure); });
     EXPECT_EQ(size_in(info.get()), size);
     const size_t known = std::min(size, sizeof whole);
     EXPECT_EQ(std::memcmp(info.from(4).data(), &whole.struct_size + 1, known - 4), 0) << size;
     EXPECT_TRUE(all_are(info.from(known), std::byte{0})) << size;
   }
+}
+
+TEST(CInfo, IsFilledAsFarAsBothKnowIt) {
+  const EngineHandle engine = load();
+  expect_filled_within<bonsai_engine_info>(
+      describe(engine), [&](auto *info, auto *failure) { return bonsai_engine_describe(engine.get(), info, failure); });
+  const BatchHandle batch = new_batch(engine);
+  expect_filled_within<bonsai_batch_info>(
+      describe(batch), [&](auto *info, auto *failure) { return bonsai_batch_describe(batch.get(), info, failure); });
 }
 
 // As the engine describes a model that calls itself so.
@@ -351,6 +375,41 @@ TEST(CNull, IsRefusedByEveryFunctionOfAChat) {
   });
 }
 
+TEST(CNull, IsRefusedByEveryFunctionOfABatch) {
+  const EngineHandle engine = load();
+  const BatchHandle handle = new_batch(engine);
+  bonsai_batch *batch = handle.get(), *made = nullptr;
+  bonsai_batch_info info = describe(handle);
+  const char *const prompts[] = {"x", nullptr};
+  const bonsai_generation *generations[2] = {};
+  const auto done = [](void *, const bonsai_generation *, const bonsai_failure *) { FAIL() << "nothing was started"; };
+  const char *const no_batch = "batch: expected one, found NULL";
+  expect_refused({
+      {"engine: expected one, found NULL", [&](auto f) { return bonsai_batch_new(nullptr, nullptr, &made, f); }},
+      {no_batch, [&](auto f) { return bonsai_batch_new(engine.get(), nullptr, nullptr, f); }},
+      {no_batch, [&](auto f) { return bonsai_batch_describe(nullptr, &info, f); }},
+      {"info: expected one, found NULL", [&](auto f) { return bonsai_batch_describe(batch, nullptr, f); }},
+      {no_batch, [&](auto f) { return bonsai_batch_start(nullptr, "x", 1, nullptr, nullptr, done, nullptr, f); }},
+      {"prompt: expected 1, found NULL",
+       [&](auto f) { return bonsai_batch_start(batch, nullptr, 1, nullptr, nullptr, done, nullptr, f); }},
+      {"done: expected one, found NULL",
+       [&](auto f) { return bonsai_batch_start(batch, "x", 1, nullptr, nullptr, nullptr, nullptr, f); }},
+      {no_batch,
+       [&](auto f) { return bonsai_batch_start_tokens(nullptr, nullptr, 0, nullptr, nullptr, done, nullptr, f); }},
+      {"tokens: expected 1, found NULL",
+       [&](auto f) { return bonsai_batch_start_tokens(batch, nullptr, 1, nullptr, nullptr, done, nullptr, f); }},
+      {no_batch, [&](auto f) { return bonsai_batch_generate(nullptr, prompts, 1, nullptr, generations, f); }},
+      {"prompts: expected 1, found NULL",
+       [&](auto f) { return bonsai_batch_generate(batch, nullptr, 1, nullptr, generations, f); }},
+      {"prompts: expected one, found NULL",
+       [&](auto f) { return bonsai_batch_generate(batch, prompts, 2, nullptr, generations, f); }},
+      {"generations: expected 1, found NULL",
+       [&](auto f) { return bonsai_batch_generate(batch, prompts, 1, nullptr, nullptr, f); }},
+  });
+  EXPECT_EQ(made, nullptr);
+  EXPECT_EQ(describe(handle).steps, 0u);
+}
+
 TEST(CNull, WithinOptionsIsRefused) {
   const EngineHandle engine = load();
   const char *const nothing[] = {nullptr};
@@ -378,6 +437,7 @@ TEST(CNull, MayBeFreedAndRequested) {
   bonsai_engine_free(nullptr);
   bonsai_session_free(nullptr);
   bonsai_chat_free(nullptr);
+  bonsai_batch_free(nullptr);
   bonsai_generation_free(nullptr);
   bonsai_stop_free(nullptr);
   bonsai_stop_request(nullptr);

@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "core/base/utf8.h"
 #include "host/chat/saved_chat.h"
@@ -121,10 +127,44 @@ jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages
   throw EngineError(ErrorKind::kInvalidArgument, fmt::format("the model's chat template, {}", first_error));
 }
 
+// Who sends a message wants the model to know it: a text without it would be an answer to something else.
+void ConversationFormat::check_roles(std::span<const ChatMessage> messages, const ChatOptions &options,
+                                     std::string_view rendered) const {
+  constexpr size_t kMostRoles = 8;  // each takes a rendering
+  constexpr std::array<std::string_view, 4> kUsual = {"system", "user", "assistant", "tool"};
+  std::set<std::string_view> others;
+  for (const ChatMessage &message : messages)
+    if (std::ranges::find(kUsual, message.role) == kUsual.end() && !message.content.empty())
+      others.insert(message.role);
+  if (others.size() > kMostRoles)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("roles: expected at most {} besides system, user, assistant and tool, found {}",
+                                  kMostRoles, others.size()));
+  for (const std::string_view role : others) {
+    std::vector<ChatMessage> rest;
+    std::ranges::copy_if(messages, std::back_inserter(rest), [&](const ChatMessage &m) { return m.role != role; });
+    if (rendered == text_if_rendered(rest, options))
+      throw EngineError(ErrorKind::kInvalidArgument,
+                        fmt::format("role: the model's chat template leaves out what {} says; expected system, user, "
+                                    "assistant or tool",
+                                    quoted(role)));
+  }
+}
+
+std::optional<std::string> ConversationFormat::text_if_rendered(std::span<const ChatMessage> messages,
+                                                                const ChatOptions &options) const {
+  try {
+    return render(messages, options).text;
+  } catch (const EngineError &) {  // what it cannot do without, it knows
+    return std::nullopt;
+  }
+}
+
 ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const {
   if (messages.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "empty conversation: there is no message to answer");
   const jinja::Rendered rendered = render(messages, options);
+  check_roles(messages, options, rendered.text);
   if (rendered.text.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "the model's chat template makes nothing of this conversation");
   return {.tokens = value_or_throw(encode_chat(engine_->require_tokenizer(), template_, rendered),

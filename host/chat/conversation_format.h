@@ -4,6 +4,7 @@
 #include <bonsai/chat_format.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ class ConversationFormat {
   bool knows(std::string_view variable) const { return template_.chat_template.mentions(variable); }
 
  private:
+  // Throws where the template leaves out what a role says that templates need not know.
+  void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
+  std::optional<std::string> text_if_rendered(std::span<const ChatMessage> messages, const ChatOptions &options) const;
+
   std::shared_ptr<const EngineState> engine_;
   ModelTemplate template_;
 };

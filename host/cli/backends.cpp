@@ -216,21 +216,24 @@ std::vector<Warmed> warm(const std::vector<Answer> &answers, bool are_given, con
   return all;
 }
 
-int warm_command(const std::vector<Answer> &answers, bool are_given, bool as_json, Terminal &terminal) {
-  const std::vector<Warmed> all = warm(answers, are_given, terminal);
+void show(const std::vector<Warmed> &all, bool as_json, Output &out) {
   if (as_json) {
     Json json = Json::array();
     for (const Warmed &warmed : all) json.push_back(to_json(warmed));
-    terminal.out.write_json(json);
-  } else {
-    for (const Warmed &warmed : all) terminal.out.write(describe(warmed));
-    if (all.empty()) terminal.out.write("no device has anything to make ready\n");
+    return out.write_json(json);
   }
+  for (const Warmed &warmed : all) out.write(describe(warmed));
+  if (all.empty()) out.write("no device has anything to make ready\n");
+}
+
+int warm_command(const std::vector<Answer> &answers, bool are_given, bool as_json, Terminal &terminal) {
+  const std::vector<Warmed> all = warm(answers, are_given, terminal);
+  write_if_read([&] { show(all, as_json, terminal.out); });
   const bool is_well = std::all_of(all.begin(), all.end(), [](const Warmed &warmed) { return warmed.reason.empty(); });
   return is_well ? kSuccess : kFailure;
 }
 
-void show(const std::vector<Answer> &answers, bool as_json, Terminal &terminal) {
+void show(const std::vector<Answer> &answers, bool as_json, Output &out) {
   Json json = Json::array();
   std::string text;
   for (const Answer &answer : answers) {
@@ -241,12 +244,12 @@ void show(const std::vector<Answer> &answers, bool as_json, Terminal &terminal) 
         text += describe(finding);
     }
   }
-  if (as_json) return terminal.out.write_json(json);
+  if (as_json) return out.write_json(json);
   if (text.empty()) {
     text = "no libbonsai_*.so found in:\n";
     for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
   }
-  terminal.out.write(text);
+  out.write(text);
 }
 
 }  // namespace
@@ -267,7 +270,7 @@ int backends_command(const std::vector<std::string> &command_line, Terminal &ter
   const std::vector<std::string> given = arguments->texts("library");
   const std::vector<Answer> answers = look_at(given);
   if (arguments->flag("warm")) return warm_command(answers, !given.empty(), arguments->flag("json"), terminal);
-  show(answers, arguments->flag("json"), terminal);
+  write_if_read([&] { show(answers, arguments->flag("json"), terminal.out); });
   const bool are_well =
       given.empty() || std::all_of(answers.begin(), answers.end(), [](const Answer &a) { return a.is_usable(); });
   return are_well ? kSuccess : kFailure;

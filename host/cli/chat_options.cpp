@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "host/cli/model_options.h"
@@ -23,7 +25,10 @@ void add_chat_options(Options &options) {
 ChatOptions chat_options(const Arguments &arguments) {
   ChatOptions options;
   options.system = arguments.text("system").value_or("");
-  if (const auto file = arguments.text("tools")) options.tools = read_file(*file);
+  if (const auto file = arguments.text("tools")) {
+    options.tools = read_file(*file);
+    if (options.tools.empty()) throw Failure(fmt::format("{}: is empty, expected a JSON array of functions", *file));
+  }
   if (arguments.flag("think") && arguments.flag("no-think"))
     throw UsageError("--think and --no-think exclude each other: choose one");
   if (arguments.flag("think")) options.enable_thinking = true;

@@ -77,7 +77,7 @@ int ChatSession::run() {
     }
   } catch (const OutputClosed &) {  // nobody reads on, but the conversation is to be kept
     finish();
-    throw;
+    return exit_code_;
   } catch (const std::exception &) {  // a full disk, or a backend that failed
     const InterruptGuard::Busy busy(interrupt_);
     save_or_complain(save);

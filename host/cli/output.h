@@ -26,4 +26,13 @@ class Output {
   std::atomic<bool> is_in_line_ = false;  // any thread may have something to say
 };
 
+// What a command has found out decides its exit code, also where nobody reads on.
+template <class Write>
+void write_if_read(Write write) {
+  try {
+    write();
+  } catch (const OutputClosed &) {
+  }
+}
+
 }  // namespace bonsai::cli

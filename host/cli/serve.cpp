@@ -60,6 +60,20 @@ uint32_t count_or(const Arguments &arguments, const char *name, uint32_t least, 
   return static_cast<uint32_t>(arguments.count(name, least, most).value_or(otherwise));
 }
 
+// Without blanks.
+bool is_visible(char c) { return c > 0x20 && c < 0x7f; }
+
+// Scheme, host and port as a browser writes them (RFC 6454, 6.2), since another spelling would never match.
+bool is_origin(std::string_view text) {
+  const size_t behind_scheme = text.find("://");
+  if (behind_scheme == 0 || behind_scheme == text.npos) return false;
+  const std::string_view scheme = text.substr(0, behind_scheme), site = text.substr(behind_scheme + 3);
+  const auto fits = [](char c) { return is_visible(c) && c != '/' && !(c >= 'A' && c <= 'Z'); };
+  if (site.empty() || !std::all_of(scheme.begin(), scheme.end(), fits) || !std::all_of(site.begin(), site.end(), fits))
+    return false;
+  return !(scheme == "https" && site.ends_with(":443")) && !(scheme == "http" && site.ends_with(":80"));
+}
+
 server::HttpOptions http_options(const Arguments &arguments) {
   constexpr uint32_t kMaxPort = 65535, kMaxSeconds = 24 * 3600, kMaxConnections = 60000;
   server::HttpOptions options;
@@ -70,9 +84,11 @@ server::HttpOptions http_options(const Arguments &arguments) {
   options.port = static_cast<uint16_t>(count_or(arguments, "port", 0, options.port, kMaxPort));
   options.allowed_origins = arguments.texts("allow-origin");
   for (const std::string &origin : options.allowed_origins) {
-    const bool is_origin = origin == "*" || (origin.find("://") != origin.npos && !origin.ends_with('/'));
-    if (!is_origin)
-      throw UsageError(fmt::format("--allow-origin: expected https://SITE or *, found {}", bonsai::quoted(origin)));
+    if (origin != "*" && !is_origin(origin))
+      throw UsageError(fmt::format(
+          "--allow-origin: expected https://SITE as browsers send it (small letters, no path, no default port) or *, "
+          "found {}",
+          bonsai::quoted(origin)));
   }
   options.max_connections = count_or(arguments, "max-connections", 1, options.max_connections, kMaxConnections);
   options.grace = std::chrono::seconds(count_or(arguments, "grace", 0, 30, kMaxSeconds));
@@ -82,8 +98,13 @@ server::HttpOptions http_options(const Arguments &arguments) {
 // A key on the command line can be read by every user of the machine.
 std::string api_key(const Arguments &arguments) {
   const char *from_environment = std::getenv("BONSAI_API_KEY");
-  std::string key = arguments.text("api-key").value_or(from_environment == nullptr ? "" : from_environment);
-  if (arguments.text("api-key") && key.empty()) throw UsageError("--api-key: expected a key, found an empty text");
+  const auto given = arguments.text("api-key");
+  if (!given && from_environment == nullptr) return "";
+  const char *const where = given ? "--api-key" : "BONSAI_API_KEY";
+  std::string key = given.value_or(from_environment == nullptr ? "" : from_environment);
+  if (key.empty()) throw UsageError(fmt::format("{}: expected a key, found an empty text", where));
+  if (!std::all_of(key.begin(), key.end(), is_visible))
+    throw UsageError(fmt::format("{}: expected visible ASCII characters alone, as a header has them", where));
   return key;
 }
 

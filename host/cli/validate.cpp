@@ -77,6 +77,23 @@ Verdict check_file(const std::string &path) {
   return verdict;
 }
 
+void show_as_json(const std::string &path, const Verdict &verdict, Output &out) {
+  out.write_json({{"file", path},
+                  {"valid", !verdict.refusal},
+                  {"reason", verdict.refusal.value_or("")},
+                  {"findings", verdict.findings},
+                  {"tensors", verdict.n_tensors},
+                  {"weights", verdict.n_weights}});
+}
+
+// But for the refusal, which is an error.
+void show(const std::string &path, const Verdict &verdict, Output &out) {
+  for (const std::string &finding : verdict.findings) out.write(finding + "\n");
+  if (verdict.refusal) return;
+  out.write(fmt::format("{}: valid, {}, {}\n", path, counted(verdict.n_tensors, "tensor"),
+                        counted(verdict.n_weights, "weight")));
+}
+
 }  // namespace
 
 int validate_command(const std::vector<std::string> &command_line, Terminal &terminal) {
@@ -94,20 +111,10 @@ int validate_command(const std::vector<std::string> &command_line, Terminal &ter
     throw UsageError("no file: expected the model file to check");
   const std::string path = model_path(*arguments, terminal);
   const Verdict verdict = check_file(path);
-  if (arguments->flag("json")) {
-    terminal.out.write_json({{"file", path},
-                             {"valid", !verdict.refusal},
-                             {"reason", verdict.refusal.value_or("")},
-                             {"findings", verdict.findings},
-                             {"tensors", verdict.n_tensors},
-                             {"weights", verdict.n_weights}});
-    return verdict.refusal ? kFailure : kSuccess;
-  }
-  for (const std::string &finding : verdict.findings) terminal.out.write(finding + "\n");
-  if (verdict.refusal) throw Failure(*verdict.refusal);
-  terminal.out.write(fmt::format("{}: valid, {}, {}\n", path, counted(verdict.n_tensors, "tensor"),
-                                 counted(verdict.n_weights, "weight")));
-  return kSuccess;
+  const bool json = arguments->flag("json");
+  write_if_read([&] { json ? show_as_json(path, verdict, terminal.out) : show(path, verdict, terminal.out); });
+  if (verdict.refusal && !json) throw Failure(*verdict.refusal);
+  return verdict.refusal ? kFailure : kSuccess;
 }
 
 }  // namespace bonsai::cli

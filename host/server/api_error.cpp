@@ -1,7 +1,5 @@
 #include "host/server/api_error.h"
 
-#include <bonsai/engine.h>
-
 #include <nlohmann/json.hpp>
 
 namespace bonsai::server {

@@ -1,6 +1,9 @@
 // What is wrong with a request, in the words and numbers of OpenAI's API.
 #pragma once
 
+#include <bonsai/engine.h>
+
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,5 +33,17 @@ HttpReply error_reply(const ApiError &error);
 
 // The ApiError that an exception of the engine's amounts to: a caller's mistakes are 400, all others 500.
 ApiError to_api_error(const std::exception &error);
+
+// Does something for the `i`-th of `n` texts of a field: what the engine says against it names that one, where there
+// are several.
+template <class Action>
+void naming(std::string_view field, size_t i, size_t n, Action action) {
+  try {
+    action();
+  } catch (const EngineError &error) {
+    if (n == 1) throw;
+    throw EngineError(error.kind(), std::string(field) + "[" + std::to_string(i) + "]: " + error.what());
+  }
+}
 
 }  // namespace bonsai::server

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <utility>
@@ -47,14 +48,18 @@ std::optional<uint32_t> count_or_all(const JsonFields &fields, const char *name,
 LogitBias read_bias(const std::string &key, const Json &value, const JsonFields &fields) {
   const bool is_id = !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == key.npos;
   if (!is_id) throw ApiError(fmt::format("logit_bias: expected token ids as names, found {}", bonsai::quoted(key)));
-  if (!value.is_number()) fields.fail("logit_bias." + key, "a number", value);
-  return {static_cast<int32_t>(std::stol(key)), value.get<float>()};
+  const std::string name = "logit_bias." + key;
+  if (!value.is_number()) fields.fail(name, "a number", value);
+  const auto add = value.get<double>();
+  if (std::abs(add) > kMax) fields.fail(name, "a number in the range of 32-bit numbers", value);
+  return {static_cast<int32_t>(std::stol(key)), static_cast<float>(add)};
 }
 
 void read_logit_bias(const JsonFields &fields, SamplingOptions &sampling) {
   const Json *biases = fields.find("logit_bias");
   if (biases == nullptr) return;
   if (!biases->is_object()) fields.fail("logit_bias", "an object", *biases);
+  sampling.logit_bias.clear();  // those of the server
   for (const auto &[key, value] : biases->items()) sampling.logit_bias.push_back(read_bias(key, value, fields));
 }
 
@@ -357,6 +362,9 @@ EmbeddingRequest read_embedding_request(std::string_view body) {
     throw ApiError(fmt::format("encoding_format: expected float or base64, found {}", bonsai::quoted(encoding)));
   request.is_base64 = encoding == "base64";
   request.dimensions = fields.count("dimensions", 1, kMaxCount);
+  for (const char *name : {"truncate_prompt_tokens", "truncate"}) fields.refuse(name);
+  for (const char *name : {"normalize", "add_special_tokens"}) fields.refuse(name, true);
+  fields.refuse("embd_normalize", 2);  // llama.cpp's number for vectors of length 1
   request.inputs = read_prompts(fields, "input");
   if (request.inputs.size() > kMostInputs)
     throw ApiError(fmt::format("input: expected at most {} texts, found {}", kMostInputs, request.inputs.size()));

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <ctime>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string_view>
 #include <utility>
@@ -284,8 +285,10 @@ class ApiService::Impl {
       std::vector<std::vector<int32_t>> prompts;
       std::vector<Echo> echoes;
       for (const Prompt &prompt : wanted.prompts) {
-        prompts.push_back(tokens_of(prompt));
-        if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
+        naming("prompt", prompts.size(), wanted.prompts.size(), [&] {
+          prompts.push_back(tokens_of(prompt));
+          if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
+        });
       }
       std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion"), std::move(place),
                                       std::move(echoes))
@@ -304,6 +307,11 @@ class ApiService::Impl {
     return {.text = *text, .tokens = tokens, .n_hidden = tokens.size() - engine_.tokenize(*text).size()};
   }
 
+  std::vector<int32_t> tokens_to_embed(const Prompt &input) const {
+    if (const auto *tokens = std::get_if<std::vector<int32_t>>(&input)) return *tokens;
+    return engine_.tokenize_to_embed(std::get<std::string>(input));
+  }
+
   // One after the other: texts that are generated meanwhile go on between its batches.
   void embed(HttpRequest request, const Responding &responder) {
     push(embedder_, responder, [this, responder, body = std::move(request.body)] {
@@ -315,13 +323,12 @@ class ApiService::Impl {
       uint64_t n_tokens = 0;
       for (size_t i = 0; i < wanted.inputs.size(); ++i) {
         if (responder->gone().stop_requested()) return;
-        const Prompt &input = wanted.inputs[i];
-        const auto *text = std::get_if<std::string>(&input);
-        const std::vector<int32_t> tokens =
-            text != nullptr ? engine_.tokenize_to_embed(*text) : std::get<std::vector<int32_t>>(input);
-        n_tokens += tokens.size();
         if (i > 0) embeddings += ',';
-        embeddings += embedding_json(engine_.embed_tokens(tokens, options_.embedding), i, wanted.is_base64);
+        naming("input", i, wanted.inputs.size(), [&] {
+          const std::vector<int32_t> tokens = tokens_to_embed(wanted.inputs[i]);
+          n_tokens += tokens.size();
+          embeddings += embedding_json(engine_.embed_tokens(tokens, options_.embedding), i, wanted.is_base64);
+        });
       }
       metrics_.count_embedding(n_tokens);
       responder->reply({.body = embeddings_json(embeddings, options_.model_name, n_tokens) + "\n"});
@@ -348,9 +355,18 @@ class ApiService::Impl {
     push(readers_, responder, [this, responder, body = std::move(request.body)] {
       ChatRequest wanted = read_chat_request(body, options_.defaults);
       check_format();
-      const std::string text = engine_.detokenize(prompt_for(wanted).tokens, true);
+      const std::string text = text_to_continue(prompt_for(wanted).tokens);
       responder->reply({.body = to_line({{"prompt", text}}) + "\n"});
     });
+  }
+
+  // Without a BOS of the template's where /v1/completions puts one in front itself.
+  std::string text_to_continue(std::span<const int32_t> tokens) const {
+    std::string text = engine_.detokenize(tokens, true);
+    const std::vector<int32_t> read = engine_.tokenize_prompt(text);
+    const bool is_doubled = read.size() > tokens.size() && std::equal(tokens.begin(), tokens.end(), read.begin() + 1) &&
+                            read.front() == tokens.front();
+    return is_doubled ? engine_.detokenize(tokens.subspan(1), true) : text;
   }
 
   const Engine &engine_;

@@ -57,6 +57,12 @@ asio::awaitable<void> Connection::serve() {
   co_await close();
 }
 
+asio::awaitable<void> Connection::turn_away() {
+  idle_since_.reset();
+  co_await refuse(503, "too many connections: try again later");
+  co_await close();
+}
+
 // False: it was the last.
 asio::awaitable<bool> Connection::read_and_answer() {
   HttpParser parser;

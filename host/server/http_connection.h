@@ -37,6 +37,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Until the client closes, does what it may not, or takes too long.
   boost::asio::awaitable<void> serve();
+  // There is no place for this client: it is told so, whatever it asks.
+  boost::asio::awaitable<void> turn_away();
 
   // Since when it has waited for the head of a request; nullopt: it does not.
   std::optional<Clock::time_point> idle_since() const { return idle_since_; }

@@ -1,7 +1,5 @@
 #include "host/server/http_server.h"
 
-#include <sys/socket.h>
-
 #include <utility>  // which Asio's coroutines forget
 
 #include <fmt/format.h>
@@ -29,9 +27,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kRetryAccepting{100};
-constexpr std::chrono::seconds kLastWords{1};  // that clients have to take what they are told at the end
-constexpr std::string_view kBusy =
-    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+constexpr std::chrono::seconds kLastWords{1};       // that clients have to take what they are told at the end
+constexpr std::chrono::milliseconds kPatience{50};  // for a place: one that has been answered may be about to go
+constexpr size_t kMostTurnedAway = 64;              // that are told so at once; more are closed without a word
 
 }  // namespace
 
@@ -106,17 +104,32 @@ class HttpServer::Impl {
   // False: there is no memory for another client.
   bool take(tcp::socket socket) {
     try {
-      if (connections_.size() >= options_.max_connections && !close_longest_idle()) {
-        ::send(socket.native_handle(), kBusy.data(), kBusy.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        error_code ignored;
-        socket.shutdown(tcp::socket::shutdown_send, ignored);
-      } else {
+      if (has_place())
         begin(std::make_shared<Connection>(std::move(socket), *service_));
-      }
+      else if (turned_away_.size() < kMostTurnedAway)
+        turn_away(std::make_shared<Connection>(std::move(socket), *service_));
       return true;
     } catch (const std::exception &) {
       return false;
     }
+  }
+
+  bool has_place() { return connections_.size() < options_.max_connections || close_longest_idle(); }
+
+  // Unless it has a place after all.
+  void turn_away(const std::shared_ptr<Connection> &connection) {
+    turned_away_.insert(connection);
+    const auto tell = [this, connection]() -> asio::awaitable<void> {
+      error_code ignored;
+      asio::steady_timer timer(io_, kPatience);
+      co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+      if (service_->is_stopping) co_return;
+      if (has_place())
+        begin(connection);
+      else
+        co_await connection->turn_away();
+    };
+    asio::co_spawn(io_, tell, [this, connection](const std::exception_ptr &) { turned_away_.erase(connection); });
   }
 
   // False: all have something to do.
@@ -146,6 +159,7 @@ class HttpServer::Impl {
     error_code ignored;
     acceptor_.close(ignored);
     for (const auto &connection : connections_) connection->stop();
+    for (const auto &connection : turned_away_) connection->stop();
     if (connections_.empty()) return;
     const bool is_busy = std::any_of(connections_.begin(), connections_.end(),
                                      [](const auto &connection) { return connection->is_answering(); });
@@ -169,7 +183,7 @@ class HttpServer::Impl {
   tcp::acceptor acceptor_;
   asio::steady_timer grace_;
   std::optional<Connection::Service> service_;
-  std::set<std::shared_ptr<Connection>> connections_;
+  std::set<std::shared_ptr<Connection>> connections_, turned_away_;
 };
 
 HttpServer::HttpServer(const HttpOptions &options) : impl_(std::make_unique<Impl>(options)) {}

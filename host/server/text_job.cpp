@@ -43,6 +43,7 @@ void TextJob::start(const TextRequest &request, const std::vector<std::vector<in
   } catch (...) {
     has_failed_ = true;
     stop_.request_stop();
+    place_.reset();
     throw;
   }
   if (!is_stream_) return;
@@ -59,11 +60,13 @@ void TextJob::start_answer(size_t answer, const TextRequest &request, std::span<
   if (options.sampling.seed) *options.sampling.seed += answer % request.n;
   if (!is_first_of_prompt(answer)) options.prompt_logprobs_from.reset();
   const auto self = shared_from_this();
-  context_.batch.start_tokens(
-      prompt, options, [self, answer](std::string_view text) { return self->on_text(answer, text); },
-      [self, answer](Generation generation, const std::exception_ptr &error) {
-        self->on_done(answer, std::move(generation), error);
-      });
+  naming("prompt", answers_[answer].prompt, prompt_lengths_.size(), [&] {
+    context_.batch.start_tokens(
+        prompt, options, [self, answer](std::string_view text) { return self->on_text(answer, text); },
+        [self, answer](Generation generation, const std::exception_ptr &error) {
+          self->on_done(answer, std::move(generation), error);
+        });
+  });
 }
 
 bool TextJob::on_text(size_t answer, std::string_view text) {
@@ -124,7 +127,9 @@ Json TextJob::with_end(Json choice, size_t answer) {
   return choice;
 }
 
+// Its place is free before its client can know: the next request of one that asks one after the other finds it so.
 void TextJob::complete() {
+  place_.reset();
   if (is_stream_) {
     for (size_t i = 0; top_logprobs_ && i < answers_.size(); ++i) end_event(i);
     if (head_.announces_usage) responder_->event(answer_json(head_, Json::array(), usage()));
@@ -141,6 +146,7 @@ void TextJob::complete() {
 void TextJob::fail(const std::exception_ptr &error) noexcept try {
   has_failed_ = true;
   stop_.request_stop();
+  place_.reset();
   try {
     std::rethrow_exception(error);
   } catch (const std::exception &what) {

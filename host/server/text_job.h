@@ -36,7 +36,7 @@ struct JobContext {
 // thread calls it, and whoever starts it.
 class TextJob : public std::enable_shared_from_this<TextJob> {
  public:
-  // `place`: held for as long as the job lives.
+  // `place`: held until the last of the answer is with the responder.
   TextJob(const JobContext &context, std::shared_ptr<Responder> responder, AnswerHead head,
           std::shared_ptr<void> place);
   virtual ~TextJob() = default;
@@ -87,9 +87,9 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   const JobContext context_;
   const std::shared_ptr<Responder> responder_;
   AnswerHead head_;
-  const std::shared_ptr<void> place_;
 
   std::mutex mutex_;  // for what follows, and for what derived classes have
+  std::shared_ptr<void> place_;
   bool is_stream_ = false, has_failed_ = false;
   bool wants_nothing_ = false;  // but to have the prompt taken: the one token that is computed is nobody's
   std::optional<uint32_t> top_logprobs_;

@@ -102,12 +102,21 @@ TEST(ServeRefuses, InOneLine) {
   const std::string hint = " (see 'bonsai serve --help')\n";
   EXPECT_EQ(said({"--port", "70000"}),
             "2 bonsai serve: --port: expected a whole number from 0 to 65535, found '70000'" + hint);
-  EXPECT_EQ(said({"--allow-origin", "chat.example"}),
-            "2 bonsai serve: --allow-origin: expected https://SITE or *, found 'chat.example'" + hint);
-  EXPECT_EQ(said({"--allow-origin", "https://chat.example/"}),
-            "2 bonsai serve: --allow-origin: expected https://SITE or *, found 'https://chat.example/'" + hint);
+  for (const std::string origin : {"chat.example", "https://", "https://chat.example/", "https://Chat.example",
+                                   "https://chat.example:443", "http://chat.example:80", "https://chat example"})
+    EXPECT_EQ(said({"--allow-origin", origin}),
+              "2 bonsai serve: --allow-origin: expected https://SITE as browsers send it (small letters, no path, no "
+              "default port) or *, found '" +
+                  origin + "'" + hint);
   EXPECT_EQ(said({"--host", ""}), "2 bonsai serve: --host: expected an address, found an empty text" + hint);
   EXPECT_EQ(said({"--api-key", ""}), "2 bonsai serve: --api-key: expected a key, found an empty text" + hint);
+  const std::string visible = ": expected visible ASCII characters alone, as a header has them" + hint;
+  EXPECT_EQ(said({"--api-key", "k "}), "2 bonsai serve: --api-key" + visible);
+  ::setenv("BONSAI_API_KEY", "k\n", 1);  // a file's
+  EXPECT_EQ(said({}), "2 bonsai serve: BONSAI_API_KEY" + visible);
+  ::setenv("BONSAI_API_KEY", "", 1);  // a secret that was not there
+  EXPECT_EQ(said({}), "2 bonsai serve: BONSAI_API_KEY: expected a key, found an empty text" + hint);
+  ::unsetenv("BONSAI_API_KEY");
   EXPECT_EQ(said({"--pooling", "max"}), "2 bonsai serve: --pooling: expected mean or last, found 'max'" + hint);
   EXPECT_EQ(said({"--port", "0", "--parallel", "8", "--batch-tokens", "4"}),
             "2 bonsai serve: --batch-tokens: expected at least --parallel (8), found 4" + hint);

@@ -47,6 +47,29 @@ TEST(UselessStderr, ErrorsKeepTheirExitCodes) {
   expect_the_same_with_any_stderr({}, 2);
 }
 
+// A line of sh for a stdout whose only reader has gone.
+std::string unread_stdout() {
+  const std::string fifo = make_folder("stdout") + "/fifo";
+  return "mkfifo " + fifo + " && exec 3<>" + fifo + " >" + fifo + " 3<&- && exec \"$@\"";
+}
+
+TEST(UnreadStdout, VerdictsKeepTheirExitCodes) {
+  const std::string vocabulary = write_file("vocabulary.gguf", std::string("GGUF\3\0\0\0", 8) + std::string(16, '\0'));
+  for (const std::vector<std::string> &arguments :
+       std::vector<std::vector<std::string>>{{"validate", "/dev/null"},
+                                             {"validate", "/dev/null", "--json"},
+                                             {"validate", vocabulary},  // with something to say before the refusal
+                                             {"backends", "nope"},
+                                             {"backends", "nope", "--json"},
+                                             {"backends", "nope", "--warm"}})
+    EXPECT_EQ(run_in_shell(unread_stdout(), arguments).exit_code, run_program(arguments).exit_code) << arguments[0];
+  EXPECT_EQ(run_program({"validate", vocabulary}).exit_code, 1);
+  EXPECT_EQ(run_program({"backends", "nope"}).exit_code, 1);
+  EXPECT_EQ(run_in_shell(unread_stdout(), {"validate", seedling()}).exit_code, 0);
+  EXPECT_EQ(run_in_shell(unread_stdout(), {"chat", "-n", "2"}, "/nope\nhi\n").exit_code, 1);
+  EXPECT_EQ(run_in_shell(unread_stdout(), {"chat", "-n", "2"}, "hi\n").exit_code, 0);
+}
+
 // With stderr closed, the next file that is opened would get its number, and every message would go there.
 TEST(ClosedStreams, NoFileIsOpenedInTheirPlace) {
   const std::string folder = make_folder("files");

@@ -359,8 +359,8 @@ BONSAI_C_API bonsai_outcome bonsai_chat_regenerate(bonsai_chat *chat, const bons
                                                    const bonsai_generation **generation, bonsai_failure *failure);
 
 /* Adds a message without an answer, by "user", "assistant" or "tool", which is what a tool that was called has said, or
- * another role that the model's template knows: one that it does not may leave the message out, or say so when the
- * model is to answer. bonsai_chat_respond has it answer then. */
+ * another role that the model's template knows: that it does not is said when the model is to answer.
+ * bonsai_chat_respond has it answer then. */
 BONSAI_C_API bonsai_outcome bonsai_chat_add(bonsai_chat *chat, const char *role, const char *text, uint64_t n_bytes,
                                             bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_chat_respond(bonsai_chat *chat, const bonsai_generate_options *options,

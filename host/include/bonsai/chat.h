@@ -20,7 +20,8 @@
 namespace bonsai {
 
 struct ChatMessage {
-  std::string role;             // "system", "user", "assistant" or "tool", or another that the template knows
+  std::string role;             // "system", "user", "assistant" or "tool", or another that the template shows: one
+                                // that it leaves out is refused when the model is to answer
   std::string content;          // UTF-8, as all texts here
   std::string reasoning = {};   // of an assistant: what it thought before it answered
   std::string tool_calls = {};  // of an assistant: a JSON array of what it calls, [{"name": ..., "arguments": {...}},

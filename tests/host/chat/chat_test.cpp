@@ -442,6 +442,34 @@ TEST_F(ChatTest, WhatTheTemplateRefusesIsSaidInItsWords) {
   EXPECT_EQ(thrown.message, "the model's chat template, line 1: the template refuses the conversation: 'no kings'");
 }
 
+// As Qwen's templates are: what they do not know, they leave out.
+TEST(Chat, ARoleThatTheTemplateLeavesOutIsRefused) {
+  const test::TinyModelFile file(
+      model_with("{% for m in messages %}{% if m.role in ['user', 'assistant', 'narrator'] %}"
+                 "{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}"));
+  EngineOptions options;
+  options.model = file.path();
+  const Engine engine = Engine::load(options);
+  const ChatFormat format(engine);
+  const ChatMessage user = {.role = "user", .content = "hi"};
+  const std::string refusal =
+      "role: the model's chat template leaves out what 'bogus' says; expected system, user, assistant or tool";
+  const ChatMessage bogus = {.role = "bogus", .content = "x"};
+  EXPECT_EQ(thrown_by([&] { format.prompt({bogus, user}); }).message, refusal);
+  EXPECT_EQ(thrown_by([&] { format.prompt({user, bogus, user, bogus}); }).message, refusal);
+  EXPECT_FALSE(format.prompt({{.role = "narrator", .content = "x"}, user}).tokens.empty());
+  EXPECT_FALSE(format.prompt({{.role = "system", .content = "x"}, user}).tokens.empty());
+  EXPECT_FALSE(format.prompt({{.role = "bogus", .content = ""}, user}).tokens.empty());
+  Chat chat(engine);
+  chat.add(user);
+  chat.add(bogus);
+  EXPECT_EQ(thrown_by([&] { chat.respond(); }).message, refusal);
+  std::vector<ChatMessage> crowd;
+  for (int i = 0; i < 9; ++i) crowd.push_back({.role = "r" + std::to_string(i), .content = "x"});
+  EXPECT_EQ(thrown_by([&] { format.prompt(crowd); }).message,
+            "roles: expected at most 8 besides system, user, assistant and tool, found 9");
+}
+
 TEST_F(ChatTest, TextsMustBeUtf8) {
   EXPECT_EQ(thrown_by([&] { chat_.send("a\xff", talk()); }).message, "message: invalid UTF-8 at byte offset 1");
   EXPECT_EQ(thrown_by([&] { chat_.set_system("\xff"); }).message, "system prompt: invalid UTF-8 at byte offset 0");

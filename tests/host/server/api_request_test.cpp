@@ -336,6 +336,10 @@ TEST(ApiRequestRefuses, ValuesOutOfRange) {
   EXPECT_EQ(chat_said("\"stop\": [\"a\", 1]"), "stop[1]: expected a string, found 1");
   EXPECT_EQ(chat_said("\"logit_bias\": {\"x\": 1}"), "logit_bias: expected token ids as names, found 'x'");
   EXPECT_EQ(chat_said("\"logit_bias\": {\"1\": []}"), "logit_bias.1: expected a number, found array");
+  EXPECT_EQ(chat_said("\"logit_bias\": {\"1\": 1e300}"),
+            "logit_bias.1: expected a number in the range of 32-bit numbers, found 1e+300");
+  EXPECT_EQ(chat_said("\"logit_bias\": {\"1\": -1e39}"),
+            "logit_bias.1: expected a number in the range of 32-bit numbers, found -1e+39");
   EXPECT_EQ(chat_said("\"top_logprobs\": 2"), "top_logprobs: expected with \"logprobs\": true only");
   EXPECT_EQ(chat_said("\"logprobs\": true, \"top_logprobs\": 21"),
             "top_logprobs: expected a whole number from 0 to 20, found 21");
@@ -435,6 +439,15 @@ TEST(ApiRequestRefuses, PromptsThatAreNone) {
   std::string inputs = "{\"input\": [\"a\"";
   for (int i = 0; i < 2048; ++i) inputs += ", \"a\"";
   EXPECT_EQ(said([&] { read_embedding_request(inputs + "]}"); }), "input: expected at most 2048 texts, found 2049");
+  for (const char *name : {"truncate_prompt_tokens\": 1", "truncate\": true", "normalize\": false",
+                           "add_special_tokens\": false", "embd_normalize\": -1"}) {
+    const std::string field = name;
+    EXPECT_EQ(said([&] { read_embedding_request("{\"input\": \"x\", \"" + field + "}"); }),
+              field.substr(0, field.find('"')) + ": not supported");
+  }
+  EXPECT_EQ(read_embedding_request(R"({"input": "x", "truncate": false, "normalize": true, "embd_normalize": 2})")
+                .inputs.size(),
+            1u);
   EXPECT_EQ(said([] { read_embedding_request(R"({"input": "x", "encoding_format": "hex"})"); }),
             "encoding_format: expected float or base64, found 'hex'");
 }

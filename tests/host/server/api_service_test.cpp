@@ -88,15 +88,19 @@ TEST_F(Telling, ManyPromptsAreAnsweredInOrder) {
 TEST_F(Telling, WhatARequestLeavesOpenIsTheServers) {
   ApiOptions options = greedy_options();
   options.defaults.stop = {" the"};
+  options.defaults.sampling.logit_bias = {{263, -0.5f}};
   const Service service(engine_, options);
   GenerateOptions stopped = greedy(16);
   stopped.stop = {" the"};
+  stopped.sampling.logit_bias = options.defaults.sampling.logit_bias;
   const std::string prompt = "Once upon a time";
   const json answer = service.ask(kComplete, {{"prompt", prompt}});
   EXPECT_EQ(answer["choices"][0]["text"], engine_.generate(prompt, stopped).text);
   EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
-  EXPECT_EQ(service.ask(kComplete, {{"prompt", prompt}, {"stop", json::array()}})["choices"][0]["text"],
-            engine_.generate(prompt, greedy(16)).text);
+  EXPECT_EQ(
+      service.ask(kComplete,
+                  {{"prompt", prompt}, {"stop", json::array()}, {"logit_bias", json::object()}})["choices"][0]["text"],
+      engine_.generate(prompt, greedy(16)).text);
   GenerateOptions other = greedy(16);
   other.sampling.temperature = 0.9f;
   other.sampling.top_k = 7;
@@ -105,7 +109,7 @@ TEST_F(Telling, WhatARequestLeavesOpenIsTheServers) {
   other.sampling.repetition_penalty = 1.2f;
   other.sampling.presence_penalty = 0.3f;
   other.sampling.frequency_penalty = 0.2f;
-  other.sampling.logit_bias = {{7, 2.0f}};
+  other.sampling.logit_bias = {{7, 2.0f}};  // in the place of the server's
   other.sampling.seed = 11;
   const json request = {{"prompt", prompt},
                         {"stop", json::array()},
@@ -329,6 +333,22 @@ TEST_F(Telling, ATextEndsWhenItsClientGoes) {
   EXPECT_LT(service.metric("bonsai_generated_tokens_total"), 900u);
 }
 
+// Whoever asks one text after the other, with one place for all of them, is never told that it is taken.
+TEST_F(Telling, APlaceIsFreeOnceItsAnswerIsThere) {
+  ApiOptions options = greedy_options();
+  options.batch.max_sequences = 1;
+  options.max_waiting = 0;
+  const Service service(engine_, options);
+  Client client(service.port());
+  json request = {{"prompt", "The wolf"}, {"max_tokens", 1}};
+  for (int i = 0; i < 300; ++i) {
+    request["stream"] = i % 3 == 1;
+    if (i % 3 == 2) request["logprobs"] = 1;
+    ASSERT_EQ(client.post(kComplete, request.dump()).status, 200) << i;
+    request.erase("logprobs");
+  }
+}
+
 // Tells of nothing, but that it is no longer needed.
 class Silent final : public Responder {
  public:
@@ -379,6 +399,28 @@ TEST_F(Telling, AsksForAKeyWhereItHasOne) {
   EXPECT_EQ(service.get("/metrics").status, 401);
   EXPECT_EQ(service.get("/health").status, 200);
   EXPECT_EQ(service.get("/").status, 200);
+}
+
+TEST_F(Telling, SaysWhichOfManyTextsIsWrong) {
+  const Service service(engine_);
+  EXPECT_EQ(service.refused(kEmbed, {{"input", {"a", ""}}}), "400 input[1]: empty text: there is nothing to embed");
+  EXPECT_EQ(service.refused(kEmbed, {{"input", ""}}), "400 empty text: there is nothing to embed");
+  const std::string unknown = "token id 99999 is outside the vocabulary of 4096";
+  EXPECT_EQ(service.refused(kComplete, {{"prompt", {{1}, {99999}}}}), "400 prompt[1]: " + unknown);
+  EXPECT_EQ(service.refused(kComplete, {{"prompt", json::array({{99999}})}}), "400 " + unknown);
+  EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
+}
+
+// What /apply-template says goes on as the conversation would: the model's BOS is not there twice.
+TEST_F(Telling, ATemplatesTextIsContinuedAsItsConversationIs) {
+  const Service service(engine_);
+  const json messages = user("hi");
+  const json answer = service.ask(kChat, {{"messages", messages}, {"max_tokens", 8}});
+  const std::string prompt = service.ask("/apply-template", {{"messages", messages}})["prompt"];
+  EXPECT_TRUE(prompt.starts_with("<|im_start|>")) << prompt;
+  const json continued = service.ask(kComplete, {{"prompt", prompt}, {"max_tokens", 8}});
+  EXPECT_EQ(continued["usage"]["prompt_tokens"], answer["usage"]["prompt_tokens"]);
+  EXPECT_EQ(continued["choices"][0]["text"], answer["choices"][0]["message"]["content"]);
 }
 
 TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/floating_point_environment.h"
 #include "host/backend/plugin_text.h"
 #include "host/backend/registry.h"
 #include "host/backend/shared_object.h"
@@ -116,6 +117,8 @@ Result<const bonsai_backend_api *> load_table(const std::filesystem::path &path)
   // RTLD_NODELETE is the ABI's promise "once loaded, stays loaded": threads and static objects of a backend may outlive
   // every handle, and unmapping their code under them would crash the process. So the library object may go.
   const auto mode = static_cast<dll::load_mode::type>(dll::load_mode::rtld_now | RTLD_NODELETE);
+  // What -ffast-math links into a shared object has the thread that loads it flush subnormals from then on.
+  const DefaultFloatingPoint environment;
   try {
     const dll::shared_library library(path, mode);
     if (!library.has(BONSAI_BACKEND_ENTRY_NAME)) {

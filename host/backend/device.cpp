@@ -149,7 +149,7 @@ BackendResult<std::unique_ptr<Device>> Device::open(std::shared_ptr<const Backen
 }
 
 Device::~Device() {
-  if (handle_ != nullptr) api().device_close(handle_);
+  if (handle_ != nullptr) call_quietly([&] { api().device_close(handle_); });
 }
 
 const bonsai_backend_api &Device::api() const { return backend_->api(); }
@@ -248,7 +248,7 @@ Weight &Weight::operator=(Weight &&other) noexcept {
 }
 
 Weight::~Weight() {
-  if (handle_ != nullptr) device_->api().weight_free(device_->handle(), handle_);
+  if (handle_ != nullptr) call_quietly([&] { device_->api().weight_free(device_->handle(), handle_); });
 }
 
 }  // namespace bonsai::host

@@ -47,4 +47,13 @@ class CallError {
   std::string thrown_;  // empty: nothing was
 };
 
+// A call without a status: what it throws, against the rules, has nowhere to go.
+template <class Call>
+void call_quietly(const Call &call) noexcept {
+  try {
+    call();
+  } catch (...) {
+  }
+}
+
 }  // namespace bonsai::host

@@ -101,6 +101,9 @@ bonsai_outcome bonsai_batch_describe(const bonsai_batch *batch, bonsai_batch_inf
     made.reused_tokens = stats.reused_tokens;
     made.preemptions = stats.preemptions;
     made.memory_bytes = stats.memory_bytes;
+    const BackendInfo backend = known.backend();
+    copy_text(backend.name, made.backend, sizeof made.backend);
+    copy_text(backend.device, made.device, sizeof made.device);
     fill_known(*info, made);
   });
 }

@@ -138,8 +138,7 @@ std::string url_of(const server::HttpOptions &options, uint16_t port) {
 }
 
 void announce(const std::string &model, const std::string &url, uint16_t port, const Arguments &arguments,
-              const Engine &engine, Terminal &terminal) {
-  const BackendInfo backend = engine.backend();
+              const BackendInfo &backend, Terminal &terminal) {
   print_to_stderr("{} on {}{}: {}\n", printable(model), backend.name,
                   backend.device.empty() ? "" : " (" + backend.device + ")", url);
   if (arguments.flag("json")) terminal.out.write_json({{"model", model}, {"url", url}, {"port", port}});
@@ -166,7 +165,7 @@ int serve_command(const std::vector<std::string> &command_line, Terminal &termin
   server::ApiService service(engine, api);
   const std::stop_token stop = interrupt.graceful();
   server.listen();
-  announce(api.model_name, url_of(http, server.port()), server.port(), *arguments, engine, terminal);
+  announce(api.model_name, url_of(http, server.port()), server.port(), *arguments, service.backend(), terminal);
   server.run({.handler =
                   [&](server::HttpRequest request, std::shared_ptr<server::Responder> responder) {
                     service.handle(std::move(request), std::move(responder));

@@ -108,5 +108,6 @@ std::vector<Generation> BatchEngine::generate_tokens(std::span<const std::vector
 }
 
 BatchStats BatchEngine::stats() const { return state_->stats(); }
+BackendInfo BatchEngine::backend() const { return state_->backend(); }
 
 }  // namespace bonsai

@@ -113,7 +113,7 @@ BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &
       options_(checked(options, engine_->context())),
       choose_lengths_(std::move(choose_lengths)),
       context_(std::min(engine_->context(), options_.kv_tokens)) {
-  run_on(engine_->placement());
+  run_on(engine_->home());
   outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
   try {
@@ -168,6 +168,7 @@ ExecutorConfig BatchState::executor_config(const Placement &placement) const {
 // A new scheduler, too: the size of blocks may be another. It gets every request as far as it has come, in order.
 BackendResult<void> BatchState::try_to_run_on(std::shared_ptr<Placement> placement) {
   const ExecutorConfig sizes = executor_config(*placement);
+  placement->drop_reserve();  // of a session, as large as all of this may be
   auto made = placement->make_executor(sizes);
   if (!made) return tl::unexpected(std::move(made.error()));
   // Blocks are there to be copied twice over, and nothing is in them yet.
@@ -203,11 +204,14 @@ void BatchState::replace_scheduler(std::unique_ptr<Scheduler> scheduler) {
 }
 
 // Throws EngineError where neither this device nor the CPU can.
-void BatchState::run_on(std::shared_ptr<Placement> placement) {
-  auto started = try_to_run_on(placement);
-  if (!started && is_backends_fault(started.error()))
-    started = try_to_run_on(engine_->fail_over(*placement, started.error(), EngineState::FailedTo::kStart));
+void BatchState::run_on(EngineState::Home home) {
+  auto started = try_to_run_on(home.placement);
+  if (!started && is_backends_fault(started.error())) {
+    home.failed_over = started.error().message;
+    started = try_to_run_on(engine_->fail_over(*home.placement, started.error(), EngineState::FailedTo::kStart));
+  }
   value_or_throw(std::move(started));
+  failed_over_ = std::move(home.failed_over);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -243,6 +247,15 @@ void BatchState::submit(std::vector<Order> orders) {
 BatchStats BatchState::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
+}
+
+BackendInfo BatchState::backend() const {
+  EngineState::Home home;
+  {
+    const std::lock_guard lock(mutex_);
+    home = home_;
+  }
+  return describe(home);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -482,7 +495,7 @@ void BatchState::deliver() {
 void BatchState::move_to_cpu(const BackendError &error) {
   try {
     if (!is_backends_fault(error)) throw EngineError(ErrorKind::kBackend, error.message);
-    run_on(engine_->fail_over(*placement_, error));
+    run_on({engine_->fail_over(*placement_, error), error.message});
     for (const auto &[id, request] : requests_) request->continuation.stats().failed_over = error.message;
   } catch (...) {
     abandon(std::current_exception());
@@ -506,6 +519,7 @@ void BatchState::publish_stats() {
   const SchedulerCounts &counts = scheduler_->counts();
   const BlockPool &pool = scheduler_->pool();
   const std::lock_guard lock(mutex_);
+  if (home_.placement != placement_) home_ = {placement_, failed_over_};
   stats_ = {.running = is_spoilt_ ? 0 : scheduler_->n_running(),
             .waiting = (is_spoilt_ ? 0 : scheduler_->n_waiting()) + static_cast<uint32_t>(arrived_.size()),
             .steps = earlier_counts_.steps + counts.steps,

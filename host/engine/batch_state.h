@@ -55,6 +55,7 @@ class BatchState {
   void submit(std::vector<Order> orders);
 
   BatchStats stats() const;
+  BackendInfo backend() const;
 
  private:
   struct Request;
@@ -62,7 +63,7 @@ class BatchState {
   std::unique_ptr<Request> prepare(Order order);
   ExecutorConfig executor_config(const Placement &placement) const;
   BackendResult<void> try_to_run_on(std::shared_ptr<Placement> placement);
-  void run_on(std::shared_ptr<Placement> placement);
+  void run_on(EngineState::Home home);
   void replace_scheduler(std::unique_ptr<Scheduler> scheduler);
   void stop();
 
@@ -95,7 +96,8 @@ class BatchState {
   const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
 
   std::shared_ptr<Placement> placement_;
-  LentExecutor executor_;  // from placement_
+  std::string failed_over_;  // why it is not the backend that was opened first; empty: it is
+  LentExecutor executor_;    // from placement_
   std::unique_ptr<Scheduler> scheduler_;
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before
@@ -112,6 +114,7 @@ class BatchState {
   bool is_ending_ = false;  // nothing arrives any more
   RequestId n_requests_ = 0;
   BatchStats stats_;
+  EngineState::Home home_;  // as it was with these
 
   std::unique_ptr<BatchState> own_;  // itself, once its own thread has to destroy it
   std::thread thread_;

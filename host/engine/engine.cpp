@@ -111,18 +111,7 @@ ModelInfo Engine::model() const {
           .pooling = config.pools_last ? Pooling::kLast : Pooling::kMean};
 }
 
-BackendInfo Engine::backend() const {
-  const std::shared_ptr<host::Placement> placement = state_->placement();
-  const host::Device::Status status = placement->status();
-  return {.name = placement->backend().name(),
-          .version = placement->backend().version(),
-          .path = placement->backend().path().string(),
-          .device = placement->device_name(),
-          .kernel = status.kernel,
-          .threads = status.threads,
-          .level = placement->backend().level(),
-          .failed_over = state_->fail_over_reason()};
-}
+BackendInfo Engine::backend() const { return host::describe(state_->home()); }
 
 MemoryInfo Engine::memory() const {
   const std::shared_ptr<host::Placement> placement = state_->placement();

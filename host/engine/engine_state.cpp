@@ -116,14 +116,22 @@ std::shared_ptr<Placement> EngineState::start_on_cpu(const UploadProgress &progr
   return value_or_throw(Placement::create(model, std::move(device), sizes, progress));
 }
 
-std::shared_ptr<Placement> EngineState::placement() const {
+EngineState::Home EngineState::home() const {
   const std::lock_guard lock(mutex_);
-  return placement_;
+  return {placement_, fail_over_reason_};
 }
 
-std::string EngineState::fail_over_reason() const {
-  const std::lock_guard lock(mutex_);
-  return fail_over_reason_;
+BackendInfo describe(const EngineState::Home &home) {
+  Placement &placement = *home.placement;
+  const Device::Status status = placement.status();
+  return {.name = placement.backend().name(),
+          .version = placement.backend().version(),
+          .path = placement.backend().path().string(),
+          .device = placement.device_name(),
+          .kernel = status.kernel,
+          .threads = status.threads,
+          .level = placement.backend().level(),
+          .failed_over = home.failed_over};
 }
 
 // The lock is held while the CPU takes the weights: sessions that fail meanwhile wait for it, others do not need it.
@@ -136,7 +144,7 @@ std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const
                       error.message + "; the CPU may not take over from a strictly chosen backend");
   try {
     if (!cpu_) cpu_ = start_on_cpu({});
-  } catch (const EngineError &cpu_error) {
+  } catch (const std::exception &cpu_error) {  // want of memory, too
     throw EngineError(ErrorKind::kBackend,
                       fmt::format("{}; the CPU could not take over: {}", error.message, cpu_error.what()));
   }

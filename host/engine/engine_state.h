@@ -44,8 +44,12 @@ struct EngineState {
   void log(LogLevel level, std::string_view line) const;
 
   // Where new sessions run, and why it is not the backend that was opened first (empty: it is).
-  std::shared_ptr<Placement> placement() const;
-  std::string fail_over_reason() const;
+  struct Home {
+    std::shared_ptr<Placement> placement;
+    std::string failed_over;
+  };
+  Home home() const;
+  std::shared_ptr<Placement> placement() const { return home().placement; }
 
   // Where a session goes on after `failed`, on which it ran, gave `error`: to the CPU, with a warning, which new
   // sessions use from then on. Other sessions stay where they are as long as that serves them. Throws EngineError where
@@ -71,6 +75,9 @@ struct EngineState {
   std::shared_ptr<Placement> cpu_;  // once something has gone over to it
   std::string fail_over_reason_;
 };
+
+// What a caller is told of it.
+BackendInfo describe(const EngineState::Home &home);
 
 // Throws EngineError unless `result` holds a value.
 template <class T>

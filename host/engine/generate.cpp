@@ -70,7 +70,7 @@ class Generator {
   }
 
   FinishReason continue_text() {
-    if (!compute_prompt()) return FinishReason::kCancelled;
+    if (!compute_prompt() || options_.cancel.stop_requested()) return FinishReason::kCancelled;
     for (;;) {
       const std::optional<int32_t> token = choose();
       if (!token) return FinishReason::kEndOfText;

@@ -39,10 +39,15 @@ bool has_finite(std::span<const float> numbers) {
   return std::any_of(numbers.begin(), numbers.end(), [](float x) { return x > -kInfinity; });
 }
 
-// The caller's adjustments may leave nothing above -infinity, or go beyond what a float holds.
+// Whether the caller forbids tokens, and so perhaps all of them.
+bool forbids(const Selection &selection) {
+  return !selection.mask.empty() || std::ranges::find(selection.add, -kInfinity) != selection.add.end();
+}
+
+// What the caller adds may go beyond what a float holds.
 bool top_makes_sense(const TopLogits &top, const Selection &selection) {
-  if (selection.ids.empty()) return are_below_infinity(top.logits) && has_finite(top.logits);
-  return are_numbers(top.logits);
+  if (selection.ids.empty() && !are_below_infinity(top.logits)) return false;
+  return are_numbers(top.logits) && (forbids(selection) || has_finite(top.logits));
 }
 
 bool makes_sense(const Output &output) {
@@ -166,8 +171,14 @@ void Placement::drop(Executor &executor) {
 }
 
 BackendResult<LentExecutor> Placement::make_executor(const ExecutorConfig &sizes) {
-  return on_device(
-      [&] { return host::make_executor(*device_model_, sizes).map([&](auto made) { return lend(std::move(made)); }); });
+  return on_device([&] {
+    auto made = host::make_executor(*device_model_, sizes);
+    if (!made && made.error().status == BONSAI_OUT_OF_MEMORY && spare_executor_) {
+      spare_executor_.reset();
+      made = host::make_executor(*device_model_, sizes);
+    }
+    return std::move(made).map([&](auto executor) { return lend(std::move(executor)); });
+  });
 }
 
 BackendResult<void> Placement::kv_copy(Executor &executor, std::span<const uint32_t> sources,
@@ -183,6 +194,11 @@ BackendResult<void> Placement::kv_export(Executor &executor, std::span<const uin
 BackendResult<void> Placement::kv_import(Executor &executor, std::span<const uint32_t> blocks, uint32_t n_tokens,
                                          std::span<const std::byte> data) {
   return on_device([&] { return executor.kv_import(blocks, n_tokens, data); });
+}
+
+void Placement::drop_reserve() {
+  const std::lock_guard lock(mutex_);
+  spare_executor_.reset();
 }
 
 void Placement::retire() {

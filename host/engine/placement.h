@@ -60,12 +60,14 @@ class Placement {
   // Whether a pass runs while this host does other things, so that submitting one ahead of time pays: on a processor of
   // this host it would only be in the way of what is due.
   bool runs_elsewhere() const { return runs_elsewhere_; }
+  // Whether no byte depends on what is computed together.
+  bool is_deterministic() const { return (device_->info().features & BONSAI_FEATURE_DETERMINISTIC) != 0; }
   // Executor::submit() and wait(); drop() waits for all that is in flight, whatever comes of it.
   BackendResult<void> submit(Executor &executor, const Batch &batch, Output output);
   BackendResult<Output> wait(Executor &executor);
   void drop(Executor &executor);
 
-  // An executor of other sizes.
+  // An executor of other sizes. What is kept in reserve gives way where there is no memory for both.
   BackendResult<LentExecutor> make_executor(const ExecutorConfig &sizes);
   BackendResult<void> kv_copy(Executor &executor, std::span<const uint32_t> sources,
                               std::span<const uint32_t> destinations);
@@ -77,6 +79,8 @@ class Placement {
   // What sessions have learned here.
   PassCosts &pass_costs() { return pass_costs_; }
 
+  // Nothing is kept in reserve until another session ends.
+  void drop_reserve();
   // No new session will come: nothing is kept in reserve from here on.
   void retire();
 

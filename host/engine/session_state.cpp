@@ -92,12 +92,13 @@ bool SessionState::compute(const std::stop_token &cancel, std::span<const int32_
   return true;
 }
 
-// On the CPU a whole batch may take half a minute. A quarter of it is as fast, and there no byte depends on what is
-// computed together; elsewhere one may.
+// On a processor of this host a whole batch may take half a minute, and more in plain code. A quarter of it is as fast
+// on the CPU backend.
 uint32_t SessionState::most_in_piece(const std::stop_token &cancel) const {
   constexpr uint32_t kSoonDone = 128;
   const uint32_t most = engine_->sizes.max_tokens;
-  return cancel.stop_possible() && is_cpu(placement_->backend()) ? std::min(most, kSoonDone) : most;
+  const bool may_be_split = placement_->is_deterministic() && !placement_->runs_elsewhere();
+  return cancel.stop_possible() && may_be_split ? std::min(most, kSoonDone) : most;
 }
 
 uint32_t SessionState::most_proposals() const {

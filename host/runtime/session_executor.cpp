@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 #include "host/backend/plugin_text.h"
@@ -123,7 +124,7 @@ BackendResult<std::unique_ptr<Executor>> SessionExecutor::create(const DeviceMod
 }
 
 SessionExecutor::~SessionExecutor() {
-  if (session_ != nullptr) api().session_destroy(session_);
+  if (session_ != nullptr) call_quietly([&] { api().session_destroy(session_); });
 }
 
 BackendResult<void> SessionExecutor::forward(const Batch &batch, std::span<Output> outputs) {
@@ -282,12 +283,22 @@ BackendResult<void> SessionExecutor::kv_copy(std::span<const uint32_t> sources,
 BackendResult<void> SessionExecutor::kv_export(std::span<const uint32_t> blocks, uint32_t n_tokens,
                                                std::span<std::byte> data) {
   if (api().kv_export == nullptr) return not_offered(model_.device(), "kv_export");
+  constexpr auto kUnwritten = std::byte{0xFF};  // NaN in every type
+  std::ranges::fill(data, kUnwritten);
   CallError error;
   const bonsai_status status = error.of([&] {
     return api().kv_export(session_, blocks.data(), static_cast<uint32_t>(blocks.size()), n_tokens, data.data(),
                            data.size(), error.out());
   });
   if (status != BONSAI_OK) return failure(model_.device(), error, "kv_export", status);
+  constexpr size_t kSome = 32;  // of the first head, or the last one
+  const auto is_unwritten = [](std::span<const std::byte> some) {
+    return !some.empty() && std::ranges::all_of(some, [](std::byte byte) { return byte == kUnwritten; });
+  };
+  const size_t n = std::min(kSome, data.size());
+  if (is_unwritten(data.first(n)) || is_unwritten(data.last(n)))
+    return tl::unexpected(BackendError{
+        BONSAI_INTERNAL, fmt::format("{}: kv_export succeeded without writing", model_.device().backend().name())});
   return {};
 }
 

@@ -101,6 +101,7 @@ class ApiService::Impl {
   void served(const Served &served) { metrics_.count_exchange(route_name(served.path), served.status, served.seconds); }
 
   uint32_t n_under_way() const { return places_.n_taken(); }
+  BackendInfo backend() const { return batch_.backend(); }
 
  private:
   using Responding = std::shared_ptr<Responder>;
@@ -388,6 +389,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<Responder> responde
   impl_->handle(std::move(request), std::move(responder));
 }
 uint32_t ApiService::n_under_way() const { return impl_->n_under_way(); }
+BackendInfo ApiService::backend() const { return impl_->backend(); }
 void ApiService::served(const Served &served) { impl_->served(served); }
 
 }  // namespace bonsai::server

@@ -37,6 +37,8 @@ class ApiService {
   void served(const Served &served);
   // Texts that are computed or wait to be. Any thread.
   uint32_t n_under_way() const;
+  // Where texts are computed. Any thread.
+  BackendInfo backend() const;
 
  private:
   class Impl;

@@ -95,6 +95,8 @@ class BONSAI_API BatchEngine {
                                           const GenerateOptions &options = {});
 
   BatchStats stats() const;
+  // Where it runs: not where new sessions of its engine do, if there was no room for it there, or after a failure.
+  BackendInfo backend() const;
 
  private:
   std::unique_ptr<host::BatchState> state_;

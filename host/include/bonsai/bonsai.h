@@ -419,6 +419,8 @@ typedef struct bonsai_batch_info {
   uint64_t reused_tokens;   /* that did not have to be computed, as an earlier text or one's own had */
   uint64_t preemptions;     /* times that a text gave its place to one that came before */
   uint64_t memory_bytes;    /* KV cache and scratch */
+  char backend[72];         /* where it runs; this and the following are cut where they are longer */
+  char device[128];
 } bonsai_batch_info;
 
 /* The caller sets info->struct_size. */

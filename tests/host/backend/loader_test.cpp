@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,14 @@ std::string read(const std::filesystem::path &path) {
 std::string reason(const std::filesystem::path &path) {
   const auto backend = Backend::load(path);
   return backend ? "loaded" : backend.error().message;
+}
+
+// Whatever its compiler's options have put into it, the thread that loads it computes as before.
+TEST(Loader, LeavesTheFloatingPointEnvironmentAsItWas) {
+  volatile float tiny = std::numeric_limits<float>::denorm_min() * 8;
+  ASSERT_GT(tiny * 0.5f, 0.0f);
+  ASSERT_EQ(reason(FakeDirectory::built("fast_math")), "loaded");
+  EXPECT_GT(tiny * 0.5f, 0.0f);
 }
 
 TEST(Loader, KeepsWhatTheTableSays) {

@@ -161,6 +161,34 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
   }
 }
 
+// What is added to logits, but forbids none, is no reason for a row without a token.
+TEST(FailOverWhy, NothingAboveMinusInfinityBehindAPenalty) {
+  GenerateOptions penalised = sampled();
+  penalised.sampling.repetition_penalty = 1.1f;
+  penalised.ignore_eos = false;
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.backend = "cpu";
+  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", penalised).text;
+  Journal journal;
+  const Engine engine = Engine::load(failing_options({5, "least", "forward_wait", "failing"}, journal));
+  EXPECT_EQ(engine.generate("Once upon a time", penalised).text, expected);
+  EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
+}
+
+// Against the rules, and at the end: nobody is there to be told.
+TEST(FailOverWhy, NotForWhatIsThrownAtTheEnd) {
+  for (const char *function : {"session_destroy", "weight_free", "device_close"}) {
+    Journal journal;
+    {
+      const Engine engine = Engine::load(failing_options({1, "thrown", function, "failing"}, journal));
+      EXPECT_EQ(engine.generate("Once upon a time", sampled()).text, undisturbed().text);
+      Session first = engine.new_session(), second = engine.new_session();
+    }
+    journal.expect_nothing_left();
+    EXPECT_EQ(journal.warnings().size(), 0u);
+  }
+}
+
 // A grammar is kept, whatever a device makes of its mask.
 TEST(FailOverWhy, ATokenThatTheGrammarExcludes) {
   GenerateOptions options = sampled(40);
@@ -190,6 +218,45 @@ TEST(FailOverWhy, ATokenThatABiasExcludes) {
   const Engine engine = Engine::load(failing_options({3, "forbidden", "forward_wait", "failing"}, journal));
   EXPECT_EQ(engine.generate("Once upon a time", options).text, expected);
   EXPECT_EQ(engine.backend().failed_over, "failing: selected token 300, which an adjustment excludes");
+}
+
+// A device holds what a batch needs, if not a session in reserve beside it.
+TEST(FailOverOfBatches, NotWhereRoomForASessionIsKept) {
+  Journal journal;
+  EngineOptions options = failing_options({}, journal);
+  options.backend_options.emplace_back("fail.sessions", "1");
+  {
+    const Engine engine = Engine::load(options);
+    {
+      BatchEngine batch(engine);
+      EXPECT_EQ(batch.backend().name, "failing");
+      EXPECT_EQ(batch.backend().failed_over, "");
+      EXPECT_EQ(batch.submit("Once upon a time", greedy(8)).get().text, ", in the middle of the forest,");
+      EXPECT_EQ(journal.warnings().size(), 0u);
+      // Beside it there is no room for a session.
+      EXPECT_EQ(engine.generate("Once upon a time", greedy(8)).text, ", in the middle of the forest,");
+      ASSERT_EQ(journal.warnings().size(), 1u);
+    }
+    // One that a session left behind gives way, too.
+    engine.generate("Once upon a time", greedy(2));
+    EXPECT_EQ(engine.embed("Once upon a time").size(), engine.model().embedding);
+    EXPECT_EQ(engine.backend().name, "failing");
+    EXPECT_EQ(journal.warnings().size(), 1u);
+  }
+  journal.expect_nothing_left();
+}
+
+TEST(FailOverOfBatches, IsToldOfTheBatchItself) {
+  Journal journal;
+  EngineOptions options = failing_options({}, journal);
+  options.backend_options.emplace_back("fail.sessions", "1");
+  const Engine engine = Engine::load(options);
+  Session session = engine.new_session();
+  const BatchEngine batch(engine);
+  EXPECT_EQ(batch.backend().name, "cpu");
+  EXPECT_EQ(batch.backend().failed_over, "failing: no room for another session (out of memory)");
+  EXPECT_EQ(engine.backend().name, "failing");
+  EXPECT_EQ(engine.backend().failed_over, "");
 }
 
 TEST(FailOverTells, WhatHappened) {
@@ -249,10 +316,16 @@ TEST(FailOverMoves, OnlyTheSessionThatFailed) {
 TEST(FailOverMoves, OnlyWhatAskedForTooMuch) {
   Journal journal;
   {
-    const Engine engine =
-        Engine::load(failing_options({.at = 2, .status = "oom", .function = "session_create"}, journal));
-    const std::vector<float> first = engine.embed("The wolf");
-    EXPECT_EQ(engine.embed("The wolf"), first);
+    EngineOptions options = failing_options({}, journal);
+    options.backend_options.emplace_back("fail.sessions", "1");
+    const Engine engine = Engine::load(options);
+    std::vector<float> beside_a_session;
+    {
+      const Session session = engine.new_session();
+      beside_a_session = engine.embed("The wolf");
+      EXPECT_EQ(journal.warnings().size(), 1u);
+    }
+    EXPECT_EQ(engine.embed("The wolf"), beside_a_session);
     constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
     EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.kv_tokens = kMost}); }).kind, ErrorKind::kBackend);
     EXPECT_EQ(engine.backend().name, "failing");

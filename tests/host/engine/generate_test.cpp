@@ -96,6 +96,8 @@ TEST(Generate, AStopTokenCanEndItAndTheSessionGoesOn) {
   const Generation at_once = session.generate(options);
   EXPECT_EQ(at_once.finish, FinishReason::kCancelled);
   EXPECT_EQ(at_once.tokens.size(), 0u);
+  session.logits();  // which leave nothing to compute before the first token
+  EXPECT_EQ(session.generate(options).tokens.size(), 0u);
   EXPECT_EQ("Once upon a time" + text + session.generate(greedy(48 - (session.length() - 5))).text,
             golden_greedy().text);
 }

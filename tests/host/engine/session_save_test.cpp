@@ -121,14 +121,17 @@ TEST_F(SavedSession, ThatIsNotLoadedForALogThatThrowsHasChangedNothing) {
 TEST_F(SavedSession, IsComputedAgainWhereABackendMovesNothing) {
   struct Case {
     std::string backend, function, import_fault, export_fault;  // no fault: it is done
+    std::string status = "internal";
   };
   const Case cases[] = {{"unmoved", "all", "unmoved: kv_import is not offered", "unmoved: kv_export is not offered"},
                         {"failing", "kv_import", "failing: injected into kv_import (internal error)", ""},
-                        {"failing", "kv_export", "", "failing: injected into kv_export (internal error)"}};
+                        {"failing", "kv_export", "", "failing: injected into kv_export (internal error)"},
+                        {"failing", "kv_export", "", "failing: kv_export succeeded without writing", "idle"}};
   const std::string file = path("unmoved"), expected = save(load_seedling(), file);
-  for (const auto &[backend, function, import_fault, export_fault] : cases) {
+  for (const auto &[backend, function, import_fault, export_fault, status] : cases) {
     EngineOptions options = on(BONSAI_BINARY_DIR "/tests/backends/libbonsai_" + backend + ".so");
-    if (function != "all") options.backend_options = {{"fail.at", "1"}, {"fail.function", function}};
+    if (function != "all")
+      options.backend_options = {{"fail.at", "1"}, {"fail.function", function}, {"fail.status", status}};
     std::vector<std::string> warnings, expected_warnings;
     options.log = [&](LogLevel level, std::string_view line) {
       if (level == LogLevel::kWarning) warnings.emplace_back(line);

@@ -3,9 +3,11 @@
 //   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default). Or the call
 //                       succeeds: spoilt, with NaN among the numbers that it computes, or without the session that it
 //                       makes; least, with nothing above -infinity among them, or one of a hidden state's at that;
-//                       forbidden, with the first token selected that a mask or an adjustment excludes; idle, and gemv
-//                       and lm_head have written nothing. Or it throws an exception: thrown
-//   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status)
+//                       forbidden, with the first token selected that a mask or an adjustment excludes; idle, and gemv,
+//                       lm_head and kv_export have written nothing. Or it throws an exception: thrown
+//   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status).
+//                       One without a status can throw
+//   fail.sessions=N     one more session than this at once finds no memory (0, the default: any number)
 // It keeps account of what it hands out and of the ABI's rules, and logs at debug level "opened" when a device opens
 // and when it closes "outputs: L whole rows, A argmax, T top-k, C chained" and "closed after N calls; left behind: W
 // weights, S sessions; rules broken: R". The build makes several of it: BACKEND_LEVEL is the highest level that is
@@ -54,6 +56,7 @@ struct FailurePlan {
   Spoilt spoilt = Spoilt::kNo;
   bool is_thrown = false;
   std::string function = "all";
+  uint64_t most_sessions = 0;
 };
 
 struct bonsai_device {
@@ -141,6 +144,12 @@ bool fails(bonsai_device &device, std::string_view function) {
   return ++device.n_calls == device.plan.at;
 }
 
+// At the end of one that has none.
+void throw_if_planned(bonsai_device &device, std::string_view function) {
+  if (device.plan.is_thrown && device.plan.function == function && fails(device, function))
+    throw std::runtime_error("thrown by " + std::string(function));
+}
+
 // One call that has a status: passed on, but where the plan says otherwise or the device is lost. `spoil` is what makes
 // its results useless.
 template <class Call, class Spoil>
@@ -201,8 +210,10 @@ constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status
                                         "forbidden, idle or thrown"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
+constexpr bonsai_option_info kSessions = {sizeof(bonsai_option_info), "fail.sessions",
+                                          "most sessions at once (default: 0, any number)"};
 constexpr bonsai_option_info kThreads = {sizeof(bonsai_option_info), "cpu.threads", "as the CPU backend's"};
-constexpr const bonsai_option_info *kOptions[] = {&kAt, &kStatus, &kFunction, &kThreads};
+constexpr const bonsai_option_info *kOptions[] = {&kAt, &kStatus, &kFunction, &kSessions, &kThreads};
 
 bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
   const bonsai_status status = cpu().device_info(index, info, error);
@@ -248,6 +259,8 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
       made->plan.is_thrown = option.value == std::string_view("thrown");
     else if (key == kFunction.key)
       made->plan.function = option.value;
+    else if (key == kSessions.key)
+      made->plan.most_sessions = std::strtoull(option.value, nullptr, 10);
     else
       for_cpu.push_back(&option);
   }
@@ -274,6 +287,7 @@ void device_close(bonsai_device *device) {
   say(*closed, "closed after " + std::to_string(closed->n_calls) + " calls; left behind: " +
                    std::to_string(closed->weights.size()) + " weights, " + std::to_string(closed->sessions.size()) +
                    " sessions; rules broken: " + std::to_string(closed->n_rules_broken));
+  throw_if_planned(*closed, "device_close");
 }
 
 bonsai_status dtype_support(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error) {
@@ -298,6 +312,7 @@ void weight_free(bonsai_device *device, bonsai_weight *weight) {
     return;
   }
   cpu().weight_free(device->cpu, weight);
+  throw_if_planned(*device, "weight_free");
 }
 
 bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
@@ -321,6 +336,8 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
   const auto call = [&] {
     if (config->max_k > model->vocab)
       return failure(error, BONSAI_INVALID_ARGUMENT, "max_k is larger than the vocabulary");
+    if (device->plan.most_sessions > 0 && device->sessions.size() >= device->plan.most_sessions)
+      return failure(error, BONSAI_OUT_OF_MEMORY, "no room for another session");
     auto made = std::make_unique<bonsai_session>();
     made->device = device;
     made->vocab = model->vocab;
@@ -340,6 +357,7 @@ void session_destroy(bonsai_session *session) {
   const Turn turn(*destroyed->device);
   if (destroyed->device->sessions.erase(session) == 0) ++destroyed->device->n_rules_broken;
   cpu().session_destroy(destroyed->cpu);
+  throw_if_planned(*destroyed->device, "session_destroy");
 }
 
 bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
@@ -431,8 +449,9 @@ bonsai_status kv_copy(bonsai_session *session, const uint32_t *sources, const ui
 
 bonsai_status kv_export(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,
                         void *data, uint64_t bytes, bonsai_error *error) {
-  return pass_on(session->device, "kv_export", error,
-                 [&] { return cpu().kv_export(session->cpu, blocks, n_blocks, n_tokens, data, bytes, error); });
+  const auto call = [&] { return cpu().kv_export(session->cpu, blocks, n_blocks, n_tokens, data, bytes, error); };
+  return pass_on(session->device, "kv_export", error, call,
+                 [&] { return session->device->plan.spoilt == Spoilt::kIdle ? bonsai_status{BONSAI_OK} : call(); });
 }
 
 bonsai_status kv_import(bonsai_session *session, const uint32_t *blocks, uint32_t n_blocks, uint32_t n_tokens,

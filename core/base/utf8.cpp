@@ -55,6 +55,11 @@ size_t append_printable(std::string_view text, size_t most_bytes, std::string &o
 
 }  // namespace
 
+size_t printable_character(std::string_view text) noexcept {
+  const size_t length = sequence_length(text);
+  return length > 0 && !is_control(text.substr(0, length)) ? length : 0;
+}
+
 size_t find_invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const size_t length = sequence_length(text.substr(at));

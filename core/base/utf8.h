@@ -11,6 +11,10 @@ namespace bonsai {
 // surrogates, nothing above U+10FFFF), or npos when all of `text` is well-formed.
 size_t find_invalid_utf8(std::string_view text);
 
+// The bytes of the character that `text` (not empty) begins with, or 0: there is none, as the first byte is not part of
+// a well-formed sequence, or it is a control character.
+size_t printable_character(std::string_view text) noexcept;
+
 // `text` in single quotes for an error message: one line whatever it holds. Control characters and ill-formed bytes
 // become \xNN; what goes beyond 80 bytes is cut and marked with "...".
 std::string quoted(std::string_view text);

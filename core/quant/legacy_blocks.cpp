@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/quant/packing.h"
 #include "core/quant/rounding.h"
@@ -97,8 +98,12 @@ void Q8_0::decode(const std::byte *block, float *weights) {
 
 void Q8_0::encode(const float *weights, std::byte *block) {
   float largest = 0;
-  for (uint32_t j = 0; j < kWeights; ++j) largest = std::max(largest, std::fabs(weights[j]));
-  const float d = largest / 127;
+  bool has_nan = false;
+  for (uint32_t j = 0; j < kWeights; ++j) {
+    largest = std::max(largest, std::fabs(weights[j]));
+    has_nan |= std::isnan(weights[j]);
+  }
+  const float d = has_nan ? std::numeric_limits<float>::quiet_NaN() : largest / 127;
   const float inverse = inverse_or_zero(d);
   store_half(block, d);
   for (uint32_t j = 0; j < kWeights; ++j) {

@@ -107,6 +107,16 @@ TEST_P(EveryFormat, EncodesEveryFloatWithinItsBlocks) {
   for (size_t i = bytes; i < blocks.size(); ++i) EXPECT_EQ(blocks[i], std::byte{0xA5});
 }
 
+// Keys and values are kept like this, too: what is wrong with them must show, and nowhere else.
+TEST(Q8_0, OfANaNAllOfItsBlockIsNaN) {
+  for (const size_t at : {32u, 45u, 63u}) {
+    std::vector<float> weights(96, 1.5f);
+    weights[at] = kNaN;
+    const std::vector<float> decoded = decode(traits(Format::kQ8_0), encode(traits(Format::kQ8_0), weights));
+    for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(std::isnan(decoded[i]), i >= 32 && i < 64) << i;
+  }
+}
+
 // Weights of very different sizes in a block, next to nothing beside something: still every code is a number.
 TEST_P(EveryFormat, VanishingWeightsStayNearZero) {
   std::vector<float> weights(kColumns, 0.0f);

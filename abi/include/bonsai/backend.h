@@ -152,7 +152,8 @@ typedef struct bonsai_session bonsai_session; /* made by session_create, ended b
 typedef uint32_t bonsai_kv_dtype;
 enum {
   BONSAI_KV_F16 = 0,
-  BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0 */
+  BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0.
+                         Of a group with a NaN d is NaN: what is wrong must show */
   BONSAI_KV_F32 = 2
 };
 

@@ -17,10 +17,10 @@
  *
  * Rules for every call
  *
- * Structs: begin with `struct_size`. Options are filled by their _init function, which the caller tells the size
- * that it was compiled with, and which fails on NULL, on less than struct_size takes, and on an unknown preset. Fields
- * may be added at the ends of structs: a library reads what both sides know, and what it does not know of a struct
- * that it fills is 0.
+ * Structs: those that are handed over one at a time begin with `struct_size`. Options are filled by their _init
+ * function, which the caller tells the size that it was compiled with, and which fails on NULL, on less than
+ * struct_size takes, and on an unknown preset. Fields may be added at the ends of structs: a library reads what both
+ * sides know, and what it does not know of a struct that it fills is 0.
  *
  * Outcomes: BONSAI_SUCCESS, or what went wrong; then `failure`, which may be NULL, has a line for a person, what
  * would have been made is NULL, and nothing else has changed unless the function says so.
@@ -226,7 +226,8 @@ enum {
   BONSAI_FINISH_CANCELLED = 4     /* by the callback or a bonsai_stop */
 };
 
-/* A token and the natural logarithm of its probability; -infinity for one that cannot be. */
+/* A token and the natural logarithm of its probability; -infinity for one that cannot be. An array's element, like the
+ * next: neither will grow. */
 typedef struct bonsai_logprob {
   double logprob;
   int32_t token;

@@ -8,6 +8,7 @@ namespace bonsai::cuda {
 
 // A head's numbers in a warp: lane i has d = i, 32 + i, 64 + i, ...; zeros from the head's end on.
 inline constexpr uint32_t kHeadUnits = kMaxHeadDim / kUnit;
+inline constexpr uint16_t kHalfNaN = 0x7E00;
 
 // Where one head of one token lies.
 struct KvSlot {
@@ -40,15 +41,17 @@ inline int round_to_code(float x) {
   return even;
 }
 
-// A warp rounds one group of 32 as BONSAI_DTYPE_Q8_0 does (core/quant/legacy_blocks.h) and stores it.
+// A warp rounds one group of 32 as BONSAI_DTYPE_Q8_0 does (core/quant/legacy_blocks.h) and stores it. A NaN spoils all
+// of the group.
 inline void store_group(const KvPool &pool, const KvSlot &to, uint32_t unit, float x) {
   float largest = fabsf(x);  // of NaNs, fmaxf takes the other
   for (uint32_t mask = 16; mask > 0; mask /= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
   largest = fmaxf(largest, 0.0f);
+  const bool has_nan = ballot(x != x) != 0;
   const float scale = divide(largest, 127.0f);
-  const float inverse = scale != 0 ? divide(1.0f, scale) : 0;
+  const float inverse = scale != 0 && !has_nan ? divide(1.0f, scale) : 0;
   *find_element(pool, to, unit * kUnit + lane()) = static_cast<uint8_t>(round_to_code(x * inverse) + 128);
-  if (lane() == 0) *find_scale(pool, to, unit) = float_to_half(scale);
+  if (lane() == 0) *find_scale(pool, to, unit) = has_nan ? kHalfNaN : float_to_half(scale);
 }
 
 // A warp stores a head, rounded to the pool's dtype, the filling included.

@@ -1,6 +1,8 @@
 // Models that lack something, or that a backend cannot take.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/host/engine/seedling.h"
 #include "tests/model/tiny_model.h"
 
@@ -61,6 +63,27 @@ TEST(OddModels, AWrongTokenizerIsNamedWithItsFile) {
   const Thrown thrown = thrown_by([&] { engine.tokenize("text"); });
   EXPECT_EQ(thrown.kind, ErrorKind::kModel);
   EXPECT_EQ(thrown.message.rfind(file.path() + ": tokenizer.ggml.pre", 0), 0u) << thrown.message;
+}
+
+// Whatever keys and values are stored as, and whoever keeps them.
+TEST(OddModels, KeysOrValuesThatAreNoNumbersAreNotTakenForZeros) {
+  for (const char *part : {"attn_k", "attn_v"}) {
+    const test::TinyModelFile file({.format = quant::Format::kF32,
+                                    .formats = {{part, quant::Format::kF32}},
+                                    .factors = {{part, std::numeric_limits<double>::quiet_NaN()}}});
+    for (const char *backend : {"cpu", BONSAI_BINARY_DIR "/lib/bonsai/libbonsai_template.so"}) {
+      for (const KvType kv : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
+        EngineOptions options = options_for(file);
+        options.backend = backend;
+        options.backend_strict = true;
+        options.kv = kv;
+        const Engine engine = Engine::load(options);
+        const Thrown thrown = thrown_by([&] { engine.generate("abc", greedy(4)); });
+        EXPECT_EQ(thrown.kind, ErrorKind::kBackend) << backend;
+        EXPECT_NE(thrown.message.find("NaN"), std::string::npos) << thrown.message;
+      }
+    }
+  }
 }
 
 TEST(OddModels, ALongContextIsUsedOnlyWhenAskedFor) {

@@ -49,6 +49,26 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
   EXPECT_EQ(std::string(error.message).find("cpu.isa is 'sse9': expected one of auto, "), 0u) << error.message;
 }
 
+// Whatever the caller has written, which it quotes.
+TEST(DeviceArguments, MessagesAreLinesOfUtf8) {
+  const auto expected = [](const std::string &shown) {
+    return "cpu.threads is '" + shown + "', expected a number from 1 to 1024";
+  };
+  for (const auto &[value, shown] :
+       {std::pair("a\nb\t\x7f", "a?b??"), {"\xff\xc3(\xe2\x82", "??(??"}, {"\u20ac\u0085", "\u20ac??"}})
+    BONSAI_EXPECT_FAILS(open_with("cpu.threads", value, &error), BONSAI_INVALID_ARGUMENT, expected(shown).c_str());
+  std::string long_value;
+  for (int i = 0; i < 400; ++i) long_value += "\u20ac";
+  for (int shift = 0; shift < 3; ++shift, long_value = "x" + long_value) {
+    bonsai_error error = empty_error();
+    EXPECT_EQ(open_with("cpu.threads", long_value.c_str(), &error), BONSAI_INVALID_ARGUMENT);
+    const std::string message = error.message, begin = "cpu.threads is '" + std::string(shift, 'x') + "\u20ac";
+    EXPECT_EQ(message.substr(0, begin.size()), begin);
+    EXPECT_TRUE(message.ends_with("\u20ac")) << "cut within a character: " << message;
+    EXPECT_GE(message.size() + 3, sizeof error.message - 1) << "less than fits";
+  }
+}
+
 TEST(DeviceArguments, EveryCacheThatIsListedIsTaken) {
   for (const char *value : {"auto", "l1", "l2", "l2-late"}) {
     const OpenDevice device(kPlugin, {{"cpu.prefetch", value}});

@@ -1,12 +1,16 @@
 #include "core/base/atomic_file.h"
 
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/base/file_name.h"
 
@@ -32,13 +36,36 @@ fs::path follow_links(fs::path path) {
 
 fs::path folder_of(const fs::path &file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
-// As far as the system allows it: only root gives a file to somebody else. Where it cannot be the old group's, another
-// group gets no more than everybody. Owner first, since a change of owner takes permissions away.
-void take_over(int fd, const struct stat &old) {
+// A file's POSIX ACL, a list of users and groups with what each may do. With one, st_mode's bits for the group are the
+// most that anybody in it gets, not what the group has.
+constexpr const char *kAccessList = "system.posix_acl_access";
+
+// Empty where the file has none; nullopt where that cannot be told.
+std::optional<std::vector<char>> read_access_list(const std::string &path) {
+  std::vector<char> list(XATTR_SIZE_MAX);
+  const ssize_t size = ::getxattr(path.c_str(), kAccessList, list.data(), list.size());
+  if (size < 0 && errno != ENODATA && errno != ENOTSUP) return std::nullopt;
+  list.resize(size < 0 ? 0 : static_cast<size_t>(size));
+  return list;
+}
+
+// A new file may have a list already, from its folder.
+bool set_access_list(int fd, const std::vector<char> &list) {
+  if (!list.empty()) return ::fsetxattr(fd, kAccessList, list.data(), list.size(), 0) == 0;
+  return ::fremovexattr(fd, kAccessList) == 0 || errno == ENODATA || errno == ENOTSUP;
+}
+
+// Takes over whose the file at `path` is and who may use it, as far as the system allows it: only root gives a file to
+// somebody else. Where it cannot be the old group's, another group gets no more than everybody. An access list counts
+// whole or not at all; where it cannot be kept, only the owner may use the file. Owner first, since a change of owner
+// takes permissions away.
+void take_over(int fd, const std::string &path, const struct stat &old) {
   constexpr auto kSameOwner = static_cast<uid_t>(-1);
   const bool has_group = ::fchown(fd, old.st_uid, old.st_gid) == 0 || ::fchown(fd, kSameOwner, old.st_gid) == 0;
+  const auto list = read_access_list(path);
+  const bool has_list = list && (has_group || list->empty()) && set_access_list(fd, *list);
   const mode_t group = has_group ? old.st_mode & 0070 : (old.st_mode & 0007) << 3;
-  ::fchmod(fd, (old.st_mode & 0707) | group);
+  ::fchmod(fd, has_list ? (old.st_mode & 0707) | group : old.st_mode & 0700);
 }
 
 }  // namespace
@@ -58,7 +85,7 @@ Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
     const int error = errno;
     return fail("{}: cannot create a file in {}: {}", path, folder_of(file.target_).string(), reason(error));
   }
-  if (!is_new) take_over(file.fd_, old);
+  if (!is_new) take_over(file.fd_, path, old);
   return file;
 }
 

@@ -18,7 +18,8 @@ namespace bonsai {
 // (disk full, say).
 class AtomicFile {
  public:
-  // Who may use a file that is new. One that was there keeps its permissions, and its owner where the system lets us.
+  // Who may use a file that is new. One that was there keeps its permissions, a list of users and groups (ACL)
+  // included, and its owner where the system lets us.
   enum class Access { kByUmask, kOwnerOnly };
 
   // Errors: what is there is not a regular file (a device would become one), or none can be created in that folder.

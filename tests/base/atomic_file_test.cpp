@@ -4,16 +4,39 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
+
+namespace {
+
+// The permissions of the last file whose owner was to change, as they were before that.
+std::optional<mode_t> permissions_before_change_of_owner;
+bool refuse_changes_of_owner = false;
+
+}  // namespace
+
+// In place of the C library's: a test sees a file between two calls, and systems that give nothing away.
+extern "C" int fchown(int fd, uid_t owner, gid_t group) noexcept {
+  struct stat status {};
+  if (::fstat(fd, &status) == 0) permissions_before_change_of_owner = status.st_mode & 07777;
+  if (!refuse_changes_of_owner) return static_cast<int>(::syscall(SYS_fchown, fd, owner, group));
+  errno = EPERM;
+  return -1;
+}
 
 namespace bonsai {
 namespace {
@@ -29,6 +52,7 @@ class AtomicFileTest : public testing::Test {
     mask_ = ::umask(022);
   }
   void TearDown() override {
+    refuse_changes_of_owner = false;
     ::umask(mask_);
     fs::remove_all(directory_);
   }
@@ -156,6 +180,95 @@ TEST_F(AtomicFileTest, TheTemporaryFileHasNoMorePermissions) {
   const auto file = AtomicFile::create(path("a"));
   ASSERT_TRUE(file);
   EXPECT_EQ(permissions(path("a.part-" + std::to_string(::getpid()))), 0600u);
+}
+
+TEST_F(AtomicFileTest, AnotherGroupGetsNoMoreThanEverybody) {
+  refuse_changes_of_owner = true;
+  for (const auto &[before, after] : {std::pair<mode_t, mode_t>{0660, 0600}, {0604, 0644}, {0640, 0600}}) {
+    const std::string name = put("a", "old", before);
+    EXPECT_EQ(message_of(write_whole_file(name, "new")), "success");
+    EXPECT_EQ(permissions(name), after);
+    fs::remove(name);
+  }
+}
+
+// An access list in the form of the attribute "system.posix_acl_access": a version, and entries in the order of their
+// tags.
+struct AccessEntry {
+  enum Tag : uint16_t { kOwner = 1, kUser = 2, kGroup = 4, kMask = 16, kOthers = 32 };
+  uint16_t tag;
+  uint16_t permissions;
+  uint32_t id = ~0u;
+};
+
+std::string access_list(const std::vector<AccessEntry> &entries) {
+  constexpr uint32_t kVersion = 2;
+  std::string list(sizeof(kVersion) + entries.size() * sizeof(AccessEntry), '\0');
+  std::memcpy(list.data(), &kVersion, sizeof(kVersion));
+  std::memcpy(list.data() + sizeof(kVersion), entries.data(), entries.size() * sizeof(AccessEntry));
+  return list;
+}
+
+// The owner and so many users may write, others read, the file's group nothing. st_mode has 0664 for it.
+std::string list_with_users(uint32_t users) {
+  std::vector<AccessEntry> entries = {{AccessEntry::kOwner, 6}};
+  for (uint32_t i = 0; i < users; ++i) entries.push_back({AccessEntry::kUser, 6, 12345 + i});
+  entries.insert(entries.end(), {{AccessEntry::kGroup, 0}, {AccessEntry::kMask, 6}, {AccessEntry::kOthers, 4}});
+  return access_list(entries);
+}
+
+class AccessList : public AtomicFileTest {
+ protected:
+  static constexpr const char *kOfFile = "system.posix_acl_access", *kOfNewFiles = "system.posix_acl_default";
+
+  void SetUp() override {
+    AtomicFileTest::SetUp();
+    if (!set(directory_, kOfNewFiles, list_with_users(1)) && errno == ENOTSUP)
+      GTEST_SKIP() << "the file system of " << directory_ << " has no access lists";
+    ::removexattr(directory_.c_str(), kOfNewFiles);
+  }
+  static bool set(const std::string &path, const char *attribute, const std::string &list) {
+    return ::setxattr(path.c_str(), attribute, list.data(), list.size(), 0) == 0;
+  }
+  // Empty where there is none.
+  static std::string get(const std::string &path) {
+    std::string list(65536, '\0');
+    const ssize_t size = ::getxattr(path.c_str(), kOfFile, list.data(), list.size());
+    list.resize(size < 0 ? 0 : static_cast<size_t>(size));
+    return list;
+  }
+};
+
+TEST_F(AccessList, IsKept) {
+  for (const uint32_t users : {1u, 200u}) {
+    const std::string name = put("a", "old"), list = list_with_users(users);
+    ASSERT_TRUE(set(name, kOfFile, list)) << std::strerror(errno);
+    ASSERT_EQ(permissions(name), 0664u);
+    EXPECT_EQ(message_of(write_whole_file(name, "new")), "success");
+    EXPECT_EQ(read(name), "new");
+    EXPECT_EQ(get(name), list);
+    EXPECT_EQ(permissions(name), 0664u);
+  }
+}
+
+// What it gives the group would be another group's then.
+TEST_F(AccessList, ThatCannotBeKeptLeavesTheFileToItsOwner) {
+  const std::string name = put("a", "old");
+  ASSERT_TRUE(set(name, kOfFile, list_with_users(1))) << std::strerror(errno);
+  refuse_changes_of_owner = true;
+  EXPECT_EQ(message_of(write_whole_file(name, "new")), "success");
+  EXPECT_EQ(get(name), "");
+  EXPECT_EQ(permissions(name), 0600u);
+}
+
+TEST_F(AccessList, OfTheFolderIsNotForAFileThatHadNone) {
+  const std::string name = put("a", "old", 0660);
+  ASSERT_TRUE(set(directory_, kOfNewFiles, list_with_users(1))) << std::strerror(errno);
+  EXPECT_EQ(message_of(write_whole_file(name, "new")), "success");
+  EXPECT_EQ(get(name), "");
+  EXPECT_EQ(permissions(name), 0660u);
+  EXPECT_EQ(message_of(write_whole_file(path("b"), "new")), "success");
+  EXPECT_NE(get(path("b")), "") << "a new file gets what the folder says";
 }
 
 TEST_F(AtomicFileTest, RootLeavesAFileToItsOwner) {

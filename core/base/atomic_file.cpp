@@ -81,7 +81,7 @@ Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
   file.path_ = path;
   file.target_ = follow_links(path);
   const unsigned mode_if_new = access == Access::kOwnerOnly ? 0600 : 0666;
-  if (!file.open_temporary(is_new ? mode_if_new : old.st_mode & 0777)) {
+  if (!file.open_temporary(is_new ? mode_if_new : old.st_mode & 0700)) {
     const int error = errno;
     return fail("{}: cannot create a file in {}: {}", path, folder_of(file.target_).string(), reason(error));
   }
@@ -89,8 +89,9 @@ Result<AtomicFile> AtomicFile::create(const std::string &path, Access access) {
   return file;
 }
 
-// Never with more permissions than in the end: somebody could open it meanwhile. Whoever had our number before may
-// have been killed and have left its file, and other threads may write the same one.
+// Never with more permissions than in the end: somebody could open it meanwhile. In place of another file it begins as
+// its owner's alone, since it has our group until take_over(). Whoever had our number before may have been killed and
+// have left its file, and other threads may write the same one.
 bool AtomicFile::open_temporary(unsigned mode) {
   constexpr int kMostAttempts = 1000;
   constexpr size_t kMostNameBytes = 255 - 24;  // with what is added a name still is one

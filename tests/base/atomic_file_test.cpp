@@ -182,6 +182,19 @@ TEST_F(AtomicFileTest, TheTemporaryFileHasNoMorePermissions) {
   EXPECT_EQ(permissions(path("a.part-" + std::to_string(::getpid()))), 0600u);
 }
 
+// Promise: the old group's permissions are the old group's, while the file is not yet its.
+TEST_F(AtomicFileTest, TheTemporaryFileIsItsOwnersAloneUntilItHasTheOldGroup) {
+  ::umask(0);
+  for (const mode_t mode : {0660, 0604, 0444}) {
+    const std::string name = put("a", "old", mode);
+    permissions_before_change_of_owner.reset();
+    EXPECT_EQ(message_of(write_whole_file(name, "new")), "success");
+    EXPECT_EQ(permissions_before_change_of_owner, mode & 0700);
+    EXPECT_EQ(permissions(name), mode);
+    fs::remove(name);
+  }
+}
+
 TEST_F(AtomicFileTest, AnotherGroupGetsNoMoreThanEverybody) {
   refuse_changes_of_owner = true;
   for (const auto &[before, after] : {std::pair<mode_t, mode_t>{0660, 0600}, {0604, 0644}, {0640, 0600}}) {

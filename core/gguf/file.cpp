@@ -52,9 +52,9 @@ Result<File> File::open(const std::string &path) {
 Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
   auto file = read(bytes, std::move(name), nullptr);
   if (!file) return file;
-  if (const auto part = part_keys(*file)) {
-    return fail("{}: {} of a model (split.count), expected the whole", file->name_, part->describe());
-  }
+  const auto part = part_keys(*file);
+  if (!part) return tl::unexpected(part.error());
+  if (*part) return fail("{}: {} of a model (split.count), expected the whole", file->name_, (*part)->describe());
   if (file->scale_last_) file->put_scales_first();
   return file;
 }
@@ -77,25 +77,34 @@ Result<File> File::read(std::span<const std::byte> bytes, std::string name, cons
 }
 
 Result<void> File::add_other_parts() {
-  const auto keys = part_keys(*this);
-  if (!keys) return {};
-  if (keys->index != 0) {
+  const auto found = part_keys(*this);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found) return {};
+  const PartKeys &keys = **found;
+  if (keys.index != 0) {
     return fail("{}: {} of a model (split.no), expected the first, beside which the others are", name_,
-                keys->describe());
+                keys.describe());
   }
-  for (uint64_t i = 1; i < keys->count; ++i) {
-    const auto path = path_of_part(name_, i, keys->count);
-    if (!path) return fail("{}: {}", name_, path.error().message);
-    const PartKeys expected{i, keys->count, {}};
-    auto part = map(*path, this);
-    if (!part) return fail("{} ({} of the model)", part.error().message, expected.describe());
-    const auto found = part_keys(*part);
-    if (!found || found->index != i || found->count != keys->count) {
-      return fail("{}: {}, expected {}", *path, found ? found->describe() : "a whole model", expected.describe());
-    }
+  for (uint64_t i = 1; i < keys.count; ++i) {
+    auto part = map_other_part(i, keys.count);
+    if (!part) return tl::unexpected(part.error());
     if (const auto added = add_part(*std::move(part)); !added) return added;
   }
-  return index_tensors_of_parts(keys->tensors);
+  return index_tensors_of_parts(keys.tensors);
+}
+
+Result<File> File::map_other_part(uint64_t index, uint64_t count) const {
+  const auto path = path_of_part(name_, index, count);
+  if (!path) return fail("{}: {}", name_, path.error().message);
+  const PartKeys expected{index, count, {}};
+  auto part = map(*path, this);
+  if (!part) return fail("{} ({} of the model)", part.error().message, expected.describe());
+  const auto found = part_keys(*part);
+  if (!found) return tl::unexpected(found.error());
+  if (!*found || (*found)->index != index || (*found)->count != count) {
+    return fail("{}: {}, expected {}", *path, *found ? (*found)->describe() : "a whole model", expected.describe());
+  }
+  return part;
 }
 
 Result<void> File::add_part(File &&part) {

@@ -61,6 +61,9 @@ struct Value {
   const Array *as_array() const;  // nullptr when it is not one
 };
 
+// As a message shows it, shortened.
+std::string describe(const Value &value);
+
 // One tensor as the file describes it. `shape` is in GGUF's order: shape[0] is the row length (columns), shape[1] the
 // rows.
 struct Tensor {
@@ -120,6 +123,7 @@ class File {
   static Result<File> map(const std::string &path, const File *first);
   static Result<File> read(std::span<const std::byte> bytes, std::string name, const File *first);
   Result<void> add_other_parts();
+  Result<File> map_other_part(uint64_t index, uint64_t count) const;
   Result<void> add_part(File &&part);
   Result<void> index_tensors_of_parts(std::optional<uint64_t> expected);
   void put_scales_first();

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "core/gguf/value_reader.h"
+
 namespace bonsai::gguf {
 namespace {
 
@@ -14,22 +16,34 @@ std::string name_end(uint64_t index, uint64_t count) {
   return fmt::format("-{:0{}}-of-{:0{}}.gguf", index + 1, kPartDigits, count, kPartDigits);
 }
 
+// nullopt where the key is missing.
+Result<std::optional<uint64_t>> whole_number(const File &file, std::string_view key) {
+  const Value *value = file.find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = value->as_uint();
+  if (!number) {
+    return fail("{}: {}: expected a whole number from 0 on, found {} ({})", file.path(), key, describe(*value),
+                type_name(value->type));
+  }
+  return number;
+}
+
 }  // namespace
 
 std::string PartKeys::describe() const {
   return index ? fmt::format("part {} of {}", *index + 1, count) : fmt::format("one of {} parts", count);
 }
 
-std::optional<PartKeys> part_keys(const File &file) {
-  const auto number = [&](std::string_view key) {
-    const Value *value = file.find(key);
-    return value != nullptr ? value->as_uint() : std::nullopt;
-  };
-  const uint64_t count = number("split.count").value_or(1);
-  if (count <= 1) return std::nullopt;
-  auto index = number("split.no");
-  if (index && *index >= count) index.reset();
-  return PartKeys{index, count, number("split.tensors.count")};
+Result<std::optional<PartKeys>> part_keys(const File &file) {
+  const auto count = whole_number(file, "split.count");
+  if (!count) return tl::unexpected(count.error());
+  auto index = whole_number(file, "split.no");
+  if (!index) return tl::unexpected(index.error());
+  const auto tensors = whole_number(file, "split.tensors.count");
+  if (!tensors) return tl::unexpected(tensors.error());
+  if (count->value_or(1) <= 1) return std::nullopt;
+  if (*index && **index >= **count) index->reset();
+  return PartKeys{*index, **count, *tensors};
 }
 
 Result<std::string> path_of_part(const std::string &first_path, uint64_t index, uint64_t count) {

@@ -22,8 +22,8 @@ struct PartKeys {
   std::string describe() const;  // "part 2 of 3"
 };
 
-// nullopt for a file that is a whole model.
-std::optional<PartKeys> part_keys(const File &file);
+// nullopt for a file that is a whole model. Refuses keys that are no whole numbers, as a part could pass for a model.
+Result<std::optional<PartKeys>> part_keys(const File &file);
 
 // The path of part `index`, from 0, beside the first part at `first_path`. The error is for a path that is not named as
 // a first part of `count` is.

@@ -1,7 +1,10 @@
 // Accessors of metadata values: the type that a reader wants from the type that a writer chose.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <limits>
 
+#include "core/base/utf8.h"
 #include "core/gguf/cursor.h"
 #include "core/gguf/file.h"
 
@@ -118,5 +121,14 @@ std::optional<std::string_view> Value::as_string() const {
 }
 
 const Array *Value::as_array() const { return std::get_if<Array>(&data); }
+
+std::string describe(const Value &value) {
+  if (auto text = value.as_string()) return fmt::format("\"{}\"", printable(text->substr(0, 80)));
+  if (const Array *array = value.as_array()) return fmt::format("an array of {} elements", array->count);
+  if (auto boolean = value.as_bool()) return *boolean ? "true" : "false";
+  if (auto whole = value.as_int()) return fmt::format("{}", *whole);
+  if (auto whole = value.as_uint()) return fmt::format("{}", *whole);
+  return fmt::format("{}", value.as_number().value_or(0));
+}
 
 }  // namespace bonsai::gguf

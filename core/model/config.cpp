@@ -21,15 +21,6 @@ constexpr uint64_t kMostHeadDim = 1024;
 constexpr uint64_t kMostContext = 1 << 24;
 constexpr uint64_t kMostVocab = 1 << 24;
 
-std::string describe(const gguf::Value &value) {
-  if (auto text = value.as_string()) return fmt::format("\"{}\"", printable(text->substr(0, 80)));
-  if (const gguf::Array *array = value.as_array()) return fmt::format("an array of {} elements", array->count);
-  if (auto boolean = value.as_bool()) return *boolean ? "true" : "false";
-  if (auto whole = value.as_int()) return fmt::format("{}", *whole);
-  if (auto whole = value.as_uint()) return fmt::format("{}", *whole);
-  return fmt::format("{}", value.as_number().value_or(0));
-}
-
 // Reads typed values under "qwen3." and words the errors.
 class Metadata {
  public:

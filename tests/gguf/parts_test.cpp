@@ -157,6 +157,42 @@ TEST_F(Parts, OthersAreNotTaken) {
             "model-00001-of-00002.gguf: split.tensors.count is 3, expected 2, which the 2 parts have");
 }
 
+// Promise: a part is never taken for a whole model.
+TEST_F(Parts, SayWhichTheyAreInWholeNumbers) {
+  const auto refusal_with = [&](std::string_view key, ValueType type, const auto &append) {
+    FileBytes bytes;
+    append(bytes.header(0, 1).key(key, type));
+    bytes.align();
+    write(path(1, 2), bytes);
+    const std::string message = refusal(path(1, 2));
+    const auto parsed = File::parse(bytes.bytes(), "model-00001-of-00002.gguf");
+    EXPECT_EQ(parsed ? "" : parsed.error().message, message);
+    return message;
+  };
+  const auto two = [](FileBytes &bytes) { bytes.text("2"); };
+  const auto expected = [](std::string_view key, std::string_view found) {
+    return fmt::format("model-00001-of-00002.gguf: {}: expected a whole number from 0 on, found {}", key, found);
+  };
+  for (const std::string_view key : {"split.count", "split.no", "split.tensors.count"})
+    EXPECT_EQ(refusal_with(key, ValueType::kString, two), expected(key, "\"2\" (string)"));
+  EXPECT_EQ(refusal_with("split.count", ValueType::kFloat32, [](FileBytes &bytes) { bytes.number(2.0f); }),
+            expected("split.count", "2 (float32)"));
+  EXPECT_EQ(refusal_with("split.count", ValueType::kInt16, [](FileBytes &bytes) { bytes.number<int16_t>(-2); }),
+            expected("split.count", "-2 (int16)"));
+  EXPECT_EQ(refusal_with("split.no", ValueType::kBool, [](FileBytes &bytes) { bytes.u8(1); }),
+            expected("split.no", "true (bool)"));
+  EXPECT_EQ(refusal_with("split.count", ValueType::kInt32, [](FileBytes &bytes) { bytes.number<int32_t>(1); }), "");
+}
+
+// Nor is a later part taken without its number.
+TEST_F(Parts, OthersSayWhichTheyAreInWholeNumbersToo) {
+  write(path(1, 2), part_of_two(0, "a"));
+  FileBytes bytes;
+  write(path(2, 2), bytes.header(0, 1).key("split.no", ValueType::kString).text("1").align());
+  EXPECT_EQ(refusal(path(1, 2)),
+            "model-00002-of-00002.gguf: split.no: expected a whole number from 0 on, found \"1\" (string)");
+}
+
 // Type 42 is one of two formats, by what the extents allow (type42_test.cpp): not one in each part.
 TEST_F(Parts, HaveOneMeaningOfType42) {
   const auto part = [](uint8_t index, uint64_t columns, size_t bytes_of_data) {

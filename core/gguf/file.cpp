@@ -26,14 +26,6 @@ std::unique_ptr<std::byte[]> scales_first(std::span<const std::byte> blocks) {
   return copy;
 }
 
-// What type 42 means in a file; nullopt where no tensor has it.
-std::optional<quant::Format> meaning_of_type_42(const std::vector<Tensor> &tensors) {
-  for (const Tensor &tensor : tensors) {
-    if (tensor.gguf_type == kType42) return tensor.format;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 uint64_t Tensor::rows() const {
@@ -46,6 +38,7 @@ Result<File> File::open(const std::string &path) {
   auto file = map(path, nullptr);
   if (!file) return file;
   if (const auto added = file->add_other_parts(); !added) return tl::unexpected(added.error());
+  file->settle_type_42();
   return file;
 }
 
@@ -56,6 +49,7 @@ Result<File> File::parse(std::span<const std::byte> bytes, std::string name) {
   if (!part) return tl::unexpected(part.error());
   if (*part) return fail("{}: {} of a model (split.count), expected the whole", file->name_, (*part)->describe());
   if (file->scale_last_) file->put_scales_first();
+  file->settle_type_42();
   return file;
 }
 
@@ -108,11 +102,11 @@ Result<File> File::map_other_part(uint64_t index, uint64_t count) const {
 }
 
 Result<void> File::add_part(File &&part) {
-  const auto here = meaning_of_type_42(tensors_), there = meaning_of_type_42(part.tensors_);
-  if (here && there && here != there) {
+  if (type_42_ && part.type_42_ && type_42_ != part.type_42_) {
     return fail("{}: tensors of type 42 are {}, those of the parts before {}; expected one meaning", part.name_,
-                quant::traits(*there).name, quant::traits(*here).name);
+                quant::traits(*part.type_42_).name, quant::traits(*type_42_).name);
   }
+  if (!type_42_) type_42_ = part.type_42_;
   const auto append = [](auto &to, auto &from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
   };
@@ -138,6 +132,20 @@ Result<void> File::index_tensors_of_parts(std::optional<uint64_t> expected) {
                 quoted(name_of(duplicate->first)), parts());
   }
   return {};
+}
+
+// A part that cannot tell what its tensors of type 42 are was read with the larger blocks, and either fits it.
+void File::settle_type_42() {
+  bool undecided = false;
+  for (Tensor &tensor : tensors_) {
+    if (tensor.gguf_type != kType42) continue;
+    undecided = !type_42_;
+    if (undecided || tensor.format == *type_42_) continue;
+    const quant::FormatTraits &format = quant::traits(*type_42_);
+    tensor.format = format.format;
+    tensor.data = tensor.data.first(tensor.rows() * quant::row_bytes(format, tensor.columns()));
+  }
+  if (undecided) warnings_.push_back("type 42 means Q2_0 or PQ2_0 and no tensor is large enough to tell; read as Q2_0");
 }
 
 std::vector<std::string> File::paths() const {

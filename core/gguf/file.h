@@ -127,6 +127,7 @@ class File {
   Result<void> add_part(File &&part);
   Result<void> index_tensors_of_parts(std::optional<uint64_t> expected);
   void put_scales_first();
+  void settle_type_42();
 
   std::vector<MappedFile> mappings_;  // empty when the file came from parse()
   std::string name_;
@@ -136,7 +137,8 @@ class File {
   std::vector<std::string> warnings_;
   std::vector<std::pair<std::string_view, Value>> metadata_;
   std::vector<Tensor> tensors_;
-  bool scale_last_ = false;  // in the file's ternary blocks of 128
+  bool scale_last_ = false;               // in the file's ternary blocks of 128
+  std::optional<quant::Format> type_42_;  // what type 42 means; nullopt where nothing decides it, or no tensor has it
   std::vector<std::unique_ptr<std::byte[]>> reordered_;
   uint64_t other_parts_ = 0;
   // Positions in the two lists above, sorted by name.

@@ -228,20 +228,17 @@ Result<void> Parser::settle_type_42() {
   if (undecided.empty()) return {};
   const auto meaning = resolve_type_42(undecided, file_.alignment_);
   if (!meaning) return tl::unexpected(meaning.error());
-  quant::Format format = meaning->format;
+  if (meaning->decided) file_.type_42_ = meaning->format;
   if (file_.scale_last_) {
-    if (meaning->decided && format != quant::Format::kTQ2_0_G128) {
+    if (meaning->decided && meaning->format != quant::Format::kTQ2_0_G128) {
       return fail_at(undecided.front().type_at, {"type", undecided.front().name},
                      "found 42, by the extents Q2_0, while {} is {}; expected one meaning", quoted(kQuantizationKey),
                      quoted(kScaleLastMark));
     }
-    format = quant::Format::kTQ2_0_G128;
+    file_.type_42_ = quant::Format::kTQ2_0_G128;
   }
   for (Tensor &tensor : file_.tensors_) {
-    if (tensor.gguf_type == kType42) tensor.format = format;
-  }
-  if (!meaning->decided && !file_.scale_last_) {
-    file_.warnings_.push_back("type 42 means Q2_0 or PQ2_0 and no tensor is large enough to tell; read as Q2_0");
+    if (tensor.gguf_type == kType42) tensor.format = file_.type_42_.value_or(meaning->format);
   }
   return {};
 }

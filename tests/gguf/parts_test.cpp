@@ -194,19 +194,63 @@ TEST_F(Parts, OthersSayWhichTheyAreInWholeNumbersToo) {
 }
 
 // Type 42 is one of two formats, by what the extents allow (type42_test.cpp): not one in each part.
-TEST_F(Parts, HaveOneMeaningOfType42) {
-  const auto part = [](uint8_t index, uint64_t columns, size_t bytes_of_data) {
-    FileBytes bytes;
-    bytes.header(1, 2).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
-    bytes.tensor(index == 0 ? "a" : "b", {columns, 20}, 42, 0).align().zeros(bytes_of_data);
-    return bytes;
+class PartsOfType42 : public Parts {
+ protected:
+  // Two parts with a tensor of type 42 each, 'a' and 'b'.
+  struct Extent {
+    uint64_t columns, rows;
+    size_t bytes;
   };
-  write(path(1, 2), part(0, 128, 20 * 36));
-  write(path(2, 2), part(1, 128, 20 * 34));
+  static constexpr Extent kSmall = {256, 1, 96};  // fits both
+  static constexpr Extent kG64 = {128, 20, 20 * 36}, kG128 = {128, 20, 20 * 34};
+
+  void write_two(Extent a, Extent b) const {
+    for (const uint8_t index : {0, 1}) {
+      const auto [columns, rows, data] = index == 0 ? a : b;
+      FileBytes bytes;
+      bytes.header(1, 2).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+      bytes.tensor(index == 0 ? "a" : "b", {columns, rows}, 42, 0).align().zeros(data);
+      write(path(index + 1, 2), bytes);
+    }
+  }
+};
+
+TEST_F(PartsOfType42, HaveOneMeaning) {
+  write_two(kG64, kG128);
   EXPECT_EQ(
       refusal(path(1, 2)),
       "model-00002-of-00002.gguf: tensors of type 42 are TQ2_0_G128, those of the parts before Q2_0_G64; expected "
       "one meaning");
+}
+
+TEST_F(PartsOfType42, FollowTheOneThatDecides) {
+  using quant::Format;
+  struct Case {
+    Extent a, b;
+    Format format;
+    size_t small_bytes;
+  };
+  const Case cases[] = {{kSmall, kG128, Format::kTQ2_0_G128, 68},
+                        {kG128, kSmall, Format::kTQ2_0_G128, 68},
+                        {kSmall, kG64, Format::kQ2_0_G64, 72},
+                        {kG64, kSmall, Format::kQ2_0_G64, 72}};
+  for (const Case &c : cases) {
+    write_two(c.a, c.b);
+    const auto file = File::open(path(1, 2));
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_TRUE(file->warnings().empty());
+    for (const Tensor &tensor : file->tensors()) EXPECT_EQ(tensor.format, c.format);
+    const Tensor &small = file->tensors()[c.a.rows == 1 ? 0 : 1];
+    EXPECT_EQ(small.data.size(), c.small_bytes);
+  }
+}
+
+TEST_F(PartsOfType42, WarnOnceWhereNoneDecides) {
+  write_two(kSmall, kSmall);
+  const auto file = File::open(path(1, 2));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->warnings(), std::vector<std::string>{
+                                  "type 42 means Q2_0 or PQ2_0 and no tensor is large enough to tell; read as Q2_0"});
 }
 
 }  // namespace

@@ -53,17 +53,6 @@ void encode_blocks(const float *weights, std::byte *blocks, size_t n) {
 }
 
 template <class Codec>
-double dot_blocks(const std::byte *blocks, const double *x, size_t n) {
-  double sum = 0;
-  float weights[Codec::kWeights];
-  for (size_t i = 0; i < n; i += Codec::kWeights, blocks += Codec::kBytes) {
-    Codec::decode(blocks, weights);
-    for (size_t j = 0; j < Codec::kWeights; ++j) sum += static_cast<double>(weights[j]) * x[i + j];
-  }
-  return sum;
-}
-
-template <class Codec>
 bool block_is_finite(const std::byte *block) {
   if constexpr (requires { Codec::finite(block); }) {
     return Codec::finite(block);
@@ -103,7 +92,6 @@ constexpr FormatTraits make_traits(Format format, std::string_view name, uint32_
                       .block_bytes = Codec::kBytes,
                       .decode = decode_blocks<Codec>,
                       .encode = encode_blocks<Codec>,
-                      .dot = dot_blocks<Codec>,
                       .count_nonfinite = count_nonfinite_blocks<Codec>,
                       .count_code3 = nullptr};
   if constexpr (requires(const std::byte *block) { Codec::count_code3(block); }) {

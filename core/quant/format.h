@@ -1,4 +1,4 @@
-// Weight formats: one table that says how each is laid out, decoded, encoded and multiplied.
+// Weight formats: one table that says how each is laid out, decoded and encoded.
 #pragma once
 
 #include <cstddef>
@@ -48,8 +48,6 @@ struct FormatTraits {
   // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for Q2_K
   // to Q6_K and Q8_K, whose encoders are our own and lose no more than ggml's, and FP8, which ggml does not have.
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
-  // sum of w[i] * x[i] in float64 over decoded weights, in index order: the judge's dot product.
-  double (*dot)(const std::byte *blocks, const double *x, size_t n);
   // How many of the blocks hold an infinity or a NaN, in a scale or in a weight.
   uint64_t (*count_nonfinite)(const std::byte *blocks, size_t n);
   // How many of the 2-bit codes are 3, which a ternary kernel cannot represent. nullptr for formats that have no such

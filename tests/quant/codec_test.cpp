@@ -71,17 +71,6 @@ TEST_P(EveryFormat, ZerosStayZero) {
   }
 }
 
-// The judge's dot product: float64, one product after the other.
-TEST_P(EveryFormat, DotSumsDecodedWeightsInOrder) {
-  const std::vector<std::byte> blocks = encode(format(), random_weights(2));
-  const std::vector<float> weights = decode(format(), blocks);
-  std::vector<double> x(kColumns);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i) + 0.5) * 1e3;
-  double expected = 0;
-  for (size_t i = 0; i < x.size(); ++i) expected += static_cast<double>(weights[i]) * x[i];
-  EXPECT_EQ(format().dot(blocks.data(), x.data(), x.size()), expected);
-}
-
 // Blocks have even sizes and arrive anywhere in a mapped file: no load may ask for alignment (UBSan would tell).
 TEST_P(EveryFormat, BlocksNeedNoAlignment) {
   const std::vector<float> original = random_weights(3);

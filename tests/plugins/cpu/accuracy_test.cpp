@@ -8,6 +8,7 @@
 
 #include "core/reference/reference.h"
 #include "tests/plugins/cpu/backend_support.h"
+#include "tests/quant/exact_dot.h"
 
 namespace bonsai::test {
 namespace {
@@ -108,7 +109,7 @@ TEST(Accuracy, GemvAgreesWithTheJudgeOverStackedPartsAndAnyRows) {
   const auto row_dot = [&](uint64_t row, const double *vector) {
     const gguf::Tensor &tensor = row < 128 ? *loaded.model.layers[0].attn_q : *loaded.model.layers[0].attn_k;
     const quant::FormatTraits &traits = quant::traits(tensor.format);
-    return traits.dot(tensor.data.data() + row % 128 * quant::row_bytes(traits, columns), vector, columns);
+    return test::exact_dot(traits, tensor.data.data() + row % 128 * quant::row_bytes(traits, columns), vector, columns);
   };
   const std::vector<double> exact(x.begin(), x.end());
   std::vector<double> expected(y.size());
@@ -172,7 +173,7 @@ TEST(Accuracy, TernaryWeightsMayHoldAFourthCode) {
       EXPECT_EQ(traits.count_code3(blocks.data(), values.size()) > 0, changed < kRows);
       std::vector<double> expected;
       for (uint64_t row = 0; row < kRows; ++row) {
-        expected.push_back(traits.dot(blocks.data() + row * row_bytes, exact.data(), kColumns));
+        expected.push_back(test::exact_dot(traits, blocks.data() + row * row_bytes, exact.data(), kColumns));
       }
       EXPECT_LE(relative_error(upload_and_multiply(device, part, x), expected), 1e-2) << traits.name << ", " << changed;
     }

@@ -14,6 +14,7 @@
 
 #include "core/reference/reference.h"
 #include "tests/plugins/cpu/backend_support.h"
+#include "tests/quant/exact_dot.h"
 
 namespace bonsai::test {
 namespace {
@@ -89,7 +90,7 @@ std::vector<double> judged_products(const gguf::Tensor &weight, const std::vecto
   std::vector<double> y;
   for (uint64_t first = 0; first < x.size(); first += columns) {
     for (uint64_t row = 0; row < weight.rows(); ++row) {
-      y.push_back(traits.dot(weight.data.data() + row * row_bytes, exact.data() + first, columns));
+      y.push_back(test::exact_dot(traits, weight.data.data() + row * row_bytes, exact.data() + first, columns));
     }
   }
   return y;

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "tests/plugins/cpu/kernels_support.h"
+#include "tests/quant/exact_dot.h"
 
 namespace bonsai::cpu {
 namespace {
@@ -240,7 +241,7 @@ TEST_P(Matmul, MatchesFloat64) {
   double norm = 0;
   for (size_t i = 0; i < y.size(); ++i) {
     const double *vector = wide.data() + i / matrix.rows() * matrix.columns();
-    const double truth = matrix.traits().dot(matrix.row(i % matrix.rows()), vector, matrix.columns());
+    const double truth = test::exact_dot(matrix.traits(), matrix.row(i % matrix.rows()), vector, matrix.columns());
     error += (y[i] - truth) * (y[i] - truth);
     norm += truth * truth;
   }

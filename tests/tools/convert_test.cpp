@@ -370,6 +370,31 @@ TEST_F(Convert, TheCheckpointsFilesAreNoOutput) {
   EXPECT_EQ(convert_input().exit_code, 0);
 }
 
+// Also not those that are not read, through a link from elsewhere or as links to elsewhere.
+TEST_F(Convert, TheCheckpointsFilesAreNoOutputThroughALinkEither) {
+  TinyCheckpoint("F32").write(input());
+  const auto refuse = [&](const std::string &path) {
+    const Outcome outcome = run_program(input() + " " + path + " --type F16");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is one of the checkpoint's files, expected another\n");
+  };
+  test::write_file(input() + "/vocab.json", "{}");
+  for (const char *name : {"vocab.json", "config.json"}) {
+    const std::string before = test::read_file(input() + "/" + name);
+    fs::create_symlink(std::string("in/") + name, output());
+    refuse(output());
+    EXPECT_EQ(test::read_file(input() + "/" + name), before);
+    fs::remove(output());
+  }
+  test::write_file(directory_.file("blob"), "<s>");
+  fs::create_symlink("../blob", input() + "/merges.txt");
+  refuse(input() + "/merges.txt");
+  EXPECT_EQ(test::read_file(directory_.file("blob")), "<s>");
+  fs::create_symlink("in/earlier.gguf", output());
+  test::write_file(input() + "/earlier.gguf", "");
+  EXPECT_EQ(convert_input().exit_code, 0);
+}
+
 // Whatever the link is called, and wherever the checkpoint's own files are links to.
 TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
   TinyCheckpoint("F32").write(input());
@@ -384,8 +409,11 @@ TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
     EXPECT_TRUE(test::read_file(file) == before) << file;
   };
   refuse(directory_.file("blob.gguf"), input() + "/model.safetensors");
-  for (const char *name : {"model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"}) {
-    fs::create_symlink(input() + "/" + name, output());
+  fs::create_symlink("in/model.safetensors", output());
+  refuse(output(), input() + "/model.safetensors");
+  fs::remove(output());
+  for (const char *name : {"config.json", "tokenizer.json", "chat_template.jinja"}) {
+    fs::create_hard_link(input() + "/" + name, output());
     refuse(output(), input() + "/" + name);
     fs::remove(output());
   }

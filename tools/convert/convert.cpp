@@ -280,14 +280,23 @@ Result<void> check_model(std::unique_ptr<gguf::File> file, Notices &notices) {
   return {};
 }
 
-// What lies in the checkpoint's directory is its own, but for what was made of it before.
+bool is_in_folder(const fs::path &file, const std::string &folder) {
+  std::error_code ignored;
+  return fs::equivalent(file.has_parent_path() ? file.parent_path() : ".", folder, ignored);
+}
+
+// What lies in the checkpoint's directory is its own, but for what was made of it before. A link there may lead
+// elsewhere, and one elsewhere to there, which is where the output would be.
 Result<void> check_folder(const Request &request) {
   const fs::path output = request.output;
-  std::error_code ignored;  // it need not exist
-  const fs::path directory = output.has_parent_path() ? output.parent_path() : ".";
-  if (!fs::exists(output, ignored) || !fs::equivalent(directory, request.directory, ignored)) return {};
-  if (output.extension() == ".gguf") return {};
-  return fail("{}: is one of the checkpoint's files, expected another", request.output);
+  std::error_code error;
+  if (!fs::exists(output, error)) return {};
+  const fs::path resolved = fs::weakly_canonical(output, error);
+  for (const fs::path &path : {output, error ? output : resolved}) {
+    if (is_in_folder(path, request.directory) && path.extension() != ".gguf")
+      return fail("{}: is one of the checkpoint's files, expected another", request.output);
+  }
+  return {};
 }
 
 // What the output is made of.

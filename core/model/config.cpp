@@ -12,15 +12,6 @@
 namespace bonsai::model {
 namespace {
 
-// Far beyond any Qwen3 and small enough that every product of two of them fits in 64 bits.
-constexpr uint64_t kMostLayers = 1024;
-constexpr uint64_t kMostHidden = 1 << 17;
-constexpr uint64_t kMostFfn = 1 << 20;
-constexpr uint64_t kMostHeads = 4096;
-constexpr uint64_t kMostHeadDim = 1024;
-constexpr uint64_t kMostContext = 1 << 24;
-constexpr uint64_t kMostVocab = 1 << 24;
-
 // Reads typed values under "qwen3." and words the errors.
 class Metadata {
  public:

@@ -10,6 +10,16 @@
 
 namespace bonsai::model {
 
+// What a model may have: far beyond any Qwen3, and small enough that every product of two of them fits in 64 bits. The
+// tools that make models keep to it too.
+inline constexpr uint32_t kMostLayers = 1024;
+inline constexpr uint32_t kMostHidden = 1 << 17;
+inline constexpr uint32_t kMostFfn = 1 << 20;
+inline constexpr uint32_t kMostHeads = 4096;
+inline constexpr uint32_t kMostHeadDim = 1024;
+inline constexpr uint32_t kMostContext = 1 << 24;
+inline constexpr uint32_t kMostVocab = 1 << 24;
+
 // YaRN, arXiv:2309.00071. factor 1 with kind kNone means plain RoPE.
 struct RopeScaling {
   enum class Kind { kNone, kLinear, kYarn } kind = Kind::kNone;

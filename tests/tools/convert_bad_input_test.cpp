@@ -1,4 +1,6 @@
 // Checkpoints that bonsai-convert refuses: one line names what is wrong and what was expected, and nothing is left.
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "tests/tools/convert_fixture.h"
@@ -52,6 +54,21 @@ TEST_F(Convert, NamesATruncatedFile) {
   const std::string path = input() + "/model.safetensors";
   fs::resize_file(path, fs::file_size(path) - 1);
   EXPECT_TRUE(refusal_of_input().starts_with("/model.safetensors: ")) << "which tensor depends on the order";
+}
+
+// Promise: what is beyond the runtime's bounds is refused here, before hours of work.
+TEST_F(Convert, HasTheBoundsOfTheRuntime) {
+  const std::pair<std::string, uint64_t> bounds[] = {
+      {"num_hidden_layers", model::kMostLayers},  {"hidden_size", model::kMostHidden},
+      {"intermediate_size", model::kMostFfn},     {"num_attention_heads", model::kMostHeads},
+      {"num_key_value_heads", model::kMostHeads}, {"head_dim", model::kMostHeadDim},
+      {"vocab_size", model::kMostVocab},          {"max_position_embeddings", model::kMostContext}};
+  for (const auto &[key, most] : bounds) {
+    TinyCheckpoint checkpoint;
+    checkpoint.config[key] = most + 1;
+    EXPECT_EQ(refusal(checkpoint),
+              fmt::format("/config.json: {}: expected a whole number from 1 to {}, found {}\n", key, most, most + 1));
+  }
 }
 
 TEST_F(Convert, RefusesWhatTheRuntimeDoesNotCompute) {

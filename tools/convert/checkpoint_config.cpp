@@ -100,16 +100,15 @@ Result<void> check_architecture(const std::string &path, const Json &document) {
 }
 
 Result<void> read_shape(const std::string &path, const Json &document, model::Config &config) {
-  // Bounds as in core/model: far beyond any Qwen3, and products of two fit in 64 bits.
   ConfigReader reader(path, document);
-  config.layers = reader.whole("num_hidden_layers", 1024);
-  config.hidden = reader.whole("hidden_size", 1 << 17);
-  config.ffn = reader.whole("intermediate_size", 1 << 20);
-  config.heads = reader.whole("num_attention_heads", 4096);
-  config.kv_heads = reader.whole("num_key_value_heads", 4096);
-  config.head_dim = reader.whole("head_dim", 1024);
-  config.vocab = reader.whole("vocab_size", 1 << 24);
-  config.context = reader.whole("max_position_embeddings", 1 << 24);
+  config.layers = reader.whole("num_hidden_layers", model::kMostLayers);
+  config.hidden = reader.whole("hidden_size", model::kMostHidden);
+  config.ffn = reader.whole("intermediate_size", model::kMostFfn);
+  config.heads = reader.whole("num_attention_heads", model::kMostHeads);
+  config.kv_heads = reader.whole("num_key_value_heads", model::kMostHeads);
+  config.head_dim = reader.whole("head_dim", model::kMostHeadDim);
+  config.vocab = reader.whole("vocab_size", model::kMostVocab);
+  config.context = reader.whole("max_position_embeddings", model::kMostContext);
   config.rms_eps = static_cast<float>(reader.positive("rms_norm_eps"));
   if (auto done = reader.done(); !done) return done;
   if (config.heads % config.kv_heads != 0) {
@@ -158,7 +157,7 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, const st
   if (rope.factor < 1) reader.set_error("factor", "at least 1", member(scaling, "factor"));
   if (rope.kind == Kind::kYarn) {
     constexpr std::string_view kOriginal = "original_max_position_embeddings";
-    rope.original_context = reader.has(kOriginal) ? reader.whole(kOriginal, 1 << 24) : config.model.context;
+    rope.original_context = reader.has(kOriginal) ? reader.whole(kOriginal, model::kMostContext) : config.model.context;
     rope.attention_factor = reader.positive_or("attention_factor", 1 + 0.1 * std::log(rope.factor));
     rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
     rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);

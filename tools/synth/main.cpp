@@ -6,6 +6,7 @@
 #include <limits>
 #include <system_error>
 
+#include "core/model/config.h"
 #include "tools/common/formats.h"
 #include "tools/common/program.h"
 #include "tools/synth/synthesise.h"
@@ -35,8 +36,6 @@ po::options_description describe_options() {
   return options;
 }
 
-constexpr uint32_t kMostPositions = 1 << 24;  // that core/model accepts
-
 Result<void> read_yarn(const po::variables_map &given, synth::Request &request) {
   const po::variable_value &original = given["yarn-original"];
   if (!given.count("yarn")) {
@@ -49,9 +48,9 @@ Result<void> read_yarn(const po::variables_map &given, synth::Request &request) 
   if (positions < 128 || positions > (1 << 20)) {
     return fail("--yarn-original: expected 128 to 1048576 positions, found {}", positions);
   }
-  if (factor * static_cast<double>(positions) > kMostPositions) {
+  if (factor * static_cast<double>(positions) > model::kMostContext) {
     return fail("--yarn: {} times --yarn-original {} is more than the {} positions that a model may have", factor,
-                positions, kMostPositions);
+                positions, model::kMostContext);
   }
   request.yarn_factor = factor;
   request.yarn_original = static_cast<uint32_t>(positions);

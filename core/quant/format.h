@@ -46,7 +46,8 @@ struct FormatTraits {
   // n weights from their blocks; bit-exact with ggml's reference dequantiser.
   void (*decode)(const std::byte *blocks, float *weights, size_t n);
   // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for Q2_K
-  // to Q6_K and Q8_K, whose encoders are our own and lose no more than ggml's, and FP8, which ggml does not have.
+  // to Q6_K and Q8_K, whose encoders are our own and lose at most 0.5 % more than ggml's, and FP8, which ggml does not
+  // have.
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
   // How many of the blocks hold an infinity or a NaN, in a scale or in a weight.
   uint64_t (*count_nonfinite)(const std::byte *blocks, size_t n);

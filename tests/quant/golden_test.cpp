@@ -120,8 +120,9 @@ TEST_P(GoldenExact, EncodeIsByteExact) {
   EXPECT_GE(n_rows, 3);
 }
 
-// Of a row encoded by us and by ggml: sqrt(mean((weight - decoded weight)^2)).
-TEST_P(GoldenSearched, EncodeLosesNoMoreThanGgml) {
+// Of a row encoded by us and by ggml: sqrt(mean((weight - decoded weight)^2)). Two searches end in different blocks,
+// and either may be ahead by a little in some row.
+TEST_P(GoldenSearched, EncodeLosesAtMostHalfAPercentMoreThanGgml) {
   for (const auto &[row, entry] : cases_.items()) {
     const std::vector<float> weights = floats_from_hex(golden_["rows"][row]);
     const double expected = rms_error(weights, floats_from_hex(entry["values"]));
@@ -129,7 +130,7 @@ TEST_P(GoldenSearched, EncodeLosesNoMoreThanGgml) {
     std::vector<float> values(weights.size());
     format().encode(weights.data(), blocks.data(), weights.size());
     format().decode(blocks.data(), values.data(), values.size());
-    EXPECT_LE(rms_error(weights, values), 1.02 * expected) << row;
+    EXPECT_LE(rms_error(weights, values), 1.005 * expected) << row;
   }
 }
 

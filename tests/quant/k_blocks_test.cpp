@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, KBlocks,
                                          Expected{Format::kQ6_K, 34}, Expected{Format::kQ8_K, 42}),
                          [](const auto &info) { return std::string(traits(info.param.format).name); });
 
-// Kernels take the sums of sixteen codes from the block instead of adding them up.
+// ggml's kernels take the sums of sixteen codes from the block instead of adding them up.
 TEST(Q8K, HoldsTheSumsOfItsCodes) {
   const std::vector<float> weights = normal_weights(1);
   std::byte block[Q8_K::kBytes];

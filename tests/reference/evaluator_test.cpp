@@ -187,7 +187,7 @@ TEST(Matrix, DecodingEverythingOnceGivesTheSameBits) {
   for (const quant::FormatTraits &format : quant::formats()) {
     TinyModel options;
     options.formats["blk.0.ffn_down.weight"] = format.format;
-    options.shapes["blk.0.ffn_down.weight"] = {256, 131};  // rows that are no multiple of four
+    options.shapes["blk.0.ffn_down.weight"] = {256, 131};  // rows that are no multiple of eight
     TinyModelFile path(options);
     auto file = gguf::File::open(path.path());
     ASSERT_TRUE(file) << file.error().message;

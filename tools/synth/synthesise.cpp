@@ -123,8 +123,8 @@ void write_shape(const Request &request, gguf::Writer &writer) {
   writer.set_uint32("qwen3.attention.value_length", s.head_dim);
   writer.set_float32("qwen3.attention.layer_norm_rms_epsilon", 1e-6f);
   writer.set_float32("qwen3.rope.freq_base", static_cast<float>(s.rope_base));
-  const uint32_t original = request.yarn_original != 0 ? request.yarn_original : s.context;
   if (request.yarn_factor > 1) {
+    const uint32_t original = request.yarn_original;
     writer.set_string("qwen3.rope.scaling.type", "yarn");
     writer.set_float32("qwen3.rope.scaling.factor", static_cast<float>(request.yarn_factor));
     writer.set_uint32("qwen3.rope.scaling.original_context_length", original);

@@ -15,8 +15,8 @@ namespace bonsai::synth {
 struct Request {
   Shape shape;
   quant::Format format;         // of every matrix; norms are F32
-  double yarn_factor = 1;       // above 1: YaRN over the shape's context, as Bonsai-8B has it over 16,384
-  uint32_t yarn_original = 0;   // the context that YaRN stretches; 0: the shape's
+  double yarn_factor = 1;       // above 1: YaRN over `yarn_original`
+  uint32_t yarn_original = 0;   // the context that YaRN stretches: 16,384 in Bonsai-8B
   std::string vocabulary_file;  // a GGUF whose tokenizer is copied; empty: one token for each byte, and padding
   std::string name;             // general.name
   uint64_t seed = 1;

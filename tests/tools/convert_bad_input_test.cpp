@@ -182,7 +182,8 @@ TEST_F(Convert, NamesAWeightThatTheFormatCannotHold) {
     const Outcome outcome = convert_input(type);
     EXPECT_EQ(outcome.exit_code, 1) << type;
     EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
-                               ": model.layers.0.mlp.up_proj.weight: -10000000 is beyond what " + type + " holds\n");
+                               ": model.layers.0.mlp.up_proj.weight: row 3, column 5: -10000000 is beyond what " +
+                               type + " holds\n");
     EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
   }
 }

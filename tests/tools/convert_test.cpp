@@ -105,7 +105,7 @@ TEST_F(Convert, EveryTypeOfTheTableLoads) {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const model::Model model = load();
     const bool fits = 128 % format.block_weights == 0;
-    EXPECT_EQ(model.layers[0].attn_q->format, fits ? format.format : quant::Format::kF16) << format.name;
+    EXPECT_EQ(model.layers[0].attn_q->format, fits ? format.format : quant::Format::kQ8_0) << format.name;
     EXPECT_EQ(model.file->find_tensor("output_norm.weight")->format, quant::Format::kF32);
     EXPECT_TRUE(model.tied);
   }
@@ -296,7 +296,43 @@ TEST_F(Convert, ShardsGiveTheSameBytesAsASingleFile) {
   EXPECT_TRUE(test::read_file(output()) == single);
 }
 
-TEST_F(Convert, RowsThatDoNotDivideFallBackToF16AndSaySo) {
+// Promise: it does not matter which of the two programs made a model's format.
+TEST_F(Convert, IsTheSameAsQuantizingAfterwards) {
+  TinyCheckpoint("BF16", false).write(input());
+  const auto file_type = [](const gguf::File &file) {
+    const gguf::Value *value = file.find("general.file_type");
+    return value != nullptr ? value->as_uint() : std::nullopt;
+  };
+  const std::string whole = directory_.file("whole.gguf"), later = directory_.file("later.gguf");
+  ASSERT_EQ(run_program(input() + " " + whole + " --type BF16").exit_code, 0);
+  for (const std::string type : {"F32", "F16", "Q8_0", "Q1_0_G128", "TQ2_0_G128", "Q4_K", "F8_E4M3"}) {
+    ASSERT_EQ(convert_input(type).exit_code, 0);
+    ASSERT_EQ(test::run_shell("bonsai-quantize " + whole + " " + later + " --type " + type).exit_code, 0);
+    const auto made = gguf::File::open(output()), expected = gguf::File::open(later);
+    ASSERT_TRUE(made && expected);
+    EXPECT_EQ(file_type(*made), file_type(*expected)) << type;
+    ASSERT_EQ(made->tensors().size(), expected->tensors().size());
+    for (const gguf::Tensor &tensor : made->tensors()) {
+      const gguf::Tensor *same = expected->find_tensor(tensor.name);
+      ASSERT_NE(same, nullptr) << tensor.name;
+      EXPECT_EQ(tensor.format, same->format) << tensor.name << ", " << type;
+      EXPECT_TRUE(std::ranges::equal(tensor.data, same->data)) << tensor.name << ", " << type;
+    }
+  }
+}
+
+TEST_F(Convert, TheOutputDoesNotDependOnTheNumberOfThreads) {
+  TinyCheckpoint("F32").write(input());
+  ASSERT_EQ(convert_input("Q4_0").exit_code, 0);
+  const std::string bytes = test::read_file(output());
+  for (const char *threads : {"--threads 1", "--threads 2", "-t 5"}) {
+    const Outcome outcome = convert_input(std::string("Q4_0 ") + threads);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_TRUE(test::read_file(output()) == bytes) << threads;
+  }
+}
+
+TEST_F(Convert, RowsThatDoNotDivideFallBackAndSaySo) {
   TinyCheckpoint checkpoint;
   checkpoint.config["intermediate_size"] = 200;
   for (const char *part : {"gate_proj", "up_proj", "down_proj"}) {
@@ -307,7 +343,7 @@ TEST_F(Convert, RowsThatDoNotDivideFallBackToF16AndSaySo) {
   const Outcome outcome = convert(checkpoint);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err,
-            "bonsai-convert: blk.0.ffn_down.weight: 200 columns do not divide into Q1_0_G128's blocks of 128; written "
+            "bonsai-convert: blk.0.ffn_down.weight: rows of 200 do not divide into Q1_0_G128's blocks of 128; written "
             "as F16\n");
   const model::Model model = load();
   EXPECT_EQ(model.layers[0].ffn_down->format, quant::Format::kF16);
@@ -326,12 +362,12 @@ TEST_F(Convert, WhatFallsBackInEveryLayerIsSaidOnce) {
   }
   const Outcome outcome = convert(checkpoint, "Q4_K");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("bonsai-convert: blk.*.attn_q.weight (2 tensors): 128 columns do not divide into Q4_K's "
-                             "blocks of 256; written as F16\n"),
+  EXPECT_NE(outcome.err.find("bonsai-convert: blk.*.attn_q.weight (2 tensors): rows of 128 do not divide into Q4_K's "
+                             "blocks of 256; written as Q8_0\n"),
             std::string::npos)
       << outcome.err;
   EXPECT_EQ(outcome.err.find("blk.1"), std::string::npos) << outcome.err;
-  EXPECT_EQ(load().file->find("general.file_type")->as_uint(), 1u);
+  EXPECT_EQ(load().file->find("general.file_type")->as_uint(), 7u);
 }
 
 TEST_F(Convert, TensorsThatNobodyNeedsAreLeftOutWhateverTheirType) {
@@ -460,6 +496,7 @@ TEST_F(Convert, UsageErrorsExitWithTwo) {
     EXPECT_TRUE(outcome.err.ends_with("; see bonsai-convert --help\n")) << outcome.err;
     EXPECT_EQ(outcome.out, "");
   }
+  EXPECT_EQ(convert_input("F16 --threads 0").err, "bonsai-convert: --threads: expected 1 to 1024, found 0\n");
   EXPECT_EQ(run_program(input() + " --type F16").err,
             "bonsai-convert: expected the checkpoint's directory and the file to write; see bonsai-convert --help\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});

@@ -16,6 +16,8 @@ std::string format_names() {
 
 namespace {
 
+bool divides(uint64_t columns, const quant::FormatTraits &format) { return columns % format.block_weights == 0; }
+
 // Of the K-quants' numbers, those of the variants without larger types mixed in ("S").
 std::optional<uint32_t> file_type_of(quant::Format format) {
   switch (format) {
@@ -59,6 +61,16 @@ std::optional<uint32_t> file_type_of(quant::Format format) {
 }
 
 }  // namespace
+
+const quant::FormatTraits &format_for_rows(std::string_view tensor, uint64_t columns, const quant::FormatTraits &wanted,
+                                           NoticesByKind &fallbacks) {
+  if (divides(columns, wanted)) return wanted;
+  const quant::FormatTraits &q8_0 = quant::traits(quant::Format::kQ8_0);
+  const quant::FormatTraits &fallback = divides(columns, q8_0) ? q8_0 : quant::traits(quant::Format::kF16);
+  fallbacks.add(tensor, fmt::format("rows of {} do not divide into {}'s blocks of {}; written as {}", columns,
+                                    wanted.name, wanted.block_weights, fallback.name));
+  return fallback;
+}
 
 std::optional<uint32_t> file_type(const std::map<quant::Format, uint64_t> &matrix_weights) {
   const auto fewer = [](const auto &a, const auto &b) { return a.second < b.second; };

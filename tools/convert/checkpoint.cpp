@@ -91,8 +91,8 @@ std::vector<std::string> CheckpointTensors::paths() const {
   return paths;
 }
 
-void CheckpointTensors::release(const SourceTensor &tensor) const {
-  files_[entries_.at(tensor.name).file].mapping().release(tensor.bytes);
+void CheckpointTensors::release(const SourceTensor &tensor, std::span<const std::byte> bytes) const {
+  files_[entries_.at(tensor.name).file].mapping().release(bytes);
 }
 
 }  // namespace bonsai::convert

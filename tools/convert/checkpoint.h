@@ -1,7 +1,9 @@
 // A Hugging Face checkpoint directory: config.json, and tensors in one safetensors file or in shards with an index.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +33,8 @@ class CheckpointTensors {
   const SourceTensor *find(const std::string &name) const;  // nullptr when absent
   std::vector<std::string_view> names() const;              // sorted
   std::vector<std::string> paths() const;                   // of the files that were read
-  // Tells the kernel that a tensor's pages are not needed again.
-  void release(const SourceTensor &tensor) const;
+  // Tells the kernel that a part of a tensor's bytes is not needed again.
+  void release(const SourceTensor &tensor, std::span<const std::byte> bytes) const;
 
  private:
   struct Entry {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -16,6 +17,7 @@
 #include "tools/common/formats.h"
 #include "tools/common/notices_by_kind.h"
 #include "tools/common/output.h"
+#include "tools/common/recoder.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
 #include "tools/convert/pooling.h"
@@ -24,8 +26,6 @@ namespace bonsai::convert {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kPieceWeights = 1 << 20;  // converted at a time: 4 MiB of float32
 
 std::string inside(const Request &request, std::string_view file) {
   return (fs::path(request.directory) / file).string();
@@ -110,6 +110,12 @@ struct PlannedTensor {
   }
 };
 
+tools::Recoding recoding_of(const PlannedTensor &tensor, const std::string &directory) {
+  const SourceTensor &source = *tensor.source;
+  return {fmt::format("{}: {}", directory, source.name), tensor.shape[0], &quant::traits(*source.format), source.bytes,
+          tensor.format};
+}
+
 // Lists the output's tensors, checks that the checkpoint has each in the shape that its configuration asks for, and
 // keeps the first error.
 class Planner {
@@ -162,13 +168,8 @@ class Planner {
   }
 
   void matrix(const std::string &to, const std::string &from, uint64_t rows, uint64_t columns) {
-    const quant::FormatTraits *format = request_.type;
-    if (columns % format->block_weights != 0) {
-      format = &quant::traits(quant::Format::kF16);
-      fallbacks_.add(to + ".weight", fmt::format("{} columns do not divide into {}'s blocks of {}; written as F16",
-                                                 columns, request_.type->name, request_.type->block_weights));
-    }
-    add(to + ".weight", from + ".weight", {rows, columns}, format);
+    const auto &format = tools::format_for_rows(to + ".weight", columns, *request_.type, fallbacks_);
+    add(to + ".weight", from + ".weight", {rows, columns}, &format);
   }
 
   void norm(const std::string &to, const std::string &from, uint64_t size) {
@@ -214,55 +215,6 @@ class Planner {
   tools::NoticesByKind fallbacks_;
   Notices notices_;
   std::optional<Error> error_;
-};
-
-// Decodes, encodes and writes tensors a piece at a time.
-class Streamer {
- public:
-  Streamer(const std::string &directory, gguf::Writer &writer, const Progress &progress, uint64_t total_weights)
-      : directory_(directory), writer_(writer), progress_(progress), total_(total_weights) {}
-
-  Result<void> stream(const PlannedTensor &tensor) {
-    const uint64_t columns = tensor.shape[0];
-    const uint64_t piece = std::max<uint64_t>(1, kPieceWeights / columns) * columns;
-    const uint64_t weights = tensor.weights();
-    for (uint64_t begin = 0; begin < weights; begin += piece) {
-      if (!progress_(done_, total_)) return fail("interrupted, nothing was written");
-      const uint64_t count = std::min(piece, weights - begin);
-      if (auto done = stream_piece(tensor, begin, count); !done) return done;
-      done_ += count;
-    }
-    return {};
-  }
-
- private:
-  Result<void> stream_piece(const PlannedTensor &tensor, uint64_t begin, uint64_t count) {
-    const quant::FormatTraits &source = quant::traits(*tensor.source->format);
-    values_.resize(count);
-    source.decode(tensor.source->bytes.data() + begin * source.block_bytes, values_.data(), count);
-    auto bad = std::find_if(values_.begin(), values_.end(), [](float value) { return !std::isfinite(value); });
-    if (bad != values_.end()) {
-      const uint64_t at = begin + static_cast<uint64_t>(bad - values_.begin());
-      return fail("{}: {}: row {}, column {}: expected a finite number, found {}", directory_, tensor.source->name,
-                  at / tensor.shape[0], at % tensor.shape[0], *bad);
-    }
-    blocks_.resize(quant::row_bytes(*tensor.format, count));
-    tensor.format->encode(values_.data(), blocks_.data(), count);
-    if (tensor.format->count_nonfinite && tensor.format->count_nonfinite(blocks_.data(), count) > 0) {
-      const auto magnitude = [](float value) { return std::abs(value); };
-      return fail("{}: {}: {} is beyond what {} holds", directory_, tensor.source->name,
-                  std::ranges::max(values_, {}, magnitude), tensor.format->name);
-    }
-    return writer_.write(blocks_);
-  }
-
-  const std::string &directory_;  // of the checkpoint
-  gguf::Writer &writer_;
-  const Progress &progress_;
-  uint64_t total_;
-  uint64_t done_ = 0;
-  std::vector<float> values_;
-  std::vector<std::byte> blocks_;
 };
 
 // Whether the runtime takes the model: more is asked of it than of a checkpoint's files, and a person should learn that
@@ -359,10 +311,11 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
 
   uint64_t total = 0;
   for (const PlannedTensor &tensor : source->plan) total += tensor.weights();
-  Streamer streamer(request.directory, *writer, progress, total);
+  tools::Recoder recoder(*writer, progress, total);
   for (const PlannedTensor &tensor : source->plan) {
-    if (auto done = streamer.stream(tensor); !done) return tl::unexpected(done.error());
-    source->tensors.release(*tensor.source);
+    const auto release = [&](std::span<const std::byte> bytes) { source->tensors.release(*tensor.source, bytes); };
+    const auto done = recoder.write(recoding_of(tensor, request.directory), release);
+    if (!done) return tl::unexpected(done.error());
   }
   progress(total, total);
   if (auto finished = writer->finish(); !finished) return tl::unexpected(finished.error());

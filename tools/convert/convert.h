@@ -22,11 +22,13 @@ struct Request {
 // Called between pieces of work; returns false to stop, and nothing is left behind then.
 using Progress = std::function<bool(uint64_t done_weights, uint64_t total_weights)>;
 
-// What a person should know about the result: matrices that fell back to F16 because their rows do not divide into
-// blocks, what was left out or ignored. One line each.
+// What a person should know about the result: matrices that got another format because their rows do not divide
+// into blocks, what was left out or ignored. One line each.
 using Notices = std::vector<std::string>;
 
-// Streams: memory stays far below the checkpoint's size. The output appears under its name only when it is complete.
+// Streams: memory stays far below the checkpoint's size. The bytes do not depend on the number of threads (those of the
+// oneTBB arena that it is called in), and are those that bonsai-quantize makes of the model in the checkpoint's own
+// format. The output appears under its name only when it is complete.
 // Errors are one line that names the file and the member or tensor.
 Result<Notices> convert(const Request &request, const Progress &progress);
 

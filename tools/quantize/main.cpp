@@ -1,22 +1,18 @@
 // bonsai-quantize: a model file's matrices in another format.
 #include <fmt/format.h>
-#include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <boost/program_options/value_semantic.hpp>
-#include <optional>
 
 #include "tools/common/formats.h"
 #include "tools/common/program.h"
+#include "tools/common/threads.h"
 #include "tools/quantize/quantize.h"
 
 namespace po = boost::program_options;
 using namespace bonsai;
 
 namespace {
-
-constexpr int kMostThreads = 1024;
 
 po::options_description describe_options() {
   po::options_description options;
@@ -27,7 +23,7 @@ po::options_description describe_options() {
       "and the last that matches wins");
   add("requantize", "let tensors that are quantised already lose more");
   add("table", "print what each tensor lost");
-  add("threads,t", po::value<int>(), "threads (default: one for each core); the output does not depend on them");
+  tools::add_threads_option(options);
   return options;
 }
 
@@ -55,15 +51,6 @@ Result<quantize::Request> read_request(const po::variables_map &given) {
   return request;
 }
 
-Result<std::optional<int>> read_threads(const po::variables_map &given) {
-  if (!given.count("threads")) return std::nullopt;
-  const int threads = given["threads"].as<int>();
-  if (threads < 1 || threads > kMostThreads) {
-    return fail("--threads: expected 1 to {}, found {}", kMostThreads, threads);
-  }
-  return threads;
-}
-
 std::string to_table(const std::vector<quantize::TensorError> &tensors) {
   size_t width = 6;
   for (const quantize::TensorError &tensor : tensors) width = std::max(width, tensor.name.size());
@@ -80,14 +67,6 @@ Result<quantize::Report> quantize_with_progress(const quantize::Request &request
   return tools::with_progress(request.output, [&](auto go_on) { return quantize::quantize(request, go_on); });
 }
 
-// More threads than cores are allowed, as everywhere.
-Result<quantize::Report> quantize_on(std::optional<int> threads, const quantize::Request &request) {
-  if (!threads) return quantize_with_progress(request);
-  tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(*threads));
-  tbb::task_arena arena(*threads);
-  return arena.execute([&] { return quantize_with_progress(request); });
-}
-
 int print_report(const tools::Program &program, const quantize::Report &report, bool table) {
   for (const std::string &notice : report.notices) tools::notice(program, notice);
   if (table) tools::print(to_table(report.tensors));
@@ -97,9 +76,9 @@ int print_report(const tools::Program &program, const quantize::Report &report, 
 int run(const tools::Program &program, const po::variables_map &given) {
   const auto request = read_request(given);
   if (!request) return tools::report(program, request.error(), tools::kUsage);
-  const auto threads = read_threads(given);
+  const auto threads = tools::read_threads(given);
   if (!threads) return tools::report(program, threads.error(), tools::kUsage);
-  const auto report = quantize_on(*threads, *request);
+  const auto report = tools::on_threads(*threads, [&] { return quantize_with_progress(*request); });
   if (!report) return tools::report(program, report.error(), tools::kFailure);
   return print_report(program, *report, given.count("table") > 0);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tools/common/formats.h"
 #include "tools/common/notices_by_kind.h"
 
 namespace bonsai::quantize {
@@ -16,19 +17,10 @@ bool matches(const KeepRule &rule, std::string_view name) {
 
 bool is_matrix(const gguf::Tensor &tensor) { return tensor.shape.size() > 1; }
 
-bool divides(const quant::FormatTraits &format, const gguf::Tensor &tensor) {
-  return tensor.columns() % format.block_weights == 0;
-}
-
 const quant::FormatTraits &wanted_format(const gguf::Tensor &tensor, const Request &request) {
   const auto rule = std::find_if(request.keep.rbegin(), request.keep.rend(),
                                  [&](const KeepRule &candidate) { return matches(candidate, tensor.name); });
   return rule == request.keep.rend() ? *request.format : *rule->format;
-}
-
-const quant::FormatTraits &fallback_format(const gguf::Tensor &tensor) {
-  const quant::FormatTraits &q8_0 = quant::traits(quant::Format::kQ8_0);
-  return divides(q8_0, tensor) ? q8_0 : quant::traits(quant::Format::kF16);
 }
 
 // A misspelt pattern would pass for one that worked.
@@ -52,14 +44,9 @@ std::vector<PlannedTensor> plan_tensors(const gguf::File &file, const Request &r
       plan.push_back({&tensor, &quant::traits(quant::Format::kF32)});
       continue;
     }
-    const quant::FormatTraits *format = &wanted_format(tensor, request);
-    if (!divides(*format, tensor)) {
-      const quant::FormatTraits &fallback = fallback_format(tensor);
-      fallbacks.add(tensor.name, fmt::format("rows of {} do not divide into {}'s blocks of {}; written as {}",
-                                             tensor.columns(), format->name, format->block_weights, fallback.name));
-      format = &fallback;
-    }
-    plan.push_back({&tensor, format});
+    const auto &format =
+        tools::format_for_rows(tensor.name, tensor.columns(), wanted_format(tensor, request), fallbacks);
+    plan.push_back({&tensor, &format});
   }
   fallbacks.append_to(notices);
   report_idle_rules(file, request, notices);

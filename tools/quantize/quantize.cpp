@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,13 +13,11 @@
 #include "core/gguf/writer.h"
 #include "tools/common/formats.h"
 #include "tools/common/output.h"
+#include "tools/common/recoder.h"
 #include "tools/quantize/plan.h"
-#include "tools/quantize/recode.h"
 
 namespace bonsai::quantize {
 namespace {
-
-constexpr uint64_t kPieceWeights = 1 << 20;  // recoded at a time, and then written: at most 4 MiB
 
 bool is_float(quant::Format format) {
   return format == quant::Format::kF32 || format == quant::Format::kF16 || format == quant::Format::kBF16;
@@ -43,29 +40,23 @@ void write_metadata(const gguf::File &file, std::span<const PlannedTensor> plan,
   if (const auto type = tools::file_type(matrix_weights)) writer.set_uint32("general.file_type", *type);
 }
 
-// Takes the tensors through a Recoder in turn, and keeps what there is to tell about them.
+// Takes the tensors through the Recoder in turn, and keeps what there is to tell about them.
 class Streamer {
  public:
   Streamer(const gguf::File &file, bool requantize, gguf::Writer &writer, const Progress &progress, uint64_t total)
-      : file_(file), requantize_(requantize), writer_(writer), progress_(progress), total_(total) {}
+      : file_(file), requantize_(requantize), recoder_(writer, progress, total) {}
 
   Result<void> stream(const PlannedTensor &tensor) {
-    const quant::FormatTraits &from = quant::traits(tensor.source->format);
+    const gguf::Tensor &source = *tensor.source;
+    const quant::FormatTraits &from = quant::traits(source.format);
     const bool quantised = !is_float(from.format);
-    Recoder recoder(*tensor.source, *tensor.format, quantised && !requantize_);
-    const uint64_t weights = tensor.weights();
-    for (uint64_t begin = 0; begin < weights; begin += kPieceWeights) {
-      if (!progress_(done_, total_)) return fail("interrupted, nothing was written");
-      const uint64_t count = std::min(kPieceWeights, weights - begin);
-      const auto blocks = recoder.recode(begin, count);
-      if (!blocks) return fail("{}: {}", file_.path(), blocks.error().message);
-      if (const auto written = writer_.write(*blocks); !written) return written;
-      file_.release(tensor.source->data.subspan(quant::row_bytes(from, begin), quant::row_bytes(from, count)));
-      done_ += count;
-    }
-    const ErrorSums &sums = recoder.sums();
-    if (quantised && sums.changed) ++losses_[{from.name, tensor.format->name}];
-    errors_.push_back({printable(tensor.source->name), &from, tensor.format, sums.relative_rms(), sums.max_absolute});
+    const std::string name = fmt::format("{}: tensor {} ({})", file_.path(), quoted(source.name), from.name);
+    const auto sums =
+        recoder_.write({name, source.columns(), &from, source.data, tensor.format, quantised && !requantize_},
+                       [&](std::span<const std::byte> blocks) { file_.release(blocks); });
+    if (!sums) return tl::unexpected(sums.error());
+    if (quantised && sums->changed) ++losses_[{from.name, tensor.format->name}];
+    errors_.push_back({printable(source.name), &from, tensor.format, sums->relative_rms(), sums->max_absolute});
     return {};
   }
 
@@ -81,9 +72,7 @@ class Streamer {
  private:
   const gguf::File &file_;
   bool requantize_;
-  gguf::Writer &writer_;
-  const Progress &progress_;
-  uint64_t total_, done_ = 0;
+  tools::Recoder recoder_;
   // Tensors that were quantised already and changed, by the formats that they had and got.
   std::map<std::pair<std::string_view, std::string_view>, uint64_t> losses_;
   std::vector<TensorError> errors_;

@@ -236,8 +236,8 @@ class AccessList : public AtomicFileTest {
 
   void SetUp() override {
     AtomicFileTest::SetUp();
-    if (!set(directory_, kOfNewFiles, list_with_users(1)) && errno == ENOTSUP)
-      GTEST_SKIP() << "the file system of " << directory_ << " has no access lists";
+    if (!set(directory_, kOfNewFiles, list_with_users(1)))
+      GTEST_SKIP() << "no access lists in " << directory_ << ": " << std::strerror(errno);
     ::removexattr(directory_.c_str(), kOfNewFiles);
   }
   static bool set(const std::string &path, const char *attribute, const std::string &list) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/conformance/cpu_entry.h"
+#include "tests/conformance/number_faults.h"
 #include "tests/conformance/process_faults.h"
 
 namespace bonsai::test {
@@ -28,6 +29,7 @@ struct Device {
   bonsai_device *inner = nullptr;
   std::string fault;
   void *leaked = nullptr;  // never freed
+  std::map<const bonsai_weight *, uint64_t> columns;
   bool is(std::string_view name) const { return fault == name; }
 };
 
@@ -147,11 +149,23 @@ bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *des
   if (desc && desc->struct_size >= sizeof *desc) changed = *desc;
   if (has_fault(device, "keeps memory that is not its own")) changed.flags |= BONSAI_WEIGHT_BORROWED;
   const bool is_changed = changed.struct_size != 0;
+  std::vector<std::byte> bytes;
+  bonsai_weight_part decoded{};
+  if (has_fault(device, "decodes scales as its caller computes") && is_changed && changed.n_parts == 1 &&
+      changed.parts && changed.parts[0] && changed.parts[0]->dtype == BONSAI_DTYPE_Q8_0) {
+    decoded = *changed.parts[0];
+    bytes = with_decoded_scales(decoded);
+    decoded.data = bytes.data();
+    parts = {&decoded};
+    changed.parts = parts.data();
+    changed.flags = 0;
+  }
   const bonsai_status status = cpu().weight_upload(inner(device), is_changed ? &changed : desc, weight, result, error);
   if (is_changed && !(desc->flags & BONSAI_WEIGHT_BORROWED) && result && status == BONSAI_OK) result->borrowed = 0;
   if (status == BONSAI_OK && result && has_fault(device, "writes its own sizes")) result->struct_size = sizeof *result;
   if (status == BONSAI_OK && result && has_fault(device, "writes behind structs"))
     std::memset(result + 1, 0, result->struct_size - sizeof *result);
+  if (status == BONSAI_OK) reinterpret_cast<Device *>(device)->columns[*weight] = changed.columns;
   if (status == BONSAI_OK) return status;
   if (error && error->struct_size >= sizeof *error) {
     if (has_fault(device, "does not terminate messages")) std::memset(error->message, 'x', sizeof error->message);
@@ -169,7 +183,14 @@ void weight_free(bonsai_device *device, bonsai_weight *weight) {
 bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
   if (device) commit_process_fault(reinterpret_cast<Device *>(device)->fault, "gemv");
   if (has_fault(device, "takes no vectors for some") && args && args->n == 0) return BONSAI_OK;
-  const bonsai_status status = cpu().gemv(inner(device), args, error);
+  bonsai_gemv_args changed{};
+  std::vector<float> rounded;
+  if (has_fault(device, "rounds as its caller does") && args && args->struct_size >= sizeof *args && args->weight) {
+    rounded = rounded_vectors(args->x, args->n * reinterpret_cast<Device *>(device)->columns[args->weight]);
+    changed = *args;
+    changed.x = rounded.data();
+  }
+  const bonsai_status status = cpu().gemv(inner(device), rounded.empty() ? args : &changed, error);
   if (status != BONSAI_OK) return status;
   const uint64_t size = args->n * args->rows;
   if (has_fault(device, "forgets the last row") && args->rows % 16 == 1) args->y[size - 1] = 0;
@@ -273,6 +294,10 @@ class FaultyOutputs {
 
   void finish(const bonsai_output &output) const {
     if (session_.is("has one wrong logit") && output.kind == BONSAI_OUTPUT_LOGITS) output.logits[3] += 0.01f;
+    if (session_.is("rounds logits as its caller does") && output.kind == BONSAI_OUTPUT_LOGITS) {
+      const std::vector<float> rounded = rounded_vectors(output.logits, session_.vocab);
+      std::copy(rounded.begin(), rounded.end(), output.logits);
+    }
     if (session_.is("forgets the log-sum-exp") && output.log_sum_exp) *output.log_sum_exp = 0;
     if (session_.is("wants a log-sum-exp") && output.kind == BONSAI_OUTPUT_TOP_K && !output.log_sum_exp &&
         output.n_ids) {
@@ -545,7 +570,9 @@ bonsai_backend_api make_table() {
 }  // namespace
 }  // namespace bonsai::test
 
+// It knows no options yet: BONSAI_FAULTY_ENTRY names its fault.
 extern "C" const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t) {
+  if (const char *fault = std::getenv("BONSAI_FAULTY_ENTRY")) bonsai::test::commit_process_fault(fault, "loading");
   static const bonsai_backend_api table = bonsai::test::make_table();
   return host_major == BONSAI_ABI_MAJOR ? &table : nullptr;
 }

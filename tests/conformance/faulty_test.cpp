@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,12 @@ constexpr Fault kFaults[] = {
     {"forgets the last vector", "gemv.Q4_0", "relative error"},
     {"writes beyond y", "gemv.F32", "writes outside y"},
     {"keeps memory that is not its own", "gemv.memory", "relative error"},
+    {"rounds as its caller does", "gemv.environment", "called with rounding up and subnormals off: F32"},
+    {"decodes scales as its caller computes", "gemv.environment", "Q8_0 (33, 512) of small scales"},
+    {"rounds logits as its caller does", "forward.environment", "called with rounding up and subnormals off: "},
+    {"rounds otherwise after gemv", "gemv.F32",
+     "gemv leaves another floating-point environment: a control register of 0x"},
+    {"rounds otherwise after device_open", "lifetime.silence", "device_open leaves another floating-point environment"},
     {"adds more in company", "gemv.deterministic", "other bytes than alone"},
     {"takes no vectors for some", "arguments.weights", "gemv with no vectors: status 0"},
     {"does not terminate messages", "arguments.weights", "the message is not terminated"},
@@ -145,6 +152,15 @@ TEST_P(RefusingBackend, IsJudgedByWhatItServes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, RefusingBackend, testing::ValuesIn(kRefusals), test_name<Refusal>);
+
+TEST(Suite, WatchesTheEnvironmentWhileAPluginIsLoaded) {
+  ASSERT_EQ(setenv("BONSAI_FAULTY_ENTRY", "rounds otherwise after loading", 1), 0);
+  const Finding finding = run_named("entry", "none");
+  unsetenv("BONSAI_FAULTY_ENTRY");
+  EXPECT_TRUE(finding.verdict == Verdict::kFailed);
+  EXPECT_NE(finding.why.find("loading the library leaves another floating-point environment"), std::string::npos)
+      << finding.why;
+}
 
 TEST(Suite, NamesEveryCheckOnce) {
   std::vector<std::string> names;

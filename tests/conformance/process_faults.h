@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cfenv>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -16,6 +17,9 @@ inline void commit_process_fault(std::string_view fault, std::string_view functi
   if (fault.starts_with("crashes in ")) std::abort();
   if (fault.starts_with("crashes after ")) std::atexit([] { std::abort(); });
   if (fault.starts_with("ends the process in ")) std::_Exit(7);
+  if (fault.starts_with("rounds otherwise after ")) {
+    std::fesetround(std::fegetround() == FE_UPWARD ? FE_DOWNWARD : FE_UPWARD);
+  }
   if (fault.starts_with("prints in ")) std::puts("words of the plugin");
   while (fault.starts_with("hangs in ")) pause();
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 
+#include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/refusal.h"
 
@@ -25,7 +26,11 @@ T *sentinel() {  // a handle that no backend returns
 void check_entry(Context &context) {
   void *const library = dlopen(std::filesystem::absolute(context.plugin().path).c_str(), RTLD_NOW | RTLD_LOCAL);
   expect(library != nullptr, "the library does not load a second time: {}", library ? "" : dlerror());
-  const auto entry = reinterpret_cast<bonsai_backend_entry_fn>(dlsym(library, BONSAI_BACKEND_ENTRY_NAME));
+  const auto function = reinterpret_cast<bonsai_backend_entry_fn>(dlsym(library, BONSAI_BACKEND_ENTRY_NAME));
+  const auto entry = [function](uint32_t major, uint32_t minor) {
+    const KeptEnvironment kept(BONSAI_BACKEND_ENTRY_NAME);
+    return function(major, minor);
+  };
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
   const bool takes_any = entry(kMost, 0) != nullptr;
   for (const uint32_t minor : {0u, kMost, BONSAI_ABI_MINOR}) {

@@ -1,22 +1,28 @@
 #include "tools/plugin-check/call_trace.h"
 
+#include "tools/plugin-check/environment.h"
+
 namespace bonsai::check {
 namespace {
 
 // A function of the table is given no context of ours, so what the noting ones need is static. trace_calls and traced
 // set both before the first call.
-CallTrace *current_trace = nullptr;
+CallTrace own_trace;
+CallTrace *current_trace = &own_trace;
 bonsai_backend_api plugin_table{};
 
 class Call {
  public:
-  explicit Call(const char *function) {
+  explicit Call(const char *function) : kept_(function) {
     current_trace->function = function;
     ++current_trace->n_under_way;
   }
   ~Call() { --current_trace->n_under_way; }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
+
+ private:
+  const KeptEnvironment kept_;
 };
 
 template <auto kMember>
@@ -74,7 +80,6 @@ void note_all(bonsai_backend_api &table) {
 void trace_calls(CallTrace &trace) { current_trace = &trace; }
 
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend) {
-  if (!current_trace) return backend;
   plugin_table = backend->api();
   auto copy = std::make_shared<host::Backend>(*backend);
   // The host lets nobody change a backend's table; this copy of it is ours, and not const.

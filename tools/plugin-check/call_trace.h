@@ -1,4 +1,5 @@
-// Which function of a plugin is under way, noted where another process can read it when this one has crashed.
+// Which function of a plugin is under way, noted where another process can read it when this one has crashed, and in
+// which floating-point environment it is called.
 #pragma once
 
 #include <atomic>
@@ -15,10 +16,12 @@ struct CallTrace {
   std::atomic<uint32_t> n_under_way = 0;         // calls that have not returned
 };
 
-// From now on this process notes in `trace` what its checks call. For a process that checks one plugin.
+// From now on this process notes in `trace` what its checks call, and not in memory of its own. For a process that
+// checks one plugin.
 void trace_calls(CallTrace &trace);
 
-// The backend with a table that notes each call, after trace_calls; else the backend itself.
+// The backend with a table that notes each call and watches its environment. The backends in use at one time are the
+// same.
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend);
 
 }  // namespace bonsai::check

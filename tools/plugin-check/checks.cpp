@@ -2,6 +2,7 @@
 #include "tools/plugin-check/check.h"
 #include "tools/plugin-check/context.h"
 #include "tools/plugin-check/determinism_checks.h"
+#include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/forward_checks.h"
 #include "tools/plugin-check/gemv_checks.h"
 #include "tools/plugin-check/kv_checks.h"
@@ -30,7 +31,9 @@ std::vector<Check> all_checks() {
   return checks;
 }
 
-Finding run(const Check &check, const Plugin &plugin) {
+namespace {
+
+Finding run_to_end(const Check &check, const Plugin &plugin) {
   try {
     Context context(plugin);
     check.run(context);
@@ -40,6 +43,17 @@ Finding run(const Check &check, const Plugin &plugin) {
   } catch (const std::exception &fault) {
     return {check.name, Verdict::kFailed, fault.what()};
   }
+}
+
+}  // namespace
+
+// Whatever is checked, its calls leave the floating-point environment as it was, down to those that end the device.
+Finding run(const Check &check, const Plugin &plugin) {
+  Finding finding = run_to_end(check, plugin);
+  const std::string fault = take_environment_fault();
+  if (fault.empty()) return finding;
+  const bool failed_before = finding.verdict == Verdict::kFailed;
+  return {check.name, Verdict::kFailed, failed_before ? finding.why + "; " + fault : fault};
 }
 
 }  // namespace bonsai::check

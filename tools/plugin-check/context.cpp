@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tools/plugin-check/call_trace.h"
+#include "tools/plugin-check/environment.h"
 
 namespace bonsai::check {
 
@@ -55,10 +56,14 @@ auto value_of(R result, const std::filesystem::path &path) {
   return *std::move(result);
 }
 
+std::shared_ptr<const host::Backend> load(const std::filesystem::path &path) {
+  const KeptEnvironment kept("loading the library");
+  return value_of(host::Backend::load(path), path);
+}
+
 }  // namespace
 
-Context::Context(const Plugin &plugin)
-    : plugin_(plugin), backend_(traced(value_of(host::Backend::load(plugin.path), plugin.path))) {
+Context::Context(const Plugin &plugin) : plugin_(plugin), backend_(traced(load(plugin.path))) {
   device_ = open_another();
 }
 

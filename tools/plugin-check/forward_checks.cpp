@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/stage.h"
 
 namespace bonsai::check {
@@ -223,6 +224,15 @@ void check_ordinary(Context &context) {
   });
 }
 
+void check_environment(Context &usual) {
+  usual.need_sessions();
+  under_unusual_caller([&] {
+    Context context(usual.plugin());
+    Stage stage(context, narrow_shape(context.plainest_format()));
+    compare_batches(stage, std::array{9u});
+  });
+}
+
 void check_yarn(Context &context) {
   context.need_sessions();
   ModelShape shape = narrow_shape(context.plainest_format());
@@ -320,6 +330,8 @@ void add_forward_checks(std::vector<Check> &checks) {
   checks.push_back({"forward.yarn", "the host's RoPE tables are used, scaling included", check_yarn});
   checks.push_back(
       {"forward.placements", "separate, stacked, copied and borrowed weights mean the same", check_placements});
+  checks.push_back({"forward.environment", "a forward pass is right in any floating-point environment of the caller's",
+                    check_environment});
   checks.push_back({"forward.pieces", "a session may hold any run of layers", check_pieces});
   for (const bonsai_kv_dtype kv : {BONSAI_KV_F16, BONSAI_KV_Q8_0, BONSAI_KV_F32}) {
     checks.push_back({std::string("kv.") + kv_name(kv), "attention reads the rounded K and V, in blocks of every size",

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tools/plugin-check/context.h"
+#include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/matrix.h"
 
 namespace bonsai::check {
@@ -297,6 +298,30 @@ void check_all_memory(Context &context) {
   }
 }
 
+// -------- The caller's floating-point environment
+
+// Where codes have one sign, what is rounded in one direction adds up. A scale that is a subnormal f16 vanishes where
+// it is decoded by way of a subnormal f32.
+void check_environment(Context &usual) {
+  under_unusual_caller([&] {
+    Context context(usual.plugin());  // its device's threads begin in that environment
+    Shapes shapes;
+    for (const Format format : claimed_formats(context)) {
+      for (const Pattern pattern : {Pattern::kRandom, Pattern::kSmallScale, Pattern::kHighestCodes}) {
+        shapes.run([&] {
+          Random random(15);
+          const Matrix matrix = make_matrix(format, 33, 512, pattern, random);
+          const host::Weight weight = upload(context, matrix);
+          ProductError sum;
+          expect_product(context, {matrix, pattern}, weight, 3, random, sum);
+          expect_total(sum, {matrix, pattern}, 3);
+        });
+      }
+    }
+    shapes.finish();
+  });
+}
+
 // -------- Same bytes
 
 void check_same_bytes(Context &context) {
@@ -335,6 +360,8 @@ void add_gemv_checks(std::vector<Check> &checks) {
   checks.push_back({"gemv.stacked", "a weight of several parts is their rows in order, in any slice", check_stacked});
   checks.push_back({"gemv.mixed", "parts of one weight may have different dtypes", check_mixed});
   checks.push_back({"gemv.memory", "only borrowed memory is read after the upload", check_all_memory});
+  checks.push_back(
+      {"gemv.environment", "products are right in any floating-point environment of the caller's", check_environment});
   checks.push_back({"gemv.deterministic", "a vector's product has the same bytes in any company", check_same_bytes});
 }
 

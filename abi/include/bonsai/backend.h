@@ -30,7 +30,8 @@
  * Lifetime    A backend, once loaded, stays loaded until the process ends.
  * Numbers     Little-endian, IEEE 754. Sizes count elements unless named bytes. Matrices are row-major. The host leaves
  *             the floating-point environment of the thread that it calls on to its user: a backend that needs another
- *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found.
+ *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found. Loading it leaves
+ *             that environment too: start-up code that some compilers add for fast mathematics does not.
  *
  * Legal after a failure: after BONSAI_OUT_OF_MEMORY everything, but the KV cache at the failed batch's positions is
  * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called

@@ -52,6 +52,8 @@ constexpr Fault kFaults[] = {
     {"writes outputs when it fails", "arguments.weights", "an output was written although the call failed"},
     {"does not free weights", "lifetime.leaks", "everything is freed, but device_status says"},
     {"leaks when it is opened", "lifetime.leaks", "the process grew by"},
+    {"leaves a file open in device_open", "lifetime.leaks", "open files after a device was opened"},
+    {"leaves a thread behind in device_open", "lifetime.leaks", "threads after a device was opened"},
     {"takes more memory than it says", "lifetime.session-memory", "but session_memory said"},
     {"measures without being asked", "profile", "after BONSAI_PROFILE_STOP"},
     {"rotates too far", "layer.biases", "relative error"},

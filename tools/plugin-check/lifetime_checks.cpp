@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "core/base/utf8.h"
@@ -24,6 +27,7 @@ namespace {
 constexpr int kLives = 50;
 constexpr int kWarmUp = 10;  // pools and caches may fill until here
 constexpr int64_t kAllowedGrowth = 4 << 20;
+constexpr int64_t kAllowedMore = 4;  // open files or threads
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kMemoryIsRecycled = false;  // AddressSanitizer keeps what was freed for a while
@@ -37,6 +41,32 @@ int64_t resident_bytes() {
   int64_t total = 0, resident = 0;
   statm >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Entries of a directory; 0 where the system has none such.
+int64_t count_entries(const char *directory) {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(directory, error);
+  return error ? 0 : std::distance(begin(entries), end(entries));
+}
+
+// What a process may have too many of, one /proc directory each.
+struct Held {
+  const char *what, *directory;
+  int64_t before = 0;
+};
+
+// Threads that were told to end may take a moment.
+void expect_not_grown(const Held &held) {
+  const int64_t allowed = held.before + kAllowedMore;
+  int64_t now = count_entries(held.directory);
+  for (int i = 0; i < 100 && now > allowed; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    now = count_entries(held.directory);
+  }
+  expect(now <= allowed,
+         "the process has {} {} after a device was opened, used and closed {} times, expected at most {}", now,
+         held.what, kLives - kWarmUp, allowed);
 }
 
 void expect_empty(const host::Device &device) {
@@ -78,14 +108,20 @@ void check_leaks(Context &context) {
   Random numbers(1);
   const Matrix matrix = make_matrix(context.plainest_format(), 512, 512, Pattern::kRandom, numbers);
   int64_t before = 0;
+  Held files = {"open files", "/proc/self/fd"}, threads = {"threads", "/proc/self/task"};
   for (int life = 0; life < kLives; ++life) {
-    if (life == kWarmUp) before = resident_bytes();
+    if (life == kWarmUp) {
+      before = resident_bytes();
+      for (Held *held : {&files, &threads}) held->before = count_entries(held->directory);
+    }
     live(context, random, matrix);
   }
   const int64_t growth = resident_bytes() - before;
   expect(!kMemoryIsRecycled || growth <= kAllowedGrowth,
          "the process grew by {} bytes while a device was opened, used and closed {} times, expected at most {}",
          growth, kLives - kWarmUp, kAllowedGrowth);
+  expect_not_grown(files);
+  expect_not_grown(threads);
 }
 
 // -------- What is printed

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -453,7 +454,11 @@ bonsai_status submit_blindly(Session &session, const bonsai_batch &batch, const 
 
 bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai_output *const *outputs,
                               uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
-  std::vector<uint32_t> positions;
+  std::vector<uint32_t> positions, table;
+  if (session.is("gives a block to one row only")) {
+    table = unshared_table(session, batch);
+    batch.block_table = table.data();
+  }
   if (session.is("attends to one position too many")) {
     positions = shifted_positions(session, batch);
     batch.positions = positions.data();
@@ -472,6 +477,21 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
 bool is_readable(const Session &session, const bonsai_batch *batch, const uint64_t *ticket) {
   if (!batch || batch->struct_size < sizeof *batch || !batch->positions || !batch->sequences || !batch->block_table) {
     return false;
+// The block table with an idle block wherever a row has one that an earlier row has.
+std::vector<uint32_t> unshared_table(const Session &session, const bonsai_batch &batch) {
+  const uint32_t *end = batch.block_table + uint64_t{batch.n_sequences} * batch.blocks_per_sequence;
+  std::vector<uint32_t> table(batch.block_table, end);
+  std::set<uint32_t> taken;
+  uint32_t idle = session.config.n_blocks;
+  for (uint32_t &block : table) {
+    if (block >= session.config.n_blocks || taken.insert(block).second) continue;
+    do --idle;
+    while (std::find(batch.block_table, end, idle) != end);
+    block = idle;
+  }
+  return table;
+}
+
   }
   if (!ticket || batch->n_tokens > session.config.max_tokens) return false;
   for (uint32_t i = 0; i < batch->n_tokens; ++i) {

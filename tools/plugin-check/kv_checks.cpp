@@ -73,6 +73,54 @@ void check_copy(Context &context) {
   comparison.finish("copied blocks");
 }
 
+// -------- Shared blocks
+
+struct Branch {
+  std::vector<int32_t> tokens;
+  Logits expected;
+  std::vector<uint32_t> blocks;
+};
+
+// The tokens of all branches at one position, in one batch.
+void run_abreast(Stage &stage, const std::vector<Branch> &branches, uint32_t position, Comparison &comparison) {
+  Batch batch;
+  Outputs outputs = stage.outputs();
+  for (uint32_t s = 0; s < branches.size(); ++s) {
+    batch.block_table.push_back(branches[s].blocks);
+    batch.add(branches[s].tokens[position], position, s);
+    outputs.logits(s);
+  }
+  stage.session.run(batch, outputs);
+  for (uint32_t s = 0; s < branches.size(); ++s) {
+    comparison.add(fmt::format("sequence {}, whose first blocks others have too, position {}", s, position),
+                   outputs[s].logits, branches[s].expected[position]);
+  }
+}
+
+// Three sequences whose rows begin with the same full blocks, and that go on each for itself.
+void check_shared(Context &context) {
+  constexpr uint32_t kBranches = 3, kTail = 5;
+  context.need_sessions();
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const uint32_t block_size = stage.session.config.block_size;
+  const uint32_t shared = std::max(40 / block_size, 2u) * block_size, all = shared + kTail;
+  skip_unless(all <= stage.uploaded.placement.positions, "two blocks of {} are more than the suite's models hold",
+              block_size);
+  const std::vector<int32_t> tokens = stage.tokens(all);
+  const std::vector<uint32_t> prefix = stage.take_blocks(shared);
+  Comparison comparison(stage.bound);
+  run_span(stage, tokens, {0, shared, 64}, prefix, comparison, "the prefix");
+  std::vector<Branch> branches(kBranches);
+  for (uint32_t s = 0; s < kBranches; ++s) {
+    branches[s].tokens = with_other_tail(stage, tokens, shared, 2 + s);
+    branches[s].expected = stage.judge(branches[s].tokens);
+    branches[s].blocks = prefix;
+    for (const uint32_t block : stage.take_blocks(kTail)) branches[s].blocks.push_back(block);
+  }
+  for (uint32_t position = shared; position < all; ++position) run_abreast(stage, branches, position, comparison);
+  comparison.finish("sequences that share blocks");
+}
+
 // -------- Export and import
 
 const quant::FormatTraits &format_of(bonsai_kv_dtype dtype) {
@@ -242,6 +290,7 @@ void check_layout(Context &context) {
 void add_kv_checks(std::vector<Check> &checks) {
   checks.push_back({"kv.rollback", "a position that is written again is replaced", check_rollback});
   checks.push_back({"kv.copy", "copied blocks continue as the original, and alone", check_copy});
+  checks.push_back({"kv.shared", "sequences may share blocks that none of them writes", check_shared});
   checks.push_back({"kv.move", "an exported cache continues in another session", check_moves});
   checks.push_back(
       {"kv.in-flight", "copies, exports and imports run after what was submitted before", check_behind_submits});

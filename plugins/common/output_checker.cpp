@@ -65,6 +65,9 @@ void OutputChecker::check_top(const bonsai_output &output) const {
   require_pointer(output.top_ids, "output->top_ids");
   require_pointer(output.top_logits, "output->top_logits");
   if (output.n_ids == 0) return;
+  if (output.n_ids > bounds_.vocab) {
+    reject("output->n_ids is {}, expected at most {}, the vocabulary", output.n_ids, bounds_.vocab);
+  }
   check_ids(output.ids, output.n_ids, bounds_.vocab, "ids");
   require_pointer(output.id_logits, "output->id_logits");
 }

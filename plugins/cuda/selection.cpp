@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plugins/common/failure.h"
-
 namespace bonsai::cuda {
-
-using namespace plugin;
 
 namespace {
 
@@ -90,13 +86,6 @@ SelectionRound::SelectionRound(const SelectionLimits &limits) : limits_(limits) 
   groups_.reserve(outputs);
   row_copies_.reserve(outputs);
   deliveries_.reserve(outputs);
-}
-
-void SelectionRound::check(const bonsai_output *const *outputs, uint32_t n, const SelectionLimits &limits) {
-  for (uint32_t i = 0; i < n; ++i) {
-    const uint32_t n_ids = ids_of(*outputs[i]);
-    if (n_ids > limits.vocab) refuse("output->n_ids is {}, expected at most {}, the vocabulary", n_ids, limits.vocab);
-  }
 }
 
 uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> staged) {

@@ -67,9 +67,6 @@ class SelectionRound {
  public:
   explicit SelectionRound(const SelectionLimits &limits);
 
-  // Throws BONSAI_UNSUPPORTED where an output asks for what no round can hold. The outputs have passed OutputChecker.
-  static void check(const bonsai_output *const *outputs, uint32_t n, const SelectionLimits &limits);
-
   struct Request {
     const bonsai_output *const *outputs;  // (n), checked
     uint32_t n;

@@ -119,7 +119,6 @@ void Session::send(const Slot &slot, uint64_t first, uint64_t end) {
 
 void Session::check_outputs(const Request &request, uint32_t n_rows) const {
   output_checker_.check({.outputs = request.outputs, .n = request.n, .n_rows = n_rows});
-  if (request.n > 0) SelectionRound::check(request.outputs, request.n, shape_.selection);
 }
 
 void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out) {

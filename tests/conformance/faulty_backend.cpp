@@ -3,13 +3,14 @@
 #include <bonsai/backend.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <string>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,7 +40,8 @@ struct Session {
   bonsai_session *inner = nullptr;
   const Device *device = nullptr;
   bonsai_session_config config{};
-  uint32_t vocab = 0;
+  uint32_t vocab = 0, hidden = 0;
+  uint32_t n_states = 0;      // rows that the last layer_encode left
   uint64_t kv_row_bytes = 0;  // K or V of one token in one layer
   uint32_t layers = 0;
   std::vector<bool> written;  // (n_blocks * block_size) positions that hold something
@@ -231,12 +233,19 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
     for (uint64_t i = model->rope_dim / 2; i < sines.size(); ++i) sines[i] *= 1.01f;
     changed.rope_sin = sines.data();
   }
+  bonsai_session_config with_outputs{};
+  if (config && config->struct_size >= sizeof *config && has_fault(device, "makes up outputs")) {
+    with_outputs = *config;
+    with_outputs.max_outputs = std::max(config->max_outputs, 1u);
+  }
   const bonsai_status status =
-      cpu().session_create(inner(device), readable ? &changed : model, config, session ? &made->inner : nullptr, error);
+      cpu().session_create(inner(device), readable ? &changed : model,
+                           with_outputs.struct_size ? &with_outputs : config, session ? &made->inner : nullptr, error);
   if (status != BONSAI_OK) return status;
   made->device = reinterpret_cast<Device *>(device);
   made->config = *config;
   made->vocab = model->vocab;
+  made->hidden = model->hidden;
   made->layers = model->n_layers;
   const uint64_t width = uint64_t{model->n_kv_heads} * model->head_dim;
   made->kv_row_bytes = config->kv_dtype == BONSAI_KV_F32   ? width * 4
@@ -278,6 +287,7 @@ class FaultyOutputs {
  private:
   void change(const bonsai_output &given, bonsai_output &output) {
     output = given;
+    if (session_.is("takes any number of ids")) output.n_ids = std::min(given.n_ids, session_.vocab);
     if (session_.is("ignores the temperature")) output.temperature = 0;
     if (session_.is("ignores the mask")) output.mask = nullptr;
     if (session_.is("ignores adjustments")) output.n_adjustments = 0;
@@ -300,6 +310,9 @@ class FaultyOutputs {
       std::copy(rounded.begin(), rounded.end(), output.logits);
     }
     if (session_.is("forgets the log-sum-exp") && output.log_sum_exp) *output.log_sum_exp = 0;
+    if (session_.is("selects nothing among NaN") && output.top_logits && std::isnan(output.top_logits[0])) {
+      output.top_ids[0] = -1;
+    }
     if (session_.is("wants a log-sum-exp") && output.kind == BONSAI_OUTPUT_TOP_K && !output.log_sum_exp &&
         output.n_ids) {
       output.id_logits[0] = 0;
@@ -332,7 +345,15 @@ class FaultyOutputs {
 bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
                            float *out, bonsai_error *error) {
   if (has_fault(session, "wants tokens for layers") && batch && !batch->tokens) return refuse(error, "no tokens");
+  if (!in && has_fault(session, "takes any batch for its state") && batch) {
+    const uint32_t n_states = reinterpret_cast<Session *>(session)->n_states;
+    if (n_states > 0 && batch->n_tokens != n_states) return BONSAI_OK;
+  }
+  if (out && has_fault(session, "clears a layer's output first")) {
+    std::fill_n(out, uint64_t{batch->n_tokens} * reinterpret_cast<Session *>(session)->hidden, 0.0f);
+  }
   const bonsai_status status = cpu().layer_encode(inner(session), layer, batch, in, out, error);
+  if (status == BONSAI_OK) reinterpret_cast<Session *>(session)->n_states = batch->n_tokens;
   if (status == BONSAI_OK && has_fault(session, "runs the last layer twice") && layer > 0) {
     return cpu().layer_encode(inner(session), layer, batch, nullptr, out, error);
   }
@@ -452,6 +473,21 @@ bonsai_status submit_blindly(Session &session, const bonsai_batch &batch, const 
   return BONSAI_OK;
 }
 
+// The block table with an idle block wherever a row has one that an earlier row has.
+std::vector<uint32_t> unshared_table(const Session &session, const bonsai_batch &batch) {
+  const uint32_t *end = batch.block_table + uint64_t{batch.n_sequences} * batch.blocks_per_sequence;
+  std::vector<uint32_t> table(batch.block_table, end);
+  std::set<uint32_t> taken;
+  uint32_t idle = session.config.n_blocks;
+  for (uint32_t &block : table) {
+    if (block >= session.config.n_blocks || taken.insert(block).second) continue;
+    do --idle;
+    while (std::find(batch.block_table, end, idle) != end);
+    block = idle;
+  }
+  return table;
+}
+
 bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai_output *const *outputs,
                               uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
   std::vector<uint32_t> positions, table;
@@ -477,21 +513,6 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
 bool is_readable(const Session &session, const bonsai_batch *batch, const uint64_t *ticket) {
   if (!batch || batch->struct_size < sizeof *batch || !batch->positions || !batch->sequences || !batch->block_table) {
     return false;
-// The block table with an idle block wherever a row has one that an earlier row has.
-std::vector<uint32_t> unshared_table(const Session &session, const bonsai_batch &batch) {
-  const uint32_t *end = batch.block_table + uint64_t{batch.n_sequences} * batch.blocks_per_sequence;
-  std::vector<uint32_t> table(batch.block_table, end);
-  std::set<uint32_t> taken;
-  uint32_t idle = session.config.n_blocks;
-  for (uint32_t &block : table) {
-    if (block >= session.config.n_blocks || taken.insert(block).second) continue;
-    do --idle;
-    while (std::find(batch.block_table, end, idle) != end);
-    block = idle;
-  }
-  return table;
-}
-
   }
   if (!ticket || batch->n_tokens > session.config.max_tokens) return false;
   for (uint32_t i = 0; i < batch->n_tokens; ++i) {
@@ -506,6 +527,9 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
                              uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
   if (!session) return cpu().forward_submit(nullptr, batch, outputs, n_outputs, ticket, error);
   Session &made = *reinterpret_cast<Session *>(session);
+  for (uint32_t i = 0; made.is("serves few ids at a time") && outputs && i < n_outputs; ++i) {
+    if (outputs[i] && outputs[i]->n_ids > 64) return refuse(error, "more than 64 ids");
+  }
   FaultyOutputs faulty(made, outputs, n_outputs);
   if (!is_readable(made, batch, ticket)) {
     return cpu().forward_submit(made.inner, batch, faulty.data(), n_outputs, ticket, error);

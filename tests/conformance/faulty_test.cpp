@@ -77,6 +77,11 @@ constexpr Fault kFaults[] = {
     {"misses one of the top", "outputs.selection", "occurs twice"},
     {"forgets the log-sum-exp", "outputs.selection", "log-sum-exp is 0"},
     {"wants a log-sum-exp", "outputs.selection", "the asked-for logit"},
+    {"serves few ids at a time", "outputs.selection", "more than 64 ids"},
+    {"takes any number of ids", "arguments.batches", "more asked-for ids than the vocabulary has: status 0"},
+    {"makes up outputs", "arguments.sessions", "a head without outputs: status 0"},
+    {"takes any batch for its state", "arguments.batches", "behind one of another number of tokens: status 0"},
+    {"selects nothing among NaN", "outputs.nan", "an id of -1 is selected"},
     {"ignores the temperature", "outputs.adjust", "temperature 0.05: the adjusted logit"},
     {"ignores the mask", "outputs.adjust", "a mask: the adjusted logit"},
     {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},
@@ -122,7 +127,8 @@ std::string test_name(const testing::TestParamInfo<Case> &info) {
 
 INSTANTIATE_TEST_SUITE_P(Every, FaultyBackend, testing::ValuesIn(kFaults), test_name<Fault>);
 
-// What the header allows: a shape that is not served is no fault, unless models have it.
+// What the header allows: a shape that is not served is no fault, unless models have it, nor is an output that is
+// written before the input is read.
 struct Refusal {
   const char *name, *check;
   Verdict verdict;
@@ -143,6 +149,7 @@ constexpr Refusal kRefusals[] = {
     {"takes columns in multiples of 64 only", "layers.batches", Verdict::kSkipped, "no multiple of 64"},
     {"takes columns in multiples of 64 only", "arguments.weights", Verdict::kPassed, ""},
     {"takes columns in multiples of 64 only", "forward.ordinary", Verdict::kPassed, ""},
+    {"clears a layer's output first", "layers.batches", Verdict::kPassed, ""},
     {"refuses odd shapes as unserved", "arguments.sessions", Verdict::kPassed, ""},
 };
 

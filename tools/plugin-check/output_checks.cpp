@@ -97,17 +97,20 @@ void check_selection(Context &context) {
   outputs.argmax(1);
   for (const uint32_t k : ks) outputs.top(1, k, ids);
   for (const uint32_t k : ks) outputs.top(1, k, ids).log_sum_exp = nullptr;
+  std::vector<int32_t> most_ids(shape.vocab);  // each but the last twice
+  for (uint32_t i = 0; i < shape.vocab; ++i) most_ids[i] = static_cast<int32_t>(i / 2);
+  outputs.top(1, ks[0], most_ids);
   stage.session.run(batch, outputs);
   const std::vector<float> &logits = outputs[0].logits;
   expect_argmax(outputs[1], logits);
-  for (uint32_t i = 0; i < 2 * ks.size(); ++i) {
+  for (uint32_t i = 0; i <= 2 * ks.size(); ++i) {
     const Outputs::Result &top = outputs[2 + i];
     expect_top(top, logits);
     if (i < ks.size()) expect_log_sum_exp(top.log_sum_exp, logits);
-    for (size_t j = 0; j < ids.size(); ++j) {
-      const float logit = logits[static_cast<size_t>(ids[j])];
+    for (size_t j = 0; j < top.ids.size(); ++j) {
+      const float logit = logits[static_cast<size_t>(top.ids[j])];
       expect(nearly(top.id_logits[j], logit), "top-{}: the asked-for logit of id {} is {}, expected {}",
-             top.top_ids.size(), ids[j], top.id_logits[j], logit);
+             top.top_ids.size(), top.ids[j], top.id_logits[j], logit);
     }
   }
 }
@@ -203,6 +206,37 @@ void check_ties(Context &context) {
          outputs[2].top_ids[0]);
   expect(outputs[3].top_ids == std::vector<int32_t>{17, 41, 90, 1200, 0, 1},
          "top-6 of equal logits is {}, expected 17, 41, 90, 1200, 0, 1", fmt::join(outputs[3].top_ids, ", "));
+}
+
+// Whatever is selected among logits of which some are NaN, or all, its reader takes it for ids.
+void check_nan(Context &context) {
+  context.need_sessions();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  ModelShape shape = wide_shape(context);
+  shape.edit = [&](const std::string &part, std::span<float> weights) {
+    if (part != "output" || !is_float(shape.format)) return;  // the others have no code for it
+    for (size_t i = 0; i < weights.size(); i += 7 * shape.hidden) weights[i] = kNan;
+  };
+  Stage stage(context, shape, {.path = Path::kLayers});
+  std::vector<float> in(2 * shape.hidden, 0.5f);
+  std::fill(in.begin(), in.begin() + shape.hidden, kNan);
+  Outputs outputs = stage.outputs();
+  for (const uint32_t row : {0u, 1u}) {
+    outputs.argmax(row);
+    outputs.top(row, 60);
+  }
+  const bonsai_status status =
+      context.api().lm_head(stage.session.handle, in.data(), 2, outputs.data(), outputs.size(), nullptr);
+  if (status != BONSAI_OK) return;  // a backend that looks may say so
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    std::vector<int32_t> ids = outputs[i].top_ids;
+    std::sort(ids.begin(), ids.end());
+    expect(ids.front() >= 0 && static_cast<uint32_t>(ids.back()) < shape.vocab,
+           "among NaN: an id of {} is selected, expected 0 to {}", ids.front() < 0 ? ids.front() : ids.back(),
+           shape.vocab - 1);
+    const auto twice = std::adjacent_find(ids.begin(), ids.end());
+    expect(twice == ids.end(), "among NaN: id {} is selected twice", twice == ids.end() ? 0 : *twice);
+  }
 }
 
 // -------- Adjustments
@@ -399,6 +433,7 @@ void add_output_checks(std::vector<Check> &checks) {
       {"outputs.order", "outputs may name tokens in any order, several times, or not at all", check_order});
   checks.push_back({"outputs.head", "lm_head takes rows from the caller", check_head});
   checks.push_back({"outputs.ties", "equal logits are taken by the lowest id first", check_ties});
+  checks.push_back({"outputs.nan", "what is selected among NaN are ids all the same", check_nan});
   checks.push_back(
       {"outputs.adjust", "additions, repetition, mask and temperature apply in that order", check_adjustments});
   checks.push_back(

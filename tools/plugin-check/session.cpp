@@ -60,16 +60,18 @@ void Session::wait(uint64_t ticket) {
 
 // The state goes in at the first layer and stays on the device, but for a journey to the host and back in the middle.
 void Session::run_layers(const bonsai_batch &batch, const std::vector<float> &states, const Outputs &outputs) {
-  std::vector<float> carried = states;
+  std::vector<float> in = states, out;
   const uint32_t n_layers = model.spec.n_layers;
   bool on_host = true;
   for (uint32_t layer = 0; layer < n_layers; ++layer) {
     const bool to_host = layer + 1 == n_layers / 2;
+    if (to_host) out.resize(in.size());
     bonsai_error error = empty_error();
-    expect_ok("layer_encode",
-              api.layer_encode(handle, layer, &batch, on_host ? carried.data() : nullptr,
-                               to_host ? carried.data() : nullptr, &error),
-              error);
+    expect_ok(
+        "layer_encode",
+        api.layer_encode(handle, layer, &batch, on_host ? in.data() : nullptr, to_host ? out.data() : nullptr, &error),
+        error);
+    if (to_host) in.swap(out);
     on_host = to_host;
   }
   if (outputs.size() == 0) return;

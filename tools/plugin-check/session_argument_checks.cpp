@@ -54,6 +54,7 @@ constexpr Mistake<Creation> kCreations[] = {
     {"no blocks", Expected::kInvalid, [](Creation &c) { c.config.n_blocks = 0; }},
     {"no tokens", Expected::kInvalid, [](Creation &c) { c.config.max_tokens = 0; }},
     {"no sequences", Expected::kInvalid, [](Creation &c) { c.config.max_sequences = 0; }},
+    {"a head without outputs", Expected::kInvalid, [](Creation &c) { c.config.max_outputs = 0; }},
     {"a k beyond the device's", Expected::kEither, [](Creation &c) { c.config.max_k = 1u << 30; }},
     {"a k beyond the vocabulary", Expected::kInvalid, [](Creation &c) { c.config.max_k = c.spec().vocab + 1; }},
     {"a short configuration", Expected::kInvalid, [](Creation &c) { c.config.struct_size = 16; }},
@@ -96,6 +97,7 @@ void check_created_from_nothing(Context &context, UploadedModel &uploaded) {
 void check_created_without_a_head(Context &context, UploadedModel &uploaded) {
   bonsai_session_config config = usual_config(context, context.plainest_kv());
   config.max_k = 1u << 30;
+  config.max_outputs = 0;
   const bonsai_model_spec spec = uploaded.spec;
   uploaded.spec.head = nullptr;
   uploaded.spec.output_norm = nullptr;
@@ -171,6 +173,13 @@ struct Request {
     output.kind = kind;
     output.k = k;
   }
+  void ask_for_ids(size_t n) {
+    ids.assign(n, 0);
+    top_logits.resize(std::max(n, top_logits.size()));
+    output.n_ids = static_cast<uint32_t>(n);
+    output.ids = ids.data();
+    output.top_logits = output.id_logits = top_logits.data();
+  }
   void adjust(int32_t id, float repeat, float add = 1) {
     ids[0] = id;
     adjustment = {repeat, add};
@@ -238,9 +247,13 @@ constexpr Mistake<Request> kOutputs[] = {
     {"an asked-for id beyond the vocabulary", Expected::kInvalid,
      [](Request &r) {
        r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.ask_for_ids(1);
        r.ids[0] = 1000000;
-       r.output.n_ids = 1;
-       r.output.ids = r.ids.data();
+     }},
+    {"more asked-for ids than the vocabulary has", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.ask_for_ids(r.logits.size() + 1);
      }},
 };
 
@@ -369,6 +382,19 @@ void check_null_sessions(Stage &stage) {
                  [&](bonsai_error *error) { return api.forward_wait(session, 12345, error); });
 }
 
+// What a layer leaves is the state of its batch, and of no other.
+void check_state_of_another_batch(Stage &stage, Requests &requests) {
+  requests.run_layer();
+  Batch one;
+  one.block_table = {{0}};
+  one.add(1, 0);
+  const bonsai_batch view = one.view();
+  expect_refused("layer_encode without a state, behind one of another number of tokens", Expected::kInvalid,
+                 [&](bonsai_error *error) {
+                   return stage.session.api.layer_encode(stage.session.handle, 1, &view, nullptr, nullptr, error);
+                 });
+}
+
 // What a layer leaves is for one lm_head; what that is given by its caller takes its place and is gone afterwards.
 void check_state_is_gone(Stage &stage, Requests &requests) {
   requests.run_layer();
@@ -395,6 +421,7 @@ void check_requests(Context &context) {
   if (stage.uploaded.spec.embedding) requests.expect_refused_batches(kTokens);
   requests.expect_refused_outputs(kOutputs);
   if (context.has(BONSAI_FEATURE_ADJUST)) requests.expect_refused_outputs(kAdjustments);
+  check_state_of_another_batch(stage, requests);
   check_state_is_gone(stage, requests);
 }
 

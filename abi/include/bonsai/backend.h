@@ -348,11 +348,11 @@ typedef struct bonsai_session_config {
   uint32_t struct_size;
   bonsai_kv_dtype kv_dtype;
   uint32_t block_size;              /* tokens in a KV block: one of the device's block_sizes */
-  uint32_t n_blocks;                /* blocks in the pool */
+  uint32_t n_blocks;                /* blocks in the pool; this and the next three are at least 1 */
   uint32_t max_tokens;              /* most tokens in a batch */
   uint32_t max_sequences;           /* most rows of a batch's block table */
   uint32_t max_blocks_per_sequence; /* most columns of a batch's block table */
-  uint32_t max_outputs;             /* most outputs of a batch */
+  uint32_t max_outputs;             /* most outputs of a batch: at least 1; without a head it means nothing */
   uint32_t max_k;                   /* largest k of an output: at most the device's max_k, and at most vocab; without a
                                        head it means nothing */
   uint32_t reserved;                /* 0 */
@@ -390,6 +390,8 @@ typedef struct bonsai_batch {
   uint32_t blocks_per_sequence;
 } bonsai_batch;
 
+/* Where logits are NaN, it is open which ids TOP_K and ARGMAX select, but they lie in the vocabulary, and TOP_K has none
+ * twice. The CPU and the CUDA backend take NaN for less than -infinity, the lower id first. */
 typedef uint32_t bonsai_output_kind;
 enum {
   BONSAI_OUTPUT_LOGITS = 0, /* all logits */
@@ -409,7 +411,7 @@ typedef struct bonsai_output {
   bonsai_output_kind kind;
   uint32_t token;               /* index into the batch */
   uint32_t k;                   /* TOP_K: 1..max_k and at most vocab */
-  uint32_t n_ids;               /* TOP_K: ids whose logits are asked for; 0 allowed */
+  uint32_t n_ids;               /* TOP_K: ids whose logits are asked for: 0 to vocab of them; one may come twice */
   uint32_t n_adjustments;
   const int32_t *ids;           /* (n_ids) */
   const int32_t *adjust_ids;    /* (n_adjustments), each id once; the host's rise, which a backend may profit from */
@@ -525,9 +527,10 @@ typedef struct bonsai_backend_api {
   void (*session_destroy)(bonsai_session *session);
 
   /* Runs layer `layer` (counted within the session) over the batch. `in` (n_tokens, hidden) is the layer's input; NULL: the
-   * state that the previous layer_encode left. `out` (n_tokens, hidden) receives the layer's output; NULL: it stays on the
-   * device. The batch's tokens and hidden are not read, and may both be NULL, also where the session has the embedding.
-   * Runs after what was submitted before; a submit, or an lm_head with an `in`, leaves no state. [device] */
+   * state that the previous layer_encode left, and the batch is that one's again; another n_tokens than there are states is
+   * BONSAI_INVALID_ARGUMENT. `out` (n_tokens, hidden) receives the layer's output, and does not overlap `in`; NULL: it stays
+   * on the device. The batch's tokens and hidden are not read, and may both be NULL, also where the session has the
+   * embedding. Runs after what was submitted before; a submit, or an lm_head with an `in`, leaves no state. [device] */
   bonsai_status (*layer_encode)(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
                                 float *out, bonsai_error *error);
 
@@ -548,7 +551,8 @@ typedef struct bonsai_backend_api {
                                   bonsai_error *error);
 
   /* Blocks until the ticket's results are written, and returns how its run ended. Each ticket is waited for once, in the
-   * order of submission. [device] */
+   * order of submission. Where a run fails, what is in flight behind it is waited for all the same: whatever its status, its
+   * results mean nothing, and the KV cache at its positions is undefined until written again. [device] */
   bonsai_status (*forward_wait)(bonsai_session *session, uint64_t ticket, bonsai_error *error);
 
   /* -------- Any level; NULL allowed -------- */

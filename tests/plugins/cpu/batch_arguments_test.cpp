@@ -141,6 +141,8 @@ TEST_F(BatchArguments, OutputsAreChecked) {
   }
   bonsai_output &ids = outputs.top(0, 1, {4, -1});
   expect(ids, invalid, "output->ids[1] is -1, expected 0 to 271");
+  bonsai_output &many = outputs.top(0, 1, std::vector<int32_t>(273));
+  expect(many, invalid, "output->n_ids is 273, expected at most 272, the vocabulary");
 }
 
 TEST_F(BatchArguments, AdjustmentsAreChecked) {

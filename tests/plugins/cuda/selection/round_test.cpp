@@ -7,7 +7,6 @@
 #include <memory>
 #include <numeric>
 
-#include "plugins/common/failure.h"
 #include "tests/plugins/cuda/selection/allocations.h"
 #include "tests/plugins/cuda/selection/runner.h"
 
@@ -49,8 +48,6 @@ class Calls {
   const SelectionRound &round() const { return round_; }
   const SelectionSizes &sizes() const { return sizes_; }
   std::span<const std::byte> staged() const { return staged_; }
-  const bonsai_output *const *outputs() const { return pointers_.data(); }
-  const SelectionLimits &limits() const { return limits_; }
 
  private:
   SelectionLimits limits_;
@@ -142,20 +139,6 @@ TEST(SelectionRound, AllocatesNothingAfterItWasMade) {
   const uint64_t before = allocations();
   calls.stage(calls.stage(0));
   EXPECT_EQ(allocations(), before);
-}
-
-TEST(SelectionRound, RefusesMoreIdsThanTheVocabularyHas) {
-  Calls calls(10, 1);
-  Wanted wanted = {.kind = BONSAI_OUTPUT_TOP_K, .k = 1};
-  wanted.ids.assign(11, 0);
-  calls.add(wanted);
-  try {
-    SelectionRound::check(calls.outputs(), 1, calls.limits());
-    FAIL() << "nothing was thrown";
-  } catch (const plugin::Failure &failure) {
-    EXPECT_EQ(failure.status(), BONSAI_UNSUPPORTED);
-    EXPECT_STREQ(failure.what(), "output->n_ids is 11, expected at most 10, the vocabulary");
-  }
 }
 
 }  // namespace

@@ -73,7 +73,6 @@ class Machine {
         {.vocab = setting_.vocab, .max_outputs = limits_.max_outputs, .max_k = limits_.max_k, .has_head = true});
     const auto n = static_cast<uint32_t>(outputs.size());
     checker.check({.outputs = outputs.data(), .n = n, .n_rows = static_cast<uint32_t>(rows_.size())});
-    SelectionRound::check(outputs.data(), n, limits_);
   }
 
   void run_group(const SelectionRound &round, const SelectionGroup &group) {

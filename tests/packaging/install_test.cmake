@@ -38,6 +38,10 @@ foreach(page README.md docs/grammars.md abi/README.md tools/plugin-check/README.
     message(FATAL_ERROR "${page} is not installed in share/doc/bonsai")
   endif()
 endforeach()
+file(GLOB documented RELATIVE ${PREFIX}/share/doc ${PREFIX}/share/doc/*)
+if(NOT documented STREQUAL "bonsai")
+  message(FATAL_ERROR "share/doc holds ${documented}, expected bonsai alone")
+endif()
 file(GLOB template ${PREFIX}/share/doc/bonsai/examples/backend/template.c)
 set(flags)
 if(SANITIZE)  # a sanitized library can only be used by a program that is, too

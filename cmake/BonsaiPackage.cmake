@@ -25,6 +25,7 @@ file(WRITE ${PROJECT_BINARY_DIR}/README.md "${title}
 (As it is installed. `docs/` lies beside it, and `tools/plugin-check/README.md`; `plugins/template` is `examples/backend`.
 Other links, here and there, name files of the source tree; the headers among them, of `abi/include/bonsai/` and
 `host/include/bonsai/`, are in `include/bonsai/`.)${readme}")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_BINARY_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/copyright ${PROJECT_BINARY_DIR}/README.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/tools/plugin-check/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/plugin-check)

@@ -33,7 +33,8 @@ foreach(where libdir=libbonsai.so includedir=bonsai/engine.h includedir=bonsai/b
     message(FATAL_ERROR "pkg-config's ${CMAKE_MATCH_1}, ${directory}, has no ${CMAKE_MATCH_2}")
   endif()
 endforeach()
-foreach(page README.md docs/grammars.md abi/README.md tools/plugin-check/README.md)  # which installed headers and pages speak of
+# What has to be there, and what installed headers and pages speak of.
+foreach(page LICENSE copyright README.md docs/grammars.md abi/README.md tools/plugin-check/README.md)
   if(NOT EXISTS ${PREFIX}/share/doc/bonsai/${page})
     message(FATAL_ERROR "${page} is not installed in share/doc/bonsai")
   endif()

@@ -50,6 +50,16 @@ install_missing() {
   rm -f "$log"
 }
 
+# expect ALLOWED ARGUMENTS...: refuses all arguments but ALLOWED, which may be empty and may come once.
+expect() {
+  local allowed=$1
+  shift
+  [ "${1:-}" = "$allowed" ] && [ $# -gt 0 ] && shift
+  [ $# -eq 0 ] && return
+  say "unknown argument $1: expected ${allowed:-nothing}${allowed:+ or nothing}"
+  exit 2
+}
+
 # configure PRESET DIRECTORY [CMAKE ARGS...]
 configure() {
   local preset=$1 directory=$2
@@ -82,19 +92,23 @@ case $command in
     exec "$program" run "$@"
     ;;
   build)
+    expect '' "$@"
     install_missing "${packages[@]}"
     configure release build -DBONSAI_TESTS=OFF
     build build all
     ;;
   test)
-    case "${1:-}" in '' | --all) ;; *) say "unknown argument $1: expected nothing or --all"; exit 2 ;; esac
+    expect --all "$@"
     [ "${1:-}" = --all ] && test_packages+=("${all_test_packages[@]}")
     install_missing "${packages[@]}" "${test_packages[@]}"
     configure release build -DBONSAI_TESTS=ON
     build build all
     run_tests "$@"
     ;;
-  packages) printf '%s\n' "${packages[@]}" ;;
+  packages)
+    expect '' "$@"
+    printf '%s\n' "${packages[@]}"
+    ;;
   help | -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" ;;
   *)
     say "unknown command '$command': expected run, build, test or packages"

@@ -506,7 +506,7 @@ def parse_arguments():
     parser.add_argument("corpus")
     parser.add_argument("out")
     parser.add_argument("--vocab", type=int, default=4096, help="tokens, the special ones included")
-    parser.add_argument("--bits", type=int, default=1, help="1: sign and scale; otherwise ternary")
+    parser.add_argument("--bits", type=int, choices=[1, 2], default=1, help="1: sign and scale; 2: ternary")
     parser.add_argument("--minutes", type=float, default=60, help="how long to train")
     parser.add_argument("--procs", type=int, default=1, help="processes that share each step's batch")
     parser.add_argument("--port", type=int, default=29511, help="where the processes meet")

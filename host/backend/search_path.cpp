@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/base/program_path.h"
 #include "host/backend/registry.h"
 
 namespace bonsai::host {
@@ -79,9 +80,7 @@ SearchPath SearchPath::standard() {
     if (!directory.empty()) add(directory);
     rest.remove_prefix(std::min(rest.size(), directory.size() + 1));
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
+  if (const fs::path program = program_path(); !program.empty()) {
     const fs::path prefix = program.parent_path().parent_path();
     add(prefix / "lib" / "bonsai");
     add(prefix / BONSAI_LIBDIR / "bonsai");  // as it was installed, "lib/x86_64-linux-gnu" for one

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/program_path.h"
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "core/gguf/parts.h"
@@ -22,11 +23,11 @@ constexpr uint32_t kMostThreads = 1024;  // that cpu.threads takes
 
 // The tiny model that comes with the program.
 std::string seedling_path() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) throw Failure("no model: -m FILE was not given, and the program's own path is not known");
+  const std::filesystem::path program = program_path();
+  if (program.empty()) throw Failure("no model: -m FILE was not given, and the program's own path is not known");
   const auto path = program.parent_path().parent_path() / "share" / "bonsai" / "seedling-q1_0.gguf";
-  if (!std::filesystem::exists(path, error))
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (!std::filesystem::exists(path, ignored))
     throw Failure(fmt::format("no model: -m FILE was not given, and there is no seedling at {}", path.string()));
   return path.string();
 }

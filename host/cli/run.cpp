@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "core/base/standard_streams.h"
@@ -78,6 +79,7 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
   const MemoryInfo memory = engine.memory();
+  const std::optional<uint64_t> peak = peak_memory_bytes();
   return {{"prompt", prompt},
           {"text", generation.text},
           {"tokens", generation.tokens},
@@ -99,13 +101,14 @@ nlohmann::ordered_json to_json(const std::string &prompt, const Generation &gene
            {{"weight_bytes", memory.weight_bytes},
             {"mapped_bytes", memory.mapped_bytes},
             {"session_bytes", memory.session_bytes},
-            {"peak_bytes", peak_memory_bytes()}}}};
+            {"peak_bytes", peak ? nlohmann::json(*peak) : nlohmann::json(nullptr)}}}};
 }
 
 void print_summary(const Generation &generation, const GenerateOptions &options, const Engine &engine) {
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
   const MemoryInfo memory = engine.memory();
+  const std::optional<uint64_t> peak = peak_memory_bytes();
   print_to_stderr("\nprompt   {}, {:.1f} tokens/s\n", counted(stats.prompt_tokens, "token"),
                   per_second(stats.prompt_tokens, stats.prompt_seconds));
   print_to_stderr("decode   {}, {:.1f} tokens/s, ended by {}\n", counted(generation.tokens.size(), "token"),
@@ -117,9 +120,9 @@ void print_summary(const Generation &generation, const GenerateOptions &options,
                   backend.kernel.empty() ? "" : ", kernel " + backend.kernel,
                   backend.threads == 0 ? "" : ", " + counted(backend.threads, "thread"), backend.device);
   if (!backend.failed_over.empty()) print_to_stderr("         took over: {}\n", backend.failed_over);
-  print_to_stderr("memory   weights {} and {} mapped, session {}, peak {}\n", format_bytes(memory.weight_bytes),
+  print_to_stderr("memory   weights {} and {} mapped, session {}{}\n", format_bytes(memory.weight_bytes),
                   format_bytes(memory.mapped_bytes), format_bytes(memory.session_bytes),
-                  format_bytes(peak_memory_bytes()));
+                  peak ? ", peak " + format_bytes(*peak) : "");
   print_to_stderr("seed     {}\n", stats.seed);
 }
 

@@ -21,7 +21,7 @@ std::string counted(uint64_t n, std::string_view singular) {
   return fmt::format("{} {}{}", n, singular, n == 1 ? "" : "s");
 }
 
-uint64_t peak_memory_bytes() {
+std::optional<uint64_t> peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
   std::string key;
   uint64_t kib = 0;
@@ -29,7 +29,7 @@ uint64_t peak_memory_bytes() {
     if (key == "VmHWM:" && status >> kib) return kib * 1024;
     status.ignore(256, '\n');
   }
-  return 0;
+  return std::nullopt;
 }
 
 }  // namespace bonsai::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace bonsai::cli {
 std::string format_bytes(uint64_t bytes);                    // "12.3 MiB"; below 1 KiB "12 bytes"
 std::string counted(uint64_t n, std::string_view singular);  // "1 token", "2 tokens"
 
-// The most memory that this process ever held (VmHWM), in bytes; 0 where the system does not say.
-uint64_t peak_memory_bytes();
+// The most memory that this process ever held (VmHWM), in bytes; nothing where the system does not say.
+std::optional<uint64_t> peak_memory_bytes();
 
 }  // namespace bonsai::cli

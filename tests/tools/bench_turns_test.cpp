@@ -33,8 +33,9 @@ void expect_median(const std::string &median, int pairs) {
 
 TEST(BenchTurns, HoldsEveryPluginAgainstTheFirst) {
   const std::string other = kPlugin + ",cpu.isa=portable";
-  const Outcome outcome = run_turns("--plugin " + kPlugin + " --plugin " + kPlugin + " --plugin " + other +
-                                    " -t 2 -p 5 -n 3 -r 3 --processes 2 " + kModel);
+  const Outcome outcome =
+      run_turns("--plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(other) +
+                " -t 2 -p 5 -n 3 -r 3 --processes 2 " + in_quotes(kModel));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const std::vector<std::string> lines = lines_of(outcome.out);
@@ -59,15 +60,18 @@ TEST(BenchTurns, HoldsEveryPluginAgainstTheFirst) {
 }
 
 TEST(BenchTurnsRefuses, WrongCalls) {
-  const std::string two = "--plugin " + kPlugin + " --plugin " + kPlugin + " ";
+  const std::string two = "--plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(kPlugin) + " ";
   struct Case {
     std::string arguments, error;
   };
   for (const Case &c : {
-           Case{"--plugin " + kPlugin + " " + kModel, "--plugin: expected two or more"},
-           Case{two + "--rounds 0 " + kModel, "--rounds: expected a whole number from 1 to 1000000, found 0"},
-           Case{two + "-n -1 " + kModel, "--decode: expected a whole number from 1 to 1000000, found 4294967295"},
-           Case{two + "--plugin " + kPlugin + ",cpu.isa " + kModel, "expected KEY=VALUE, found 'cpu.isa'"},
+           Case{"--plugin " + in_quotes(kPlugin) + " " + in_quotes(kModel), "--plugin: expected two or more"},
+           Case{two + "--rounds 0 " + in_quotes(kModel),
+                "--rounds: expected a whole number from 1 to 1000000, found 0"},
+           Case{two + "-n -1 " + in_quotes(kModel),
+                "--decode: expected a whole number from 1 to 1000000, found 4294967295"},
+           Case{two + "--plugin " + in_quotes(kPlugin) + ",cpu.isa " + in_quotes(kModel),
+                "expected KEY=VALUE, found 'cpu.isa'"},
        }) {
     const Outcome outcome = run_turns(c.arguments);
     EXPECT_EQ(outcome.exit_code, 2) << c.arguments;
@@ -78,11 +82,12 @@ TEST(BenchTurnsRefuses, WrongCalls) {
 }
 
 TEST(BenchTurnsRefuses, PluginsAndModelsThatCannotBeUsed) {
-  const std::string plugin = "--plugin " + kPlugin + " ";
-  const Outcome no_plugin = run_turns(plugin + "--plugin /nowhere/libbonsai_cpu.so " + kModel);
+  const std::string plugin = "--plugin " + in_quotes(kPlugin) + " ";
+  const Outcome no_plugin = run_turns(plugin + "--plugin /nowhere/libbonsai_cpu.so " + in_quotes(kModel));
   EXPECT_EQ(no_plugin.exit_code, 1);
   EXPECT_NE(no_plugin.err.find("/nowhere/libbonsai_cpu.so"), std::string::npos) << no_plugin.err;
-  const Outcome no_option = run_turns(plugin + "--plugin " + kPlugin + ",cpu.isa=abacus " + kModel);
+  const Outcome no_option =
+      run_turns(plugin + "--plugin " + in_quotes(kPlugin) + ",cpu.isa=abacus " + in_quotes(kModel));
   EXPECT_EQ(no_option.exit_code, 1);
   EXPECT_NE(no_option.err.find("abacus"), std::string::npos) << no_option.err;
   const Outcome no_model = run_turns(plugin + plugin + "/nowhere/model.gguf");

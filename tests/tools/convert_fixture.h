@@ -15,6 +15,7 @@
 namespace bonsai::convert {
 
 namespace fs = std::filesystem;
+using test::in_quotes;
 using test::Outcome;
 using test::TemporaryDirectory;
 using test::TinyCheckpoint;
@@ -30,7 +31,7 @@ class Convert : public testing::Test {
   }
 
   Outcome convert_input(const std::string &type = "Q1_0_G128") {
-    return run_program(input() + " " + output() + " --type " + type);
+    return run_program(in_quotes(input()) + " " + in_quotes(output()) + " --type " + type);
   }
 
   // The message of a conversion that must fail, less "bonsai-convert: " and the input's path. Nothing may be left.

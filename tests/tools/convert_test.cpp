@@ -72,7 +72,8 @@ TEST_F(Convert, TheSeedlingIsLossless) {
 TEST_F(Convert, TheShippedSeedlingIsWhatTheProgramMakes) {
   const std::string checkpoint = BONSAI_SHARED_DATA "/../seedling/out";
   if (!fs::exists(checkpoint)) GTEST_SKIP() << "needs " << checkpoint;
-  const Outcome outcome = run_program(checkpoint + " " + output() + " --type q1_0 --name 'Bonsai Seedling'");
+  const Outcome outcome =
+      run_program(in_quotes(checkpoint) + " " + in_quotes(output()) + " --type q1_0 --name 'Bonsai Seedling'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "") << "no progress bar where there is no terminal";
   EXPECT_TRUE(test::read_file(output()) == test::read_file(BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf"));
@@ -399,7 +400,8 @@ TEST_F(Convert, TheCheckpointsFilesAreNoOutput) {
   TinyCheckpoint("F32").write(input());
   for (const char *name : {"model.safetensors", "config.json", "tokenizer.json"}) {
     const std::string path = input() + "/" + name;
-    const Outcome outcome = test::run_shell("bonsai-convert " + input() + " " + path + " --type F16");
+    const Outcome outcome =
+        test::run_shell("bonsai-convert " + in_quotes(input()) + " " + in_quotes(path) + " --type F16");
     EXPECT_EQ(outcome.exit_code, 1) << name;
     EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is one of the checkpoint's files, expected another\n");
   }
@@ -439,7 +441,7 @@ TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
   fs::create_symlink("../blob.gguf", input() + "/model.safetensors");
   const auto refuse = [&](const std::string &path, const std::string &file) {
     const std::string before = test::read_file(file);
-    const Outcome outcome = run_program(input() + " " + path + " --type F16");
+    const Outcome outcome = run_program(in_quotes(input()) + " " + in_quotes(path) + " --type F16");
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is the input " + file + ", expected another file\n");
     EXPECT_TRUE(test::read_file(file) == before) << file;
@@ -457,8 +459,8 @@ TEST_F(Convert, WhatIsReadIsNoOutputThroughALinkEither) {
 
 TEST_F(Convert, AFullDiskIsNotTheCheckpointsFault) {
   TinyCheckpoint().write(input());
-  const Outcome outcome =
-      test::run_shell("ulimit -f 100; exec bonsai-convert " + input() + " " + output() + " --type F32");
+  const Outcome outcome = test::run_shell("ulimit -f 100; exec bonsai-convert " + in_quotes(input()) + " " +
+                                          in_quotes(output()) + " --type F32");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-convert: " + output() + ": cannot write: File too large\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
@@ -477,7 +479,7 @@ TEST_F(Convert, AnInterruptLeavesNothingBehind) {
 TEST_F(Convert, AnOutputThatCannotBeWrittenIsNamed) {
   TinyCheckpoint().write(input());
   const std::string path = directory_.file("missing/out.gguf");
-  const Outcome outcome = run_program(input() + " " + path + " --type F16");
+  const Outcome outcome = run_program(in_quotes(input()) + " " + in_quotes(path) + " --type F16");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(outcome.err.starts_with("bonsai-convert: " + path)) << outcome.err;
 }
@@ -488,8 +490,8 @@ TEST_F(Convert, UsageErrorsExitWithTwo) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_TRUE(outcome.err.starts_with("bonsai-convert: --type: expected one of F32, F16, BF16, ")) << outcome.err;
   EXPECT_TRUE(outcome.err.ends_with("; found 'Q9_9'\n")) << outcome.err;
-  const std::vector<std::string> wrong = {"", input(), input() + " " + output(), "a b c --type F16",
-                                          "a b --type F16 --colour blue"};
+  const std::vector<std::string> wrong = {"", in_quotes(input()), in_quotes(input()) + " " + in_quotes(output()),
+                                          "a b c --type F16", "a b --type F16 --colour blue"};
   for (const std::string &arguments : wrong) {
     outcome = run_program(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
@@ -497,9 +499,15 @@ TEST_F(Convert, UsageErrorsExitWithTwo) {
     EXPECT_EQ(outcome.out, "");
   }
   EXPECT_EQ(convert_input("F16 --threads 0").err, "bonsai-convert: --threads: expected 1 to 1024, found 0\n");
-  EXPECT_EQ(run_program(input() + " --type F16").err,
+  EXPECT_EQ(run_program(in_quotes(input()) + " --type F16").err,
             "bonsai-convert: expected the checkpoint's directory and the file to write; see bonsai-convert --help\n");
   EXPECT_EQ(left_behind(), std::vector<std::string>{"in"});
+}
+
+TEST_F(Convert, SaysItsVersion) {
+  const Outcome outcome = run_program("--version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "bonsai-convert " BONSAI_VERSION "\n");
 }
 
 TEST_F(Convert, HelpGoesToStdout) {

@@ -14,6 +14,7 @@
 namespace bonsai::check {
 namespace {
 
+using test::in_quotes;
 using test::Outcome;
 
 const std::string kTemplate = BONSAI_TEMPLATE_PLUGIN, kFaulty = BONSAI_FAULTY_PLUGIN;
@@ -24,7 +25,7 @@ Outcome check(const std::string &arguments) {
 
 // The faulty backend with one fault. The quick checks of gemv in F32, and one before and one after it.
 Outcome check_faulty(const std::string &fault, const std::string &options = "") {
-  return check(kFaulty + " --backend-opt 'fault=" + fault +
+  return check(in_quotes(kFaulty) + " --backend-opt 'fault=" + fault +
                "' --only dtypes --only gemv.F32 --only lifetime.session-memory " + options);
 }
 
@@ -39,7 +40,7 @@ std::vector<std::string> lines(const std::string &text) {
 }
 
 TEST(PluginCheck, TheTemplatePasses) {
-  const Outcome outcome = check(kTemplate);
+  const Outcome outcome = check(in_quotes(kTemplate));
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
   std::vector<std::string> found = lines(outcome.out);
@@ -115,9 +116,10 @@ TEST(PluginCheck, WhatDoesNotOpenIsOneLine) {
   const std::pair<std::string, std::string> cases[] = {
       {"/nowhere/libmine.so", "/nowhere/libmine.so: no such file"},
       {"/tmp", "/tmp: a directory, not a shared object"},
-      {not_elf, not_elf + ": not a shared object: the file does not begin with ELF's magic number"},
-      {kFaulty + " --backend-opt 'fault=crashes in device_open'", kFaulty + ": SIGABRT (Aborted) in device_open"},
-      {kFaulty + " --backend-opt 'fault=hangs in device_open' --timeout 1",
+      {in_quotes(not_elf), not_elf + ": not a shared object: the file does not begin with ELF's magic number"},
+      {in_quotes(kFaulty) + " --backend-opt 'fault=crashes in device_open'",
+       kFaulty + ": SIGABRT (Aborted) in device_open"},
+      {in_quotes(kFaulty) + " --backend-opt 'fault=hangs in device_open' --timeout 1",
        kFaulty + ": no end within 1 s, in device_open"},
   };
   for (const auto &[arguments, line] : cases) {
@@ -127,7 +129,7 @@ TEST(PluginCheck, WhatDoesNotOpenIsOneLine) {
     EXPECT_EQ(outcome.err, "bonsai-plugin-check: " + line + "\n");
   }
   for (const std::string options : {"--device 9", "--backend-opt colour=blue"}) {
-    const Outcome outcome = check(kTemplate + " " + options);
+    const Outcome outcome = check(in_quotes(kTemplate) + " " + options);
     EXPECT_EQ(outcome.exit_code, 1) << options;
     EXPECT_EQ(outcome.out, "") << options;
     EXPECT_TRUE(outcome.err.starts_with("bonsai-plugin-check: " + kTemplate + ": template: ")) << outcome.err;
@@ -151,9 +153,9 @@ TEST(PluginCheck, ListsTheChecksThatWouldRun) {
 
 TEST(PluginCheck, ExhaustiveChecksWantToBeAskedFor) {
   EXPECT_EQ(
-      check(kTemplate + " --only 'gemv.F32*' --long").out,
+      check(in_quotes(kTemplate) + " --only 'gemv.F32*' --long").out,
       "ok gemv.F32\nok gemv.F32.exhaustive\n" + kTemplate + " (template 0.1.0, level 0): 2 ok, 0 failed, 0 skipped\n");
-  EXPECT_EQ(check(kTemplate + " --only gemv.F32.exhaustive").err,
+  EXPECT_EQ(check(in_quotes(kTemplate) + " --only gemv.F32.exhaustive").err,
             "bonsai-plugin-check: --only: 'gemv.F32.exhaustive' means exhaustive checks, expected --long too\n");
 }
 
@@ -168,13 +170,13 @@ TEST(PluginCheck, UsageErrorsExitWithTwo) {
       {"--only 'dtypes' --only 'x*'", "--only: no check is named 'x*'; --list lists them"},
   };
   for (const auto &[options, line] : cases) {
-    const Outcome outcome = check(options.empty() ? "" : kTemplate + " " + options);
+    const Outcome outcome = check(options.empty() ? "" : in_quotes(kTemplate) + " " + options);
     EXPECT_EQ(outcome.exit_code, 2) << options;
     EXPECT_EQ(outcome.out, "") << options;
     EXPECT_EQ(outcome.err, "bonsai-plugin-check: " + line + "\n");
   }
   for (const char *options : {"another.so", "--device first", "--colour blue"}) {
-    const Outcome outcome = check(kTemplate + " " + options);
+    const Outcome outcome = check(in_quotes(kTemplate) + " " + options);
     EXPECT_EQ(outcome.exit_code, 2) << options;
     EXPECT_TRUE(outcome.err.ends_with("; see bonsai-plugin-check --help\n")) << outcome.err;
   }
@@ -183,20 +185,27 @@ TEST(PluginCheck, UsageErrorsExitWithTwo) {
 TEST(PluginCheck, ASignalEndsTheCheckThatRuns) {
   const test::TemporaryDirectory directory;
   const std::string out = directory.file("out");
-  const Outcome outcome = test::run_shell(
-      "bonsai-plugin-check " + kFaulty + " --backend-opt 'fault=hangs in gemv' --only dtypes --only gemv.F32 >" + out +
-      " & tool=$!\n"
-      "until grep -qs dtypes " +
-      out + " || ! kill -0 $tool; do sleep 0.01; done\n" + "kill -TERM $tool; wait $tool");
+  const Outcome outcome =
+      test::run_shell("bonsai-plugin-check " + in_quotes(kFaulty) +
+                      " --backend-opt 'fault=hangs in gemv' --only dtypes --only gemv.F32 >" + in_quotes(out) +
+                      " & tool=$!\n"
+                      "until grep -qs dtypes " +
+                      in_quotes(out) + " || ! kill -0 $tool; do sleep 0.01; done\n" + "kill -TERM $tool; wait $tool");
   EXPECT_EQ(outcome.exit_code, 143);
   EXPECT_EQ(outcome.err, "bonsai-plugin-check: interrupted\n");
   EXPECT_EQ(test::read_file(out), "ok dtypes\n");
 }
 
 TEST(PluginCheck, AStdoutThatTakesNothingIsAFailure) {
-  const Outcome outcome = check(kTemplate + " --only dtypes >/dev/full");
+  const Outcome outcome = check(in_quotes(kTemplate) + " --only dtypes >/dev/full");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-plugin-check: cannot print: No space left on device\n");
+}
+
+TEST(PluginCheck, SaysItsVersion) {
+  const Outcome outcome = check("--version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "bonsai-plugin-check " BONSAI_VERSION "\n");
 }
 
 TEST(PluginCheck, HelpGoesToStdout) {

@@ -68,7 +68,7 @@ TEST_F(QuantizeBadInput, AWeightBeyondTheFormatsRangeIsNamed) {
 }
 
 TEST_F(QuantizeBadInput, WhatIsNoModelIsNamed) {
-  EXPECT_EQ(test::run_shell("bonsai-quantize /nowhere.gguf " + output() + " --type F16").err,
+  EXPECT_EQ(test::run_shell("bonsai-quantize /nowhere.gguf " + test::in_quotes(output()) + " --type F16").err,
             "bonsai-quantize: /nowhere.gguf: cannot open: No such file or directory\n");
   test::write_file(input(), "not a model, just a few words");
   EXPECT_NE(refusal("--type F16").find("magic"), std::string::npos);
@@ -90,7 +90,8 @@ TEST_F(QuantizeBadInput, TheInputIsNotOverwritten) {
   const std::string link = directory_.file("link.gguf");
   fs::create_symlink("in.gguf", link);
   for (const std::string &same : {input(), directory_.path().string() + "/./in.gguf", link}) {
-    const Outcome outcome = test::run_shell("bonsai-quantize " + input() + " " + same + " --type F16");
+    const Outcome outcome =
+        test::run_shell("bonsai-quantize " + test::in_quotes(input()) + " " + test::in_quotes(same) + " --type F16");
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.err, "bonsai-quantize: " + same + ": is the input " + input() + ", expected another file\n");
   }
@@ -102,7 +103,8 @@ TEST_F(QuantizeBadInput, NoPartOfTheInputIsOverwritten) {
       {make_tensor("a.weight", {32, 1}, random_weights(32)), make_tensor("b.weight", {32, 1}, random_weights(32))});
   const std::vector<std::string> parts = test::split_file(open(input()), directory_.file("part"), 2);
   const std::string before = test::read_file(parts[1]);
-  const Outcome outcome = test::run_shell("bonsai-quantize " + parts[0] + " " + parts[1] + " --type F16");
+  const Outcome outcome =
+      test::run_shell("bonsai-quantize " + test::in_quotes(parts[0]) + " " + test::in_quotes(parts[1]) + " --type F16");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-quantize: " + parts[1] + ": is the input " + parts[1] + ", expected another file\n");
   EXPECT_TRUE(test::read_file(parts[1]) == before);
@@ -138,7 +140,8 @@ TEST_F(QuantizeBadInput, UsageErrorsExitWithTwo) {
 TEST_F(QuantizeBadInput, AnOutputThatCannotBeMadeIsNamed) {
   write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
   const std::string path = directory_.file("missing/out.gguf");
-  const Outcome outcome = test::run_shell("bonsai-quantize " + input() + " " + path + " --type F16");
+  const Outcome outcome =
+      test::run_shell("bonsai-quantize " + test::in_quotes(input()) + " " + test::in_quotes(path) + " --type F16");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(outcome.err.starts_with("bonsai-quantize: " + path + ": cannot create ")) << outcome.err;
 }
@@ -146,8 +149,8 @@ TEST_F(QuantizeBadInput, AnOutputThatCannotBeMadeIsNamed) {
 TEST_F(QuantizeBadInput, AFullDiskKeepsTheOldOutputAndLeavesNothingElse) {
   write_input({make_tensor("a.weight", {1024, 1024}, random_weights(1024 * 1024))});
   test::write_file(output(), "the old one");
-  const Outcome outcome =
-      test::run_shell("ulimit -f 2048; exec bonsai-quantize " + input() + " " + output() + " --type F16");
+  const Outcome outcome = test::run_shell("ulimit -f 2048; exec bonsai-quantize " + test::in_quotes(input()) + " " +
+                                          test::in_quotes(output()) + " --type F16");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-quantize: " + output() + ": cannot write: File too large\n");
   EXPECT_EQ(test::files_in(directory_), (std::vector<std::string>{"in.gguf", "out.gguf"}));
@@ -164,9 +167,10 @@ TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
 // A pipe whose only reader has gone: `bonsai-quantize ... --table | head -1`.
 TEST_F(QuantizeBadInput, ATableThatNobodyReadsIsNone) {
   write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
-  const std::string pipe = directory_.file("pipe");
+  const std::string pipe = test::in_quotes(directory_.file("pipe"));
   const Outcome outcome = test::run_shell("mkfifo " + pipe + "; exec 3<>" + pipe + " 4>" + pipe + " 3<&-; rm " + pipe +
-                                          "; bonsai-quantize " + input() + " " + output() + " --type F16 --table >&4");
+                                          "; bonsai-quantize " + test::in_quotes(input()) + " " +
+                                          test::in_quotes(output()) + " --type F16 --table >&4");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(test::files_in(directory_), (std::vector<std::string>{"in.gguf", "out.gguf"}));
@@ -178,8 +182,9 @@ TEST_F(QuantizeBadInput, ASignalLeavesNothingBehind) {
   test::write_file(input(), {reinterpret_cast<const char *>(header.bytes().data()), header.size()});
   fs::resize_file(input(), header.size() + (uint64_t{4096} << 20) * 2);  // a hole of 8 GiB: minutes of work
   for (const auto &[signal, exit_code] : {std::pair("TERM", 143), std::pair("HUP", 129)}) {
-    const Outcome outcome =
-        test::run_and_signal("bonsai-quantize " + input() + " " + output() + " --type Q4_0", signal, directory_);
+    const Outcome outcome = test::run_and_signal(
+        "bonsai-quantize " + test::in_quotes(input()) + " " + test::in_quotes(output()) + " --type Q4_0", signal,
+        directory_);
     EXPECT_EQ(outcome.exit_code, exit_code);
     EXPECT_EQ(outcome.err, "bonsai-quantize: interrupted, nothing was written\n");
     EXPECT_EQ(test::files_in(directory_), std::vector<std::string>{"in.gguf"});

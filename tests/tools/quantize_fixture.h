@@ -62,7 +62,8 @@ class Quantize : public testing::Test {
   }
 
   test::Outcome quantize(const std::string &options) const {
-    return test::run_shell("bonsai-quantize " + input() + " " + output() + " " + options);
+    return test::run_shell("bonsai-quantize " + test::in_quotes(input()) + " " + test::in_quotes(output()) + " " +
+                           options);
   }
 
   // What is said of a run that must fail, less the program's name and the input's path; and nothing may be left.

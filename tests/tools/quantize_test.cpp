@@ -52,9 +52,13 @@ TEST_F(Quantize, EveryFloatCanBeTheSource) {
 
 TEST_F(Quantize, AnUnpackedOneBitModelComesBackBitForBit) {
   const std::string halves = directory_.file("halves.gguf");
-  ASSERT_EQ(test::run_shell("bonsai-quantize " + kSeedling + " " + halves + " --type F16").exit_code, 0);
+  ASSERT_EQ(
+      test::run_shell("bonsai-quantize " + test::in_quotes(kSeedling) + " " + test::in_quotes(halves) + " --type F16")
+          .exit_code,
+      0);
   EXPECT_EQ(open(halves).find_tensor("token_embd.weight")->format, Format::kF16);
-  const Outcome outcome = test::run_shell("bonsai-quantize " + halves + " " + output() + " --type Q1_0_G128");
+  const Outcome outcome = test::run_shell("bonsai-quantize " + test::in_quotes(halves) + " " +
+                                          test::in_quotes(output()) + " --type Q1_0_G128");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const gguf::File seedling = open(kSeedling), back = open_output();
@@ -286,6 +290,12 @@ TEST_F(Quantize, BlocksThatEndWithTheirScaleComeOutWithTheScaleFirst) {
     EXPECT_EQ(decode(file.tensors()[0]), weights) << type;
     EXPECT_EQ(weights[2], 0.5f);
   }
+}
+
+TEST_F(Quantize, SaysItsVersion) {
+  const Outcome outcome = test::run_shell("bonsai-quantize --version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "bonsai-quantize " BONSAI_VERSION "\n");
 }
 
 TEST_F(Quantize, HelpGoesToStdout) {

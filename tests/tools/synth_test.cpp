@@ -22,7 +22,7 @@ const std::string kSeedling = BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf";
 class Synth : public testing::Test {
  protected:
   Outcome synth(const std::string &options) const {
-    return test::run_shell("bonsai-synth " + output() + " " + options);
+    return test::run_shell("bonsai-synth " + test::in_quotes(output()) + " " + options);
   }
 
   // What is said of a run that must fail, less the program's name; and nothing may be left.
@@ -177,7 +177,8 @@ TEST_F(Synth, EveryByteIsATokenWithoutAVocabulary) {
 }
 
 TEST_F(Synth, AVocabularyIsCopiedAndPadded) {
-  ASSERT_EQ(synth("--shape tiny --type Q1_0 --vocab-from " + kSeedling).exit_code, 1) << "more tokens than rows";
+  ASSERT_EQ(synth("--shape tiny --type Q1_0 --vocab-from " + test::in_quotes(kSeedling)).exit_code, 1)
+      << "more tokens than rows";
   Request request;
   request.shape = *find_shape("tiny");
   request.shape.vocab = 16384;
@@ -231,7 +232,7 @@ TEST_F(Synth, UsageErrorsExitWithTwo) {
 TEST_F(Synth, AVocabularyThatCannotBeUsedIsNamed) {
   EXPECT_EQ(refusal("--shape tiny --type F16 --vocab-from /nowhere.gguf", 1),
             "/nowhere.gguf: cannot open: No such file or directory\n");
-  const std::string too_many = refusal("--shape tiny --type F16 --vocab-from " + kSeedling, 1);
+  const std::string too_many = refusal("--shape tiny --type F16 --vocab-from " + test::in_quotes(kSeedling), 1);
   EXPECT_TRUE(too_many.starts_with(kSeedling + ": ")) << too_many;
   EXPECT_TRUE(too_many.ends_with(" tokens do not fit the shape's embedding of 512 rows\n")) << too_many;
 }
@@ -239,7 +240,7 @@ TEST_F(Synth, AVocabularyThatCannotBeUsedIsNamed) {
 TEST_F(Synth, TheFileThatTheVocabularyComesFromIsNoOutput) {
   ASSERT_EQ(synth("--shape tiny --type F16").exit_code, 0);
   const std::string before = test::read_file(output());
-  const Outcome outcome = synth("--shape tiny --type F16 --vocab-from " + output());
+  const Outcome outcome = synth("--shape tiny --type F16 --vocab-from " + test::in_quotes(output()));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-synth: " + output() + ": is the input " + output() + ", expected another file\n");
   EXPECT_TRUE(test::read_file(output()) == before);
@@ -249,14 +250,16 @@ TEST_F(Synth, TheFileThatTheVocabularyComesFromIsNoOutput) {
   std::filesystem::rename(part, output());
   std::filesystem::create_symlink(output(), part);
   const std::string part_before = test::read_file(part);
-  const Outcome later = synth("--shape tiny --type F16 --vocab-from " + directory_.file("part-00001-of-00002.gguf"));
+  const Outcome later =
+      synth("--shape tiny --type F16 --vocab-from " + test::in_quotes(directory_.file("part-00001-of-00002.gguf")));
   EXPECT_EQ(later.exit_code, 1);
   EXPECT_EQ(later.err, "bonsai-synth: " + output() + ": is the input " + part + ", expected another file\n");
   EXPECT_TRUE(test::read_file(part) == part_before);
 }
 
 TEST_F(Synth, AFullDiskLeavesNothingBehind) {
-  const Outcome outcome = test::run_shell("ulimit -f 2048; exec bonsai-synth --shape tiny --type F16 " + output());
+  const Outcome outcome =
+      test::run_shell("ulimit -f 2048; exec bonsai-synth --shape tiny --type F16 " + test::in_quotes(output()));
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-synth: " + output() + ": cannot write: File too large\n");
   EXPECT_TRUE(test::files_in(directory_).empty());
@@ -274,10 +277,11 @@ TEST_F(Synth, ALinkStaysAndItsTargetIsReplaced) {
 
 // Closed, full, and a pipe whose only reader has gone.
 TEST_F(Synth, AStderrThatTakesNothingChangesNoExitCode) {
-  const std::string fifo = directory_.file("fifo");
+  const std::string fifo = test::in_quotes(directory_.file("fifo"));
   for (const std::string &stderr_is : {std::string("exec 2>&-"), std::string("exec 2>/dev/full"),
                                        "mkfifo " + fifo + "; exec 3<>" + fifo + " 2>" + fifo + " 3<&-"}) {
-    const Outcome outcome = test::run_shell(stderr_is + "; bonsai-synth --shape none --type F32 " + output());
+    const Outcome outcome =
+        test::run_shell(stderr_is + "; bonsai-synth --shape none --type F32 " + test::in_quotes(output()));
     EXPECT_EQ(outcome.exit_code, 2) << stderr_is;
     EXPECT_EQ(outcome.err, "") << stderr_is;
   }
@@ -285,10 +289,17 @@ TEST_F(Synth, AStderrThatTakesNothingChangesNoExitCode) {
 
 TEST_F(Synth, ASignalLeavesNothingBehind) {
   // Tens of gigabytes that are never written: the first ones already take longer than the signal.
-  const Outcome outcome = test::run_and_signal("bonsai-synth --shape 8b --type F32 " + output(), "TERM", directory_);
+  const Outcome outcome =
+      test::run_and_signal("bonsai-synth --shape 8b --type F32 " + test::in_quotes(output()), "TERM", directory_);
   EXPECT_EQ(outcome.exit_code, 143);
   EXPECT_EQ(outcome.err, "bonsai-synth: interrupted, nothing was written\n");
   EXPECT_TRUE(test::files_in(directory_).empty());
+}
+
+TEST_F(Synth, SaysItsVersion) {
+  const Outcome outcome = test::run_shell("bonsai-synth --version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "bonsai-synth " BONSAI_VERSION "\n");
 }
 
 TEST_F(Synth, HelpGoesToStdout) {

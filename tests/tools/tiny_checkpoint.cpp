@@ -79,7 +79,7 @@ CheckpointTensor random_tensor(std::string name, std::string_view dtype, std::ve
 }  // namespace
 
 TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = (fs::temp_directory_path() / "bonsai-test-XXXXXX").string();
+  std::string pattern = (fs::temp_directory_path() / "bonsai test-XXXXXX").string();
   if (!mkdtemp(pattern.data())) throw std::runtime_error("cannot make a directory " + pattern);
   path_ = pattern;
 }

@@ -10,7 +10,7 @@
 
 namespace bonsai::test {
 
-// An empty directory that is removed with all it holds.
+// An empty directory that is removed with all it holds. Its name has a blank, as a user's may.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();

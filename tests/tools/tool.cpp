@@ -7,10 +7,13 @@
 
 namespace bonsai::test {
 
+std::string in_quotes(const std::string &path) { return "'" + path + "'"; }
+
 Outcome run_shell(const std::string &script) {
   TemporaryDirectory directory;
   const std::string out = directory.file("out"), err = directory.file("err");
-  const std::string command = "PATH=" BONSAI_BINARY_DIR "/bin:$PATH; { " + script + "\n} >" + out + " 2>" + err;
+  const std::string command = "PATH=" + in_quotes(BONSAI_BINARY_DIR "/bin") + ":$PATH; { " + script + "\n} >" +
+                              in_quotes(out) + " 2>" + in_quotes(err);
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
 }
@@ -25,7 +28,7 @@ std::vector<std::string> files_in(const TemporaryDirectory &directory) {
 }
 
 Outcome run_and_signal(const std::string &command, const std::string &signal, const TemporaryDirectory &directory) {
-  const std::string temporary_file = directory.file("*.part-*");
+  const std::string temporary_file = in_quotes(directory.file("")) + "*.part-*";
   return run_shell(command + " & tool=$!\n" +                                                                     //
                    "until ls " + temporary_file + " >/dev/null 2>&1 || ! kill -0 $tool; do sleep 0.01; done\n" +  //
                    "kill -" + signal + " $tool; wait $tool");

@@ -13,6 +13,9 @@ struct Outcome {
   std::string out, err;
 };
 
+// A path as a command line takes it, whatever blanks it has.
+std::string in_quotes(const std::string &path);
+
 // A command line, or a few lines of sh; the build's programs come first in its PATH.
 Outcome run_shell(const std::string &script);
 

@@ -24,7 +24,7 @@ namespace po = boost::program_options;
 po::options_description visible_options(const Program &program) {
   const po::options_description own = program.describe();
   po::options_description options("Options");
-  options.add_options()("help,h", "this text");
+  options.add_options()("help,h", "this text")("version", "the version");
   for (const auto &option : own.options()) options.add(option);
   return options;
 }
@@ -40,7 +40,7 @@ po::variables_map parse(const Program &program, const po::options_description &v
   po::variables_map given;
   constexpr int kStyle = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   po::store(po::command_line_parser(argc, argv).options(all).positional(positional).style(kStyle).run(), given);
-  if (given.count("help")) return given;
+  if (given.count("help") || given.count("version")) return given;
   po::notify(given);
   const bool needs_files = !given.count(program.without_files);
   if (needs_files && !given.count(program.files.back())) throw po::error(program.files_expected);
@@ -50,10 +50,15 @@ po::variables_map parse(const Program &program, const po::options_description &v
 int parse_and_run(const Program &program, int argc, char **argv) {
   const po::options_description options = visible_options(program);
   const po::variables_map given = parse(program, options, argc, argv);
-  if (!given.count("help")) return program.run(program, given);
-  std::ostringstream help;
-  help << "Usage: " << program.name << ' ' << program.usage << '\n' << options;
-  print(help.str());
+  std::ostringstream text;
+  if (given.count("help")) {
+    text << "Usage: " << program.name << ' ' << program.usage << '\n' << options;
+  } else if (given.count("version")) {
+    text << program.name << " " BONSAI_VERSION "\n";
+  } else {
+    return program.run(program, given);
+  }
+  print(text.str());
   return 0;
 }
 

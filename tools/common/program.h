@@ -22,7 +22,7 @@ struct Program {
   std::vector<const char *> files;  // what `run` finds the arguments under that are no options; all are needed
   std::string files_expected;       // what is said when one of them is missing
   const char *without_files = "";   // the option, if there is one, with which none is needed
-  boost::program_options::options_description (*describe)();                               // the options but --help
+  boost::program_options::options_description (*describe)();  // the options but --help and --version
   int (*run)(const Program &program, const boost::program_options::variables_map &given);  // the exit code
 };
 

@@ -18,9 +18,9 @@ class SeedlingIn : public testing::TestWithParam<quant::FormatTraits> {
   SeedlingIn()
       : path_(std::filesystem::temp_directory_path() /
               ("seedling-" + std::string(GetParam().name) + "-" + std::to_string(getpid()) + ".gguf")) {
-    const std::string command = BONSAI_BINARY_DIR "/bin/bonsai-quantize --requantize --type " +
-                                std::string(GetParam().name) + " " BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf " +
-                                path_.string() + " 2> /dev/null";
+    const std::string command = "'" BONSAI_BINARY_DIR "/bin/bonsai-quantize' --requantize --type " +
+                                std::string(GetParam().name) + " '" BONSAI_SOURCE_DIR "/models/seedling-q1_0.gguf' '" +
+                                path_.string() + "' 2> /dev/null";
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
   }
   ~SeedlingIn() override { std::filesystem::remove(path_); }

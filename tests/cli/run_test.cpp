@@ -288,11 +288,16 @@ TEST(Run, AFullDiskIsAnError) {
 // Who has left a pipe open would otherwise wait without a word.
 TEST(Run, TellsThatItWaitsForAPrompt) {
   const std::string line = "waiting for a text on stdin: -p TEXT gives one, </dev/null says that there is none\n";
-  const Outcome late = run_in_shell("(sleep 3; echo Once) | \"$@\"", {"run", "-n", "1", "--temp", "0"});
+  const std::string said = "'" + write_file("said", "") + "'";
+  const std::string when_said =
+      "for i in $(seq 600); do ! grep -q waiting " + said + " || break; sleep 0.1; done; echo Once";
+  const Outcome late =
+      run_in_shell("(" + when_said + ") | \"$@\" 2>" + said + "; status=$?; cat " + said + " >&2; exit $status",
+                   {"run", "-n", "1", "--temp", "0"});
   EXPECT_EQ(late.exit_code, 0) << late.err;
   EXPECT_TRUE(late.out.starts_with("Once")) << late.out;
   EXPECT_NE(late.err.find(line), std::string::npos) << late.err;
-  const Outcome prompt = run_in_shell("echo Once | \"$@\"", {"run", "-n", "1", "--temp", "0"});
+  const Outcome prompt = run_in_shell("echo Once >" + said + "; \"$@\" <" + said, {"run", "-n", "1", "--temp", "0"});
   EXPECT_EQ(prompt.out, late.out);
   EXPECT_EQ(prompt.err.find(line), std::string::npos) << prompt.err;
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -41,7 +42,13 @@ class Server {
   json said_;
 };
 
-TEST(Serve, AnswersAsRunDoes) {
+// Whoever runs the tests may have a key of their own.
+class Serve : public testing::Test {
+ protected:
+  Serve() { ::unsetenv("BONSAI_API_KEY"); }
+};
+
+TEST_F(Serve, AnswersAsRunDoes) {
   Server server({"--temp", "0", "--alias", "tales"});
   EXPECT_EQ(server.said()["model"], "tales");
   EXPECT_EQ(server.said()["url"], "http://127.0.0.1:" + std::to_string(server.port()));
@@ -57,7 +64,7 @@ TEST(Serve, AnswersAsRunDoes) {
   EXPECT_NE(outcome.err.find("tales on cpu"), std::string::npos) << outcome.err;
 }
 
-TEST(Serve, LetsAnAnswerEndBeforeItDoesItself) {
+TEST_F(Serve, LetsAnAnswerEndBeforeItDoesItself) {
   Server server({"--ignore-eos"});
   Client client(server.port());
   client.request("POST", "/v1/completions", R"({"prompt": "The wolf", "max_tokens": 200, "stream": true})");
@@ -71,13 +78,13 @@ TEST(Serve, LetsAnAnswerEndBeforeItDoesItself) {
   EXPECT_NE(outcome.err.find("ending: 1 text under way, for 30 s at most"), std::string::npos) << outcome.err;
 }
 
-TEST(Serve, ComputesAsManyTextsAtOnceAsItIsTold) {
+TEST_F(Serve, ComputesAsManyTextsAtOnceAsItIsTold) {
   Server server({"--parallel", "300", "-c", "32"});
   const json properties = json::parse(Client(server.port()).get("/props").body);
   EXPECT_EQ(properties["total_slots"], 300);
 }
 
-TEST(Serve, TheKeyMayComeFromTheEnvironment) {
+TEST_F(Serve, TheKeyMayComeFromTheEnvironment) {
   ::setenv("BONSAI_API_KEY", "secret", 1);
   Server server;
   ::unsetenv("BONSAI_API_KEY");
@@ -85,7 +92,7 @@ TEST(Serve, TheKeyMayComeFromTheEnvironment) {
   EXPECT_EQ(Client(server.port()).get("/v1/models", "Authorization: Bearer secret\r\n").status, 200);
 }
 
-TEST(Serve, TellsOfEachRequestWhereAskedTo) {
+TEST_F(Serve, TellsOfEachRequestWhereAskedTo) {
   Server server({"--verbose"});
   EXPECT_EQ(Client(server.port()).get("/v1/models").status, 200);
   server.program().send_signal(SIGTERM);

@@ -33,6 +33,19 @@ foreach(where libdir=libbonsai.so includedir=bonsai/engine.h includedir=bonsai/b
     message(FATAL_ERROR "pkg-config's ${CMAKE_MATCH_1}, ${directory}, has no ${CMAKE_MATCH_2}")
   endif()
 endforeach()
+
+# Programs are linked with the version's name, by which Python has to ask for it.
+file(GLOB_RECURSE library ${PREFIX}/libbonsai.so)
+file(READ_SYMLINK ${library} name)
+if(NOT name MATCHES "^libbonsai\\.so\\.0\\.[0-9]+$" AND NOT name MATCHES "^libbonsai\\.so\\.[1-9][0-9]*$")
+  message(FATAL_ERROR "libbonsai.so is ${name}, expected the version's first number, and the second before 1.0")
+endif()
+file(READ ${PREFIX}/share/doc/bonsai/docs/library.md page)
+string(FIND "${page}" "CDLL(\"${name}\")" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "docs/library.md does not load ${name}")
+endif()
+
 # What has to be there, and what installed headers and pages speak of.
 foreach(page LICENSE copyright README.md docs/grammars.md abi/README.md tools/plugin-check/README.md)
   if(NOT EXISTS ${PREFIX}/share/doc/bonsai/${page})

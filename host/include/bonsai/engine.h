@@ -9,6 +9,9 @@
 // The library keeps no global state, prints nothing and never ends the process. Errors are exceptions of type
 // EngineError, with one line that says what is wrong and what was expected.
 //
+// Before 1.0 this and the other C++ headers may change from one 0.x to the next, whose library has another name;
+// bonsai.h, for C, and backend.h, for backends, only grow.
+//
 // C++20. An Engine, Session, Chat or BatchEngine that was moved from may only be destroyed or assigned to.
 #pragma once
 

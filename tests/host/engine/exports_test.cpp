@@ -35,7 +35,7 @@ Names declared_names() {
 }
 
 TEST(SharedLibrary, ExportsThePublicApisAndNothingElse) {
-  const std::string symbols = output_of("nm -D -C --defined-only " BONSAI_BINARY_DIR "/lib/libbonsai.so.0 2>&1");
+  const std::string symbols = output_of("nm -D -C --defined-only '" BONSAI_BINARY_DIR "/lib/libbonsai.so' 2>&1");
   std::istringstream lines(symbols);
   Names for_c;
   int n_api = 0;

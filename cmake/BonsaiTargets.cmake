@@ -15,17 +15,23 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-find_program(CCACHE ccache)
-if(CCACHE)
-  # Without these words it takes nothing that has to do with precompiled headers.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+# Warnings are errors, except in another project; --compile-no-warning-as-error of cmake lets them be warnings.
+if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
+  set(CMAKE_COMPILE_WARNING_AS_ERROR ${PROJECT_IS_TOP_LEVEL})
 endif()
+
+find_program(CCACHE ccache)
+foreach(language C CXX)
+  if(CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)  # an empty one says that there is to be none
+    # Without these words it takes nothing that has to do with precompiled headers.
+    set(CMAKE_${language}_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  endif()
+endforeach()
 
 add_library(bonsai_options INTERFACE)
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else.
-target_compile_options(bonsai_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+target_compile_options(bonsai_options INTERFACE -Wall -Wextra -ffp-contract=off)
 target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(BONSAI_SANITIZE)
   target_compile_options(bonsai_options INTERFACE

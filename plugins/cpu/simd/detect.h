@@ -13,13 +13,29 @@
 namespace bonsai::cpu {
 
 #if defined(__x86_64__)
-// AVX2, FMA and F16C: all that the avx2 tier uses.
+// What CPUID says of a leaf and its subleaf; zeros where the processor does not know it.
+struct Cpuid {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+inline Cpuid cpuid(unsigned leaf, unsigned subleaf = 0) {
+  Cpuid found;
+  if (__get_cpuid_count(leaf, subleaf, &found.eax, &found.ebx, &found.ecx, &found.edx) == 0) return {};
+  return found;
+}
+
+// AVX2, FMA and F16C: all that the avx2 tier uses. Clang 14 knows F16C and AVX-VNNI by no name. Whoever has AVX2 has an
+// operating system that saves the registers of both.
 inline bool cpu_has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  constexpr unsigned kF16c = 1u << 29;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (cpuid(1).ecx & kF16c) != 0;
 }
 
 // AVX-VNNI, the 256-bit form of AVX-512's: all that the avx2-vnni tier uses beside AVX2.
-inline bool cpu_has_avx2_vnni() { return cpu_has_avx2() && __builtin_cpu_supports("avxvnni"); }
+inline bool cpu_has_avx2_vnni() {
+  constexpr unsigned kAvxVnni = 1u << 4;
+  return cpu_has_avx2() && cpuid(7).eax >= 1 && (cpuid(7, 1).eax & kAvxVnni) != 0;
+}
 
 // AVX-512 F, BW, DQ, VL and VNNI: all that the avx512 tier uses beside AVX2.
 inline bool cpu_has_avx512() {
@@ -31,8 +47,8 @@ inline bool cpu_has_avx512() {
 // Whether the processor has AMX-TILE and AMX-INT8 (Intel's Software Developer's Manual, CPUID leaf 7).
 inline bool cpu_has_tiles() {
   constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTile) != 0 && (edx & kInt8) != 0;
+  const unsigned edx = cpuid(7).edx;
+  return (edx & kTile) != 0 && (edx & kInt8) != 0;
 }
 
 // These beside all that the avx512 tier uses. Asks Linux to let this process use the registers
@@ -45,8 +61,8 @@ inline bool cpu_has_avx512_amx() {
 // AMD's Zen 5 or what came after it: family 1Ah (AMD64 Architecture Programmer's Manual, CPUID Fn0000_0001_EAX).
 inline bool cpu_is_zen5_or_later() {
   constexpr unsigned kZen5 = 0x1A;
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if (!__builtin_cpu_is("amd")) return false;
+  const unsigned eax = cpuid(1).eax;
   const unsigned base = eax >> 8 & 0xF, extended = eax >> 20 & 0xFF;
   return base == 0xF && base + extended >= kZen5;
 }

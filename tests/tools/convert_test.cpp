@@ -305,7 +305,7 @@ TEST_F(Convert, IsTheSameAsQuantizingAfterwards) {
     return value != nullptr ? value->as_uint() : std::nullopt;
   };
   const std::string whole = directory_.file("whole.gguf"), later = directory_.file("later.gguf");
-  ASSERT_EQ(run_program(input() + " " + whole + " --type BF16").exit_code, 0);
+  ASSERT_EQ(run_program(in_quotes(input()) + " " + in_quotes(whole) + " --type BF16").exit_code, 0);
   for (const std::string type : {"F32", "F16", "Q8_0", "Q1_0_G128", "TQ2_0_G128", "Q4_K", "F8_E4M3"}) {
     ASSERT_EQ(convert_input(type).exit_code, 0);
     ASSERT_EQ(test::run_shell("bonsai-quantize " + whole + " " + later + " --type " + type).exit_code, 0);
@@ -412,7 +412,7 @@ TEST_F(Convert, TheCheckpointsFilesAreNoOutput) {
 TEST_F(Convert, TheCheckpointsFilesAreNoOutputThroughALinkEither) {
   TinyCheckpoint("F32").write(input());
   const auto refuse = [&](const std::string &path) {
-    const Outcome outcome = run_program(input() + " " + path + " --type F16");
+    const Outcome outcome = run_program(in_quotes(input()) + " " + in_quotes(path) + " --type F16");
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.err, "bonsai-convert: " + path + ": is one of the checkpoint's files, expected another\n");
   };

@@ -132,9 +132,13 @@ uint64_t bytes_of_a_row(const Stage &stage) {  // K or V of one token and layer
   return quant::row_bytes(format_of(stage.kv), size_t{stage.config().kv_heads} * stage.config().head_dim);
 }
 
+uint64_t bytes_of_tokens(const Stage &stage, uint32_t n_tokens) {
+  return 2ull * stage.config().layers * n_tokens * bytes_of_a_row(stage);
+}
+
 std::vector<std::byte> export_kv(Stage &stage, const std::vector<uint32_t> &blocks, uint32_t n_tokens) {
   constexpr std::byte kMark{0xA5};
-  const uint64_t bytes = 2ull * stage.config().layers * n_tokens * bytes_of_a_row(stage);
+  const uint64_t bytes = bytes_of_tokens(stage, n_tokens);
   std::vector<std::byte> data(bytes + 8, kMark);
   bonsai_error error = empty_error();
   expect_ok("kv_export",
@@ -182,6 +186,26 @@ void check_move(Context &context, bonsai_kv_dtype kv) {
 void check_moves(Context &context) {
   skip_unless_moved(context);
   for (const bonsai_kv_dtype kv : context.info().kv_dtypes) check_move(context, kv);
+}
+
+// -------- What was there before
+
+// Blocks as another sequence may leave them, whose keys and values were no numbers, behind the positions of this one.
+void check_leftovers(Context &context) {
+  skip_unless_moved(context);
+  constexpr auto kNaN = std::byte{0xFF};  // in every type, as the scale of a Q8_0 block too
+  const uint32_t all = 70, chunks = 43, most = 200;
+  for (const bonsai_kv_dtype kv : context.info().kv_dtypes) {
+    Stage stage(context, narrow_shape(context.plainest_format()), {.kv = kv});
+    const std::vector<int32_t> tokens = stage.tokens(all);
+    const std::vector<uint32_t> blocks = stage.take_blocks(all);
+    const uint32_t held = std::min(static_cast<uint32_t>(blocks.size()) * stage.session.config.block_size, most);
+    import_kv(stage, blocks, held, std::vector<std::byte>(bytes_of_tokens(stage, held), kNaN));
+    Comparison comparison(stage.bound);
+    run_span(stage, tokens, {0, chunks, 12}, blocks, comparison, "in batches");
+    run_span(stage, tokens, {chunks, all, 1}, blocks, comparison, "token by token");
+    comparison.finish(fmt::format("kv {}, in blocks that hold NaN behind what is written", kv_name(kv)));
+  }
 }
 
 // -------- In flight
@@ -291,6 +315,9 @@ void add_kv_checks(std::vector<Check> &checks) {
   checks.push_back({"kv.rollback", "a position that is written again is replaced", check_rollback});
   checks.push_back({"kv.copy", "copied blocks continue as the original, and alone", check_copy});
   checks.push_back({"kv.shared", "sequences may share blocks that none of them writes", check_shared});
+  checks.push_back({"kv.leftovers",
+                    "what lies in a block behind a sequence's positions counts for nothing, NaN included",
+                    check_leftovers});
   checks.push_back({"kv.move", "an exported cache continues in another session", check_moves});
   checks.push_back(
       {"kv.in-flight", "copies, exports and imports run after what was submitted before", check_behind_submits});

@@ -52,10 +52,11 @@ void bonsai_fake_cuda_fail_call(uint64_t n, int result);
 // The nth piece of work (copy or kernel) that runs on a stream fails with `result`, and all calls from then on.
 void bonsai_fake_cuda_fail_work(uint64_t n, int result);
 
-// Calls of the driver, work run, and kernels among it, since the last reset or fail_*.
+// Calls of the driver, work run, kernels among it, and cooperative ones among those, since the last reset or fail_*.
 uint64_t bonsai_fake_cuda_calls(void);
 uint64_t bonsai_fake_cuda_work(void);
 uint64_t bonsai_fake_cuda_kernels(void);
+uint64_t bonsai_fake_cuda_cooperative_kernels(void);
 
 // The order of the emulator from here on: 0 forward, 1 backward, from 2 on: random.
 void bonsai_fake_cuda_set_order(uint64_t order);

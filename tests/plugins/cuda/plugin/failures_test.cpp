@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "plugins/cuda/way_trial.h"
 #include "tests/plugins/cuda/fake_driver/fake_support.h"
 #include "tests/plugins/cuda/plugin/life.h"
 
@@ -14,6 +15,8 @@ using fake::control;
 
 // cuda.h's numbers.
 constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700;
+// Kernels that a token takes.
+constexpr uint64_t kApart = 5 + 9, kAtOnce = 5 + 1;
 
 class CudaFailures : public testing::Test {
  public:
@@ -82,10 +85,21 @@ TEST_F(CudaFailures, ALifeLeavesNothing) {
   expect_all_given_back();
   RecordProperty("calls", static_cast<int>(extent.calls));
   RecordProperty("work", static_cast<int>(extent.work));
-  // Its tokens' layers are one kernel, or nine and more.
-  const bool is_at_once = std::string_view(BONSAI_LIFE_FUSION) == "layers";
-  EXPECT_EQ(control().kernels() < 100, is_at_once) << control().kernels();
-  EXPECT_GT(control().kernels(), 50u);
+}
+
+// A token's layers are one kernel, or nine and more; where both are tried, each way has its turns and one is chosen.
+TEST_F(CudaFailures, ALifeRunsItsTokensTheWayThatWasAskedFor) {
+  Life life(Life::AfterFailure::kStop);
+  ASSERT_EQ(life.run().call, "");
+  const std::string_view fusion = BONSAI_LIFE_FUSION;
+  EXPECT_EQ(life.has_chosen_way(), fusion == "auto");
+  EXPECT_EQ(control().cooperative_kernels() > 0, fusion != "attention");
+  if (fusion == "auto") {
+    EXPECT_GE(control().cooperative_kernels(), 2 * cuda::WayTrial::kTurnTokens);
+    EXPECT_GE(control().kernels(), 2 * cuda::WayTrial::kTurnTokens * (kApart + kAtOnce));
+  } else {
+    EXPECT_EQ(control().kernels() < 100, fusion == "layers") << control().kernels();
+  }
 }
 
 // The lists of blocks lie in memory that is used again for the next link of the chain: the driver may read it late.
@@ -118,6 +132,9 @@ TEST_F(CudaFailures, EveryPieceOfWorkMayLoseTheDevice) {
   }
 }
 
+// Calls of a life between two that fail, where lives are long: about as many fail in each program.
+constexpr uint64_t kAFew = std::string_view(BONSAI_LIFE_FUSION) == "auto" ? 61 : 17;
+
 // A call that failed for want of memory is made again, and the life goes on to the same numbers. Kernels run here.
 void make_every_nth_failure_good(uint64_t n_th) {
   Life untroubled(Life::AfterFailure::kStop);
@@ -139,7 +156,7 @@ void make_every_nth_failure_good(uint64_t n_th) {
   }
 }
 
-TEST_F(CudaFailures, WhatFailedOnceIsMadeGoodByMakingItAgain) { make_every_nth_failure_good(17); }
+TEST_F(CudaFailures, WhatFailedOnceIsMadeGoodByMakingItAgain) { make_every_nth_failure_good(kAFew); }
 
 // In the slow test alone.
 TEST_F(CudaFailures, WhateverFailedOnceIsMadeGoodByMakingItAgain) { make_every_nth_failure_good(1); }

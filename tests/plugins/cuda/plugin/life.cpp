@@ -3,14 +3,22 @@
 #include <dlfcn.h>
 
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
+
+#include "plugins/cuda/way_trial.h"
 
 namespace bonsai::test {
 namespace {
 
 constexpr uint32_t kBlock = 32, kBlocks = 8, kPositions = 64;
+// Tokens that are decoded one by one: as many as a session takes to try both ways and to go on with one of them, where
+// it is to find out which is faster.
+constexpr bool kTriesWays = std::string_view(BONSAI_LIFE_FUSION) == "auto";
+constexpr uint32_t kPrompt = 9, kDecoded = kTriesWays ? 4 * cuda::WayTrial::kTurnTokens + 2 : 3;
 
 // One layer of 1-bit matrices, narrow.
 const check::RandomModel &the_model() {
@@ -105,6 +113,10 @@ void Life::open() {
   config.struct_size = sizeof config;
   config.n_options = 2;
   config.options = options;
+  config.log_context = &has_chosen_way_;
+  config.log = [](void *has_chosen_way, bonsai_log_level, const char *line) {
+    if (std::strstr(line, "the session goes on with the")) *static_cast<bool *>(has_chosen_way) = true;
+  };
   make("device_open", [&](bonsai_error *error) { return plugin_api().device_open(0, &config, &device_, error); });
 }
 
@@ -233,21 +245,21 @@ void Life::prefill() {
   check::Batch batch;
   batch.block_table = {{3, 1}};
   check::Outputs outputs(spec_.vocab, spec_.hidden);
-  for (uint32_t i = 0; i < 9; ++i) batch.add(static_cast<int32_t>(7 * i + 1), i);
-  outputs.logits(8);
+  for (uint32_t i = 0; i < kPrompt; ++i) batch.add(static_cast<int32_t>(7 * i + 1), i);
+  outputs.logits(kPrompt - 1);
   outputs.top(4, 4);
-  outputs.argmax(8);
+  outputs.argmax(kPrompt - 1);
   outputs.hidden_state(2);
   forward(batch, outputs);
 }
 
 // The second step of a shape is recorded, the third is replayed.
 void Life::decode() {
-  for (uint32_t step = 0; step < 3; ++step) {
+  for (uint32_t step = 0; step < kDecoded; ++step) {
     check::Batch batch;
     batch.block_table = {{3, 1}};
     check::Outputs outputs(spec_.vocab, spec_.hidden);
-    batch.add(static_cast<int32_t>(step), 9 + step);
+    batch.add(static_cast<int32_t>(step), kPrompt + step);
     outputs.logits(0);
     forward(batch, outputs);
   }
@@ -258,8 +270,8 @@ void Life::chain() {
   check::Batch first, second;
   first.block_table = second.block_table = {{3, 1}};
   check::Outputs chosen(spec_.vocab, spec_.hidden), logits(spec_.vocab, spec_.hidden);
-  first.add(5, 12);
-  second.add(BONSAI_TOKEN_FROM_OUTPUT(0), 13);
+  first.add(5, kPrompt + kDecoded);
+  second.add(BONSAI_TOKEN_FROM_OUTPUT(0), kPrompt + kDecoded + 1);
   chosen.argmax(0);
   logits.logits(0);
   const bonsai_batch first_view = first.view(), second_view = second.view();

@@ -41,6 +41,8 @@ class Life {
   const std::vector<std::byte> &kv() const { return kv_; }
   // The same block as kv() has, of the end of a chain of copies.
   const std::vector<std::byte> &copied_kv() const { return copied_kv_; }
+  // Whether the session has found out which way of running a token's layers is faster.
+  bool has_chosen_way() const { return has_chosen_way_; }
   // Ends what is alive, in the order that the ABI asks for.
   void end();
 
@@ -75,6 +77,7 @@ class Life {
   bonsai_session *session_ = nullptr;
   std::vector<float> numbers_;
   std::vector<std::byte> kv_, copied_kv_;
+  bool has_chosen_way_ = false;
 };
 
 // The table of the plugin under test.

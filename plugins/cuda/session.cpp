@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "plugins/common/failure.h"
 #include "plugins/common/token_checks.h"
@@ -19,6 +20,15 @@ OutputBounds output_bounds(const SessionShape &shape) {
           .max_outputs = shape.selection.max_outputs,
           .max_k = shape.selection.max_k,
           .has_head = shape.model.has_head};
+}
+
+// Of each output: whether it selects a token, which the next submit may take.
+std::vector<bool> which_select(const bonsai_output *const *outputs, uint32_t n) {
+  std::vector<bool> selects(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    selects[i] = outputs[i]->kind == BONSAI_OUTPUT_ARGMAX || outputs[i]->kind == BONSAI_OUTPUT_TOP_K;
+  }
+  return selects;
 }
 
 }  // namespace
@@ -127,11 +137,11 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
   if (!in && n_states_ != batch.n_tokens) {
     reject("in is NULL and the previous layer_encode left {} states, expected {}", n_states_, batch.n_tokens);
   }
+  n_states_ = 0;  // until all is done: where it fails, x may hold anything
   const CurrentContext current(device_.context());
   const Stream &stream = device_.stream();
   stream.synchronize();  // the slot may be on its way
   const uint64_t bytes = uint64_t{batch.n_tokens} * shape_.model.hidden * sizeof(float);
-  n_states_ = batch.n_tokens;
   run_to_end(stream, [&] {
     if (in) stream.upload(scratch(layout_.x), in, bytes);
     const Staged staged = stage_batch(batch, own_slot());
@@ -139,6 +149,7 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
     run_layers(layer, 1, staged);
     if (out) stream.download(out, scratch(layout_.x), bytes);
   });
+  n_states_ = batch.n_tokens;
 }
 
 void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *const *outputs, uint32_t n_outputs) {
@@ -207,8 +218,11 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
   const Request request = {.outputs = outputs, .n = n_outputs};
   check_outputs(request, batch.n_tokens);
 
-  const CurrentContext current(device_.context());
+  std::vector<bool> selects = which_select(outputs, n_outputs);
+  // Until all is submitted: where it fails, x and the selected tokens may be anything.
   n_states_ = 0;
+  selects_.clear();
+  const CurrentContext current(device_.context());
   Slot &slot = *slots_[tickets_.next() % kSlots];
   try {
     submit_pass(batch, request, slot);
@@ -218,10 +232,7 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
     device_.context().release([&](const Driver &driver) { driver.cuStreamSynchronize(device_.stream().handle()); });
     throw;
   }
-  selects_.assign(n_outputs, false);
-  for (uint32_t i = 0; i < n_outputs; ++i) {
-    selects_[i] = outputs[i]->kind == BONSAI_OUTPUT_ARGMAX || outputs[i]->kind == BONSAI_OUTPUT_TOP_K;
-  }
+  selects_ = std::move(selects);
   return tickets_.submit();
 }
 

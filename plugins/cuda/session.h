@@ -165,8 +165,8 @@ class Session {
   std::array<std::unique_ptr<Slot>, kSlots + 1> slots_;  // of tickets, by number; the last: own_slot()
   GraphCache graphs_;
   WayTrial trial_;             // where cuda.fusion=auto
-  std::vector<bool> selects_;  // of the previous submit's outputs: whether it selects a token
-  uint32_t n_states_ = 0;      // rows that the previous layer_encode left in x
+  std::vector<bool> selects_;  // of the previous submit's outputs: whether it selects a token; none if it failed
+  uint32_t n_states_ = 0;      // rows that the previous layer_encode left in x; 0 if it failed
   Tickets tickets_;
 };
 

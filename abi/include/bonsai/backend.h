@@ -33,9 +33,10 @@
  *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found. Loading it leaves
  *             that environment too: start-up code that some compilers add for fast mathematics does not.
  *
- * Legal after a failure: after BONSAI_OUT_OF_MEMORY everything, but the KV cache at the failed batch's positions is
- * undefined until written again. After BONSAI_DEVICE_LOST only weight_free, session_destroy and device_close are called
- * for that device, and succeed. After any other failure everything is as before the call.
+ * Legal after a failure: after BONSAI_OUT_OF_MEMORY or BONSAI_INTERNAL everything, but the KV cache at the failed
+ * batch's positions is undefined until written again, and a layer_encode or submit that failed leaves no state and no
+ * token to go on from (BONSAI_INVALID_ARGUMENT). After BONSAI_DEVICE_LOST only weight_free, session_destroy and
+ * device_close are called for that device, and succeed. After any other failure everything is as before the call.
  *
  * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or a result cannot
  * be right, the CPU takes over and the text goes on. Such are NaN; +infinity, where no logit was adjusted; nothing above

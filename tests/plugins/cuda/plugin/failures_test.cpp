@@ -2,7 +2,9 @@
 // the failure passes, so does its effect.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/cuda/way_trial.h"
 #include "tests/plugins/cuda/fake_driver/fake_support.h"
@@ -73,6 +75,7 @@ class CudaFailures : public testing::Test {
         const Ending ending = life.run();
         if (!ending.call.empty()) expect_told(ending, expected);
         told += !ending.call.empty();
+        EXPECT_EQ(life.went_on(), std::vector<std::string>());
       }
       expect_all_given_back();
     }
@@ -151,6 +154,7 @@ void make_every_nth_failure_good(uint64_t n_th) {
       if (!ending.call.empty()) CudaFailures::expect_told(ending, BONSAI_OUT_OF_MEMORY);
       EXPECT_EQ(life.numbers(), untroubled.numbers()) << ending.call << ": " << ending.message;
       EXPECT_EQ(life.kv(), untroubled.kv()) << ending.call << ": " << ending.message;
+      EXPECT_EQ(life.went_on(), std::vector<std::string>());
     }
     CudaFailures::expect_all_given_back();
   }

@@ -41,6 +41,8 @@ class Life {
   const std::vector<std::byte> &kv() const { return kv_; }
   // The same block as kv() has, of the end of a chain of copies.
   const std::vector<std::byte> &copied_kv() const { return copied_kv_; }
+  // Calls that were not refused although they go on from what a failed one was to leave.
+  const std::vector<std::string> &went_on() const { return went_on_; }
   // Whether the session has found out which way of running a token's layers is faster.
   bool has_chosen_way() const { return has_chosen_way_; }
   // Ends what is alive, in the order that the ABI asks for.
@@ -64,6 +66,7 @@ class Life {
   void move_blocks();
   void run_layer_by_layer();
   void ask();
+  bool went_on_after(const char *name, bonsai_status status);
   void keep(const check::Outputs &outputs);
 
   const AfterFailure after_failure_;
@@ -77,6 +80,7 @@ class Life {
   bonsai_session *session_ = nullptr;
   std::vector<float> numbers_;
   std::vector<std::byte> kv_, copied_kv_;
+  std::vector<std::string> went_on_;
   bool has_chosen_way_ = false;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/base/floating_point_environment.h"
+
 namespace bonsai::cuda {
 namespace {
 
@@ -16,6 +18,7 @@ constexpr size_t kPackGrain = 4;  // tiles that are worth handing to another thr
 void pack(const PackArguments &matrix, uint64_t first, uint64_t last, std::byte *packed) {
   const size_t bytes = tile_bytes(matrix.format, matrix.columns);
   tbb::parallel_for(tbb::blocked_range<uint64_t>(first, last, kPackGrain), [&](const auto &range) {
+    const DefaultFloatingPoint environment;  // threads of oneTBB's have what their arena was made with
     PackArguments part = matrix;
     part.first_tile = range.begin();
     part.last_tile = range.end();

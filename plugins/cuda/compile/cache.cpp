@@ -17,6 +17,8 @@ constexpr uint64_t kMaxEntryBytes = uint64_t{64} << 20;
 
 constexpr std::string_view kVersionFollows = ".nvrtc-";
 
+constexpr const char *kCompiledAnew = "kernels are compiled at every start";
+
 // All versions of one unit have this in front.
 std::string name_prefix(const Digest &digest) { return hex(digest) + std::string(kVersionFollows); }
 
@@ -39,15 +41,6 @@ bool is_entry(std::string_view name) {
   constexpr size_t kHexDigits = 2 * std::tuple_size_v<Digest>;
   if (name.substr(0, kHexDigits).find_first_not_of("0123456789abcdef") != name.npos) return false;
   return name.size() > kHexDigits && version_in(name.substr(kHexDigits), kVersionFollows) > 0;
-}
-
-std::optional<Binary> read_entry(const PrivateDirectory &directory, const CacheKey &key, const Log &log) {
-  const std::string name = file_name(key);
-  const auto bytes = directory.read(name, kMaxEntryBytes);
-  if (!bytes) return std::nullopt;
-  auto binary = decode_entry(*bytes, key);
-  if (!binary && log) log(BONSAI_LOG_INFO, fmt::format("cuda: kernel cache: {} is damaged and not used", name));
-  return binary;
 }
 
 // The versions of a unit among files, the newest first.
@@ -76,13 +69,27 @@ std::string kernel_cache_directory(std::string_view option, const char *xdg_cach
 KernelCache::KernelCache(std::string directory, Log log, uint64_t max_bytes)
     : directory_(std::move(directory)), log_(std::move(log)), max_bytes_(max_bytes) {}
 
+std::optional<Binary> KernelCache::read_entry(const PrivateDirectory &directory, const CacheKey &key) {
+  const std::string name = file_name(key);
+  std::optional<std::string> bytes;
+  try {
+    bytes = directory.read(name, kMaxEntryBytes);
+  } catch (const std::runtime_error &error) {
+    complain(error.what(), "it is not used");  // another version may do
+  }
+  if (!bytes) return std::nullopt;
+  auto binary = decode_entry(*bytes, key);
+  if (!binary && log_) log_(BONSAI_LOG_INFO, fmt::format("cuda: kernel cache: {} is damaged and not used", name));
+  return binary;
+}
+
 std::optional<Binary> KernelCache::load(const CacheKey &key) {
   if (directory_.empty()) return std::nullopt;
   try {
     const auto opened = PrivateDirectory::open(directory_);
-    return opened ? read_entry(*opened, key, log_) : std::nullopt;
+    return opened ? read_entry(*opened, key) : std::nullopt;
   } catch (const std::runtime_error &error) {
-    complain(error.what());
+    complain(error.what(), kCompiledAnew);
     return std::nullopt;
   }
 }
@@ -96,12 +103,12 @@ std::optional<Binary> KernelCache::load_any(std::span<const Digest> digests,
     const std::vector<PrivateDirectory::File> files = opened->list();
     for (const Digest &digest : digests) {
       for (const int version : versions_among(files, digest)) {
-        auto binary = read_entry(*opened, {digest, version}, log_);
+        auto binary = read_entry(*opened, {digest, version});
         if (binary && suits(*binary)) return binary;
       }
     }
   } catch (const std::runtime_error &error) {
-    complain(error.what());
+    complain(error.what(), kCompiledAnew);
   }
   return std::nullopt;
 }
@@ -113,7 +120,7 @@ void KernelCache::store(const CacheKey &key, const Binary &binary) {
     opened.write(file_name(key), encode_entry(key, binary));
     trim(opened);
   } catch (const std::runtime_error &error) {
-    complain(error.what());
+    complain(error.what(), kCompiledAnew);
   }
 }
 
@@ -131,10 +138,16 @@ void KernelCache::trim(const PrivateDirectory &opened) const {
 }
 
 // Once: the same thing is wrong with the next entry.
-void KernelCache::complain(const char *what) {
+void KernelCache::complain(const char *what, const char *consequence) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(has_complained_, true) || !log_) return;
-  log_(BONSAI_LOG_WARNING, fmt::format("cuda: kernel cache: {}; kernels are compiled at every start", what));
+  if (!complaint_.empty()) return;
+  complaint_ = what;
+  if (log_) log_(BONSAI_LOG_WARNING, fmt::format("cuda: kernel cache: {}; {}", what, consequence));
+}
+
+std::string KernelCache::complaint() {
+  const std::lock_guard lock(mutex_);
+  return complaint_;
 }
 
 }  // namespace bonsai::cuda

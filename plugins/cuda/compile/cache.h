@@ -36,16 +36,19 @@ class KernelCache {
   void store(const CacheKey &key, const Binary &binary);
 
   const std::string &directory() const { return directory_; }
+  // What was wrong first with the directory or with an entry that was looked for; empty: nothing was.
+  std::string complaint();
 
  private:
   void trim(const PrivateDirectory &opened) const;
-  void complain(const char *what);
+  std::optional<Binary> read_entry(const PrivateDirectory &directory, const CacheKey &key);
+  void complain(const char *what, const char *consequence);
 
   std::string directory_;
   Log log_;
   uint64_t max_bytes_;
   std::mutex mutex_;
-  bool has_complained_ = false;
+  std::string complaint_;
 };
 
 }  // namespace bonsai::cuda

@@ -58,8 +58,10 @@ std::string why_no_kernels(const LibraryConfig &config) {
   for (const Unit &unit : config.units) {
     if (has_usable(cache, config, unit, [](const Binary &) { return true; })) return {};
   }
-  return fmt::format("no kernels for {} are kept{}{}, and none can be compiled: {}", choose(config).name,
-                     config.cache_directory.empty() ? "" : " in ", config.cache_directory, config.nvrtc.reason);
+  const std::string complaint = cache.complaint();
+  return fmt::format("no kernels for {} are kept{}{}{}, and none can be compiled: {}", choose(config).name,
+                     config.cache_directory.empty() ? "" : " in ", config.cache_directory,
+                     complaint.empty() ? "" : fmt::format(" (not used: {})", complaint), config.nvrtc.reason);
 }
 
 KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
@@ -97,10 +99,14 @@ bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
   return true;
 }
 
-void KernelLibrary::refuse_to_compile(const Unit &unit, const std::string &why) const {
-  const std::string kept = why.empty() ? ""
-                                       : fmt::format("the driver, for CUDA {}, refuses what is kept of it: {}; and ",
-                                                     version_name(context_.driver().version()), why);
+void KernelLibrary::refuse_to_compile(const Unit &unit, const std::string &why) {
+  std::string kept;
+  if (!why.empty()) {
+    kept = fmt::format("the driver, for CUDA {}, refuses what is kept of it: {}; and ",
+                       version_name(context_.driver().version()), why);
+  } else if (const std::string complaint = cache_.complaint(); !complaint.empty()) {
+    kept = fmt::format("what is kept is not used: {}; and ", complaint);
+  }
   refuse("{} must be compiled for {}: {}{}", unit.name, architecture_.name, kept, config_.nvrtc.reason);
 }
 

@@ -54,7 +54,7 @@ class KernelLibrary {
   }
   // False: nothing of it is kept, or the driver refuses what is, with the reasons in *why.
   bool load_cached(const Unit &unit, std::string *why);
-  [[noreturn]] void refuse_to_compile(const Unit &unit, const std::string &why) const;
+  [[noreturn]] void refuse_to_compile(const Unit &unit, const std::string &why);
   std::vector<Binary> compile_all(std::span<const Unit *const> missing);
   // Loads the cubin, or the PTX where the driver refuses it; null with the reasons added to *why if it refuses both.
   std::unique_ptr<Module> load(const Binary &binary, std::string *why) const;

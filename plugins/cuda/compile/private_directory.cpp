@@ -59,16 +59,11 @@ void make_with_parents(const std::string &path) {
   }
 }
 
-bool is_ours(const struct stat &file) { return file.st_uid == geteuid() && !(file.st_mode & kOthersWrite); }
-
-void check_private(const std::string &path, int descriptor) {
-  struct stat directory;
-  if (fstat(descriptor, &directory) != 0) fail(path, "{}", std::strerror(errno));
-  if (directory.st_uid != geteuid()) {
-    fail(path, "belongs to user {}, expected {}", directory.st_uid, geteuid());
-  }
-  if (directory.st_mode & kOthersWrite) {
-    fail(path, "others can write it (mode {:04o}), expected 0700", directory.st_mode & 07777);
+// `mode` is for messages: what would do.
+void check_private(const std::string &path, const struct stat &status, mode_t mode) {
+  if (status.st_uid != geteuid()) fail(path, "belongs to user {}, expected {}", status.st_uid, geteuid());
+  if (status.st_mode & kOthersWrite) {
+    fail(path, "others can write it (mode {:04o}), expected {:04o}", status.st_mode & 07777, mode);
   }
 }
 
@@ -91,7 +86,9 @@ int open_private(const std::string &path) {
   // What stands there may have changed since: no links are followed, and what was opened is checked.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (descriptor.get() < 0) fail(path, "{}", std::strerror(errno));
-  check_private(path, descriptor.get());
+  struct stat directory;
+  if (fstat(descriptor.get(), &directory) != 0) fail(path, "{}", std::strerror(errno));
+  check_private(path, directory, 0700);
   close_to_others(path, descriptor.get());
   return descriptor.release();
 }
@@ -150,10 +147,13 @@ PrivateDirectory PrivateDirectory::make(const std::string &path) {
 std::optional<std::string> PrivateDirectory::read(const std::string &name, uint64_t max_bytes) const {
   // Not blocking: what has the name may be a pipe.
   const Descriptor file(openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const std::string path = path_ + "/" + name;
+  if (file.get() < 0 && errno == EACCES) fail(path, "{}", std::strerror(errno));
   struct stat status;
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return std::nullopt;
+  if (file.get() < 0 || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  check_private(path, status, 0600);
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (!S_ISREG(status.st_mode) || !is_ours(status) || size > max_bytes) return std::nullopt;
+  if (size > max_bytes) return std::nullopt;
   std::string bytes(size, '\0');
   if (!read_all(file.get(), bytes)) return std::nullopt;
   futimens(file.get(), nullptr);  // fails where the disk is read-only, and then nothing is removed by age either

@@ -25,8 +25,8 @@ class PrivateDirectory {
   PrivateDirectory(PrivateDirectory &&other) noexcept;
   PrivateDirectory &operator=(PrivateDirectory &&) = delete;
 
-  // A file's contents, and marks it as used now. Nothing if there is none of that name, if it is no regular file of
-  // this user's that others cannot write, or if it is longer than `max_bytes`.
+  // A file's contents, and marks it as used now. Nothing if there is none of that name, if it is no regular file, or if
+  // it is longer than `max_bytes`. Throws if it belongs to another user, or others can write it.
   std::optional<std::string> read(const std::string &name, uint64_t max_bytes) const;
   // Writes a file under a temporary name and renames it: readers see the old file or the new one.
   void write(const std::string &name, std::string_view bytes) const;

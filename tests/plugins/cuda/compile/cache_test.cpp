@@ -145,6 +145,21 @@ TEST_F(KernelCaches, DoNotUseDirectoriesThatOthersWrite) {
                                      "every start"});
 }
 
+// Another version that is this user's alone may still do.
+TEST_F(KernelCaches, PassOverEntriesThatOthersWrite) {
+  KernelCache cache(path_, log());
+  cache.store(key_of(1, 13000), binary_of(13));
+  cache.store(key_of(1, 12040), binary_of(12));
+  EXPECT_EQ(cache.complaint(), "");
+  const std::string newer = file_of(key_of(1, 13000));
+  chmod(newer.c_str(), 0664);
+  EXPECT_FALSE(cache.load(key_of(1, 13000)));
+  ASSERT_TRUE(cache.load_any(digests({1}), any));
+  EXPECT_EQ(cache.load_any(digests({1}), any)->ptx, "ptx 12");
+  EXPECT_EQ(cache.complaint(), newer + ": others can write it (mode 0664), expected 0600");
+  EXPECT_EQ(lines_, std::vector<std::string>{"2 cuda: kernel cache: " + cache.complaint() + "; it is not used"});
+}
+
 TEST_F(KernelCaches, OnReadOnlyDisksStillServe) {
   KernelCache(path_, log()).store(key_of(1), binary_of(1));
   chmod(temporary_.path().c_str(), 0755);

@@ -278,6 +278,21 @@ TEST_F(KernelLibraries, TellAtOnceThatNoKernelsCanBeHad) {
   EXPECT_EQ(why_no_kernels(without_nvrtc()), "");
 }
 
+// Kernels that were copied there with the wrong owner or mode would else look as if they were none.
+TEST_F(KernelLibraries, TellWhyKernelsThatAreThereAreNotUsed) {
+  start({"a"});
+  const std::string why = ", and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";
+  const std::string kept = "no kernels for sm_90a are kept in " + path_, file = only_file();
+  chmod(file.c_str(), 0664);
+  EXPECT_EQ(why_no_kernels(without_nvrtc()),
+            kept + " (not used: " + file + ": others can write it (mode 0664), expected 0600)" + why);
+  chmod(file.c_str(), 0600);
+  EXPECT_EQ(why_no_kernels(without_nvrtc()), "");
+  chmod(path_.c_str(), 0775);
+  EXPECT_EQ(why_no_kernels(without_nvrtc()),
+            kept + " (not used: " + path_ + ": others can write it (mode 0775), expected 0700)" + why);
+}
+
 TEST_F(KernelLibraries, DoNotTakeAnotherNvrtcsWork) {
   start({"a"});
   LibraryConfig older = config();

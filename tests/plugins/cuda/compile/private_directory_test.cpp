@@ -177,7 +177,8 @@ TEST_F(PrivateDirectories, DoNotReadWhatOthersCanWrite) {
   const PrivateDirectory directory = PrivateDirectory::make(path_);
   directory.write("entry", "text");
   chmod((path_ + "/entry").c_str(), 0620);
-  EXPECT_FALSE(directory.read("entry", 100));
+  EXPECT_EQ(message_of([&] { directory.read("entry", 100); }),
+            path_ + "/entry: others can write it (mode 0620), expected 0600");
 }
 
 TEST_F(PrivateDirectories, DoNotReadWhatOthersOwn) {
@@ -185,7 +186,16 @@ TEST_F(PrivateDirectories, DoNotReadWhatOthersOwn) {
   directory.write("entry", "text");
   if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   ASSERT_EQ(chown((path_ + "/entry").c_str(), kNobody, static_cast<gid_t>(-1)), 0);
-  EXPECT_FALSE(directory.read("entry", 100));
+  EXPECT_EQ(message_of([&] { directory.read("entry", 100); }), path_ + "/entry: belongs to user 65534, expected 0");
+}
+
+TEST_F(PrivateDirectories, SayWhichFileCannotBeOpened) {
+  const PrivateDirectory directory = PrivateDirectory::make(path_);
+  directory.write("entry", "text");
+  chmod((path_ + "/entry").c_str(), 0200);
+  chmod(temporary_.path().c_str(), 0755);
+  const OrdinaryUser user({path_, temporary_.path() + "/bonsai", path_ + "/entry"});
+  EXPECT_EQ(message_of([&] { directory.read("entry", 100); }), path_ + "/entry: Permission denied");
 }
 
 TEST_F(PrivateDirectories, ThatCannotBeWrittenSaySoAndStillRead) {

@@ -22,6 +22,14 @@ bool has_usable(KernelCache &cache, const LibraryConfig &config, const Unit &uni
   return cache.load_any(digests_of(job, architectures), suits).has_value();
 }
 
+// What helps where a driver may refuse, or refuses, what a newer NVRTC makes; empty where NVRTC is not newer.
+std::string advice_for(int nvrtc_version, int driver_version) {
+  if (nvrtc_version <= driver_version) return {};
+  const bool is_of_its_major = nvrtc_version / 1000 == driver_version / 1000;
+  return fmt::format("install NVRTC {}, or a newer driver",
+                     is_of_its_major ? version_name(driver_version) : fmt::to_string(driver_version / 1000));
+}
+
 // Runs body(0) to body(n - 1) on as many threads as there are cores, or fewer where the system starts no more. The
 // first exception ends it and is thrown.
 template <class Body>
@@ -70,6 +78,17 @@ KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
       architecture_(choose(config_)),
       cache_(config_.cache_directory, config_.log) {
   if (const std::string why = why_no_kernels(config_); !why.empty()) refuse("{}", why);
+  warn_of_newer_nvrtc();
+}
+
+// Within a major version, drivers load what newer compilers make for the device itself.
+void KernelLibrary::warn_of_newer_nvrtc() const {
+  const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get();
+  const int driver = context_.driver().version();
+  if (!config_.log || !nvrtc || nvrtc->version / 1000 <= driver / 1000) return;
+  config_.log(BONSAI_LOG_WARNING,
+              fmt::format("cuda: NVRTC {} is newer than the driver, for CUDA {}, which may refuse what it makes: {}",
+                          version_name(nvrtc->version), version_name(driver), advice_for(nvrtc->version, driver)));
 }
 
 std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *why) const {
@@ -82,18 +101,26 @@ std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *w
   return nullptr;
 }
 
-bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
-  if (cache_.directory().empty()) return false;  // the digest is of all the kernels' text
+std::unique_ptr<Module> KernelLibrary::load_of_any_nvrtc(const Unit &unit, std::string *why) {
+  if (cache_.directory().empty()) return nullptr;  // the digest is of all the kernels' text
   std::unique_ptr<Module> module;
-  const auto loads = [&](const Binary &binary) {
+  has_usable(cache_, config_, unit, [&](const Binary &binary) {
     module = load(binary, why);
     return module != nullptr;
-  };
+  });
+  return module;
+}
+
+bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
+  if (cache_.directory().empty()) return false;
+  std::unique_ptr<Module> module;
   if (const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get()) {
-    if (const auto binary = cache_.load({digest_of(job(unit)), nvrtc->version})) loads(*binary);
-  } else {
-    has_usable(cache_, config_, unit, loads);
+    const auto binary = cache_.load({digest_of(job(unit)), nvrtc->version});
+    if (!binary) return false;  // what this one makes comes before what another has made
+    module = load(*binary, why);
   }
+  // Also where the driver refuses what this one has made: it would refuse it again.
+  if (!module) module = load_of_any_nvrtc(unit, why);
   if (!module) return false;
   loaded_[unit.name].module = std::move(module);
   return true;
@@ -108,6 +135,14 @@ void KernelLibrary::refuse_to_compile(const Unit &unit, const std::string &why) 
     kept = fmt::format("what is kept is not used: {}; and ", complaint);
   }
   refuse("{} must be compiled for {}: {}{}", unit.name, architecture_.name, kept, config_.nvrtc.reason);
+}
+
+void KernelLibrary::fail_to_load(const Unit &unit, const std::string &why) const {
+  const int nvrtc = config_.nvrtc.nvrtc->version, driver = context_.driver().version();
+  const std::string advice = advice_for(nvrtc, driver);
+  throw Failure(BONSAI_INTERNAL, fmt::format("the driver, for CUDA {}, refuses what NVRTC {} made of {} for {}: {}{}{}",
+                                             version_name(driver), version_name(nvrtc), unit.name, architecture_.name,
+                                             why, advice.empty() ? "" : "; ", advice));
 }
 
 std::vector<Binary> KernelLibrary::compile_all(std::span<const Unit *const> missing) {
@@ -140,12 +175,9 @@ void KernelLibrary::prepare(std::span<const std::string> names) {
   for (size_t i = 0; i < missing.size(); ++i) {
     std::string why;
     auto module = load(binaries[i], &why);
-    if (!module) {
-      throw Failure(BONSAI_INTERNAL,
-                    fmt::format("the driver, for CUDA {}, refuses what NVRTC {} made of {} for {}: {}",
-                                version_name(context_.driver().version()), version_name(config_.nvrtc.nvrtc->version),
-                                missing[i]->name, architecture_.name, why));
-    }
+    std::string why_not_kept;
+    if (!module) module = load_of_any_nvrtc(*missing[i], &why_not_kept);
+    if (!module) fail_to_load(*missing[i], why);
     loaded_[missing[i]->name].module = std::move(module);
   }
 }

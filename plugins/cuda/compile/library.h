@@ -35,8 +35,9 @@ class KernelLibrary {
 
   const Architecture &architecture() const { return architecture_; }
 
-  // Makes units ready, those that must be compiled in parallel and with a progress line each. Throws INTERNAL for a
-  // unit that does not compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
+  // Makes units ready, those that must be compiled in parallel and with a progress line each. Where the driver refuses
+  // what NVRTC makes, as it is newer, what another made and is kept is taken. Throws INTERNAL for a unit that does not
+  // compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
   void prepare(std::span<const std::string> names);
 
   // Lives as long as the library. Prepares the unit if need be. Throws as prepare does, and INTERNAL for an unknown
@@ -52,9 +53,13 @@ class KernelLibrary {
   CompileJob job(const Unit &unit) const {
     return {.unit = unit, .architecture = architecture_, .files = config_.files};
   }
+  void warn_of_newer_nvrtc() const;
   // False: nothing of it is kept, or the driver refuses what is, with the reasons in *why.
   bool load_cached(const Unit &unit, std::string *why);
+  // The newest that is kept and that the driver takes; null if there is none.
+  std::unique_ptr<Module> load_of_any_nvrtc(const Unit &unit, std::string *why);
   [[noreturn]] void refuse_to_compile(const Unit &unit, const std::string &why);
+  [[noreturn]] void fail_to_load(const Unit &unit, const std::string &why) const;
   std::vector<Binary> compile_all(std::span<const Unit *const> missing);
   // Loads the cubin, or the PTX where the driver refuses it; null with the reasons added to *why if it refuses both.
   std::unique_ptr<Module> load(const Binary &binary, std::string *why) const;

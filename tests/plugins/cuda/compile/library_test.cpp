@@ -84,6 +84,9 @@ std::shared_ptr<const Nvrtc> make_nvrtc(int version) {
   return nvrtc;
 }
 
+// Of NVRTC, and of the driver that tests have.
+constexpr int kVersion = 12040, kNewerVersion = 13000;
+
 class KernelLibraries : public testing::Test {
  protected:
   void SetUp() override { n_compiled = 0; }
@@ -91,7 +94,7 @@ class KernelLibraries : public testing::Test {
 
   LibraryConfig config() {
     return {.capability = 90,
-            .nvrtc = {make_nvrtc(13000), ""},
+            .nvrtc = {make_nvrtc(kVersion), ""},
             .cache_directory = path_,
             .log =
                 [this](bonsai_log_level, const std::string &line) {
@@ -100,6 +103,11 @@ class KernelLibraries : public testing::Test {
                 },
             .units = kUnits,
             .files = kFiles};
+  }
+  LibraryConfig with_newer_nvrtc() {
+    LibraryConfig newer = config();
+    newer.nvrtc.nvrtc = make_nvrtc(kNewerVersion);
+    return newer;
   }
   LibraryConfig without_nvrtc() {
     LibraryConfig none = config();
@@ -194,11 +202,11 @@ TEST_F(KernelLibraries, TakeThePtxWhereTheDriverRefusesTheCubin) {
 // Whole, undamaged, and still nothing that this driver loads.
 TEST_F(KernelLibraries, CompileAnewWhatTheDriverRefuses) {
   const CompileJob job = {.unit = kUnits[0], .architecture = {"sm_90a"}, .files = kFiles};
-  KernelCache(path_, {}).store({digest_of(job), 13000}, {.ptx = "stale", .cubin = "stale"});
+  KernelCache(path_, {}).store({digest_of(job), kVersion}, {.ptx = "stale", .cubin = "stale"});
   fake_.refused_image = "stale";
   start({"a"});
   EXPECT_EQ(n_compiled, 1);
-  EXPECT_EQ(loads(), 3);
+  EXPECT_EQ(loads(), 5);  // the stale one is also looked at as any NVRTC's
   start({"a"});
   EXPECT_EQ(n_compiled, 1);
 }
@@ -209,7 +217,7 @@ TEST_F(KernelLibraries, TellWhenTheDriverRefusesEverything) {
   EXPECT_EQ(failure.status(), BONSAI_INTERNAL);
   EXPECT_STREQ(
       failure.what(),
-      "the driver, for CUDA 12.4, refuses what NVRTC 13.0 made of a for sm_90a: cuModuleLoadDataEx: "
+      "the driver, for CUDA 12.4, refuses what NVRTC 12.4 made of a for sm_90a: cuModuleLoadDataEx: "
       "CUDA_ERROR_NO_BINARY_FOR_GPU: some text: ptxas fatal; cuModuleLoadDataEx: CUDA_ERROR_NO_BINARY_FOR_GPU: "
       "some text: ptxas fatal");
 }
@@ -262,6 +270,35 @@ TEST_F(KernelLibraries, TakeWhatAnOlderNvrtcMadeWhereTheDriverRefusesTheNewest) 
   EXPECT_NO_THROW(start({"a"}, without_nvrtc()));
 }
 
+// A toolkit that is newer than the driver, and kernels from before it was installed.
+TEST_F(KernelLibraries, TakeWhatAnOlderNvrtcMadeWhereTheDriverRefusesWhatTheInstalledOneMakes) {
+  const CompileJob job = {.unit = kUnits[0], .architecture = {"sm_90a"}, .files = kFiles};
+  KernelCache(path_, {}).store({digest_of(job), kVersion}, {.ptx = "", .cubin = "older"});
+  fake_.refused_image = "code";
+  EXPECT_NO_THROW(start({"a"}, with_newer_nvrtc()));
+  EXPECT_EQ(n_compiled, 1);
+  EXPECT_NO_THROW(start({"a"}, with_newer_nvrtc()));
+  EXPECT_EQ(n_compiled, 1) << "it is known by now what the driver refuses";
+}
+
+TEST_F(KernelLibraries, TellWhatHelpsWhereNvrtcIsNewerThanTheDriver) {
+  const std::string refusal = "cuModuleLoadDataEx: CUDA_ERROR_NO_BINARY_FOR_GPU: some text: ptxas fatal";
+  fake_.refused_image = "code";
+  EXPECT_EQ(failure_of({"a"}, with_newer_nvrtc()).what(),
+            "the driver, for CUDA 12.4, refuses what NVRTC 13.0 made of a for sm_90a: " + refusal + "; " + refusal +
+                "; install NVRTC 12, or a newer driver");
+  ASSERT_FALSE(lines_.empty());
+  EXPECT_EQ(lines_[0],
+            "cuda: NVRTC 13.0 is newer than the driver, for CUDA 12.4, which may refuse what it makes: install NVRTC "
+            "12, or a newer driver");
+  lines_.clear();
+  LibraryConfig little_newer = config();
+  little_newer.nvrtc.nvrtc = make_nvrtc(12090);
+  const std::string what = failure_of({"a"}, little_newer).what();
+  EXPECT_TRUE(what.ends_with("; install NVRTC 12.4, or a newer driver")) << what;
+  EXPECT_EQ(lines_, std::vector<std::string>{"cuda: compiling kernels for sm_90a, 1 of 1"});
+}
+
 // Before a device is opened: another backend may serve.
 TEST_F(KernelLibraries, TellAtOnceThatNoKernelsCanBeHad) {
   const std::string why = ", and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13";
@@ -295,9 +332,7 @@ TEST_F(KernelLibraries, TellWhyKernelsThatAreThereAreNotUsed) {
 
 TEST_F(KernelLibraries, DoNotTakeAnotherNvrtcsWork) {
   start({"a"});
-  LibraryConfig older = config();
-  older.nvrtc.nvrtc = make_nvrtc(12040);
-  start({"a"}, older);
+  start({"a"}, with_newer_nvrtc());
   EXPECT_EQ(n_compiled, 2);
   start({"a"});
   EXPECT_EQ(n_compiled, 2);

@@ -6,8 +6,8 @@
 namespace bonsai::cuda {
 
 void GraphCache::run(const GraphKey &key, const std::function<void()> &pass) {
-  if (!is_on_) return pass();
   if (const GraphExec *graph = find(key)) return graph->launch(stream_);
+  if (!is_on_) return pass();
   if (!take_seen(key)) {
     note_seen(key);
     return pass();
@@ -32,9 +32,15 @@ void GraphCache::note_seen(const GraphKey &key) {
 }
 
 void GraphCache::make_room() {
-  if (recordings_.size() < kMostGraphs) return;
-  stream_.synchronize();  // the one that goes may still be running
+  if (recordings_.size() == kMostGraphs) drop_oldest();
+}
+
+// Gives back the memory of the recording that ran longest ago; false if there is none.
+bool GraphCache::drop_oldest() {
+  if (recordings_.empty()) return false;
+  stream_.synchronize();  // it may still be running
   recordings_.pop_back();
+  return true;
 }
 
 GraphExec GraphCache::record(const std::function<void()> &pass) const {
@@ -56,27 +62,33 @@ void GraphCache::record_and_launch(const GraphKey &key, const std::function<void
   recordings_.splice(recordings_.begin(), recording);
 }
 
-// Memory that is not to be had is no fault of the launches.
-bool GraphCache::is_plainer_after(const plugin::Failure &failure) {
-  return failure.status() != BONSAI_OUT_OF_MEMORY && simplify_ && simplify_(failure.what());
+// Nothing is recorded from now on. What is recorded goes on being launched, unless its memory is what is wanted.
+void GraphCache::stop(const plugin::Failure &failure) {
+  is_on_ = false;
+  if (failure.status() == BONSAI_OUT_OF_MEMORY && !recordings_.empty()) {
+    stream_.synchronize();
+    recordings_.clear();
+  }
+  if (!log_) return;
+  log_(BONSAI_LOG_WARNING, fmt::format("cuda: this session's decode steps that are not recorded yet run without graphs "
+                                       "from now on: one could not be: {}",
+                                       failure.what()));
 }
 
 // False if the pass cannot be recorded: it has not run then.
 bool GraphCache::launch_recording(const GraphKey &key, const std::function<void()> &pass) {
+  bool has_given_back = false;
   for (;;) {
     try {
       record_and_launch(key, pass);
       return true;
     } catch (const plugin::Failure &failure) {
       if (failure.status() == BONSAI_DEVICE_LOST) throw;
-      if (is_plainer_after(failure)) continue;
-      is_on_ = false;
-      if (log_) {
-        log_(BONSAI_LOG_WARNING,
-             fmt::format(
-                 "cuda: this session's decode steps run without graphs from now on: one could not be recorded: {}",
-                 failure.what()));
-      }
+      // Memory that is not to be had is no fault of the launches.
+      const bool lacks_memory = failure.status() == BONSAI_OUT_OF_MEMORY;
+      if (lacks_memory && !std::exchange(has_given_back, true) && drop_oldest()) continue;
+      if (!lacks_memory && simplify_ && simplify_(failure.what())) continue;
+      stop(failure);
       return false;
     }
   }

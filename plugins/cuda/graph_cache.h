@@ -33,7 +33,8 @@ class GraphCache {
   // Runs `pass`, which submits to the stream, or the recording of an earlier one with the same key. A key's first pass
   // is submitted as it is: most shapes of prompts come once, and a pass that is recorded has all its kernels ready. A
   // pass that cannot be recorded, or whose recording does not run, for want of memory for one, is submitted, and
-  // nothing is recorded from then on. The context is current.
+  // nothing is recorded from then on; where memory is wanted, an older recording is given up for it first, and all of
+  // them when that does not help. The context is current.
   void run(const GraphKey &key, const std::function<void()> &pass);
 
  private:
@@ -45,10 +46,11 @@ class GraphCache {
   bool take_seen(const GraphKey &key);
   void note_seen(const GraphKey &key);
   void make_room();
+  bool drop_oldest();
   GraphExec record(const std::function<void()> &pass) const;
   void record_and_launch(const GraphKey &key, const std::function<void()> &pass);
   bool launch_recording(const GraphKey &key, const std::function<void()> &pass);
-  bool is_plainer_after(const plugin::Failure &failure);
+  void stop(const plugin::Failure &failure);
 
   const Stream &stream_;
   Log log_;

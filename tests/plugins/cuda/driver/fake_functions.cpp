@@ -11,7 +11,10 @@ uintptr_t next_handle = 0x1000;
 // Notes a call, and says how it ends.
 CUresult called(const char *name) {
   fake->calls.emplace_back(name);
-  return fake->failing.empty() || fake->failing == name ? fake->result : CUDA_SUCCESS;
+  const bool fails = fake->result != CUDA_SUCCESS && (fake->failing.empty() || fake->failing == name);
+  if (!fails || fake->failures == 0) return CUDA_SUCCESS;
+  --fake->failures;
+  return fake->result;
 }
 
 template <class T>

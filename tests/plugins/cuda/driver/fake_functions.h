@@ -2,6 +2,7 @@
 // free them, once, and with the context current.
 #pragma once
 
+#include <climits>
 #include <memory>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@ struct FakeDriver {
 
   CUresult result = CUDA_SUCCESS;  // of every call but those that always succeed
   std::string failing;             // if not empty, `result` is this call's alone
+  int failures = INT_MAX;          // that are still to come; then calls succeed
   std::set<uintptr_t> alive;       // handles and memory
   int retained = 0;                // primary contexts
   int pushed = 0;                  // depth of this thread's stack of contexts

@@ -94,10 +94,11 @@ TEST_F(GraphCaches, PassesThatCannotBeRecordedAreSubmittedFromThenOn) {
   EXPECT_FALSE(replays(1));
   EXPECT_EQ(passes_, 4u);  // one of them was being recorded
   ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_EQ(lines_[0],
-            "cuda: this session's decode steps run without graphs from now on: one could not be recorded: "
-            "device memory, of a size that the driver does not say: cuGraphInstantiateWithFlags: "
-            "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  EXPECT_EQ(
+      lines_[0],
+      "cuda: this session's decode steps that are not recorded yet run without graphs from now on: one could not be: "
+      "device memory, of a size that the driver does not say: cuGraphInstantiateWithFlags: "
+      "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
   EXPECT_EQ(simplified_, 0);  // memory is no matter of how a pass is submitted
 }
 
@@ -137,6 +138,47 @@ TEST_F(GraphCaches, PassesAreRecordedOnceMoreWhereTheyCanBePlainer) {
   EXPECT_TRUE(replays(1));
   EXPECT_EQ(simplified_, 1);
   EXPECT_TRUE(lines_.empty());
+}
+
+TEST_F(GraphCaches, TheRecordingThatRanLongestAgoIsGivenUpForMemory) {
+  record(0, 3);
+  fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
+  fake_.failing = "cuGraphInstantiateWithFlags";
+  fake_.failures = 1;
+  EXPECT_FALSE(replays(7));
+  EXPECT_TRUE(replays(7));
+  EXPECT_EQ(waits(), 1);  // it may still be running
+  EXPECT_EQ(count("cuGraphExecDestroy"), 1);
+  EXPECT_TRUE(replays(1));
+  EXPECT_TRUE(replays(2));
+  EXPECT_FALSE(replays(0));
+  EXPECT_TRUE(replays(0));
+  EXPECT_TRUE(lines_.empty());
+}
+
+// A device that lacks memory has no use for graphs that lie there.
+TEST_F(GraphCaches, AllRecordingsAreGivenUpWhereOneIsNotEnoughMemory) {
+  record(0, 3);
+  fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
+  fake_.failing = "cuGraphInstantiateWithFlags";
+  fake_.failures = 2;
+  EXPECT_FALSE(replays(7));
+  EXPECT_FALSE(replays(7));
+  EXPECT_EQ(count("cuGraphExecDestroy"), 3);
+  EXPECT_EQ(waits(), 2);
+  for (uint32_t shape = 0; shape < 3; ++shape) EXPECT_FALSE(replays(shape)) << shape;
+  EXPECT_EQ(lines_.size(), 1u);
+}
+
+TEST_F(GraphCaches, RecordingsThatWorkGoOnWhereAnotherPassCannotBeRecorded) {
+  record(0, 3);
+  fake_.result = CUDA_ERROR_INVALID_VALUE;
+  fake_.failing = "cuStreamEndCapture";
+  EXPECT_FALSE(replays(7));
+  EXPECT_FALSE(replays(7));
+  EXPECT_EQ(lines_.size(), 1u);
+  for (uint32_t shape = 0; shape < 3; ++shape) EXPECT_TRUE(replays(shape)) << shape;
+  EXPECT_FALSE(replays(7));
 }
 
 TEST_F(GraphCaches, PassesThatCannotBePlainerAreSubmitted) {

@@ -46,20 +46,30 @@ DeviceDescription describe(const Driver &driver, int ordinal) {
 
 std::string capability_name(int capability) { return fmt::format("{}.{}", capability / 10, capability % 10); }
 
+// Adds a device to `platform` if it is usable; else one line that says why it is not.
+std::string add_device(const Driver &driver, int ordinal, Platform &platform) {
+  try {
+    DeviceDescription device = describe(driver, ordinal);
+    if (device.capability < kOldestCapability) {
+      return fmt::format("{} has compute capability {}, expected at least {}", device.name,
+                         capability_name(device.capability), capability_name(kOldestCapability));
+    }
+    platform.devices.push_back(std::move(device));
+    return {};
+  } catch (const Failure &failure) {
+    return fmt::format("device {} cannot be described: {}", ordinal, failure.what());
+  }
+}
+
 // Adds the usable devices to `platform`, and why the others are not.
 void find_devices(const Driver &driver, Platform &platform) {
   int count = 0;
   driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount");
   if (count == 0) platform.reason = "the NVIDIA driver reports no device";
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    DeviceDescription device = describe(driver, ordinal);
-    if (device.capability >= kOldestCapability) {
-      platform.devices.push_back(std::move(device));
-      continue;
-    }
-    if (!platform.reason.empty()) platform.reason += "; ";
-    platform.reason += fmt::format("{} has compute capability {}, expected at least {}", device.name,
-                                   capability_name(device.capability), capability_name(kOldestCapability));
+    const std::string why = add_device(driver, ordinal, platform);
+    if (!platform.reason.empty() && !why.empty()) platform.reason += "; ";
+    platform.reason += why;
   }
 }
 

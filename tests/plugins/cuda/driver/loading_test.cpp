@@ -183,7 +183,21 @@ TEST_F(DriverLoading, DeviceThatCannotBeDescribedIsAReason) {
   environment_.set("STUB_BROKEN", "cuDeviceGetName");
   const Platform platform = find();
   EXPECT_TRUE(platform.devices.empty());
-  EXPECT_EQ(platform.reason, "cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error");
+  EXPECT_EQ(platform.reason, "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error");
+}
+
+TEST_F(DriverLoading, DeviceThatCannotBeDescribedHidesNoOther) {
+  environment_.set("STUB_CAPABILITIES", "90,61,75");
+  environment_.set("STUB_BROKEN", "cuDeviceGetName");
+  environment_.set("STUB_BROKEN_DEVICE", "0");
+  const Platform platform = find();
+  EXPECT_EQ(platform.reason, "");
+  ASSERT_EQ(platform.devices.size(), 1u);
+  EXPECT_EQ(platform.devices[0].name, "Stub 2");
+  environment_.set("STUB_CAPABILITIES", "90,61");
+  EXPECT_EQ(find().reason,
+            "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has compute "
+            "capability 6.1, expected at least 7.5");
 }
 
 TEST_F(DriverLoading, DeviceCountThatFailsIsAReason) {

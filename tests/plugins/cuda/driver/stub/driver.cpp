@@ -2,6 +2,7 @@
 // stands for every driver that there may be:
 //   STUB_VERSION (12040)  STUB_INIT (0)  STUB_CAPABILITIES ("90"; one device each)
 //   STUB_BROKEN (a function that fails)  STUB_ERROR (999; how it does)
+//   STUB_BROKEN_DEVICE (every; the one for which cuDeviceGetName fails, if that does)
 #include <cuda.h>
 
 #include <cstdio>
@@ -89,7 +90,8 @@ STUB_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 
 STUB_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
   std::snprintf(name, static_cast<size_t>(length), "Stub %d", device - 10);
-  return result_of("cuDeviceGetName");
+  const char *broken = setting("STUB_BROKEN_DEVICE", "");
+  return *broken && std::atoi(broken) != device - 10 ? CUDA_SUCCESS : result_of("cuDeviceGetName");
 }
 
 STUB_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice) {

@@ -53,7 +53,6 @@ class AttentionPlanner {
   // Dynamic shared memory of the kernels, bytes. A device that does not have it for attend_wide never runs that.
   uint32_t narrow_shared_bytes() const;
   uint32_t wide_shared_bytes() const;
-  bool has_wide() const { return has_wide_; }
 
   // Writes the arrays for a batch to `arrays`, which has room for plan_bytes() and is aligned to 16 bytes; nothing is
   // read there. Precondition: a checked batch within the limits. No allocation.

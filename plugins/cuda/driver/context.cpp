@@ -15,11 +15,6 @@ Context::Memory Context::memory() const {
   return {free_bytes, total_bytes};
 }
 
-void Context::synchronize() const {
-  const CurrentContext current(*this);
-  driver_->check(driver_->cuCtxSynchronize(), "cuCtxSynchronize");
-}
-
 CurrentContext::CurrentContext(const Context &context) : context_(context) {
   context.driver().check(context.driver().cuCtxPushCurrent_v2(context.handle()), "cuCtxPushCurrent_v2");
 }

@@ -28,9 +28,6 @@ class Context {
   };
   Memory memory() const;
 
-  // Blocks until everything that was submitted has run. Throws what failed.
-  void synchronize() const;
-
   // Runs `release` with the context current and forgets how its calls end: for destructors, which also run when the
   // device is lost and every call fails.
   template <class Release>

@@ -36,7 +36,6 @@ std::string fill(void *library, DriverFunctions &functions) {
 #define BONSAI_FIND(name) find(library, #name, functions.name, missing);
   BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_FIND)
 #undef BONSAI_FIND
-  find(library, "cuCtxSynchronize", functions.cuCtxSynchronize, missing);
   find(library, "cuEventElapsedTime", functions.cuEventElapsedTime_v1, missing);
   return missing;
 }

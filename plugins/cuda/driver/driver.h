@@ -17,8 +17,8 @@ using plugin::reject;
 // Drivers older than this are refused: 12.0 brought cuLaunchKernelEx and the graph functions in their present form.
 inline constexpr int kOldestDriver = 12000;
 
-// Immutable once loaded. Calls read as the driver's manual does: driver.check(driver.cuCtxSynchronize(),
-// "cuCtxSynchronize").
+// Immutable once loaded. Calls read as the driver's manual does: driver.check(driver.cuStreamSynchronize(stream),
+// "cuStreamSynchronize").
 class Driver : public DriverFunctions {
  public:
   Driver(const DriverFunctions &functions, int version) : DriverFunctions(functions), version_(version) {}
@@ -33,7 +33,7 @@ class Driver : public DriverFunctions {
   }
   [[noreturn]] void fail(CUresult result, const char *call) const;
 
-  // "cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
+  // "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered"
   std::string describe(CUresult result, const char *call) const;
 
  private:

@@ -34,14 +34,11 @@ namespace bonsai::cuda {
   X(cuStreamCreateWithPriority)                  \
   X(cuStreamDestroy_v2)                          \
   X(cuStreamSynchronize)                         \
-  X(cuStreamQuery)                               \
-  X(cuStreamWaitEvent)                           \
   X(cuStreamBeginCapture_v2)                     \
   X(cuStreamEndCapture)                          \
   X(cuEventCreate)                               \
   X(cuEventRecord)                               \
   X(cuEventSynchronize)                          \
-  X(cuEventQuery)                                \
   X(cuEventDestroy_v2)                           \
   X(cuModuleLoadDataEx)                          \
   X(cuModuleUnload)                              \
@@ -51,7 +48,6 @@ namespace bonsai::cuda {
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
   X(cuLaunchKernelEx)                            \
   X(cuGraphInstantiateWithFlags)                 \
-  X(cuGraphExecUpdate_v2)                        \
   X(cuGraphUpload)                               \
   X(cuGraphLaunch)                               \
   X(cuGraphDestroy)                              \
@@ -61,8 +57,7 @@ struct DriverFunctions {
 #define BONSAI_DECLARE(name) decltype(&::name) name = nullptr;
   BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_DECLARE)
 #undef BONSAI_DECLARE
-  // Apart: newer headers may mean their second versions by these names.
-  CUresult(CUDAAPI *cuCtxSynchronize)() = nullptr;
+  // Apart: newer headers may mean its second version by this name.
   CUresult(CUDAAPI *cuEventElapsedTime_v1)(float *milliseconds, CUevent start, CUevent end) = nullptr;
 };
 

@@ -30,14 +30,6 @@ GraphExec::GraphExec(const Graph &graph) : exec_(graph.context()) {
   driver.check(driver.cuGraphInstantiateWithFlags(exec_.out(), graph.handle(), 0), "cuGraphInstantiateWithFlags");
 }
 
-bool GraphExec::update(const Graph &graph) const {
-  CUgraphExecUpdateResultInfo info = {};
-  const CUresult result = exec_.driver().cuGraphExecUpdate_v2(exec_.get(), graph.handle(), &info);
-  if (result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return false;
-  exec_.driver().check(result, "cuGraphExecUpdate_v2");
-  return true;
-}
-
 void GraphExec::upload(const Stream &stream) const {
   exec_.driver().check(exec_.driver().cuGraphUpload(exec_.get(), stream.handle()), "cuGraphUpload");
 }

@@ -38,8 +38,6 @@ class GraphExec {
  public:
   explicit GraphExec(const Graph &graph);
 
-  // Takes over the parameters of a graph of the same shape; false if the shapes differ (the old one stays).
-  bool update(const Graph &graph) const;
   // Sends it to the device, so that the first launch does not.
   void upload(const Stream &stream) const;
   void launch(const Stream &stream) const;

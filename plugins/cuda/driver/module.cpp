@@ -32,15 +32,12 @@ std::string first_line(const std::string &text) { return text.substr(0, text.fin
 
 }  // namespace
 
-// Reading the attributes also brings the code to the device, where a driver loads lazily: no launch, and no recording
+// Reading an attribute also brings the code to the device, where a driver loads lazily: no launch, and no recording
 // of one, has to.
 Function::Function(const Context &context, CUfunction handle, std::string name)
     : context_(&context), handle_(handle), name_(std::move(name)) {
   const Driver &driver = context.driver();
-  registers_ = attribute(driver, handle, CU_FUNC_ATTRIBUTE_NUM_REGS);
-  local_bytes_ = attribute(driver, handle, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
   shared_bytes_ = attribute(driver, handle, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-  max_threads_ = attribute(driver, handle, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 }
 
 void Function::allow_shared_bytes(unsigned bytes) {

@@ -29,10 +29,7 @@ class Function {
 
   const Context &context() const { return *context_; }
   const std::string &name() const { return name_; }
-  int registers() const { return registers_; }      // of a thread
-  int local_bytes() const { return local_bytes_; }  // of a thread: spilled registers and arrays
   unsigned shared_bytes() const { return static_cast<unsigned>(shared_bytes_); }  // of a block, static
-  int max_threads() const { return max_threads_; }                                // of a block
 
   // Lets launches ask for this much dynamic shared memory, or as much as they were let before: graphs may hold those.
   void allow_shared_bytes(unsigned bytes);
@@ -46,7 +43,7 @@ class Function {
   const Context *context_;
   CUfunction handle_;
   std::string name_;
-  int registers_, local_bytes_, shared_bytes_, max_threads_;
+  int shared_bytes_;
   unsigned allowed_shared_bytes_ = 0;  // dynamic
 };
 

@@ -5,13 +5,6 @@ namespace {
 
 CUdeviceptr address(const void *device) { return reinterpret_cast<CUdeviceptr>(device); }
 
-// True for success, false for "not ready yet"; throws for the rest.
-bool is_done(const Driver &driver, CUresult result, const char *call) {
-  if (result == CUDA_ERROR_NOT_READY) return false;
-  driver.check(result, call);
-  return true;
-}
-
 }  // namespace
 
 Stream::Stream(const Context &context) : stream_(context) {
@@ -44,17 +37,8 @@ void Stream::fill(void *device, uint8_t value, size_t bytes) const {
   driver.check(driver.cuMemsetD8Async(address(device), value, bytes, handle()), "cuMemsetD8Async");
 }
 
-void Stream::wait(const Event &event) const {
-  const Driver &driver = stream_.driver();
-  driver.check(driver.cuStreamWaitEvent(handle(), event.handle(), CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
-}
-
 void Stream::synchronize() const {
   stream_.driver().check(stream_.driver().cuStreamSynchronize(handle()), "cuStreamSynchronize");
-}
-
-bool Stream::is_idle() const {
-  return is_done(stream_.driver(), stream_.driver().cuStreamQuery(handle()), "cuStreamQuery");
 }
 
 Event::Event(const Context &context, Timing timing, Waiting waiting) : event_(context) {
@@ -69,10 +53,6 @@ void Event::record(const Stream &stream) const {
 
 void Event::synchronize() const {
   event_.driver().check(event_.driver().cuEventSynchronize(handle()), "cuEventSynchronize");
-}
-
-bool Event::is_reached() const {
-  return is_done(event_.driver(), event_.driver().cuEventQuery(handle()), "cuEventQuery");
 }
 
 double Event::seconds_since(const Event &earlier) const {

@@ -9,8 +9,6 @@
 
 namespace bonsai::cuda {
 
-class Event;
-
 class Stream {
  public:
   // Does not wait for, nor hold up, the process's default stream.
@@ -27,12 +25,8 @@ class Stream {
   void copy(void *to, const void *from, size_t bytes) const;
   void fill(void *device, uint8_t value, size_t bytes) const;
 
-  // Work submitted from here on waits for the event.
-  void wait(const Event &event) const;
   // Blocks until the stream has run empty. Throws what failed in it.
   void synchronize() const;
-  // True if it has run empty. Throws what failed in it.
-  bool is_idle() const;
 
  private:
   Handle<CUstream, &DriverFunctions::cuStreamDestroy_v2> stream_;
@@ -63,7 +57,6 @@ class Event {
   void record(const Stream &stream) const;
   // Blocks until the stream has come to the recorded place.
   void synchronize() const;
-  bool is_reached() const;
   // Both events have Timing::kOn and are reached.
   double seconds_since(const Event &earlier) const;
 

@@ -94,7 +94,6 @@ void fill_contexts(DriverFunctions &functions) {
   };
   functions.cuCtxPushCurrent_v2 = [](CUcontext) { return ++fake->pushed, CUDA_SUCCESS; };
   functions.cuCtxPopCurrent_v2 = [](CUcontext *) { return --fake->pushed, CUDA_SUCCESS; };
-  functions.cuCtxSynchronize = [] { return called("cuCtxSynchronize"); };
 }
 
 void fill_memory(DriverFunctions &functions) {
@@ -124,12 +123,9 @@ void fill_streams(DriverFunctions &functions) {
   };
   functions.cuStreamDestroy_v2 = [](CUstream stream) { return end("cuStreamDestroy_v2", stream); };
   functions.cuStreamSynchronize = [](CUstream) { return called("cuStreamSynchronize"); };
-  functions.cuStreamQuery = [](CUstream) { return called("cuStreamQuery"); };
-  functions.cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return called("cuStreamWaitEvent"); };
   functions.cuEventCreate = [](CUevent *event, unsigned) { return make("cuEventCreate", event); };
   functions.cuEventRecord = [](CUevent, CUstream) { return called("cuEventRecord"); };
   functions.cuEventSynchronize = [](CUevent) { return called("cuEventSynchronize"); };
-  functions.cuEventQuery = [](CUevent) { return called("cuEventQuery"); };
   functions.cuEventDestroy_v2 = [](CUevent event) { return end("cuEventDestroy_v2", event); };
   functions.cuEventElapsedTime_v1 = [](float *milliseconds, CUevent, CUevent) {
     *milliseconds = 1500;
@@ -149,9 +145,6 @@ void fill_graphs(DriverFunctions &functions) {
   };
   functions.cuGraphInstantiateWithFlags = [](CUgraphExec *exec, CUgraph, unsigned long long) {
     return make("cuGraphInstantiateWithFlags", exec);
-  };
-  functions.cuGraphExecUpdate_v2 = [](CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *) {
-    return called("cuGraphExecUpdate_v2");
   };
   functions.cuGraphUpload = [](CUgraphExec, CUstream) { return called("cuGraphUpload"); };
   functions.cuGraphLaunch = [](CUgraphExec, CUstream) { return called("cuGraphLaunch"); };

@@ -212,8 +212,4 @@ CUresult cuCtxPopCurrent_v2(CUcontext *handle) {
   });
 }
 
-CUresult cuCtxSynchronize() {
-  return call(__func__, kNeedsContext | kNotWhileCapturing, [&](World &world) { run_all(world, current_context()); });
-}
-
 }  // extern "C"

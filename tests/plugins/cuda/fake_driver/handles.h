@@ -66,24 +66,17 @@ struct Event {
   uint64_t position = 0;     // of the stream
   Clock::time_point reached = {};
   std::shared_ptr<Capture> capture = nullptr;  // recorded in this capture
-  uint64_t captured = 0;                       // nodes of the stream before it
 };
 
 struct Record {
   Event *event;
 };
 
-struct Wait {
-  Stream *stream;
-  uint64_t position;
-};
-
 struct Stream {
   Context *context = nullptr;
-  std::deque<std::variant<Work, Record, Wait>> pending;
+  std::deque<std::variant<Work, Record>> pending;
   uint64_t submitted = 0, done = 0;  // items
   std::shared_ptr<Capture> capture;
-  uint64_t captured = 0, joined = 0;  // nodes in the capture, and those that another stream of it waits for
 };
 
 struct Graph {
@@ -96,13 +89,11 @@ struct GraphExec {
   std::vector<Work> work;
 };
 
-// A recording. The streams in it are the one that it began on and those that have waited for it.
+// A recording of one stream.
 struct Capture {
-  Stream *origin;
   std::thread::id thread;
   CUstreamCaptureMode mode;
   std::vector<Work> work = {};
-  std::set<Stream *> streams = {};
   bool is_invalid = false;
 };
 

@@ -25,23 +25,6 @@ bool is_reached(const World &world, const Event &event) {
   return !event.stream || !world.streams.is_alive(event.stream) || event.stream->done >= event.position;
 }
 
-// The stream goes on after what the event marks, in a recording.
-void wait_in_capture(Stream &stream, const Event &event) {
-  if (!event.capture) {
-    stream.capture->is_invalid = true;
-    throw Misuse{CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "a captured stream waits for an event outside its recording"};
-  }
-  if (stream.capture && stream.capture != event.capture) {
-    throw Misuse{CUDA_ERROR_STREAM_CAPTURE_MERGE, "a captured stream waits for an event of another recording"};
-  }
-  if (!stream.capture) {
-    stream.capture = event.capture;
-    stream.captured = stream.joined = 0;
-    event.capture->streams.insert(&stream);
-  }
-  if (event.stream != &stream) event.stream->joined = std::max(event.stream->joined, event.captured);
-}
-
 }  // namespace
 
 extern "C" {
@@ -73,26 +56,6 @@ CUresult cuStreamSynchronize(CUstream handle) {
   });
 }
 
-// Every time it is asked, the stream has done one thing more.
-CUresult cuStreamQuery(CUstream handle) {
-  return call(__func__, kNeedsContext | kNotWhileCapturing, [&](World &world) {
-    Stream &stream = find_stream(world, handle);
-    if (stream.pending.empty()) return;
-    run_one(world, stream);
-    throw Refusal{CUDA_ERROR_NOT_READY};
-  });
-}
-
-CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent event_handle, unsigned) {
-  return call(__func__, kNeedsContext, [&](World &world) {
-    Stream &stream = find_stream(world, stream_handle);
-    const Event &event = find_event(world, event_handle);
-    if (!event.stream) return;
-    if (stream.capture || event.capture) return wait_in_capture(stream, event);
-    if (!is_reached(world, event)) submit(world, stream, Wait{event.stream, event.position});
-  });
-}
-
 CUresult cuEventCreate(CUevent *handle, unsigned flags) {
   return call(__func__, kNeedsContext, [&](World &world) {
     Event event{.context = &current_context(), .has_timing = !(flags & CU_EVENT_DISABLE_TIMING)};
@@ -111,15 +74,6 @@ CUresult cuEventSynchronize(CUevent handle) {
   return call(__func__, kNeedsContext | kNotWhileCapturing, [&](World &world) {
     const Event &event = find_plain_event(world, handle);
     if (!is_reached(world, event)) run_until(world, *event.stream, event.position);
-  });
-}
-
-CUresult cuEventQuery(CUevent handle) {
-  return call(__func__, kNeedsContext | kNotWhileCapturing, [&](World &world) {
-    const Event &event = find_plain_event(world, handle);
-    if (is_reached(world, event)) return;
-    run_one(world, *event.stream);
-    throw Refusal{CUDA_ERROR_NOT_READY};
   });
 }
 

@@ -117,8 +117,6 @@ void run(World &world, const Work &work) {
 
 void run(World &, const Record &record) { record.event->reached = Clock::now(); }
 
-void run(World &world, const Wait &wait) { run_until(world, *wait.stream, wait.position); }
-
 // Outside a capture.
 template <class Item>
 void enqueue(World &world, Stream &stream, Item item) {
@@ -160,31 +158,24 @@ void submit(World &world, Stream &stream, Work work) {
   if (!stream.capture) return enqueue(world, stream, std::move(work));
   if (stream.capture->is_invalid) throw Refusal{CUDA_ERROR_STREAM_CAPTURE_INVALIDATED};
   stream.capture->work.push_back(std::move(work));
-  ++stream.captured;
 }
 
 void submit(World &world, Stream &stream, Record record) {
   Event &event = *record.event;
   event.stream = &stream;
   event.capture = stream.capture;
-  event.captured = stream.captured;
   if (stream.capture) return;
   event.position = stream.submitted + 1;
   enqueue(world, stream, record);
 }
 
-void submit(World &world, Stream &stream, Wait wait) { enqueue(world, stream, wait); }
-
-void run_one(World &world, Stream &stream) {
-  if (stream.pending.empty()) return;
-  const auto item = std::move(stream.pending.front());
-  stream.pending.pop_front();
-  ++stream.done;
-  std::visit([&](const auto &one) { run(world, one); }, item);
-}
-
 void run_until(World &world, Stream &stream, uint64_t position) {
-  while (stream.done < position && !stream.pending.empty()) run_one(world, stream);
+  while (stream.done < position && !stream.pending.empty()) {
+    const auto item = std::move(stream.pending.front());
+    stream.pending.pop_front();
+    ++stream.done;
+    std::visit([&](const auto &one) { run(world, one); }, item);
+  }
 }
 
 void run_all(World &world, const Context &context) {

@@ -11,12 +11,9 @@ void check_addresses(const World &world, const Work &work);
 // Puts work at the end of the stream, or into the recording that the stream is in.
 void submit(World &world, Stream &stream, Work work);
 void submit(World &world, Stream &stream, Record record);
-void submit(World &world, Stream &stream, Wait wait);
 
-// Runs the stream up to a position, and first what it waits for in other streams. Throws Refusal for what failed.
+// Runs the stream up to a position. Throws Refusal for what failed.
 void run_until(World &world, Stream &stream, uint64_t position);
-// Runs one item, if there is any left.
-void run_one(World &world, Stream &stream);
 // Runs all streams of a context.
 void run_all(World &world, const Context &context);
 

@@ -7,5 +7,4 @@
   int stub_##name() { return CUDA_ERROR_NOT_SUPPORTED; }
 
 BONSAI_CUDA_DRIVER_FUNCTIONS(STUB_DEFINE)
-STUB_DEFINE(cuCtxSynchronize)
 STUB_DEFINE(cuEventElapsedTime)

@@ -126,9 +126,10 @@ Evaluator::Flow Evaluator::run_node(const For &node) {
   for (size_t i = 0; i < items.size() && spend(1); ++i) {
     Block turn(*this);
     assign(node.target, items[i]);
-    Loop loop{.index0 = i, .length = items.size(), .previous = {}, .next = {}, .told = told};
+    Loop loop{.index0 = i, .length = items.size(), .previous = {}, .next = {}, .depth = 0, .told = told};
     if (i > 0) loop.previous = items[i - 1];
     if (i + 1 < items.size()) loop.next = items[i + 1];
+    loop.depth = 1 + std::max(extent_of(loop.previous).depth, extent_of(loop.next).depth);
     turn.scope().set("loop", std::make_shared<const Loop>(std::move(loop)));
     if (run_body(node.body) == Flow::kBreak) break;
   }

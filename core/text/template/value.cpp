@@ -147,6 +147,8 @@ Extent extent_of(const Value &value) {
   if (const Sequence *sequence = value.sequence()) return sequence->extent;
   if (const Dict *dict = value.dict()) return dict->extent;
   if (const TracedText *text = value.text()) return {0, 1 + text->size() / 16};
+  if (const Loop *loop = value.loop()) return {loop->depth, 1};
+  if (const Callable *callable = value.callable()) return {1 + extent_of(callable->self).depth, 1};
   return {};
 }
 

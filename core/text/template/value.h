@@ -118,7 +118,8 @@ struct Namespace {
   void set(std::string_view name, Value value);
 };
 
-// A function of the language, a method with the object that it belongs to, or a macro with the scope that it sees.
+// A function of the language, a method with the object that it belongs to (which is no callable itself), or a macro
+// with the scope that it sees.
 struct Callable {
   const Builtin *builtin = nullptr;
   Value self = {};
@@ -130,6 +131,7 @@ struct Callable {
 struct Loop {
   size_t index0 = 0, length = 0;
   Value previous, next;  // undefined at the ends
+  uint32_t depth = 0;    // more than that of either
   // What changed() was told last; of all turns, and gone after them, since it may hold a loop.
   std::weak_ptr<Value> told;
 };
@@ -143,6 +145,8 @@ bool equal(const Value &a, const Value &b);
 // Negative, 0 or positive; nullopt where Python has no order: text against numbers, say. NaN is like nothing.
 std::optional<int> compare(const Value &a, const Value &b);
 
+// Methods and loops hold values that no walk enters: these count for the depth alone, since what is deep is also
+// destroyed by recursion. Namespaces do not, as each rendering holds all of its own until its end.
 Extent extent_of(const Value &value);
 
 inline Value make_text(std::string_view bytes, Origin origin) { return TracedText(std::string(bytes), origin); }

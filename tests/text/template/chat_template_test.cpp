@@ -215,6 +215,28 @@ TEST(TemplateLimits, RecursionIsBounded) {
             "line 1: lists and mappings are nested deeper than 100");
 }
 
+// Values are destroyed by recursion, so that a chain of a million of them would end the program.
+TEST(TemplateLimits, NestingThroughMethodsAndLoopsIsBounded) {
+  const std::string head = "{% set ns = namespace(x=[]) %}{% for j in range(10) %}{% for i in range(100000) %}";
+  const std::string tail = "{% endfor %}{% endfor %}";
+  for (const std::string link :
+       {"{% set ns.x = [ns.x.index] %}", "{% set ns.x = {1: ns.x}.get %}{% set ns.x = [ns.x] %}",
+        "{% set ns.x = (ns.x, 1)|list %}{% set ns.x = ns.x.count %}",
+        "{% for q in [ns.x, 1] %}{% if loop.last %}{% set ns.x = loop %}{% endif %}{% endfor %}",
+        "{% for q in [1, ns.x] %}{% if loop.first %}{% set ns.x = loop.cycle %}{% endif %}{% endfor %}"})
+    EXPECT_EQ(error_of(head + link + tail), "line 1: lists and mappings are nested deeper than 100") << link;
+  // What a macro is called with, and what it falls back to, is no part of the macro.
+  const std::string macro = "{% macro m(x=ns.x) %}{{ caller(x) }}{% endmacro %}";
+  const std::string call = "{% call(y) m() %}{% set ns.x = [m] %}{% endcall %}";
+  EXPECT_EQ(error_of("{% set ns = namespace(x=0) %}" + macro + "{% for i in range(1000) %}" + call + "{% endfor %}"),
+            "rendered: ");
+  // A chain of namespaces may be of any length.
+  EXPECT_EQ(
+      error_of(
+          "{% set n = namespace(x=0) %}{% for i in range(100000) %}{% set n.x = namespace(x=[n.x]) %}{% endfor %}"),
+      "rendered: ");
+}
+
 TEST(TemplateLimits, StepsAndTextsAreBounded) {
   RenderOptions options;
   options.limits.steps = 10'000;

@@ -1,4 +1,4 @@
-// Comparison, membership, attributes, items and slices.
+// Comparison operators, membership, attributes, items and slices.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -16,7 +16,7 @@ std::string_view spelling(Comparison::Operator op) {
   return kSpellings[static_cast<size_t>(op)];
 }
 
-bool holds(Comparison::Operator op, int order) {
+bool holds(Comparison::Operator op, std::partial_ordering order) {
   switch (op) {
     case Comparison::Operator::kLess:
       return order < 0;
@@ -101,8 +101,7 @@ Value element(const Value &object, int64_t index) {
 std::optional<Value> find_item(Runtime &runtime, const Value &object, const Value &key) {
   const Value *found = nullptr;
   if (const Dict *dict = object.dict()) {
-    runtime.spend_on_items(dict->items.size());
-    found = dict->find(key);
+    found = find_key(runtime, dict->items, key);
   } else if (const auto index = key.as_integer(); index && (object.sequence() != nullptr || object.text() != nullptr)) {
     Value value = element(object, *index);
     if (!value.is_undefined()) return value;
@@ -168,10 +167,6 @@ bool spend_on_text(Runtime &runtime, const Value &value) {
 
 }  // namespace
 
-bool equal(Runtime &runtime, const Value &left, const Value &right) {
-  return runtime.spend(std::min(extent_of(left).steps, extent_of(right).steps)) && equal(left, right);
-}
-
 std::optional<bool> compare(Runtime &runtime, Comparison::Operator op, const Value &left, const Value &right) {
   using Operator = Comparison::Operator;
   if (op == Operator::kEqual) return equal(runtime, left, right);
@@ -182,11 +177,7 @@ std::optional<bool> compare(Runtime &runtime, Comparison::Operator op, const Val
   }
   if (left.is_undefined()) return runtime.fail_undefined(left), std::nullopt;
   if (right.is_undefined()) return runtime.fail_undefined(right), std::nullopt;
-  if (!runtime.spend(std::min(extent_of(left).steps, extent_of(right).steps))) return std::nullopt;
-  if (left.as_real() && right.as_real() && (*left.as_real() != *left.as_real() || *right.as_real() != *right.as_real()))
-    return false;  // NaN
-  const auto order = compare(left, right);
-  if (order) return holds(op, *order);
+  if (const auto found = order(runtime, left, right)) return holds(op, *found);
   runtime.fail("cannot use '{}' between {} and {}", spelling(op), type_name(left), type_name(right));
   return std::nullopt;
 }
@@ -199,7 +190,7 @@ std::optional<bool> contains(Runtime &runtime, const Value &container, const Val
     if (!runtime.spend_on_search(text->size(), item.text()->size())) return std::nullopt;
     return find_bytes(text->bytes(), item.text()->bytes()) != std::string_view::npos;
   }
-  if (const Dict *dict = container.dict()) return runtime.spend(dict->items.size()) && dict->find(item) != nullptr;
+  if (const Dict *dict = container.dict()) return find_key(runtime, dict->items, item) != nullptr;
   // Looks at a generator's elements up to the one that it finds.
   if (Sequence *sequence = container.sequence(); sequence != nullptr && sequence->kind == Sequence::Kind::kGenerator) {
     while (sequence->n_taken < sequence->items.size() && !runtime.failed())
@@ -218,8 +209,7 @@ Value attribute(Runtime &runtime, const Value &object, std::string_view name) {
     return field.is_undefined() ? no_attribute(object, name) : field;
   }
   if (const Namespace *fields = object.name_space()) {
-    runtime.spend_on_items(fields->fields.size());
-    const Value *field = fields->find(name);
+    const Value *field = runtime.find(fields->fields, name);
     return field == nullptr ? no_attribute(object, name) : *field;
   }
   if (Value found = method(object, name); !found.is_undefined()) return found;
@@ -228,8 +218,7 @@ Value attribute(Runtime &runtime, const Value &object, std::string_view name) {
     if (name == "list") return sequence->items[1];
   }
   if (const Dict *dict = object.dict()) {
-    runtime.spend_on_items(dict->items.size());
-    if (const Value *value = dict->find(name)) return *value;
+    if (const Value *value = find_key(runtime, dict->items, name)) return *value;
   }
   return no_attribute(object, name);
 }
@@ -265,6 +254,7 @@ std::vector<Value> items_of(Runtime &runtime, const Value &value) {
     if (!runtime.spend(sequence->items.size())) return {};
     items.assign(sequence->items.begin() + static_cast<ptrdiff_t>(from), sequence->items.end());
   } else if (const Dict *dict = value.dict()) {
+    if (!runtime.spend(dict->items.size())) return {};
     for (const auto &[key, unused] : dict->items) items.push_back(key);
   } else if (const TracedText *text = value.text()) {
     if (!runtime.spend(text->size())) return {};

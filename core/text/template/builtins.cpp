@@ -45,7 +45,7 @@ bool Call::bind(CallArguments arguments) {
     fail("takes at most {} arguments, found {}", n, arguments.positional.size());
   }
   for (auto &[name, value] : arguments.named) {
-    if (!runtime_.spend(1)) return false;
+    if (!runtime_.spend(1 + name.size() / 16)) return false;
     const auto place = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
     if (place == names.size() && takes_more) {
       rest_.named.emplace_back(std::move(name), std::move(value));
@@ -90,13 +90,14 @@ Value call_builtin(Runtime &runtime, std::string_view what, const Builtin &built
   return call.spend_on_texts() ? builtin.function(call) : Value();
 }
 
-// Whatever it does with texts, it may look at all of them; a mapping's method looks for a key.
+// Whatever it does with texts, it may look at all of them.
 bool Call::spend_on_texts() {
-  if (const Dict *dict = self_.dict()) runtime_.spend_on_items(dict->items.size());
   uint64_t of_arguments = 0;
   for (const Value &value : values_)
     if (value.text() != nullptr) of_arguments += value.text()->size();
-  runtime_.spend_on_search(self_.text() == nullptr ? 0 : self_.text()->size(), of_arguments);
+  const TracedText *text = self_.text();
+  if (text != nullptr) runtime_.spend(text->template_ranges().size());
+  runtime_.spend_on_search(text == nullptr ? 0 : text->size(), of_arguments);
   return !runtime_.failed();
 }
 

@@ -45,6 +45,7 @@ size_t count_characters(std::string_view text) {
 
 std::vector<size_t> character_offsets(std::string_view text) {
   std::vector<size_t> offsets;
+  offsets.reserve(count_characters(text) + 1);
   for (size_t at = 0; at < text.size(); ++at)
     if (!is_continuation(text[at])) offsets.push_back(at);
   offsets.push_back(text.size());

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "core/text/template/builtins.h"
@@ -20,11 +19,12 @@ Value Evaluator::evaluate(const ExpressionPtr &expression) {
 
 Value Evaluator::evaluate_node(const Name &node) {
   for (const Scope *scope = scope_; scope != nullptr; scope = scope->parent) {
-    if (!spend_on_items(scope->variables.size())) return {};
-    if (const Value *value = scope->find_here(node.name)) return *value;
+    if (!spend(1)) return {};
+    if (const Value *value = find(scope->variables, node.name)) return *value;
   }
   if (const Builtin *function = find_function(node.name))
     return std::make_shared<const Callable>(Callable{.builtin = function, .self = {}});
+  if (!spend_on_items(node.name.size())) return {};
   return Value::undefined(fmt::format("'{}' is undefined", node.name));
 }
 
@@ -47,7 +47,8 @@ Value Evaluator::evaluate_node(const Slice &node) {
 CallArguments Evaluator::evaluate(const Arguments &arguments) {
   CallArguments values;
   for (const ExpressionPtr &argument : arguments.positional) values.positional.push_back(evaluate(argument));
-  for (const auto &[name, argument] : arguments.named) values.named.emplace_back(name, evaluate(argument));
+  for (const auto &[name, argument] : arguments.named)
+    if (spend_on_items(name.size())) values.named.emplace_back(name, evaluate(argument));
   return values;
 }
 
@@ -82,19 +83,13 @@ Value Evaluator::evaluate_node(const ListDisplay &node) {
 }
 
 Value Evaluator::evaluate_node(const DictDisplay &node) {
-  std::vector<std::pair<Value, Value>> items;
+  DictItems items;
   for (const auto &[key_expression, value_expression] : node.items) {
     Value key = evaluate(key_expression), value = evaluate(value_expression);
-    if (!spend_on_items(items.size())) return {};
+    if (failed()) return {};
     const bool is_key = key.text() != nullptr || key.is_none() || key.as_real();
     if (!is_key) return key.is_undefined() ? fail_undefined(key) : fail("{} cannot be a key", type_name(key));
-    const auto same = [&key](const auto &item) { return jinja::equal(item.first, key); };
-    const auto found = std::find_if(items.begin(), items.end(), same);
-    if (found != items.end()) {
-      found->second = std::move(value);
-    } else {
-      items.emplace_back(std::move(key), std::move(value));
-    }
+    set_key(*this, items, std::move(key), std::move(value));
   }
   return dict(std::move(items));
 }

@@ -10,18 +10,6 @@
 
 namespace bonsai::jinja {
 
-const Value *Scope::find_here(std::string_view name) const {
-  for (const auto &[variable, value] : variables)
-    if (variable == name) return &value;
-  return nullptr;
-}
-
-void Scope::set(std::string_view name, Value value) {
-  for (auto &[variable, old] : variables)
-    if (variable == name) return void(old = std::move(value));
-  variables.emplace_back(name, std::move(value));
-}
-
 // One level deeper for as long as it lives: each is a few frames of the machine's stack.
 class Evaluator::Depth {
  public:
@@ -123,14 +111,14 @@ Evaluator::Flow Evaluator::run_node(const For &node) {
   const std::vector<Value> items = loop_items(node);
   if (items.empty()) return failed() ? Flow::kNext : run_body(node.otherwise);
   const auto told = std::make_shared<Value>();
-  for (size_t i = 0; i < items.size() && spend(1); ++i) {
+  for (size_t i = 0; i < items.size() && spend(2); ++i) {
     Block turn(*this);
     assign(node.target, items[i]);
     Loop loop{.index0 = i, .length = items.size(), .previous = {}, .next = {}, .depth = 0, .told = told};
     if (i > 0) loop.previous = items[i - 1];
     if (i + 1 < items.size()) loop.next = items[i + 1];
     loop.depth = 1 + std::max(extent_of(loop.previous).depth, extent_of(loop.next).depth);
-    turn.scope().set("loop", std::make_shared<const Loop>(std::move(loop)));
+    set(turn.scope().variables, "loop", std::make_shared<const Loop>(std::move(loop)));
     if (run_body(node.body) == Flow::kBreak) break;
   }
   return Flow::kNext;
@@ -161,12 +149,13 @@ Evaluator::Flow Evaluator::run_node(const With &node) {
 }
 
 Value Evaluator::make_macro(const Macro &macro) {
+  if (!spend_on_kept()) return {};
   for (Scope *scope = scope_; scope != nullptr; scope = scope->parent) scope->is_kept = true;
   return std::make_shared<const Callable>(Callable{.builtin = nullptr, .self = {}, .macro = &macro, .scope = scope_});
 }
 
 Evaluator::Flow Evaluator::run_node(const MacroDefinition &node) {
-  scope_->set(node.macro.name, make_macro(node.macro));
+  set(scope_->variables, node.macro.name, make_macro(node.macro));
   return Flow::kNext;
 }
 
@@ -209,18 +198,14 @@ void Evaluator::assign(const Target &target, Value value) {
     for (size_t i = 0; i < items.size(); ++i) assign(target.parts[i], std::move(items[i]));
     return;
   }
-  if (target.attribute.empty()) {
-    spend_on_items(scope_->variables.size());
-    return scope_->set(target.name, std::move(value));
-  }
+  if (target.attribute.empty()) return set(scope_->variables, target.name, std::move(value));
   const Value object = evaluate_node(Name{target.name});
   if (object.name_space() == nullptr) {
     fail("cannot set '{}.{}': '{}' is {}, not a namespace", target.name, target.attribute, target.name,
          type_name(object));
     return;
   }
-  spend_on_items(object.name_space()->fields.size());
-  object.name_space()->set(target.attribute, std::move(value));
+  set(object.name_space()->fields, target.attribute, std::move(value));
 }
 
 Value Evaluator::call(const Value &callee, CallArguments arguments) {
@@ -233,28 +218,34 @@ Value Evaluator::call(const Value &callee, CallArguments arguments) {
   return call_builtin(*this, what, *callable->builtin, callable->self, std::move(arguments));
 }
 
+// Which of a macro's parameters has a name; their number: none.
+size_t Evaluator::place_of(const Macro &macro, std::string_view name) {
+  if (!spend_on_items(macro.parameters.size())) return macro.parameters.size();
+  const auto same_name = [&](const Parameter &parameter) { return same(parameter.name, name); };
+  const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(), same_name);
+  return static_cast<size_t>(found - macro.parameters.begin());
+}
+
 // What no parameter takes, as `varargs` and `kwargs`, where the macro's body asks for them.
 void Evaluator::bind_rest(const Macro &macro, CallArguments &arguments, Scope &scope) {
   if (macro.takes_varargs) {
     std::vector<Value> &given = arguments.positional;
     const auto rest = given.begin() + static_cast<ptrdiff_t>(std::min(given.size(), macro.parameters.size()));
-    scope.set("varargs", list({rest, given.end()}, Sequence::Kind::kTuple));
+    set(scope.variables, "varargs", list({rest, given.end()}, Sequence::Kind::kTuple));
     given.erase(rest, given.end());
   }
   if (!macro.takes_kwargs) return;
   const size_t n_given = arguments.positional.size();
   const auto is_rest = [&](const auto &argument) {
-    const auto same = [&](const Parameter &parameter) { return parameter.name == argument.first; };
-    const auto place = std::find_if(macro.parameters.begin(), macro.parameters.end(), same) - macro.parameters.begin();
-    const bool is_free = static_cast<size_t>(place) >= n_given && static_cast<size_t>(place) < macro.parameters.size();
+    const size_t place = place_of(macro, argument.first);
+    const bool is_free = place >= n_given && place < macro.parameters.size();
     return argument.first != "caller" && !is_free;
   };
-  std::vector<std::pair<Value, Value>> rest;
+  DictItems rest;
   for (const auto &argument : arguments.named)
-    if (spend_on_items(macro.parameters.size()) && is_rest(argument))
-      rest.emplace_back(make_text(argument.first, Origin::kTemplate), argument.second);
+    if (is_rest(argument)) rest.emplace_back(make_text(argument.first, Origin::kTemplate), argument.second);
   std::erase_if(arguments.named, is_rest);
-  scope.set("kwargs", dict(std::move(rest)));
+  set(scope.variables, "kwargs", dict(std::move(rest)));
 }
 
 // Defaults see the parameters before them, so they are evaluated in the macro's own scope.
@@ -265,24 +256,22 @@ void Evaluator::bind(const Macro &macro, CallArguments arguments, Scope &scope) 
     return;
   }
   for (auto &[name, value] : arguments.named) {
-    const auto same = [&name = name](const Parameter &parameter) { return parameter.name == name; };
-    const auto place = std::find_if(parameters.begin(), parameters.end(), same) - parameters.begin();
-    const bool known = static_cast<size_t>(place) < parameters.size();
+    const size_t place = place_of(macro, name);
+    const bool known = place < parameters.size();
     if (!known && name != "caller") return void(fail("macro '{}' has no parameter '{}'", macro.name, name));
-    if (known && static_cast<size_t>(place) < arguments.positional.size())
+    if (known && place < arguments.positional.size())
       return void(fail("macro '{}': the argument '{}' is given twice", macro.name, name));
-    if (!spend_on_items(parameters.size() + scope.variables.size())) return;
-    scope.set(name, std::move(value));
+    set(scope.variables, name, std::move(value));
   }
-  for (size_t i = 0; i < parameters.size() && spend_on_items(scope.variables.size()); ++i) {
+  for (size_t i = 0; i < parameters.size() && spend(2 + parameters[i].name.size() / 16); ++i) {
     const Parameter &parameter = parameters[i];
     if (i < arguments.positional.size()) {
-      scope.set(parameter.name, std::move(arguments.positional[i]));
-    } else if (scope.find_here(parameter.name) == nullptr) {
+      set(scope.variables, parameter.name, std::move(arguments.positional[i]));
+    } else if (find(scope.variables, parameter.name) == nullptr) {
       Value value = parameter.fallback != nullptr
                         ? evaluate(parameter.fallback)
                         : Value::undefined(fmt::format("the parameter '{}' was not given", parameter.name));
-      scope.set(parameter.name, std::move(value));
+      set(scope.variables, parameter.name, std::move(value));
     }
   }
 }

@@ -15,11 +15,8 @@ namespace bonsai::jinja {
 // The variables of a loop's turn, a macro's call or the whole template.
 struct Scope {
   Scope *parent = nullptr;
-  std::vector<std::pair<std::string, Value>> variables;
+  NamedValues variables;
   bool is_kept = false;  // a macro sees it, and may outlive the block
-
-  const Value *find_here(std::string_view name) const;
-  void set(std::string_view name, Value value);
 };
 
 // Runs a template once.
@@ -29,7 +26,7 @@ class Evaluator final : public Runtime {
   ~Evaluator() override;
 
   // Before run().
-  void set_variable(std::string_view name, Value value) { top_.set(name, std::move(value)); }
+  void set_variable(std::string_view name, Value value) { set(top_.variables, name, std::move(value)); }
   TracedText run(const Body &body);
 
   Value call(const Value &callee, CallArguments arguments) override;
@@ -78,6 +75,7 @@ class Evaluator final : public Runtime {
   std::vector<Value> loop_items(const For &node);
   void assign(const Target &target, Value value);
   Value call_macro(const Callable &macro, CallArguments arguments);
+  size_t place_of(const Macro &macro, std::string_view name);
   void bind_rest(const Macro &macro, CallArguments &arguments, Scope &scope);
   void bind(const Macro &macro, CallArguments arguments, Scope &scope);
   Value make_macro(const Macro &macro);

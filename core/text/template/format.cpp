@@ -236,8 +236,7 @@ class Places {
     if (!name) return runtime_.fail("a format's '(' is never closed");
     if (values_.dict() == nullptr) return runtime_.fail("a format with names needs a mapping");
     ++n_taken_;
-    runtime_.spend_on_items(values_.dict()->items.size());
-    if (const Value *value = values_.dict()->find(*name)) return *value;
+    if (const Value *value = find_key(runtime_, values_.dict()->items, *name)) return *value;
     return runtime_.fail("a format asks for {}, which is not there", bonsai::quoted(*name));
   }
 
@@ -267,6 +266,7 @@ class Places {
     const bool has_decimals = !is_one_of(spec.type, kWhole);
     if (has_decimals && spec.is_alternate)
       return void(runtime_.fail("a format's '#' is not supported for '%{}'", spec.type));
+    if (has_decimals && !runtime_.spend_on_digits(static_cast<uint64_t>(spec.precision.value_or(0)))) return;
     if (has_decimals) return jinja::append_number(runtime_, out_, decimal_digits(*real, spec), spec);
     if (!whole && !(std::abs(*real) < 9.2e18)) return void(runtime_.fail("an integer exceeds 64 bits"));
     Digits digits = whole_digits(whole ? *whole : static_cast<int64_t>(*real), spec);
@@ -364,7 +364,7 @@ class Fields {
     const auto index = index_of(name);
     if (!name.empty() && !index) {
       for (const auto &[given, value] : values_.named)
-        if (runtime_.spend(1) && given == name) return value;
+        if (runtime_.spend(1) && runtime_.same(given, name)) return value;
       return runtime_.fail("a format asks for {}, which is not there", bonsai::quoted(name));
     }
     if (name.empty() ? is_manual_ : n_counted_ > 0)
@@ -424,6 +424,7 @@ class Fields {
     if (!allows_digits(runtime_, spec)) return;
     if (!is_supported || (spec.groups && zero_filled))
       return void(runtime_.fail("a format of this kind is not supported for {}", type_name(value)));
+    if (!wants_whole && !runtime_.spend_on_digits(static_cast<uint64_t>(spec.precision.value_or(0)))) return;
     append_number(runtime_, out_, wants_whole ? whole_digits(*whole, spec) : decimal_digits(*real, spec), spec);
   }
 

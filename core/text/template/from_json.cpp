@@ -62,7 +62,7 @@ class Converter {
   }
 
   Value object(const Json &json, uint32_t depth) {
-    std::vector<std::pair<Value, Value>> items;
+    DictItems items;
     items.reserve(json.size());
     for (const auto &[key, value] : json.items()) items.emplace_back(text(key), convert(value, depth + 1));
     return runtime_.dict(std::move(items));

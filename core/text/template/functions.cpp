@@ -36,23 +36,13 @@ Value range(Call &call) {
 
 // Items of dict(a=1) and of dict({...}, b=2).
 Value dict(Call &call) {
-  std::vector<std::pair<Value, Value>> items;
+  DictItems items;
   if (call.has(0)) {
     if (call[0].dict() == nullptr) return call.fail("expected a mapping, found {}", type_name(call[0]));
     items = call[0].dict()->items;
   }
-  for (auto &[name, value] : call.rest().named) {
-    if (!call.runtime().spend_on_items(items.size())) return {};
-    const auto same = [&name = name](const auto &item) {
-      return item.first.text() != nullptr && item.first.text()->bytes() == name;
-    };
-    const auto found = std::find_if(items.begin(), items.end(), same);
-    if (found != items.end()) {
-      found->second = std::move(value);
-    } else {
-      items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
-    }
-  }
+  for (auto &[name, value] : call.rest().named)
+    set_key(call.runtime(), items, make_text(name, Origin::kTemplate), std::move(value));
   return call.runtime().dict(std::move(items));
 }
 
@@ -64,7 +54,7 @@ Value raise_exception(Call &call) {
 
 Value strftime_now(Call &call) {
   const TracedText *format = call.text(0);
-  if (format == nullptr) return {};
+  if (format == nullptr || !call.runtime().spend(100 + 8 * format->size())) return {};
   constexpr size_t kMostBytes = 4096;
   const std::time_t now = call.runtime().now();
   std::tm local{};
@@ -81,7 +71,7 @@ Value strftime_now(Call &call) {
 
 // What changes from call to call is the fields of a namespace.
 Value stateful(Call &call, std::vector<std::pair<std::string_view, Value>> fields) {
-  std::vector<std::pair<Value, Value>> items;
+  DictItems items;
   for (auto &[name, value] : fields) items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
   return call.runtime().make_namespace(call.runtime().dict(std::move(items)));
 }
@@ -90,12 +80,20 @@ Value bound(const Builtin &builtin, Value self) {
   return std::make_shared<const Callable>(Callable{.builtin = &builtin, .self = std::move(self)});
 }
 
+Value field(Call &call, std::string_view name) {
+  const Value *value = call.runtime().find(call.self().name_space()->fields, name);
+  return value == nullptr ? Value() : *value;
+}
+
+void set_field(Call &call, std::string_view name, Value value) {
+  call.runtime().set(call.self().name_space()->fields, name, std::move(value));
+}
+
 // Nothing at first, the separator from then on.
 Value join_next(Call &call) {
-  Namespace &state = *call.self().name_space();
-  const bool begun = is_true(*state.find("used"));
-  state.set("used", true);
-  return begun ? *state.find("sep") : Value(TracedText());
+  const bool begun = is_true(field(call, "used"));
+  set_field(call, "used", true);
+  return begun ? field(call, "sep") : Value(TracedText());
 }
 
 Value joiner(Call &call) {
@@ -106,15 +104,15 @@ Value joiner(Call &call) {
 
 // A template may have set the fields of a cycler to anything.
 Value cycle_to(Call &call, int64_t step) {
-  Namespace &state = *call.self().name_space();
-  const Sequence *items = state.find("items")->sequence();
-  const auto position = state.find("pos")->as_integer();
+  const Value values = field(call, "items");
+  const Sequence *items = values.sequence();
+  const auto position = field(call, "pos").as_integer();
   if (items == nullptr || items->items.empty() || !position || *position < 0)
     return call.fail("the cycler was changed");
   const auto n = static_cast<int64_t>(items->items.size());
   const int64_t at = *position % n, next = step == 0 ? 0 : (at + step) % n;
-  state.set("pos", next);
-  state.set("current", items->items[static_cast<size_t>(next)]);
+  set_field(call, "pos", next);
+  set_field(call, "current", items->items[static_cast<size_t>(next)]);
   return step == 0 ? Value(None()) : items->items[static_cast<size_t>(at)];
 }
 
@@ -128,8 +126,8 @@ Value cycler(Call &call) {
                                      {"pos", int64_t{0}},
                                      {"current", first}});
   if (Namespace *state = made.name_space()) {
-    state->set("next", bound(kNext, made));
-    state->set("reset", bound(kReset, made));
+    call.runtime().set(state->fields, "next", bound(kNext, made));
+    call.runtime().set(state->fields, "reset", bound(kReset, made));
   }
   return made;
 }
@@ -157,7 +155,7 @@ Value view(Call &call, Sequence::Kind kind) {
 }
 
 Value get(Call &call) {
-  if (const Value *value = call.self().dict()->find(call[0])) return *value;
+  if (const Value *value = find_key(call.runtime(), call.self().dict()->items, call[0])) return *value;
   return call.has(1) ? call[1] : Value(None());
 }
 

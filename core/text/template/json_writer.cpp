@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/text/template/operators.h"
 #include "core/text/template/print.h"
 #include "core/text/utf8.h"
 
@@ -123,11 +124,12 @@ class JsonWriter {
 
   void sort(std::vector<const std::pair<Value, Value> *> &items) {
     for (const auto *item : items) {
-      if (!compare(item->first, items.front()->first))
+      if (!order(runtime_, item->first, items.front()->first))
         return void(runtime_.fail("keys of different types cannot be sorted"));
     }
-    std::stable_sort(items.begin(), items.end(),
-                     [](const auto *a, const auto *b) { return compare(a->first, b->first).value_or(0) < 0; });
+    std::stable_sort(items.begin(), items.end(), [this](const auto *a, const auto *b) {
+      return order(runtime_, a->first, b->first) == std::partial_ordering::less;
+    });
   }
 
   Runtime &runtime_;

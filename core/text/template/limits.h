@@ -9,7 +9,7 @@ namespace bonsai::jinja {
 struct Limits {
   uint32_t depth = 400;                  // expressions, statements and macros within one another
   uint32_t value_depth = 100;            // containers within containers, in the variables and in what is made of them
-  uint64_t steps = 50'000'000;           // evaluations, list items and every 16 bytes of text that is made
+  uint64_t steps = 50'000'000;           // evaluations, list items, 16 bytes of text that is made or looked at
   size_t text_bytes = size_t{64} << 20;  // of the output and of any text on the way there
 };
 

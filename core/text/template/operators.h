@@ -1,6 +1,7 @@
 // What +, ~, <, in, [] and . do with values.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <string_view>
 
@@ -16,7 +17,15 @@ Value negate(Runtime &runtime, Unary::Operator op, const Value &operand);
 std::optional<bool> compare(Runtime &runtime, Comparison::Operator op, const Value &left, const Value &right);
 // `item in container`: a substring, an element or a key.
 std::optional<bool> contains(Runtime &runtime, const Value &container, const Value &item);
-bool equal(Runtime &runtime, const Value &left, const Value &right);
+// Python's ==: numbers by value whatever their type, sequences and dicts by their elements. False after an error.
+bool equal(Runtime &runtime, const Value &a, const Value &b);
+// nullopt where Python has no order, text against numbers, say; and after an error. NaN is unordered.
+std::optional<std::partial_ordering> order(Runtime &runtime, const Value &a, const Value &b);
+
+// The value of a key; null: absent, or an error.
+const Value *find_key(Runtime &runtime, const DictItems &items, const Value &key);
+const Value *find_key(Runtime &runtime, const DictItems &items, std::string_view key);
+void set_key(Runtime &runtime, DictItems &items, Value key, Value value);
 
 // object.name: a method or field before an item. Undefined where there is neither.
 Value attribute(Runtime &runtime, const Value &object, std::string_view name);

@@ -46,7 +46,7 @@ Value Runtime::list(std::vector<Value> items, Sequence::Kind kind) {
   return std::make_shared<Sequence>(std::move(sequence));
 }
 
-Value Runtime::dict(std::vector<std::pair<Value, Value>> items) {
+Value Runtime::dict(DictItems items) {
   Dict dict{.items = std::move(items)};
   for (const auto &[key, value] : dict.items) {
     dict.extent.add(extent_of(key));
@@ -56,14 +56,28 @@ Value Runtime::dict(std::vector<std::pair<Value, Value>> items) {
   return std::make_shared<const Dict>(std::move(dict));
 }
 
+const Value *Runtime::find(const NamedValues &values, std::string_view name) {
+  if (!spend_on_items(values.size())) return nullptr;
+  for (const auto &[other, value] : values)
+    if (same(other, name)) return &value;
+  return nullptr;
+}
+
+void Runtime::set(NamedValues &values, std::string_view name, Value value) {
+  if (!spend_on_items(values.size() + name.size())) return;
+  for (auto &[other, old] : values)
+    if (same(other, name)) return void(old = std::move(value));
+  values.emplace_back(name, std::move(value));
+}
+
 Value Runtime::make_namespace(const Value &mapping) {
   const Dict *dict = mapping.dict();
-  if (dict == nullptr) return {};
+  if (dict == nullptr || !spend_on_kept()) return {};
   auto made = std::make_shared<Namespace>();
   for (const auto &[key, value] : dict->items) {
-    if (!spend_on_items(made->fields.size())) return {};
     if (key.text() == nullptr) return fail("a namespace's fields are named by strings, found {}", type_name(key));
-    made->set(key.text()->bytes(), value);
+    set(made->fields, key.text()->bytes(), value);
+    if (failed()) return {};
   }
   namespaces_.push_back(made);
   return made;

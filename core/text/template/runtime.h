@@ -54,15 +54,26 @@ class Runtime {
   bool spend(uint64_t steps);
   // What looking through so many items, or bytes, costs.
   bool spend_on_items(uint64_t n) { return spend(n / 16); }
+  // What it costs to make what is held until the end of the rendering: dear, for the sake of memory.
+  bool spend_on_kept() { return spend(100); }
+  // What it costs to write a floating-point number with all its digits, and so many behind the point.
+  bool spend_on_digits(uint64_t n_decimals) { return spend(400 + n_decimals / 2); }
   // And looking for a part in a text, or for any of its characters: each byte may have to be compared with each.
   bool spend_on_search(uint64_t text_bytes, uint64_t part_bytes) {
     return spend(text_bytes / 16 + part_bytes / 16) && spend(text_bytes / 32 * (part_bytes / 32));
+  }
+  // Whether two texts are the same, which costs nothing but for long ones of one length.
+  bool same(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && spend_on_items(a.size()) && a == b;
   }
   // Whether a text may be so long; an error if not.
   bool allows_text(uint64_t bytes);
 
   Value list(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
-  Value dict(std::vector<std::pair<Value, Value>> items);
+  Value dict(DictItems items);
+  // The value of a name; null: there is none, or an error.
+  const Value *find(const NamedValues &values, std::string_view name);
+  void set(NamedValues &values, std::string_view name, Value value);
   // With a mapping's items as fields.
   Value make_namespace(const Value &mapping);
   // What every undefined value does where a real one is needed. Returns undefined.

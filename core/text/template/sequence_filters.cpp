@@ -31,6 +31,7 @@ Value follow(Runtime &runtime, Value value, std::string_view path, const Value &
   for (;;) {
     const size_t dot = std::min(path.find('.'), path.size());
     const std::string_view part = path.substr(0, dot);
+    if (!runtime.spend(2 + part.size() / 16)) return {};
     int64_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool is_index = error == std::errc() && end == part.data() + part.size() && !part.starts_with('-');
@@ -70,19 +71,20 @@ std::vector<Keyed> keyed_items(Call &call, const Value &attribute, bool case_sen
 // with one another, but for elements of sequences, which then count as equal.
 bool check_comparable(Call &call, const std::vector<Keyed> &keyed) {
   for (const Keyed &item : keyed) {
-    if (!call.runtime().spend(extent_of(item.key).steps * 8)) return false;
-    if (compare(item.key, keyed.front().key)) continue;
+    if (order(call.runtime(), item.key, keyed.front().key)) continue;
     call.fail("cannot compare {} with {}", type_name(item.key), type_name(keyed.front().key));
     return false;
   }
   return true;
 }
 
-void stable_sort(std::vector<Keyed> &keyed, bool reverse) {
-  std::stable_sort(keyed.begin(), keyed.end(), [reverse](const Keyed &a, const Keyed &b) {
-    const int order = compare(a.key, b.key).value_or(0);
-    return reverse ? order > 0 : order < 0;
-  });
+bool is_less(Call &call, const Keyed &a, const Keyed &b) {
+  return order(call.runtime(), a.key, b.key) == std::partial_ordering::less;
+}
+
+void stable_sort(Call &call, std::vector<Keyed> &keyed, bool reverse) {
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [&](const Keyed &a, const Keyed &b) { return reverse ? is_less(call, b, a) : is_less(call, a, b); });
 }
 
 std::vector<Value> values_of(std::vector<Keyed> keyed) {
@@ -94,7 +96,7 @@ std::vector<Value> values_of(std::vector<Keyed> keyed) {
 Value sort(Call &call) {
   std::vector<Keyed> keyed = keyed_items(call, call[2], call.flag(1, false));
   if (!check_comparable(call, keyed)) return {};
-  stable_sort(keyed, call.flag(0, false));
+  stable_sort(call, keyed, call.flag(0, false));
   return call.runtime().list(values_of(std::move(keyed)));
 }
 
@@ -102,11 +104,10 @@ Value extreme(Call &call, bool greatest) {
   const std::vector<Keyed> keyed = keyed_items(call, call[1], call.flag(0, false));
   if (!check_comparable(call, keyed)) return {};
   if (keyed.empty()) return Value::undefined("the sequence is empty");
-  const auto less = [](const Keyed &a, const Keyed &b) { return compare(a.key, b.key).value_or(0) < 0; };
-  const auto more = [&](const Keyed &a, const Keyed &b) { return less(b, a); };
-  return (greatest ? std::min_element(keyed.begin(), keyed.end(), more)
-                   : std::min_element(keyed.begin(), keyed.end(), less))
-      ->value;
+  const auto precedes = [&](const Keyed &a, const Keyed &b) {
+    return greatest ? is_less(call, b, a) : is_less(call, a, b);
+  };
+  return std::min_element(keyed.begin(), keyed.end(), precedes)->value;
 }
 
 Value unique(Call &call) {
@@ -129,7 +130,7 @@ Value groupby(Call &call) {
     keyed.push_back({std::move(key), call.runtime().list({std::move(name), std::move(value)})});
   }
   if (!check_comparable(call, keyed)) return {};
-  stable_sort(keyed, false);
+  stable_sort(call, keyed, false);
   std::vector<Value> groups;
   for (auto begin = keyed.begin(); begin != keyed.end() && !call.runtime().failed();) {
     const auto differs = [&](const Keyed &item) { return !equal(call.runtime(), item.key, begin->key); };
@@ -201,7 +202,7 @@ Value dictsort(Call &call) {
                      call.runtime().list({key, value}, Sequence::Kind::kTuple)});
   }
   if (!check_comparable(call, keyed)) return {};
-  stable_sort(keyed, call.flag(2, false));
+  stable_sort(call, keyed, call.flag(2, false));
   return call.runtime().list(values_of(std::move(keyed)));
 }
 

@@ -30,12 +30,12 @@ bool is_sequence(const Value &value) {
 bool is_iterable(const Value &value) { return is_sequence(value) || value.sequence() != nullptr; }
 
 // The same object, or the same simple value.
-bool is_same(const Value &a, const Value &b) {
+bool is_same(Runtime &runtime, const Value &a, const Value &b) {
   if (a.any().index() != b.any().index()) return false;
   if (a.text() != nullptr) return a.text() == b.text();
   if (a.sequence() != nullptr) return a.sequence() == b.sequence();
   if (a.dict() != nullptr) return a.dict() == b.dict();
-  return equal(a, b);
+  return equal(runtime, a, b);
 }
 
 Value in_case(Call &call, Case to, Case opposite) {
@@ -66,7 +66,7 @@ constexpr Builtin kTests[] = {
     {"iterable", "", 0, [](Call &call) -> Value { return is_iterable(call.self()); }},
     {"callable", "", 0,
      [](Call &call) -> Value { return call.self().callable() != nullptr || call.self().is_undefined(); }},
-    {"sameas", "other", 1, [](Call &call) -> Value { return is_same(call.self(), call[0]); }},
+    {"sameas", "other", 1, [](Call &call) -> Value { return is_same(call.runtime(), call.self(), call[0]); }},
     {"odd", "", 0, [](Call &call) { return leaves(call, int64_t{2}, 1); }},
     {"even", "", 0, [](Call &call) { return leaves(call, int64_t{2}, 0); }},
     {"divisibleby", "num", 1, [](Call &call) { return leaves(call, call[0], 0); }},

@@ -20,6 +20,7 @@ Value trim(Call &call) {
   if (call.has(0) && !call[0].is_none()) {
     const TracedText *characters = call.text(0);
     if (characters == nullptr) return {};
+    if (!call.runtime().spend(characters->size())) return {};
     which.characters = characters->bytes();
   }
   return strip(call.printed_self(), which);
@@ -133,7 +134,7 @@ Value format(Call &call) {
     return fill_places(call.runtime(), call.printed_self(),
                        call.runtime().list(std::move(given.positional), Sequence::Kind::kTuple));
   if (!given.positional.empty()) return call.fail("takes values with names or without, not both");
-  std::vector<std::pair<Value, Value>> items;
+  DictItems items;
   for (auto &[name, value] : given.named) items.emplace_back(make_text(name, Origin::kTemplate), std::move(value));
   return fill_places(call.runtime(), call.printed_self(), call.runtime().dict(std::move(items)));
 }
@@ -209,6 +210,7 @@ Value to_integer(Call &call) {
   if (const auto number = call.self().as_integer()) return *number;
   std::optional<double> real = call.self().as_real();
   if (const TracedText *text = call.self().text()) {
+    if (!call.runtime().spend(text->size())) return {};
     const int64_t base = call.integer(1, 10);
     if (base != 0 && (base < 2 || base > 36)) return call.fail("'base': expected 0 or 2 to 36, found {}", base);
     const auto number = read_integer_text(text->bytes(), static_cast<int>(base));
@@ -224,7 +226,8 @@ Value to_integer(Call &call) {
 
 Value to_real(Call &call) {
   std::optional<double> number = call.self().as_real();
-  if (const TracedText *text = call.self().text()) number = read_real_text(text->bytes());
+  if (const TracedText *text = call.self().text(); text != nullptr && call.runtime().spend(text->size()))
+    number = read_real_text(text->bytes());
   if (number) return *number;
   if (call.has(0)) return call[0];
   return 0.0;

@@ -22,6 +22,7 @@ Value strip_sides(Call &call, bool left, bool right) {
   if (call.has(0) && !call[0].is_none()) {
     const TracedText *characters = call.text(0);
     if (characters == nullptr) return {};
+    if (!call.runtime().spend(characters->size())) return {};
     which.characters = characters->bytes();
   }
   return strip(self(call), which);
@@ -52,6 +53,7 @@ struct Window {
 // nullopt where there is nothing, not even an empty text: then nothing is found.
 std::optional<Window> window(Call &call) {
   if (!call.has(1) && !call.has(2)) return Window{0, bytes(call)};
+  if (!call.runtime().spend_on_items(bytes(call).size())) return std::nullopt;
   const std::vector<size_t> offsets = character_offsets(bytes(call));
   const auto size = static_cast<int64_t>(offsets.size()) - 1;
   const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
@@ -203,6 +205,7 @@ Value casefold(Call &call) {
 // Whether the text is not empty and every character is `kind`.
 template <class Kind>
 Value all_are(Call &call, Kind kind) {
+  if (!call.runtime().spend(bytes(call).size() / 8)) return {};
   for (size_t at = 0; at < bytes(call).size();)
     if (!kind(text::next_code_point(bytes(call), at))) return false;
   return !bytes(call).empty();

@@ -101,21 +101,19 @@ struct Sequence {
   bool is_indexed() const { return kind == Kind::kList || kind == Kind::kTuple || kind == Kind::kRange; }
 };
 
-// In order of insertion. Small, as chat templates' are: a lookup walks over all of it.
+// Keys are texts, numbers or none. In order of insertion; small, as chat templates' are: a lookup walks over all of it.
+using DictItems = std::vector<std::pair<Value, Value>>;
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;
+  DictItems items;
   Extent extent = {};
-
-  const Value *find(const Value &key) const;  // null: absent
-  const Value *find(std::string_view key) const;
 };
+
+// Fields or variables.
+using NamedValues = std::vector<std::pair<std::string, Value>>;
 
 // The one thing that `set` can change from within a loop.
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> fields;
-
-  const Value *find(std::string_view name) const;
-  void set(std::string_view name, Value value);
+  NamedValues fields;
 };
 
 // A function of the language, a method with the object that it belongs to (which is no callable itself), or a macro
@@ -140,10 +138,6 @@ struct Loop {
 std::string_view type_name(const Value &value);
 
 bool is_true(const Value &value);
-// Python's ==: numbers by value whatever their type, sequences and dicts by their elements.
-bool equal(const Value &a, const Value &b);
-// Negative, 0 or positive; nullopt where Python has no order: text against numbers, say. NaN is like nothing.
-std::optional<int> compare(const Value &a, const Value &b);
 
 // Methods and loops hold values that no walk enters: these count for the depth alone, since what is deep is also
 // destroyed by recursion. Namespaces do not, as each rendering holds all of its own until its end.

@@ -295,6 +295,57 @@ TEST(TemplateLimits, ValuesThatHoldThemselvesManyTimesAreBounded) {
             "rendered: True");
 }
 
+Json object_of(const std::vector<std::string> &keys) {
+  Json object = Json::object();
+  for (const std::string &key : keys) object[key] = 1;
+  return object;
+}
+
+// Templates that walked over much for few steps: each would go on for minutes where it does not pay for its walk.
+TEST(TemplateLimits, WhatIsWalkedOverIsPaidFor) {
+  std::vector<std::string> long_keys, keys, reversed;
+  for (int i = 0; i < 300; ++i) long_keys.push_back(repeated("a", 10'000) + std::to_string(1000 + i));
+  for (int i = 0; i < 3000; ++i) keys.push_back(std::to_string(1000 + i));
+  reversed.assign(keys.rbegin(), keys.rend());
+  const Json input = {
+      {"long", object_of(long_keys)}, {"q", long_keys.back()}, {"d", object_of(keys)}, {"e", object_of(reversed)}};
+  const std::string name = repeated("x", 20'000);
+  const auto looped = [](int times, const std::string &body) {
+    return "{% for i in range(" + std::to_string(times) + ") %}" + body + "{% endfor %}";
+  };
+  const auto evaluated = [&](int times, const std::string &expression) {
+    return looped(times, "{% set z = " + expression + " %}");
+  };
+  std::string display = "{% set k = 'a' * 10000 %}{% set z = {";
+  for (int i = 0; i < 100; ++i) display += "k ~ '" + std::to_string(100 + i) + "': 1, ";
+  const std::string templates[] = {
+      // Keys of one length that differ at their ends.
+      evaluated(50, "long.get(q)"), evaluated(50, "long[q]"), evaluated(50, "q in long"), display + "} %}",
+      "{% set n = namespace(long) %}" + evaluated(50, "n[q]"), evaluated(50, "long == dict(long)"),
+      // Mappings: compared, walked over.
+      "{% set z = d == e %}", evaluated(1000, "d|first"), looped(1000, "{% for k in d %}{% break %}{% endfor %}"),
+      // Names: of one length, undefined, of arguments, through many scopes.
+      "{% set " + name + "a = 1 %}{% set " + name + "b = 1 %}" + evaluated(1000, name + "b"), evaluated(1000, name),
+      evaluated(1000, "dict(" + name + "=1)"),
+      repeated("{% with %}", 200) + evaluated(10'000, "d") + repeated("{% endwith %}", 200),
+      evaluated(1000, "[1]|map(attribute='a" + repeated(".a", 1000) + "', default={'a': 1})|list"),
+      // Numbers, sets of characters, texts that are half of the template.
+      evaluated(10'000, "'%.900f' % 0.1"), evaluated(10'000, "'{:e}'.format(0.1)"),
+      evaluated(100, "('1' * 20000)|float"), evaluated(100, "'x'.strip('a' * 20000)"),
+      "{% set s = (d|length ~ 'a') * 20000 %}" + evaluated(80, "s|trim"),
+      // What is held until the end.
+      looped(20'000, "{% macro m() %}{% endmacro %}"), evaluated(20'000, "namespace()")};
+  RenderOptions options;
+  options.limits.steps = 1'000'000;
+  for (const std::string &text : templates)
+    EXPECT_EQ(error_of(text, input, options), "line 1: the template takes more than 1000000 steps")
+        << text.substr(0, 200);
+  // A sort walks over elements within elements once.
+  EXPECT_EQ(error_of("{{ [[2, 'b'], [1, ['a', 3]], [1, ['a', 2]]]|sort }}{{ [[1], 2] < [[1], 3] }}{{ [[range(3)]] < "
+                     "[[range(3)], 1] }}"),
+            "rendered: [[1, ['a', 2]], [1, ['a', 3]], [2, 'b']]TrueTrue");
+}
+
 TEST(ChatTemplate, TheDateIsTheGivenOne) {
   RenderOptions options;
   options.now = 86400 * 365 + 12 * 3600;  // noon of 1 January 1971, UTC

@@ -107,10 +107,11 @@ std::vector<Value> Evaluator::loop_items(const For &node) {
   return chosen;
 }
 
+// `else` is for loops of which no turn reached the end of the body: empty ones, or those that break or continue always.
 Evaluator::Flow Evaluator::run_node(const For &node) {
   const std::vector<Value> items = loop_items(node);
-  if (items.empty()) return failed() ? Flow::kNext : run_body(node.otherwise);
   const auto told = std::make_shared<Value>();
+  bool reached_end = false;
   for (size_t i = 0; i < items.size() && spend(2); ++i) {
     Block turn(*this);
     assign(node.target, items[i]);
@@ -119,9 +120,13 @@ Evaluator::Flow Evaluator::run_node(const For &node) {
     if (i + 1 < items.size()) loop.next = items[i + 1];
     loop.depth = 1 + std::max(extent_of(loop.previous).depth, extent_of(loop.next).depth);
     set(turn.scope().variables, "loop", std::make_shared<const Loop>(std::move(loop)));
-    if (run_body(node.body) == Flow::kBreak) break;
+    const Flow flow = run_body(node.body);
+    if (flow == Flow::kBreak) break;
+    reached_end |= flow == Flow::kNext;
   }
-  return Flow::kNext;
+  if (reached_end || failed()) return Flow::kNext;
+  const Block block(*this);
+  return run_body(node.otherwise);
 }
 
 Evaluator::Flow Evaluator::run_node(const Set &node) {

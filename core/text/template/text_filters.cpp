@@ -2,6 +2,7 @@
 // Hugging Face's chat templates have it, which is json.dumps() and not Jinja's.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "core/text/template/builtins.h"
@@ -242,30 +243,72 @@ Value absolute(Call &call) {
   return integer ? negate(call.runtime(), Unary::Operator::kMinus, call.self()) : Value(std::abs(*number));
 }
 
-// The nearest number with `precision` decimals; of two as near, the one whose last digit is even.
-double round_decimal(double number, int64_t precision) {
-  if (precision < 0) {
-    const double unit = std::pow(10.0, static_cast<double>(-precision));
-    return std::nearbyint(number / unit) * unit;
+// The digits of an integer without the last `n_dropped`, rounded to the nearest; of two as near, to the even one.
+// `has_fraction`: the number is a little more than its digits say. Precondition: n_dropped > 0.
+std::string rounded_digits(std::string digits, bool has_fraction, size_t n_dropped) {
+  if (digits.size() < n_dropped) return "0";
+  const size_t n_kept = digits.size() - n_dropped;
+  const std::string dropped = digits.substr(n_kept);
+  std::string half(n_dropped, '0');
+  half[0] = '5';
+  digits.resize(n_kept);
+  digits.insert(0, 1, '0');
+  const bool is_odd = (digits.back() - '0') % 2 != 0;
+  if (dropped > half || (dropped == half && (has_fraction || is_odd))) {
+    size_t at = digits.size() - 1;
+    for (; digits[at] == '9'; --at) digits[at] = '0';
+    ++digits[at];
   }
-  return std::strtod(fmt::format("{:.{}f}", number, std::min<int64_t>(precision, 400)).c_str(), nullptr);
+  return digits + std::string(n_dropped, '0');
+}
+
+// No number that Python has floating point or 64 bits for has so many digits before the point, or behind it.
+constexpr int64_t kMostPlaces = 400;
+
+Value round_integer(Call &call, int64_t number, int64_t precision) {
+  if (precision >= 0) return number;
+  if (precision < -kMostPlaces) return int64_t{0};
+  const uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  std::string digits = rounded_digits(std::to_string(magnitude), false, static_cast<size_t>(-precision));
+  if (number < 0) digits.insert(0, 1, '-');
+  int64_t rounded = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), rounded).ec != std::errc())
+    return call.fail("an integer exceeds 64 bits");
+  return rounded;
+}
+
+// To the nearest number with `precision` decimals, going by all of the digits that the number has.
+Value round_real(Call &call, double number, int64_t precision) {
+  if (!std::isfinite(number) || precision > kMostPlaces) return number;
+  if (precision < -kMostPlaces) return std::copysign(0.0, number);
+  if (!call.runtime().spend_on_digits(static_cast<uint64_t>(std::abs(precision)))) return {};
+  const double magnitude = std::abs(number), whole = std::trunc(magnitude);
+  const std::string digits =
+      precision < 0 ? rounded_digits(fmt::format("{:.0f}", whole), whole < magnitude, static_cast<size_t>(-precision))
+                    : fmt::format("{:.{}f}", magnitude, precision);
+  double rounded = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), rounded).ec == std::errc::result_out_of_range)
+    return call.fail("the number is too large");
+  return std::copysign(rounded, number);
+}
+
+Value round_up_or_down(Call &call, double number, int64_t precision, bool up) {
+  if (call.self().as_integer() && precision >= 0) return number;
+  const double unit = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = up ? std::ceil(number * unit) : std::floor(number * unit);
+  if (unit == 0 || !std::isfinite(unit) || !std::isfinite(scaled)) return call.fail("the number is too large");
+  return scaled / unit + 0.0;  // never -0
 }
 
 Value round(Call &call) {
   const auto number = call.self().as_real();
   if (!number) return call.fail("expected a number, found {}", type_name(call.self()));
   const int64_t precision = call.integer(0, 0);
-  const std::string method(call.has(1) && call[1].text() != nullptr ? call[1].text()->bytes() : "common");
-  if (method != "common" && method != "ceil" && method != "floor")
-    return call.fail("'method': expected common, ceil or floor");
-  if (method == "common") {
-    const auto integer = call.self().as_integer();
-    if (integer && precision >= 0) return *integer;
-    if (!integer) return round_decimal(*number, precision);
-    return static_cast<int64_t>(round_decimal(*number, precision));
-  }
-  const double unit = std::pow(10.0, static_cast<double>(precision));
-  return (method == "ceil" ? std::ceil(*number * unit) : std::floor(*number * unit)) / unit;
+  const std::string_view method = call.has(1) && call[1].text() != nullptr ? call[1].text()->bytes() : "common";
+  if (method == "ceil" || method == "floor") return round_up_or_down(call, *number, precision, method == "ceil");
+  if (method != "common") return call.fail("'method': expected common, ceil or floor");
+  const auto integer = call.self().as_integer();
+  return integer ? round_integer(call, *integer, precision) : round_real(call, *number, precision);
 }
 
 constexpr Builtin kTextFilters[] = {

@@ -677,6 +677,13 @@ true|round(-1)
 7|round(-2, 'floor')
 -0.5|round(0, 'ceil')
 2.555|round(2, 'ceil')
+'a'.zfill(-9223372036854775807 - 1)
+'-a'.zfill(4)
+'a'.center(-9223372036854775807 - 1)
+'a'.ljust(-9223372036854775807 - 1)
+'a'.rjust(-9223372036854775807 - 1)
+'a'|center(-9223372036854775807 - 1)
+'abc'|truncate(-9223372036854775807 - 1)
 joiner is callable
 cycler()
 """

@@ -145,13 +145,13 @@ Value truncate(Call &call) {
   const TracedText text = call.printed_self();
   const TracedText end = call.has(2) ? to_text(call.runtime(), call[2]) : TracedText("...", Origin::kTemplate);
   const int64_t length = call.integer(0, 255), leeway = call.integer(3, 5);
-  const int64_t room = length - static_cast<int64_t>(count_characters(end.bytes()));
-  if (room < 0) return call.fail("the length is less than that of the end");
+  const auto end_length = static_cast<int64_t>(count_characters(end.bytes()));
+  if (length < end_length) return call.fail("the length is less than that of the end");
   if (leeway < 0) return call.fail("the leeway is less than 0");
   const std::vector<size_t> offsets = character_offsets(text.bytes());
   const auto n = static_cast<int64_t>(offsets.size()) - 1;
   if (n <= length || n - length <= leeway) return text;
-  size_t cut = offsets[static_cast<size_t>(room)];
+  size_t cut = offsets[static_cast<size_t>(length - end_length)];
   if (const size_t space = text.bytes().substr(0, cut).rfind(' '); !call.flag(1, false) && space != text.bytes().npos)
     cut = space;
   TextBuilder out(call.runtime());

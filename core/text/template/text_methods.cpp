@@ -164,7 +164,8 @@ Value justify(Call &call, Side side) {
 
 Value zfill(Call &call) {
   const bool is_signed = bytes(call).starts_with('-') || bytes(call).starts_with('+');
-  const int64_t missing = call.integer(0, 0) - static_cast<int64_t>(count_characters(bytes(call)));
+  const int64_t width = std::max<int64_t>(call.integer(0, 0), 0);
+  const int64_t missing = width - static_cast<int64_t>(count_characters(bytes(call)));
   TextBuilder out(call.runtime());
   const size_t sign = is_signed ? 1 : 0;
   out.append(self(call), {0, sign});

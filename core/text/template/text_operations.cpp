@@ -151,8 +151,9 @@ TracedText change_case(Runtime &runtime, const TracedText &text, Case to) {
 }
 
 TracedText padded(Runtime &runtime, const TracedText &text, const Padding &padding) {
-  const int64_t missing = std::max<int64_t>(padding.width - static_cast<int64_t>(count_characters(text.bytes())), 0);
-  const int64_t odd = padding.side == Side::kCenter ? missing & padding.width & 1 : 0;
+  const int64_t width = std::max<int64_t>(padding.width, 0);
+  const int64_t missing = std::max<int64_t>(width - static_cast<int64_t>(count_characters(text.bytes())), 0);
+  const int64_t odd = padding.side == Side::kCenter ? missing & width & 1 : 0;
   const int64_t before = padding.side == Side::kLeft ? 0 : padding.side == Side::kRight ? missing : missing / 2 + odd;
   TextBuilder out(runtime);
   for (int64_t i = 0; i < before && !runtime.failed(); ++i) out.append(padding.with);

@@ -10,6 +10,12 @@ namespace bonsai::jinja {
 // One of the ten that every number in a template is written with.
 inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
+// Of ASCII, whatever the program's locale is.
+inline bool is_digit_or_letter(char c) {
+  const int lower = c | 0x20;
+  return is_ascii_digit(c) || (lower >= 'a' && lower <= 'z');
+}
+
 // str.isspace(), which is what strip(), split() and a regular expression's \s go by.
 bool is_space(char32_t code_point);
 

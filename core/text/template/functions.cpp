@@ -1,7 +1,9 @@
 // Functions that a template finds in place, and the methods of mappings and lists.
-#include <algorithm>
-#include <ctime>
+#include <locale.h>
+#include <time.h>
+
 #include <limits>
+#include <span>
 
 #include "core/base/utf8.h"
 #include "core/text/template/builtins.h"
@@ -52,6 +54,14 @@ Value raise_exception(Call &call) {
   return call.runtime().fail("the template refuses the conversation: {}", bonsai::quoted(message));
 }
 
+// The names of days and months in English, as Python has them unless told: the program's own locale is the user's.
+size_t write_date(std::span<char> buffer, const char *format, const std::tm &local) {
+  const locale_t english = newlocale(LC_ALL_MASK, "C", nullptr);
+  const size_t n = strftime_l(buffer.data(), buffer.size(), format, &local, english);
+  freelocale(english);
+  return n;
+}
+
 Value strftime_now(Call &call) {
   const TracedText *format = call.text(0);
   if (format == nullptr || !call.runtime().spend(100 + 8 * format->size())) return {};
@@ -62,7 +72,7 @@ Value strftime_now(Call &call) {
   // A mark in front tells an empty date from one that is too long.
   char buffer[kMostBytes];
   const std::string marked = fmt::format(".{}", format->bytes());
-  const size_t n = std::strftime(buffer, sizeof buffer, marked.c_str(), &local);
+  const size_t n = write_date(buffer, marked.c_str(), local);
   if (n == 0) return call.fail("the date is longer than {} bytes", kMostBytes - 2);
   const std::string_view date(buffer + 1, n - 1);
   if (find_invalid_utf8(date) != std::string_view::npos) return call.fail("the date is not UTF-8");

@@ -14,12 +14,6 @@
 namespace bonsai::jinja {
 namespace {
 
-// Whatever the program's locale is.
-bool is_digit_or_letter(char c) {
-  const int lower = c | 0x20;
-  return is_ascii_digit(c) || (lower >= 'a' && lower <= 'z');
-}
-
 bool is_decimal(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND; }
 
 // Every script's ten digits follow one another from 0, some directly on another script's.

@@ -164,8 +164,8 @@ Value truncate(Call &call) {
 void append_percent_encoded(TextBuilder &out, const TracedText &text, bool in_query) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text.bytes()[i];
-    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' ||
-                          c == '~' || (c == '/' && !in_query);
+    const bool is_plain =
+        is_digit_or_letter(c) || c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !in_query);
     if (is_plain)
       out.append(text, {i, i + 1});
     else if (c == ' ' && in_query)
@@ -200,7 +200,7 @@ Value urlencode(Call &call) {
 
 Value wordcount(Call &call) {
   const TracedText text = call.printed_self();
-  const auto is_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) || (c & 0x80); };
+  const auto is_word = [](char c) { return c == '_' || is_digit_or_letter(c) || (c & 0x80); };
   int64_t n = 0;
   for (size_t i = 0; i < text.size(); ++i)
     n += is_word(text.bytes()[i]) && (i == 0 || !is_word(text.bytes()[i - 1])) ? 1 : 0;

@@ -2,7 +2,11 @@
 #include "core/text/template/chat_template.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <clocale>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace bonsai::jinja {
@@ -353,6 +357,42 @@ TEST(ChatTemplate, TheDateIsTheGivenOne) {
       render("{{ strftime_now('%Y') }} {{ strftime_now('') }}", Json::object(), Json::object(), options);
   ASSERT_TRUE(rendered.has_value()) << rendered.error().message;
   EXPECT_EQ(rendered->text, "1971 ");
+}
+
+// A locale with commas in numbers, German names of days, and letters of one byte beyond ASCII; made if localedef can.
+class GermanLocale {
+ public:
+  GermanLocale() {
+    const auto directory = std::filesystem::temp_directory_path() / ("bonsai-locale-" + std::to_string(getpid()));
+    const std::string made = (directory / "de_DE.ISO-8859-1").string();
+    std::filesystem::create_directories(directory);
+    // localedef also warns, which is an exit status other than 0.
+    [[maybe_unused]] const int status =
+        std::system(("localedef -i de_DE -f ISO-8859-1 '" + made + "' >/dev/null 2>&1").c_str());
+    setenv("LOCPATH", directory.c_str(), 1);
+    is_set_ = std::setlocale(LC_ALL, "de_DE.ISO-8859-1") != nullptr;
+    unsetenv("LOCPATH");
+    std::filesystem::remove_all(directory);
+  }
+  ~GermanLocale() { std::setlocale(LC_ALL, "C"); }
+  GermanLocale(const GermanLocale &) = delete;
+  GermanLocale &operator=(const GermanLocale &) = delete;
+
+  bool is_set() const { return is_set_; }
+
+ private:
+  bool is_set_ = false;
+};
+
+TEST(ChatTemplate, TheProgramsLocaleChangesNothing) {
+  const GermanLocale locale;
+  if (!locale.is_set()) GTEST_SKIP() << "no German locale: localedef cannot make one here";
+  RenderOptions options;
+  options.now = 86400 * 365 + 12 * 3600;
+  EXPECT_EQ(error_of("{{ strftime_now('%A, %d %B') }} {{ 2.675|round(1) }} {{ 1.5 }} {{ '%.1f' % 2.5 }} {{ '2.5'|float "
+                     "}} {{ 'a ä'|urlencode }} {{ 'a ä'|wordcount }}",
+                     Json::object(), options),
+            "rendered: Friday, 01 January 2.7 1.5 2.5 2.5 a%20%C3%A4 2");
 }
 
 TEST(ChatTemplate, ItRendersAgainAndAgain) {

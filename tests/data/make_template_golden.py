@@ -684,6 +684,22 @@ true|round(-1)
 'a'.rjust(-9223372036854775807 - 1)
 'a'|center(-9223372036854775807 - 1)
 'abc'|truncate(-9223372036854775807 - 1)
+n is odd is even
+n is defined is true
+n is divisibleby 7 is true
+n is divisibleby(7) is true
+(n is odd) is true
+n is odd and n is defined
+1__0
+10_
+1_0
+0x_1F
+0x1_
+0x1__F
+0b1_0
+0b1_
+1_0.5
+10_.5
 joiner is callable
 cycler()
 """

@@ -419,8 +419,9 @@ Arguments ExpressionParser::test_arguments() {
   if (tokens_.at_operator("(")) return arguments();
   Arguments given;
   const Token &token = tokens_.current();
+  if (tokens_.at_name("is")) tokens_.fail("tests cannot be chained; expected parentheses");
   const bool joins = tokens_.at_name("else") || tokens_.at_name("or") || tokens_.at_name("and") ||
-                     tokens_.at_name("is") || tokens_.at_name("if") || tokens_.at_name("not") || tokens_.at_name("in");
+                     tokens_.at_name("if") || tokens_.at_name("not") || tokens_.at_name("in");
   const bool begins_value = token.kind == Kind::kName || token.kind == Kind::kString || token.kind == Kind::kInteger ||
                             token.kind == Kind::kFloat || tokens_.at_operator("[") || tokens_.at_operator("{");
   if (begins_value && !joins) given.positional.push_back(postfix(primary()));

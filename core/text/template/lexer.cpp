@@ -276,12 +276,14 @@ class Lexer {
     while (end < source_.size() &&
            (base == 16 ? is_name_part(source_[end]) : is_ascii_digit(source_[end]) || source_[end] == '_'))
       ++end;
-    const std::string digits = without_underscores(std::string_view(source_).substr(begin, end - begin));
+    const std::string_view spelled = std::string_view(source_).substr(begin, end - begin);
+    const bool misplaced = spelled.ends_with('_') || spelled.find("__") != spelled.npos;
+    const std::string digits = without_underscores(spelled);
     int64_t value = 0;
     const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (error == std::errc::result_out_of_range)
       return fail(line_, fmt::format("the number {} exceeds 64 bits", digits));
-    if (error != std::errc() || last != digits.data() + digits.size() ||
+    if (misplaced || error != std::errc() || last != digits.data() + digits.size() ||
         (base == 10 && digits.size() > 1 && digits[0] == '0' && value != 0))
       return fail(line_,
                   fmt::format("{} is no number", bonsai::quoted(std::string_view(source_).substr(at_, end - at_))));

@@ -113,6 +113,8 @@ TEST(TemplateErrors, SyntaxErrorsNameLineAndExpectation) {
   EXPECT_EQ(error_of("{{ é }}"), "line 1: unexpected character 'é'");
   EXPECT_EQ(error_of("{{ 99999999999999999999 }}"), "line 1: the number 99999999999999999999 exceeds 64 bits");
   EXPECT_EQ(error_of("{{ 0x }}"), "line 1: '0x' is no number");
+  EXPECT_EQ(error_of("{{ 1__0 }}"), "line 1: '1__0' is no number");
+  EXPECT_EQ(error_of("{{ x is odd is even }}"), "line 1: tests cannot be chained; expected parentheses");
   EXPECT_EQ(error_of("{{ '\\ud800' }}"), "line 1: the escape '\\ud800' stands for no character");
   EXPECT_EQ(error_of("{% set true = 1 %}"), "line 1: cannot assign to 'true'");
   EXPECT_EQ(error_of("{% break %}"), "line 1: 'break' outside of a loop");

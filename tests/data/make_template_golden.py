@@ -700,6 +700,33 @@ n is odd and n is defined
 0b1_
 1_0.5
 10_.5
+missing|indent
+nothing|indent
+n|indent
+'ab'|indent(none)
+'a\nb'|indent(true)
+'a\nb'|indent('> ')
+missing|float
+missing|float(1.5)
+missing|int
+missing|int(3)
+nothing|float
+nothing|int
+list|float
+list|int(4)
+'abc'.startswith(['a'])
+'abc'.startswith(('a', 1))
+'abc'.startswith((1, 'a'))
+'abc'.endswith(('b', 'c'))
+'abc'.endswith(['c'])
+'abc'.startswith(())
+'abc'.startswith(1)
+'abc'.startswith(none)
+'a'.rjust(4, '--')
+'a'.rjust(4, '')
+'a'.rjust(4, 'é')
+'a'.center(4, 'xy')
+'a'.ljust(4, '  ')
 joiner is callable
 cycler()
 """

@@ -64,7 +64,10 @@ Value title(Call &call) {
 }
 
 Value indent(Call &call) {
-  const TracedText text = call.printed_self();
+  const TracedText *self = call.self_text();
+  if (self == nullptr) return {};
+  if (call[0].is_none()) return call.fail("expected an integer or a string, found none");
+  const TracedText &text = *self;
   TracedText indention;
   if (call[0].text() != nullptr) {
     indention = *call[0].text();
@@ -208,6 +211,7 @@ Value wordcount(Call &call) {
 }
 
 Value to_integer(Call &call) {
+  if (call.self().is_undefined()) return call.runtime().fail_undefined(call.self());
   if (const auto number = call.self().as_integer()) return *number;
   std::optional<double> real = call.self().as_real();
   if (const TracedText *text = call.self().text()) {
@@ -226,6 +230,7 @@ Value to_integer(Call &call) {
 }
 
 Value to_real(Call &call) {
+  if (call.self().is_undefined()) return call.runtime().fail_undefined(call.self());
   std::optional<double> number = call.self().as_real();
   if (const TracedText *text = call.self().text(); text != nullptr && call.runtime().spend(text->size()))
     number = read_real_text(text->bytes());

@@ -67,12 +67,13 @@ std::optional<Window> window(Call &call) {
 template <class Fits>
 Value fits_any(Call &call, Fits fits) {
   const auto within = window(call);
-  const auto fits_here = [&](const TracedText *part) {
-    return part != nullptr && within && fits(within->text, part->bytes());
+  const auto fits_here = [&](const Value &part) {
+    if (part.text() == nullptr) call.fail("expected a string or a tuple of strings, found {}", type_name(part));
+    return part.text() != nullptr && within && fits(within->text, part.text()->bytes());
   };
   const Sequence *several = call[0].sequence();
-  if (several == nullptr) return fits_here(call.text(0));
-  return std::ranges::any_of(several->items, [&](const Value &part) { return fits_here(part.text()); });
+  if (several == nullptr || several->kind != Sequence::Kind::kTuple) return fits_here(call[0]);
+  return std::ranges::any_of(several->items, fits_here);
 }
 
 template <Case kTo>
@@ -157,6 +158,7 @@ Value justify(Call &call, Side side) {
   if (call.has(1)) {
     const TracedText *fill = call.text(1);
     if (fill == nullptr) return {};
+    if (count_characters(fill->bytes()) != 1) return call.fail("'fillchar': expected one character");
     with = *fill;
   }
   return padded(call.runtime(), self(call), {.width = call.integer(0, 0), .side = side, .with = with});

@@ -7,7 +7,9 @@
 // with '*', integers beyond 64 bits, methods that change an object; the filters filesizeformat, pprint, random,
 // striptags, wordwrap and xmlattr; the methods encode, expandtabs, isascii, isidentifier, istitle and translate of
 // strings, and those of tuples; tuples as keys and dict() of pairs; '_' in a format's specification and '*' in that of
-// '%'. Upper and lower case map one character to one.
+// '%'. Upper and lower case map one character to one. A variable of the input which the template sets further down has
+// its value in the loops and blocks before that, where Jinja, which tells names apart by the template's text, finds it
+// undefined.
 #pragma once
 
 #include <ctime>

@@ -54,8 +54,11 @@ TEST(DeviceArguments, MessagesAreLinesOfUtf8) {
   const auto expected = [](const std::string &shown) {
     return "cpu.threads is '" + shown + "', expected a number from 1 to 1024";
   };
-  for (const auto &[value, shown] :
-       {std::pair("a\nb\t\x7f", "a?b??"), {"\xff\xc3(\xe2\x82", "??(??"}, {"\u20ac\u0085", "\u20ac??"}})
+  for (const auto &[value, shown] : {std::pair("a\nb\t\x7f", "a?b??"),
+                                     {"\xff\xc3(\xe2\x82",
+                                      "??"
+                                      "(??"},
+                                     {"\u20ac\u0085", "\u20ac??"}})
     BONSAI_EXPECT_FAILS(open_with("cpu.threads", value, &error), BONSAI_INVALID_ARGUMENT, expected(shown).c_str());
   std::string long_value;
   for (int i = 0; i < 400; ++i) long_value += "\u20ac";

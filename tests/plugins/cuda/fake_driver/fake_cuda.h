@@ -4,7 +4,7 @@
 // The fake keeps the driver's rules and is stricter where a driver only may fail. Whatever breaks one is a misuse: the
 // call returns an error as a driver would, and bonsai_fake_cuda_misuse tells what was wrong. Work on streams is done as
 // late as can be, when something waits for it, so that missing synchronisation shows. Device memory cannot be touched
-// by the host, nor found again once freed. Kernels run on the emulator.
+// by the host, nor found again once freed. Kernels run on the emulator. Between events, each piece of work takes 1 ms.
 //
 // The environment describes the machine, read once:
 //   BONSAI_FAKE_CUDA_DEVICES         how many (1)

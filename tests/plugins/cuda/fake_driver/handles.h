@@ -3,7 +3,6 @@
 
 #include <cuda.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -56,15 +55,14 @@ struct Work {
 
 struct Stream;
 struct Capture;
-using Clock = std::chrono::steady_clock;
 
 // A place in a stream, and when the stream came to it.
 struct Event {
   Context *context = nullptr;
   bool has_timing = false;
-  Stream *stream = nullptr;  // NULL: not recorded
-  uint64_t position = 0;     // of the stream
-  Clock::time_point reached = {};
+  Stream *stream = nullptr;                    // NULL: not recorded
+  uint64_t position = 0;                       // of the stream
+  uint64_t reached = 0;                        // the device's time then
   std::shared_ptr<Capture> capture = nullptr;  // recorded in this capture
 };
 

@@ -76,12 +76,14 @@ TEST_F(FakeStream, TimeIsMeasuredBetweenEventsThatAreMadeForIt) {
   CUevent timed[2];
   for (CUevent &one : timed) ASSERT_EQ(cu->cuEventCreate(&one, CU_EVENT_DEFAULT), CUDA_SUCCESS);
   EXPECT_EQ(cu->cuEventRecord(timed[0], stream), CUDA_SUCCESS);
+  EXPECT_EQ(send(stream), CUDA_SUCCESS);
+  EXPECT_EQ(fetch(stream), CUDA_SUCCESS);
   EXPECT_EQ(cu->cuEventRecord(timed[1], stream), CUDA_SUCCESS);
   float milliseconds = -1;
   EXPECT_EQ(cu->cuEventElapsedTime_v1(&milliseconds, timed[0], timed[1]), CUDA_ERROR_NOT_READY);
   EXPECT_EQ(cu->cuStreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_EQ(cu->cuEventElapsedTime_v1(&milliseconds, timed[0], timed[1]), CUDA_SUCCESS);
-  EXPECT_GE(milliseconds, 0);
+  EXPECT_EQ(milliseconds, 2);
   EXPECT_EQ(cu->cuEventElapsedTime_v1(&milliseconds, event, timed[1]), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(take_misuse(), "cuEventElapsedTime: an event was not recorded, or made without timing\n");
   for (const CUevent one : timed) EXPECT_EQ(cu->cuEventDestroy_v2(one), CUDA_SUCCESS);

@@ -100,6 +100,7 @@ void run(World &world, const Work &work) {
   if (world.broken != CUDA_SUCCESS) throw Refusal{world.broken};
   const CUresult counted = world.count(world.work);
   if (counted != CUDA_SUCCESS) throw Refusal{counted};
+  ++world.time;
   world.device_memory.set_accessible(true);  // until the call is over
   if (work.kind == Work::Kind::kKernel) return run_kernel(world, work);
   try {
@@ -115,7 +116,7 @@ void run(World &world, const Work &work) {
   }
 }
 
-void run(World &, const Record &record) { record.event->reached = Clock::now(); }
+void run(World &world, const Record &record) { record.event->reached = world.time; }
 
 // Outside a capture.
 template <class Item>

@@ -40,6 +40,7 @@ class World {
   CUresult broken = CUDA_SUCCESS;  // what every call returns once the device is lost
   std::string misuse;              // a line each
   Fault calls, work;
+  uint64_t time = 0;  // of the device: pieces of work that it has run, so that what takes longer does so in every run
   uint64_t kernels = 0, cooperative_kernels = 0;
   bool runs_kernels = true;
   emulation::Order order = settings.order;

@@ -123,9 +123,10 @@ void Session::layer_encode(uint32_t layer, const bonsai_batch &batch, const floa
   }
   const uint64_t n = uint64_t{batch.n_tokens} * shape_.model.hidden;
   if (in) std::copy_n(in, n, activations_.x.data());
-  n_states_ = batch.n_tokens;
+  n_states_ = 0;  // until all is done: where it fails, x may hold anything
   attention_.plan(batch);
   device_.threads().together([&] { run_layer(layer, batch); });
+  n_states_ = batch.n_tokens;
   if (out) std::copy_n(activations_.x.data(), n, out);
 }
 
@@ -159,6 +160,7 @@ uint64_t Session::forward_submit(const bonsai_batch &batch, const bonsai_output 
   n_states_ = 0;
   device_.threads().together([&] {
     load_inputs(batch);
+    n_selected_ = 0;  // until all is done, likewise
     attention_.plan(batch);
     for (uint32_t layer = 0; layer < shape_.model.layers; ++layer) run_layer(layer, batch);
     if (n_outputs > 0) run_head(request, activations_.x.data(), selected_.data());

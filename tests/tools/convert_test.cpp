@@ -308,7 +308,9 @@ TEST_F(Convert, IsTheSameAsQuantizingAfterwards) {
   ASSERT_EQ(run_program(in_quotes(input()) + " " + in_quotes(whole) + " --type BF16").exit_code, 0);
   for (const std::string type : {"F32", "F16", "Q8_0", "Q1_0_G128", "TQ2_0_G128", "Q4_K", "F8_E4M3"}) {
     ASSERT_EQ(convert_input(type).exit_code, 0);
-    ASSERT_EQ(test::run_shell("bonsai-quantize " + whole + " " + later + " --type " + type).exit_code, 0);
+    ASSERT_EQ(
+        test::run_shell("bonsai-quantize " + in_quotes(whole) + " " + in_quotes(later) + " --type " + type).exit_code,
+        0);
     const auto made = gguf::File::open(output()), expected = gguf::File::open(later);
     ASSERT_TRUE(made && expected);
     EXPECT_EQ(file_type(*made), file_type(*expected)) << type;

@@ -1,9 +1,12 @@
 #include "tools/plugin-check/context.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
+#include "host/backend/shared_object.h"
 #include "tools/plugin-check/call_trace.h"
 #include "tools/plugin-check/environment.h"
 
@@ -56,8 +59,12 @@ auto value_of(R result, const std::filesystem::path &path) {
   return *std::move(result);
 }
 
+// By itself first: the host puts the environment back that a library leaves. What is wrong with the file, it says.
 std::shared_ptr<const host::Backend> load(const std::filesystem::path &path) {
-  const KeptEnvironment kept("loading the library");
+  if (host::check_shared_object(path)) {
+    const KeptEnvironment kept("loading the library");
+    dlopen(path.c_str(), RTLD_NOW | RTLD_NODELETE);
+  }
   return value_of(host::Backend::load(path), path);
 }
 

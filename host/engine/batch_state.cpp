@@ -211,7 +211,9 @@ void BatchState::run_on(EngineState::Home home) {
     started = try_to_run_on(engine_->fail_over(*home.placement, started.error(), EngineState::FailedTo::kStart));
   }
   value_or_throw(std::move(started));
-  failed_over_ = std::move(home.failed_over);
+  BackendInfo backend = describe({placement_, std::move(home.failed_over)});
+  const std::lock_guard lock(mutex_);
+  backend_ = std::move(backend);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -250,12 +252,8 @@ BatchStats BatchState::stats() const {
 }
 
 BackendInfo BatchState::backend() const {
-  EngineState::Home home;
-  {
-    const std::lock_guard lock(mutex_);
-    home = home_;
-  }
-  return describe(home);
+  const std::lock_guard lock(mutex_);
+  return backend_;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -519,7 +517,6 @@ void BatchState::publish_stats() {
   const SchedulerCounts &counts = scheduler_->counts();
   const BlockPool &pool = scheduler_->pool();
   const std::lock_guard lock(mutex_);
-  if (home_.placement != placement_) home_ = {placement_, failed_over_};
   stats_ = {.running = is_spoilt_ ? 0 : scheduler_->n_running(),
             .waiting = (is_spoilt_ ? 0 : scheduler_->n_waiting()) + static_cast<uint32_t>(arrived_.size()),
             .steps = earlier_counts_.steps + counts.steps,

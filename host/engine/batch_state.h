@@ -96,8 +96,7 @@ class BatchState {
   const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
 
   std::shared_ptr<Placement> placement_;
-  std::string failed_over_;  // why it is not the backend that was opened first; empty: it is
-  LentExecutor executor_;    // from placement_
+  LentExecutor executor_;  // from placement_
   std::unique_ptr<Scheduler> scheduler_;
   std::optional<PassCosts> pass_costs_;  // of steps in which all texts have one token, and guesses behind it
   SchedulerCounts earlier_counts_;       // of schedulers before
@@ -114,7 +113,7 @@ class BatchState {
   bool is_ending_ = false;  // nothing arrives any more
   RequestId n_requests_ = 0;
   BatchStats stats_;
-  EngineState::Home home_;  // as it was with these
+  BackendInfo backend_;
 
   std::unique_ptr<BatchState> own_;  // itself, once its own thread has to destroy it
   std::thread thread_;

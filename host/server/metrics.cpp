@@ -17,6 +17,24 @@ std::string gauge(std::string_view name, std::string_view help, uint64_t value) 
   return head(name, help, "gauge") + fmt::format("{} {}\n", name, value);
 }
 
+std::string escaped(std::string_view label) {
+  std::string text;
+  for (const char c : label) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c == '\n' ? ' ' : c;
+  }
+  return text;
+}
+
+// A name is a label of something that is always 1, as the format has no texts.
+std::string where_it_runs(const BackendInfo &backend) {
+  return head("bonsai_backend_info", "where texts are computed", "gauge") +
+         fmt::format("bonsai_backend_info{{backend=\"{}\",device=\"{}\"}} 1\n", escaped(backend.name),
+                     escaped(backend.device)) +
+         gauge("bonsai_failed_over", "1: not where they were to be, as that has failed or had no room",
+               backend.failed_over.empty() ? 0 : 1);
+}
+
 }  // namespace
 
 void Histogram::add(double seconds) {
@@ -57,9 +75,10 @@ void Metrics::count_embedding(uint64_t tokens) {
   embedded_tokens_ += tokens;
 }
 
-std::string Metrics::text(const BatchStats &batch) const {
+std::string Metrics::text(const BatchStats &batch, const BackendInfo &backend) const {
   const std::lock_guard lock(mutex_);
-  std::string text = head("bonsai_http_requests_total", "HTTP requests, by route and status", "counter");
+  std::string text = where_it_runs(backend);
+  text += head("bonsai_http_requests_total", "HTTP requests, by route and status", "counter");
   for (const auto &[key, count] : exchanges_)
     text += fmt::format("bonsai_http_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);
   text += exchange_seconds_.text("bonsai_http_request_seconds", "time from a request to the end of its answer");

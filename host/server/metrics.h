@@ -35,7 +35,7 @@ class Metrics {
   void count_text(uint64_t prompt_tokens, uint64_t reused, const Generation &generation);
   void count_embedding(uint64_t tokens);
 
-  std::string text(const BatchStats &batch) const;
+  std::string text(const BatchStats &batch, const BackendInfo &backend) const;
 
  private:
   mutable std::mutex mutex_;

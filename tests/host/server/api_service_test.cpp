@@ -491,6 +491,22 @@ TEST(ApiService, SaysThatABackendHasFailedAlsoWithinAStream) {
   EXPECT_EQ(json::parse(events.back())["error"]["type"], "server_error");
 }
 
+TEST(ApiService, TellsWhereTextsAreComputedAlsoAfterAFailure) {
+  EngineOptions options = seedling_options();
+  options.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_failing.so";
+  options.backend_options = {{"fail.at", "5"}, {"fail.function", "forward_wait"}};
+  const Engine engine = Engine::load(options);
+  const Service service(engine);
+  const std::string failing = "bonsai_backend_info{backend=\"failing\",device=\"a device that fails\"}";
+  EXPECT_EQ(service.metric(failing), 1u);
+  EXPECT_EQ(service.metric("bonsai_failed_over"), 0u);
+  EXPECT_EQ(service.post(kComplete, {{"prompt", "The wolf"}}).status, 200);
+  EXPECT_EQ(service.metric("bonsai_failed_over"), 1u);
+  const std::string metrics = service.get("/metrics").body;
+  EXPECT_NE(metrics.find("bonsai_backend_info{backend=\"cpu\","), std::string::npos) << metrics;
+  EXPECT_EQ(metrics.find(failing), std::string::npos) << metrics;
+}
+
 TEST_F(Telling, EmbeddingsAndTextsAreComputedBesideOneAnother) {
   const Service service(engine_);
   const std::string text = engine_.generate("The wolf", greedy(16)).text;

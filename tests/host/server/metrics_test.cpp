@@ -41,14 +41,21 @@ TEST(Metrics, CountByRouteAndStatusAndTellOfTheBatch) {
   generation.stats.decode_steps = 2;
   metrics.count_text(10, 4, generation);
   metrics.count_embedding(7);
-  const std::string text = metrics.text({.running = 2, .waiting = 1, .preemptions = 5, .kv_blocks = 9});
+  BackendInfo backend;
+  backend.name = "cpu";
+  backend.device = "a \"fast\" one \\";
+  const BatchStats batch = {.running = 2, .waiting = 1, .preemptions = 5, .kv_blocks = 9};
+  const std::string text = metrics.text(batch, backend);
   for (const char *line :
        {"bonsai_http_requests_total{route=\"/health\",status=\"200\"} 2",
         "bonsai_http_requests_total{route=\"other\",status=\"404\"} 1", "bonsai_prompt_tokens_total 10",
         "bonsai_prompt_tokens_reused_total 4", "bonsai_generated_tokens_total 3", "bonsai_embedded_tokens_total 7",
         "bonsai_first_token_seconds_bucket{le=\"0.025\"} 1", "bonsai_token_seconds_sum 0.5", "bonsai_texts_running 2",
-        "bonsai_texts_waiting 1", "bonsai_preemptions_total 5", "bonsai_kv_blocks 9"})
+        "bonsai_texts_waiting 1", "bonsai_preemptions_total 5", "bonsai_kv_blocks 9",
+        "bonsai_backend_info{backend=\"cpu\",device=\"a \\\"fast\\\" one \\\\\"} 1", "bonsai_failed_over 0"})
     EXPECT_TRUE(has_line(text, line)) << line << "\n" << text;
+  backend.failed_over = "there was no room";
+  EXPECT_TRUE(has_line(metrics.text(batch, backend), "bonsai_failed_over 1"));
 }
 
 }  // namespace

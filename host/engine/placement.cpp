@@ -39,10 +39,8 @@ bool has_finite(std::span<const float> numbers) {
   return std::any_of(numbers.begin(), numbers.end(), [](float x) { return x > -kInfinity; });
 }
 
-// Whether the caller forbids tokens, and so perhaps all of them.
-bool forbids(const Selection &selection) {
-  return !selection.mask.empty() || std::ranges::find(selection.add, -kInfinity) != selection.add.end();
-}
+// Whether the caller forbids single tokens, and so perhaps all. A mask leaves some.
+bool forbids(const Selection &selection) { return std::ranges::find(selection.add, -kInfinity) != selection.add.end(); }
 
 // What the caller adds may go beyond what a float holds.
 bool top_makes_sense(const TopLogits &top, const Selection &selection) {

@@ -208,7 +208,8 @@ class ApiService::Impl {
   void health(HttpRequest, const Responding &responder) { responder->reply({.body = "{\"status\": \"ok\"}\n"}); }
 
   void metrics(HttpRequest, const Responding &responder) {
-    responder->reply({.body = metrics_.text(batch_.stats(), batch_.backend()), .content_type = "text/plain; version=0.0.4"});
+    responder->reply(
+        {.body = metrics_.text(batch_.stats(), batch_.backend()), .content_type = "text/plain; version=0.0.4"});
   }
 
   void models(HttpRequest request, const Responding &responder) {

@@ -40,10 +40,10 @@
  *
  * What follows from a failure: in the middle of a text, when any call fails, with whatever status, or a result cannot be
  * right, the CPU takes over and the text goes on. Such are NaN; +infinity, where no logit was adjusted; nothing above
- * -infinity, where neither a mask nor an adjustment excludes a token; an id that the mask or an adjustment excludes with a
- * logit above -infinity; an infinity in a hidden state; and results that were not written. While a model is loaded, the host
- * goes to the next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict,
- * both are errors. But for kv_export and kv_import, strict or not: the host warns, and computes keys and values again.
+ * -infinity, where no adjustment excludes a token; an id that the mask or an adjustment excludes with a logit above
+ * -infinity; an infinity in a hidden state; and results that were not written. While a model is loaded, the host goes to the
+ * next backend or to the CPU; it does not try a lower level instead. If the user asked for --backend-strict, both are
+ * errors. But for kv_export and kv_import, strict or not: the host warns, and computes keys and values again.
  */
 #ifndef BONSAI_BACKEND_H
 #define BONSAI_BACKEND_H

@@ -175,6 +175,19 @@ TEST(FailOverWhy, NothingAboveMinusInfinityBehindAPenalty) {
   EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
 }
 
+// Nor is a grammar, which leaves a token at least.
+TEST(FailOverWhy, NothingAboveMinusInfinityUnderAGrammar) {
+  GenerateOptions options = sampled(40);
+  options.grammar = "root ::= \" yes \" [a-z]{1,8} \".\"";
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.backend = "cpu";
+  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", options).text;
+  Journal journal;
+  const Engine engine = Engine::load(failing_options({3, "least", "forward_wait", "failing"}, journal));
+  EXPECT_EQ(engine.generate("Once upon a time", options).text, expected);
+  EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
+}
+
 // Against the rules, and at the end: nobody is there to be told.
 TEST(FailOverWhy, NotForWhatIsThrownAtTheEnd) {
   for (const char *function : {"session_destroy", "weight_free", "device_close"}) {

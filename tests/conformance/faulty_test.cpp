@@ -69,6 +69,7 @@ constexpr Fault kFaults[] = {
     {"ignores rollback", "kv.rollback", "position 45: relative error"},
     {"copies one block only", "kv.copy", "the copy"},
     {"gives a block to one row only", "kv.shared", "sequence 1, whose first blocks others have too"},
+    {"attends to one position too many", "kv.leftovers", "in batches"},
     {"imports nothing", "kv.move", "kv "},
     {"moves nothing in flight", "kv.in-flight", "other bytes than after its wait"},
     {"exports values before keys", "kv.layout", "the first key"},

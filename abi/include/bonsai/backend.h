@@ -378,7 +378,7 @@ typedef struct bonsai_session_memory {
  * Position p of a sequence lives in block block_table[sequence][p / block_size], at slot p % block_size.
  * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes,
  * and no row has one twice. Blocks that it does not write may be in any number of rows: sequences with a common beginning
- * share the blocks that this fills. */
+ * share the blocks that this fills. What lies in blocks behind a sequence's positions counts for nothing, NaN included. */
 typedef struct bonsai_batch {
   uint32_t struct_size;
   uint32_t n_tokens;            /* 1..max_tokens */

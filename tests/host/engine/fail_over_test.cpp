@@ -161,31 +161,37 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
   }
 }
 
-// What is added to logits, but forbids none, is no reason for a row without a token.
-TEST(FailOverWhy, NothingAboveMinusInfinityBehindAPenalty) {
+// What the CPU says by itself.
+std::string told_by_the_cpu(const GenerateOptions &options) {
+  EngineOptions on_cpu = seedling_options();
+  on_cpu.backend = "cpu";
+  return Engine::load(on_cpu).generate("Once upon a time", options).text;
+}
+
+// Has a backend fail while it goes on with a text, which the CPU has to end as it would have begun it; why that took
+// over.
+std::string why_the_cpu_took_over(const Failure &failure, const GenerateOptions &options) {
+  Journal journal;
+  const Engine engine = Engine::load(failing_options(failure, journal));
+  EXPECT_EQ(engine.generate("Once upon a time", options).text, told_by_the_cpu(options));
+  return engine.backend().failed_over;
+}
+
+GenerateOptions under_a_grammar() {
+  GenerateOptions options = sampled(40);
+  options.grammar = "root ::= \" yes \" [a-z]{1,8} \".\"";
+  return options;
+}
+
+// What is added to logits, but forbids none, is no reason for a row without a token; nor is a grammar, which leaves
+// one.
+TEST(FailOverWhy, NothingAboveMinusInfinityWhereNoTokenIsForbidden) {
+  const std::string why = "failing: NaN or infinity among what it computed, expected numbers";
   GenerateOptions penalised = sampled();
   penalised.sampling.repetition_penalty = 1.1f;
   penalised.ignore_eos = false;
-  EngineOptions on_cpu = seedling_options();
-  on_cpu.backend = "cpu";
-  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", penalised).text;
-  Journal journal;
-  const Engine engine = Engine::load(failing_options({5, "least", "forward_wait", "failing"}, journal));
-  EXPECT_EQ(engine.generate("Once upon a time", penalised).text, expected);
-  EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
-}
-
-// Nor is a grammar, which leaves a token at least.
-TEST(FailOverWhy, NothingAboveMinusInfinityUnderAGrammar) {
-  GenerateOptions options = sampled(40);
-  options.grammar = "root ::= \" yes \" [a-z]{1,8} \".\"";
-  EngineOptions on_cpu = seedling_options();
-  on_cpu.backend = "cpu";
-  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", options).text;
-  Journal journal;
-  const Engine engine = Engine::load(failing_options({3, "least", "forward_wait", "failing"}, journal));
-  EXPECT_EQ(engine.generate("Once upon a time", options).text, expected);
-  EXPECT_EQ(engine.backend().failed_over, "failing: NaN or infinity among what it computed, expected numbers");
+  EXPECT_EQ(why_the_cpu_took_over({5, "least", "forward_wait", "failing"}, penalised), why);
+  EXPECT_EQ(why_the_cpu_took_over({3, "least", "forward_wait", "failing"}, under_a_grammar()), why);
 }
 
 // Against the rules, and at the end: nobody is there to be told.
@@ -204,19 +210,9 @@ TEST(FailOverWhy, NotForWhatIsThrownAtTheEnd) {
 
 // A grammar is kept, whatever a device makes of its mask.
 TEST(FailOverWhy, ATokenThatTheGrammarExcludes) {
-  GenerateOptions options = sampled(40);
-  options.grammar = "root ::= \" yes \" [a-z]{1,8} \".\"";
-  const auto tell_with = [&](const Engine &engine) { return engine.generate("Once upon a time", options).text; };
-  EngineOptions on_cpu = seedling_options();
-  on_cpu.backend = "cpu";
-  const std::string expected = tell_with(Engine::load(on_cpu));
   for (const auto &[function, backend] : {std::pair("forward_wait", "failing"), {"lm_head", "failing_layers"}}) {
-    Journal journal;
-    const Engine engine = Engine::load(failing_options({3, "forbidden", function, backend}, journal));
-    EXPECT_EQ(tell_with(engine), expected);
-    EXPECT_EQ(engine.backend().failed_over.find(std::string(backend) + ": selected token 0, which the mask excludes"),
-              0u)
-        << engine.backend().failed_over;
+    const std::string why = why_the_cpu_took_over({3, "forbidden", function, backend}, under_a_grammar());
+    EXPECT_EQ(why.find(std::string(backend) + ": selected token 0, which the mask excludes"), 0u) << why;
   }
 }
 
@@ -224,13 +220,8 @@ TEST(FailOverWhy, ATokenThatTheGrammarExcludes) {
 TEST(FailOverWhy, ATokenThatABiasExcludes) {
   GenerateOptions options = sampled();
   options.sampling.logit_bias = {{7, 1}, {300, -std::numeric_limits<float>::infinity()}};
-  EngineOptions on_cpu = seedling_options();
-  on_cpu.backend = "cpu";
-  const std::string expected = Engine::load(on_cpu).generate("Once upon a time", options).text;
-  Journal journal;
-  const Engine engine = Engine::load(failing_options({3, "forbidden", "forward_wait", "failing"}, journal));
-  EXPECT_EQ(engine.generate("Once upon a time", options).text, expected);
-  EXPECT_EQ(engine.backend().failed_over, "failing: selected token 300, which an adjustment excludes");
+  EXPECT_EQ(why_the_cpu_took_over({3, "forbidden", "forward_wait", "failing"}, options),
+            "failing: selected token 300, which an adjustment excludes");
 }
 
 // A device holds what a batch needs, if not a session in reserve beside it.

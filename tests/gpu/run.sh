@@ -2,11 +2,11 @@
 # What is to be run on a machine with an NVIDIA device, in pieces of a minute or two each (of an H100 beside 16 cores):
 #
 #   tests/gpu/run.sh check    BUILD OUT   the tests labelled gpu, several at once, and how long compiling the kernels takes
-#   tests/gpu/run.sh bench    BUILD OUT   synthetic 1.7B and 8B models: products alone, decode, prompts, first tokens;
+#   tests/gpu/run.sh bench    BUILD OUT   synthetic 8B and 1.7B models: decode, prompts, first tokens, and products alone;
 #                                         options that must not change a text change none
 #   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes, all at once
 #
-# BONSAI_SHAPES="1.7b 8b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
+# BONSAI_SHAPES="8b 1.7b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
 # BUILD is a build tree of this project, OUT a directory for logs; a line for each step goes to stdout, too.
 set -uo pipefail
 if [ $# -ne 3 ]; then sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; fi
@@ -116,12 +116,7 @@ model() {  # SHAPE FORMAT
 bench() {
   export XDG_CACHE_HOME=${XDG_CACHE_HOME:-$out/cache}
   printf 'Once upon a time %.0s' {1..32} | head -c 512 >"$out/prompt"  # a token is a byte
-  step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
-  show '.' products
-  # One token, by single bits and by bytes: whether `matmul_bits_1` is what to multiply by where the device has both.
-  step products-one 200 "$build/bin/bonsai-bench-cuda" -n 1 -f Q1_0_G128 TQ2_0_G128 Q2_0_G64 Q4_0
-  show '.' products-one
-  for shape in ${BONSAI_SHAPES:-1.7b 8b}; do
+  for shape in ${BONSAI_SHAPES:-8b 1.7b}; do
     for format in Q1_0_G128 TQ2_0_G128; do
       local file
       file=$(model "$shape" "$format")
@@ -158,6 +153,11 @@ bench() {
   show '.' profile-8b-layers
   step first-token-8b 60 "$bonsai" run -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p "Once" -n 1 -c 1024
   show 'prompt|memory|load' first-token-8b
+  step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
+  show '.' products
+  # One token, by single bits and by bytes: whether `matmul_bits_1` is what to multiply by where the device has both.
+  step products-one 200 "$build/bin/bonsai-bench-cuda" -n 1 -f Q1_0_G128 TQ2_0_G128 Q2_0_G64 Q4_0
+  show '.' products-one
 }
 
 sanitize() {
@@ -169,8 +169,21 @@ sanitize() {
     side_step "$tool" 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" \
       --gtest_filter="$small$([ "$tool" = memcheck ] && echo "$kv")"
   done
+  # The rest of racecheck, each by itself: KV types, heads beyond 128, whose sums come in two rounds, all layers at once.
+  local part
+  for part in kv_f16 kv_q8_0 forward_heads; do
+    side_step "racecheck-$part" 280 compute-sanitizer --tool racecheck --error-exitcode 9 \
+      "$build/tests/gpu_conformance_quick_test" --gtest_filter="*$part"
+  done
+  for tool in memcheck racecheck synccheck; do
+    BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers side_step "$tool-layers" 280 compute-sanitizer --tool "$tool" \
+      --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128'
+  done
   meet
-  for tool in memcheck racecheck initcheck synccheck; do show 'SUMMARY|PASSED|FAILED|=========.*rror' "$tool"; done
+  local log
+  for log in "$out"/{mem,race,init,sync}check*.log; do
+    show 'SUMMARY|PASSED|FAILED|=========.*rror' "$(basename "$log" .log)"
+  done
 }
 
 case $what in

@@ -189,7 +189,8 @@ void check_heads(Context &context) {
   };
   Shapes shapes;
   constexpr std::array kShapes = {Heads{4, 4, 32}, Heads{4, 1, 32},  Heads{8, 2, 64},
-                                  Heads{6, 2, 64}, Heads{16, 2, 32}, Heads{2, 1, 128}};
+                                  Heads{6, 2, 64}, Heads{16, 2, 32}, Heads{2, 1, 128},
+                                  Heads{4, 2, 96}, Heads{2, 1, 192}, Heads{2, 1, 256}};
   for (const auto &[heads, kv_heads, head_dim] : kShapes) {
     ModelShape shape = narrow_shape(context.plainest_format());
     shape.heads = heads;

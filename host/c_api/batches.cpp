@@ -1,8 +1,10 @@
 // Many texts at once, for C.
 #include <bonsai/batch_engine.h>
 #include <bonsai/bonsai.h>
+#include <bonsai/chat_format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -28,14 +30,15 @@ struct Listener {
   void *context;
 };
 
-// What has come of a text goes to whoever started it.
-void tell(const Listener &listener, Generation generation, const std::exception_ptr &error) noexcept {
+// What `make` makes of a text that has ended goes to whoever started it.
+template <class Make>
+void tell(const Listener &listener, const std::exception_ptr &error, Make make) noexcept {
   const bonsai_generation *made = nullptr;
   bonsai_failure failure{};
   failure.struct_size = sizeof failure;
   guarded(&failure, [&] {
     if (error) std::rethrow_exception(error);
-    made = hand_over(std::move(generation));
+    made = make();
   });
   listener.done(listener.context, made, made == nullptr ? &failure : nullptr);
 }
@@ -49,7 +52,34 @@ void start(bonsai_batch &batch, std::span<const int32_t> tokens, const bonsai_ge
         return pass_on(listener.receive, listener.context, BONSAI_PIECE_TEXT, text);
       },
       [listener](Generation generation, const std::exception_ptr &error) {
-        tell(listener, std::move(generation), error);
+        tell(listener, error, [&] { return hand_over(std::move(generation)); });
+      },
+      priority(options));
+}
+
+// Of a text that was cancelled before its first token, parts of the prompt may have been neither computed nor reused.
+uint32_t reused_tokens(const Generation &generation, size_t n_prompt) {
+  if (generation.finish == FinishReason::kCancelled && generation.tokens.empty()) return 0;
+  return static_cast<uint32_t>(n_prompt - std::min<size_t>(n_prompt, generation.stats.prompt_tokens));
+}
+
+void start_chat(bonsai_batch &batch, std::span<const ChatMessage> messages, const ChatOptions &chat,
+                const bonsai_generate_options *options, const Listener &listener) {
+  if (listener.done == nullptr) refuse("done: expected one, found NULL");
+  const GenerateOptions wanted = generate_options(options);
+  const ChatFormat format(*batch.engine);
+  ChatPrompt prompt = format.prompt(messages, chat);
+  if (!wanted.grammar.empty() || !wanted.json_schema.empty()) prompt = format.end_reasoning(std::move(prompt));
+  const auto answer = std::make_shared<ChatAnswer>(prompt, [listener](ChatPiece kind, std::string_view text) {
+    return pass_on(listener.receive, listener.context, piece_of(kind), text);
+  });
+  batch.batch.start_tokens(
+      prompt.tokens, wanted, [answer](std::string_view text) { return answer->push(text); },
+      [answer, listener, n_prompt = prompt.tokens.size()](Generation generation, const std::exception_ptr &error) {
+        tell(listener, error, [&] {
+          const uint32_t n_reused = reused_tokens(generation, n_prompt);
+          return hand_over(ChatReply{answer->finish(), std::move(generation), n_reused});
+        });
       },
       priority(options));
 }
@@ -122,6 +152,16 @@ bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tok
                                          bonsai_done_fn done, void *context, bonsai_failure *failure) {
   return guarded(failure, [&] {
     start(required(batch, "batch"), array_of(tokens, n_tokens, "tokens"), options, {receive, done, context});
+  });
+}
+
+bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const bonsai_message *messages, uint64_t n_messages,
+                                       const bonsai_chat_options *chat, const bonsai_generate_options *options,
+                                       bonsai_text_fn receive, bonsai_done_fn done, void *context,
+                                       bonsai_failure *failure) {
+  return guarded(failure, [&] {
+    start_chat(required(batch, "batch"), chat_messages(messages, n_messages), chat_options(chat), options,
+               {receive, done, context});
   });
 }
 

@@ -1,6 +1,7 @@
 // Conversations for C.
 #include <bonsai/bonsai.h>
 #include <bonsai/chat.h>
+#include <bonsai/chat_format.h>
 
 #include <cstdint>
 #include <string>
@@ -32,6 +33,16 @@ using namespace bonsai::c_api;
 
 bonsai_outcome bonsai_chat_options_init(bonsai_chat_options *options, uint64_t struct_size) {
   return fill(options, struct_size, bonsai_chat_options{});
+}
+
+bonsai_outcome bonsai_engine_apply_template(const bonsai_engine *engine, const bonsai_message *messages,
+                                            uint64_t n_messages, const bonsai_chat_options *options, int32_t *tokens,
+                                            uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
+  return guarded(failure, [&] {
+    const ChatFormat format(*required(engine, "engine").engine);
+    const ChatPrompt prompt = format.prompt(chat_messages(messages, n_messages), chat_options(options));
+    hand_out<int32_t>(prompt.tokens, tokens, capacity, n);
+  });
 }
 
 bonsai_outcome bonsai_chat_new(const bonsai_engine *engine, const bonsai_chat_options *options, bonsai_chat **chat,

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/utf8.h"
 #include "host/c_api/arguments.h"
@@ -121,6 +122,16 @@ ChatOptions chat_options(const bonsai_chat_options *given) {
   options.tools = text_or_empty(raw.tools);
   if (raw.thinking != BONSAI_THINKING_AUTO) options.enable_thinking = raw.thinking == BONSAI_THINKING_ON;
   return options;
+}
+
+std::vector<ChatMessage> chat_messages(const bonsai_message *messages, uint64_t n) {
+  std::vector<ChatMessage> made;
+  for (const bonsai_message &message : array_of(messages, n, "messages"))
+    made.push_back({.role = &required(message.role, "role"),
+                    .content = text_or_empty(message.content),
+                    .reasoning = text_or_empty(message.reasoning),
+                    .tool_calls = text_or_empty(message.tool_calls)});
+  return made;
 }
 
 bonsai_batch_options raw_batch_defaults() {

@@ -1,4 +1,5 @@
-// Options of the C API as the C++ classes take them. Errors: EngineError, also for a struct without a size.
+// Options and messages of the C API as the C++ classes take them. Errors: EngineError, also for a struct without a
+// size.
 #pragma once
 
 #include <bonsai/batch_engine.h>
@@ -8,6 +9,7 @@
 #include <bonsai/sampling.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace bonsai::c_api {
 
@@ -17,6 +19,7 @@ EngineOptions engine_options(const bonsai_engine_options &given);
 GenerateOptions generate_options(const bonsai_generate_options *given);
 int32_t priority(const bonsai_generate_options *given);
 ChatOptions chat_options(const bonsai_chat_options *given);
+std::vector<ChatMessage> chat_messages(const bonsai_message *messages, uint64_t n);
 BatchOptions batch_options(const bonsai_batch_options *given);
 
 // What the _init functions fill in.

@@ -255,7 +255,7 @@ typedef struct bonsai_generation {
   const char *failed_over; /* why the backend was left for the CPU meanwhile; NULL: it was not */
   uint64_t seed;           /* that was used */
   uint32_t prompt_tokens;  /* that were computed before the first new one */
-  uint32_t reused_tokens;  /* of a chat: what the session held already */
+  uint32_t reused_tokens;  /* of a chat: what the session, or the batch, held already */
   double prompt_seconds;
   uint32_t decode_steps;  /* new tokens that were fed back: all but the last */
   uint32_t decode_passes; /* of the model for these: as many, or fewer where guesses were right */
@@ -342,6 +342,22 @@ typedef struct bonsai_chat_options {
 } bonsai_chat_options;
 
 BONSAI_C_API bonsai_outcome bonsai_chat_options_init(bonsai_chat_options *options, uint64_t struct_size);
+
+/* A message of a conversation that the caller keeps: texts up to a NUL, NULL for none. An array's element: it will not
+ * grow. What tool_calls may say stands in chat.h. */
+typedef struct bonsai_message {
+  const char *role; /* "user", "assistant", "tool", or another that the model's template knows; not NULL */
+  const char *content;
+  const char *reasoning;  /* of an assistant: what it thought before it answered */
+  const char *tool_calls; /* of an assistant: a JSON array of what it calls; of a tool: the call that it answers */
+} bonsai_message;
+
+/* Ids of a conversation as the model reads it, in its chat template: the options' system prompt and tools, `n_messages`
+ * messages, and the beginning of the answer. `options` NULL: the defaults. */
+BONSAI_C_API bonsai_outcome bonsai_engine_apply_template(const bonsai_engine *engine, const bonsai_message *messages,
+                                                         uint64_t n_messages, const bonsai_chat_options *options,
+                                                         int32_t *tokens, uint64_t capacity, uint64_t *n,
+                                                         bonsai_failure *failure);
 
 /* `options` NULL: the defaults. Ended by bonsai_chat_free. */
 BONSAI_C_API bonsai_outcome bonsai_chat_new(const bonsai_engine *engine, const bonsai_chat_options *options,
@@ -442,6 +458,13 @@ BONSAI_C_API bonsai_outcome bonsai_batch_start(bonsai_batch *batch, const char *
 BONSAI_C_API bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tokens, uint64_t n_tokens,
                                                       const bonsai_generate_options *options, bonsai_text_fn receive,
                                                       bonsai_done_fn done, void *context, bonsai_failure *failure);
+
+/* Answers a conversation that the caller keeps as bonsai_chat_respond does: reasoning and calls of tools are pieces of
+ * their own, and fields of the generation. `chat` NULL: the defaults. Else as bonsai_batch_start. */
+BONSAI_C_API bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const bonsai_message *messages,
+                                                    uint64_t n_messages, const bonsai_chat_options *chat,
+                                                    const bonsai_generate_options *options, bonsai_text_fn receive,
+                                                    bonsai_done_fn done, void *context, bonsai_failure *failure);
 
 /* Continues `n` prompts, each up to a NUL, with the same options, and waits for all: not within a callback of the
  * batch. `generations` (n) receives what bonsai_generation_free ends. Where one fails the others are cancelled, and all

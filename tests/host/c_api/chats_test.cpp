@@ -12,12 +12,6 @@
 namespace bonsai::c {
 namespace {
 
-// Greedy and never ending, so that every answer has text.
-bonsai_generate_options talk(uint32_t max_tokens = 8) {
-  bonsai_generate_options options = greedily(max_tokens);
-  options.ignore_eos = 1;
-  return options;
-}
 GenerateOptions same_talk(uint32_t max_tokens = 8) {
   GenerateOptions options = greedy(max_tokens);
   options.ignore_eos = true;

@@ -124,6 +124,12 @@ inline bonsai_generate_options preset(const char *name, uint32_t max_tokens) {
   return options;
 }
 inline bonsai_generate_options greedily(uint32_t max_tokens) { return preset("greedy", max_tokens); }
+// Greedy and never ending, so that every answer has text.
+inline bonsai_generate_options talk(uint32_t max_tokens = 8) {
+  bonsai_generate_options options = greedily(max_tokens);
+  options.ignore_eos = 1;
+  return options;
+}
 
 // Who receives a text, and ends it with the piece of that number.
 struct Listener {

@@ -48,14 +48,6 @@ uint64_t number(std::string_view text) {
   return value;
 }
 
-// The number behind a key in a file of "key value" lines; nullopt if there is none.
-std::optional<uint64_t> field(const char *path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string word, value; file >> word >> value; file.ignore(256, '\n'))
-    if (word == key) return number(value);
-  return std::nullopt;
-}
-
 }  // namespace
 
 // Pages from the system, untouched: whoever writes to one first decides which memory it lies in.
@@ -138,15 +130,5 @@ uint64_t last_level_cache_bytes() {
 }
 
 uint64_t stream_bytes() { return std::max(uint64_t{1} << 30, 4 * last_level_cache_bytes()); }
-
-std::optional<uint64_t> available_memory_bytes() {
-  const auto available_kib = field("/proc/meminfo", "MemAvailable:");
-  if (!available_kib) return std::nullopt;
-  uint64_t available = *available_kib * 1024;
-  const uint64_t limit = number(first_word("/sys/fs/cgroup/memory.max"));  // "max" where there is none
-  const uint64_t used = field("/sys/fs/cgroup/memory.stat", "anon").value_or(0);
-  if (limit > 0) available = std::min(available, limit > used ? limit - used : 0);
-  return available;
-}
 
 }  // namespace bonsai::bench

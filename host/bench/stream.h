@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "core/base/result.h"
 
@@ -46,9 +45,5 @@ uint64_t last_level_cache_bytes();
 
 // Memory that no cache can help with: 1 GiB, or four times all last-level caches together if that is more.
 uint64_t stream_bytes();
-
-// Bytes that a process could allocate now without swapping, within its control group; nullopt where the system does not
-// say.
-std::optional<uint64_t> available_memory_bytes();
 
 }  // namespace bonsai::bench

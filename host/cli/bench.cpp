@@ -6,11 +6,12 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/base/atomic_file.h"
+#include "core/base/available_cores.h"
+#include "core/base/machine_memory.h"
 #include "core/base/utf8.h"
 #include "host/bench/handover.h"
 #include "host/cli/bench_findings.h"
@@ -138,8 +139,8 @@ Setting describe(const Engine &engine, const std::string &path) {
 uint64_t bytes_to_stream(const Arguments &arguments, Terminal &terminal) {
   if (const auto bytes = arguments.count("stream-bytes", kLeastStreamBytes, uint64_t{1} << 40)) return *bytes;
   const uint64_t wanted = bench::stream_bytes();
-  const uint64_t most = bench::available_memory_bytes().value_or(2 * wanted) / 2;
-  if (wanted <= most) return wanted;
+  const uint64_t free = machine_memory().free_bytes, most = free / 2;
+  if (free == 0 || wanted <= most) return wanted;  // 0: nobody knows
   const uint64_t reduced = std::max(most, kLeastStreamBytes);
   terminal.log.warn("too little memory is free to stream {}: measuring over {}, which caches may speed up",
                     format_bytes(wanted), format_bytes(reduced));
@@ -152,7 +153,7 @@ T or_fail(Result<T> result) {
   return *std::move(result);
 }
 
-uint32_t all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+uint32_t all_cores() { return static_cast<uint32_t>(available_cores()); }
 
 // `own` as the repetitions found it.
 Streams measure_streams(const Findings &findings, uint64_t bytes) {

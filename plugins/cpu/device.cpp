@@ -4,11 +4,12 @@
 #include <array>
 #include <string>
 
+#include "core/base/available_cores.h"
+#include "core/base/machine_memory.h"
+#include "core/base/proc.h"
 #include "plugins/common/failure.h"
 #include "plugins/common/session_config.h"
 #include "plugins/common/weight_description.h"
-#include "plugins/cpu/machine_memory.h"
-#include "plugins/cpu/proc.h"
 #include "plugins/cpu/weight.h"
 
 namespace bonsai::cpu {

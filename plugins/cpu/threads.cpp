@@ -1,6 +1,5 @@
 #include "plugins/cpu/threads.h"
 
-#include <sched.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 
@@ -8,10 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <latch>
 #include <new>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,16 +16,6 @@
 
 namespace bonsai::cpu {
 namespace {
-
-// The CPU quota of a control group in whole cores, rounded up; `unlimited` where there is none, which version 2 calls
-// "max" and version 1 -1.
-int quota_cores(const std::string &group, int unlimited) {
-  int64_t microseconds = 0, period = 0;
-  std::ifstream version_2(group + "/cpu.max"), quota(group + "/cpu.cfs_quota_us"), of(group + "/cpu.cfs_period_us");
-  const bool is_limited = (version_2 >> microseconds >> period) || (quota >> microseconds && of >> period);
-  if (!is_limited || microseconds <= 0 || period <= 0) return unlimited;
-  return static_cast<int>(std::min<int64_t>(unlimited, (microseconds + period - 1) / period));
-}
 
 // oneTBB lets no more threads work than there are cores, unless it is told. Of several such limits the least counts,
 // and one that ends is missed by whoever relied on it, or ends after oneTBB itself: there is one for all devices, for
@@ -41,15 +28,6 @@ void raise_limit() {
 }
 
 }  // namespace
-
-int available_cores(const std::vector<std::string> &groups) {
-  int cores = static_cast<int>(std::thread::hardware_concurrency());
-  cpu_set_t affinity;
-  if (sched_getaffinity(0, sizeof affinity, &affinity) == 0) cores = CPU_COUNT(&affinity);
-  cores = std::max(1, cores);
-  for (const std::string &group : groups) cores = std::min(cores, quota_cores(group, cores));
-  return std::max(1, cores);
-}
 
 // By trying: what limits them (of the user, of the control group, of the machine's memory) is not to be had otherwise.
 int runnable_threads(int count) {

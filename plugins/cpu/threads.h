@@ -14,13 +14,9 @@
 #include <vector>
 
 #include "core/base/floating_point_environment.h"
-#include "plugins/cpu/control_group.h"
 #include "plugins/cpu/team.h"
 
 namespace bonsai::cpu {
-
-// Cores that this process may run on: its affinity mask, cut by the least CPU quota of its control groups (rounded up).
-int available_cores(const std::vector<std::string> &groups = control_groups());
 
 // How many threads, the calling one among them, the system lets run at once; `count` at most.
 int runnable_threads(int count);

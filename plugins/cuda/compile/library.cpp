@@ -6,6 +6,8 @@
 #include <system_error>
 #include <thread>
 
+#include "core/base/available_cores.h"
+
 namespace bonsai::cuda {
 namespace {
 
@@ -48,7 +50,7 @@ void in_parallel(size_t n, const Body &body) {
   };
   {
     std::vector<std::jthread> helpers;
-    const size_t threads = std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency()));
+    const size_t threads = std::min(n, static_cast<size_t>(available_cores()));
     try {
       for (size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
     } catch (const std::system_error &) {

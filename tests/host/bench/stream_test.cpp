@@ -31,11 +31,5 @@ TEST(Stream, TheMeasureIsAtLeastOneGibibyte) { EXPECT_GE(stream_bytes(), uint64_
 
 TEST(Stream, TheMeasureIsAtLeastFourCaches) { EXPECT_GE(stream_bytes(), 4 * last_level_cache_bytes()); }
 
-TEST(Stream, KnowsHowMuchMemoryIsFree) {
-  const auto bytes = available_memory_bytes();
-  ASSERT_TRUE(bytes) << "Linux says so in /proc/meminfo";
-  EXPECT_GT(*bytes, uint64_t{1} << 20);
-}
-
 }  // namespace
 }  // namespace bonsai::bench

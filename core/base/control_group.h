@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace bonsai::cpu {
+namespace bonsai {
 
 // Folders of files such as cpu.max and memory.max: the process's own group, and those around it up to `root`; then
 // those of version 1 that it is in, up to ROOT/cpu (cpu.cfs_quota_us) and ROOT/memory (memory.limit_in_bytes). A limit
@@ -14,4 +14,4 @@ namespace bonsai::cpu {
 std::vector<std::string> control_groups(const std::string &root = "/sys/fs/cgroup",
                                         const std::string &membership = "/proc/self/cgroup");
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai

@@ -1,4 +1,4 @@
-#include "plugins/cpu/machine_memory.h"
+#include "core/base/machine_memory.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "plugins/cpu/proc.h"
+#include "core/base/proc.h"
 
-namespace bonsai::cpu {
+namespace bonsai {
 
 namespace {
 
@@ -62,4 +62,4 @@ MachineMemory machine_memory(const std::vector<std::string> &groups) {
   return memory;
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai

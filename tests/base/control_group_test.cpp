@@ -1,5 +1,5 @@
 // Limits of control groups as containers and units of systemd have them: in made-up folders.
-#include "plugins/cpu/control_group.h"
+#include "core/base/control_group.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "plugins/cpu/machine_memory.h"
-#include "plugins/cpu/threads.h"
+#include "core/base/available_cores.h"
+#include "core/base/machine_memory.h"
 
-namespace bonsai::cpu {
+namespace bonsai {
 namespace {
 
 class ControlGroups : public testing::Test {
@@ -100,4 +100,4 @@ TEST_F(ControlGroups, OfMemoryEachLeavesWhatItHas) {
 }
 
 }  // namespace
-}  // namespace bonsai::cpu
+}  // namespace bonsai

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "plugins/cpu/control_group.h"
+#include "core/base/control_group.h"
 
-namespace bonsai::cpu {
+namespace bonsai {
 
 // The machine's, or what the process's control groups leave of it.
 struct MachineMemory {
@@ -17,4 +17,4 @@ struct MachineMemory {
 
 MachineMemory machine_memory(const std::vector<std::string> &groups = control_groups());
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai

@@ -1,4 +1,4 @@
-#include "plugins/cpu/machine_memory.h"
+#include "core/base/machine_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace bonsai::cpu {
+namespace bonsai {
 namespace {
 
 // A control group's files, in a folder of its own.
@@ -51,4 +51,4 @@ TEST(MachineMemory, IsNeverLessThanNone) {
 }
 
 }  // namespace
-}  // namespace bonsai::cpu
+}  // namespace bonsai

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace bonsai::cpu {
+namespace bonsai {
 
 // The value of the first line "key : value" of a file; empty if there is none.
 inline std::string read_proc(const char *path, std::string_view key) {
@@ -18,4 +18,4 @@ inline std::string read_proc(const char *path, std::string_view key) {
   return {};
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai

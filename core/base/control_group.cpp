@@ -1,4 +1,4 @@
-#include "plugins/cpu/control_group.h"
+#include "core/base/control_group.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace bonsai::cpu {
+namespace bonsai {
 namespace {
 
 // One line of /proc/self/cgroup, "ID:CONTROLLERS:PATH": the hierarchy of version 2 has no controllers there, those of
@@ -58,4 +58,4 @@ std::vector<std::string> control_groups(const std::string &root, const std::stri
   return groups;
 }
 
-}  // namespace bonsai::cpu
+}  // namespace bonsai

@@ -128,14 +128,16 @@ std::vector<std::vector<float>> logits_in_chunks(const EngineOptions &options, s
   return found;
 }
 
-// Fused decode kernels, plain ones, and the prompt's: one set of bytes.
-void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvType kv) {
-  constexpr uint32_t kTokens = 300;
+// Fused decode kernels, plain ones, those for 9 to 16 and for 17 to 32 tokens, and the prompt's: one set of bytes.
+void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvType kv, uint32_t n = 300) {
   const TinyModelFile file(tiny);
-  const std::vector<int32_t> tokens = some_tokens(kTokens, kTinyTokens);
+  const std::vector<int32_t> tokens = some_tokens(n, kTinyTokens);
   std::vector<std::vector<float>> expected;
-  for (const char *fusion : {"attention", "off", "layers"}) {
-    for (const uint32_t chunk : {1u, 5u, kTokens}) {
+  for (const std::string fusion : {"attention", "off", "layers"}) {
+    // Fusion changes nothing of 12 or 24 tokens' products.
+    const std::vector<uint32_t> chunks =
+        fusion == "attention" ? std::vector<uint32_t>{1, 5, 12, 24, n} : std::vector<uint32_t>{1, 5, n};
+    for (const uint32_t chunk : chunks) {
       EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.fusion", fusion}});
       options.kv = kv;
       const std::vector<std::vector<float>> found = logits_in_chunks(options, tokens, chunk);
@@ -152,6 +154,18 @@ TEST(CudaDevice, FusionAndChunkingChangeNoByte) {
     tiny.head_dim = 64;
     tiny.context = 512;
     expect_that_fusion_and_chunking_change_no_byte(tiny, KvType::kF16);
+  }
+}
+
+// Rows of more segments than the usual blocks have warps, and more than have room for their sums at a time where 24
+// tokens are multiplied.
+TEST(CudaDevice, FusionAndChunkingChangeNoByteOfLongRows) {
+  for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128}) {
+    TinyModel tiny;
+    tiny.format = format;
+    tiny.ffn = 9 * 512;
+    tiny.head_dim = 64;
+    expect_that_fusion_and_chunking_change_no_byte(tiny, KvType::kF16, 50);
   }
 }
 

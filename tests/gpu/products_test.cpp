@@ -1,9 +1,11 @@
-// How far products of float weights are from exact where nothing cancels out: tensor cores that cut off what they add,
-// rather than round it, would show here as an error of one sign that grows with the columns.
+// Products alone. How far those of float weights are from exact where nothing cancels out: tensor cores that cut off
+// what they add, rather than round it, would show here as an error of one sign that grows with the columns. And long
+// rows by every kernel: tiny models have none.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -24,14 +26,14 @@ class CudaProducts : public testing::Test {
     return values;
   }
 
-  // (n, kRows)
-  std::vector<float> multiply(const host::Weight &weight, const std::vector<float> &x, uint32_t n) {
-    std::vector<float> y(n * kRows);
+  // (n, rows)
+  std::vector<float> multiply(const host::Weight &weight, uint64_t rows, const std::vector<float> &x, uint32_t n) {
+    std::vector<float> y(n * rows);
     const bonsai_gemv_args args = {.struct_size = sizeof args,
                                    .n = n,
                                    .weight = weight.handle(),
                                    .first_row = 0,
-                                   .rows = kRows,
+                                   .rows = rows,
                                    .x = x.data(),
                                    .y = y.data()};
     bonsai_error error = check::empty_error();
@@ -63,7 +65,7 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
     const host::Weight weight =
         check::value_of(host::Weight::upload(context_.device(), "w", kColumns, {&part, 1}, BONSAI_USE_MATRIX, false));
     for (const uint32_t n : {1u, 8u, 33u}) {  // alone, by the kernels for few tokens, by those for many
-      const std::vector<float> x = positive(n * kColumns), y = multiply(weight, x, n);
+      const std::vector<float> x = positive(n * kColumns), y = multiply(weight, kRows, x, n);
       Errors errors;
       for (uint64_t i = 0; i < y.size(); ++i) {
         const float *row = weights.data() + i % kRows * kColumns, *vector = x.data() + i / kRows * kColumns;
@@ -74,6 +76,31 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
       fmt::print("{}, {} vectors: (y - exact) / exact from {:.2e} to {:.2e}, mean {:.2e}\n", traits.name, n,
                  errors.least, errors.most, errors.sum / static_cast<double>(y.size()));
       EXPECT_LE(std::max(-errors.least, errors.most), 1e-5) << traits.name << ", " << n;
+    }
+  }
+}
+
+// Of rows with more segments than any kernel has warps, or sums of at a time where it multiplies 16 or 32 vectors:
+// against the kernel for many, which takes whole rows.
+TEST_F(CudaProducts, CompanyChangesNoByteOfLongRows) {
+  constexpr uint64_t kManyRows = 165, kLong = 25 * 512;
+  constexpr uint32_t kMany = 64;
+  for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64,
+                                     quant::Format::kQ4_0, quant::Format::kQ6_K, quant::Format::kF16}) {
+    check::Random random(1);
+    const check::Matrix matrix = check::make_matrix(format, kManyRows, kLong, check::Pattern::kRandom, random);
+    const host::Weight::Part part = {
+        .dtype = static_cast<bonsai_dtype>(format), .rows = kManyRows, .data = matrix.blocks()};
+    const host::Weight weight =
+        check::value_of(host::Weight::upload(context_.device(), "w", kLong, {&part, 1}, BONSAI_USE_MATRIX, false));
+    const std::vector<float> x = check::make_vectors(kMany, kLong, check::VectorPattern::kRandom, random);
+    const std::vector<float> expected = multiply(weight, kManyRows, x, kMany);
+    for (const uint32_t n : {1u, 2u, 3u, 4u, 8u, 12u, 16u, 20u, 32u}) {
+      // The last ones: in the place of what is not written lies another vector's product.
+      const std::vector<float> few(x.end() - static_cast<ptrdiff_t>(n * kLong), x.end());
+      const std::vector<float> y = multiply(weight, kManyRows, few, n);
+      EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
+          << quant::traits(format).name << ", " << n << " vectors";
     }
   }
 }

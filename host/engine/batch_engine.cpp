@@ -90,6 +90,7 @@ class Outcomes {
 // One that fails stops the others at once, wherever it is in the list: nobody will read them.
 std::vector<Generation> BatchEngine::generate_tokens(std::span<const std::vector<int32_t>> prompts,
                                                      const GenerateOptions &options) {
+  state_->check_may_wait();
   std::stop_source stop;
   const std::stop_callback with_callers(options.cancel, [&stop] { stop.request_stop(); });
   GenerateOptions stoppable = options;

@@ -246,6 +246,12 @@ void BatchState::submit(std::vector<Order> orders) {
   wake_.notify_one();
 }
 
+void BatchState::check_may_wait() const {
+  if (thread_.get_id() == std::this_thread::get_id())
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      "a callback of a batch may start texts, but not wait for them: all of them wait for it");
+}
+
 BatchStats BatchState::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;

@@ -54,6 +54,9 @@ class BatchState {
   // taken in then.
   void submit(std::vector<Order> orders);
 
+  // Throws EngineError in a callback, where whoever waited for a request would wait for ever.
+  void check_may_wait() const;
+
   BatchStats stats() const;
   BackendInfo backend() const;
 

@@ -88,8 +88,9 @@ class BONSAI_API BatchEngine {
   void start_tokens(std::span<const int32_t> tokens, const GenerateOptions &options, const TextCallback &callback,
                     const DoneCallback &done, int32_t priority = 0);
 
-  // Continues all of them, and waits. Either all prompts are taken or, with an error, none. Where one fails while it is
-  // computed, the others are cancelled, and its error is thrown once all have ended.
+  // Continues all of them, and waits: in a callback that is refused with kInvalidArgument. Either all prompts are taken
+  // or, with an error, none. Where one fails while it is computed, the others are cancelled, and its error is thrown
+  // once all have ended.
   std::vector<Generation> generate(std::span<const std::string> prompts, const GenerateOptions &options = {});
   std::vector<Generation> generate_tokens(std::span<const std::vector<int32_t>> prompts,
                                           const GenerateOptions &options = {});

@@ -466,9 +466,9 @@ BONSAI_C_API bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const b
                                                     const bonsai_generate_options *options, bonsai_text_fn receive,
                                                     bonsai_done_fn done, void *context, bonsai_failure *failure);
 
-/* Continues `n` prompts, each up to a NUL, with the same options, and waits for all: not within a callback of the
- * batch. `generations` (n) receives what bonsai_generation_free ends. Where one fails the others are cancelled, and all
- * are NULL. */
+/* Continues `n` prompts, each up to a NUL, with the same options, and waits for all: within a callback of the batch
+ * that is refused. `generations` (n) receives what bonsai_generation_free ends. Where one fails the others are
+ * cancelled, and all are NULL. */
 BONSAI_C_API bonsai_outcome bonsai_batch_generate(bonsai_batch *batch, const char *const *prompts, uint64_t n,
                                                   const bonsai_generate_options *options,
                                                   const bonsai_generation **generations, bonsai_failure *failure);

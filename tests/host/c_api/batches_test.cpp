@@ -323,6 +323,34 @@ TEST(CBatch, MayBeUsedAndFreedByItsCallbacks) {
   EXPECT_EQ(chain.all, ", in the|, in the|, in the|");
 }
 
+// It would wait for a text that waits for it, and the batch would never do anything again.
+TEST(CBatchRefuses, ToWaitInItsOwnCallback) {
+  const BatchHandle batch = new_batch(load());
+  struct Waiting {
+    bonsai_batch *batch;
+    Text text = {};
+    Report report = {};
+
+    static void done(void *context, const bonsai_generation *generation, const bonsai_failure *failure) {
+      Waiting &waiting = *static_cast<Waiting *>(context);
+      const bonsai_generate_options options = greedily(1);
+      const bonsai_generation *made = generation;
+      waiting.report =
+          report_of([&](auto why) { return bonsai_batch_generate(waiting.batch, &kPrompt, 1, &options, &made, why); });
+      EXPECT_EQ(made, nullptr);
+      Text::done(&waiting.text, generation, failure);
+    }
+  } waiting = {.batch = batch.get()};
+  const bonsai_generate_options options = greedily(2);
+  succeed([&](auto failure) {
+    return bonsai_batch_start(batch.get(), kPrompt, BONSAI_TO_NUL, &options, nullptr, Waiting::done, &waiting, failure);
+  });
+  ASSERT_NE(waiting.text.wait(), nullptr);
+  EXPECT_EQ(waiting.report.outcome, uint32_t{BONSAI_BAD_ARGUMENT});
+  EXPECT_EQ(waiting.report.message,
+            "a callback of a batch may start texts, but not wait for them: all of them wait for it");
+}
+
 TEST(CBatch, ManyThreadsMayUseOne) {
   const EngineHandle engine = load();
   const BatchHandle batch = new_batch(engine);

@@ -159,8 +159,7 @@ Generation generate(SessionState &session, const GenerateOptions &options, const
   if (session.length() == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "empty session: there is nothing to continue");
   if (options.prompt_logprobs_from)
-    throw EngineError(ErrorKind::kInvalidArgument,
-                      "prompt_logprobs_from: only a batch engine takes it; a session has evaluate()");
+    throw EngineError(ErrorKind::kInvalidArgument, "prompt_logprobs_from: only texts of a batch engine have it");
   if (session.room() == 0)
     throw EngineError(ErrorKind::kContextFull,
                       fmt::format("context full: all {} tokens are used, no room to continue", session.length()));

@@ -243,7 +243,7 @@ TEST(PromptLogProbs, AreForABatchThatTellsOfTheTextToo) {
   EXPECT_EQ(refused(options), "prompt_logprobs_from: expected with logprobs only");
   const Thrown thrown = thrown_by([&] { engine.generate(kPrompt, scored_from(0)); });
   EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
-  EXPECT_EQ(thrown.message, "prompt_logprobs_from: only a batch engine takes it; a session has evaluate()");
+  EXPECT_EQ(thrown.message, "prompt_logprobs_from: only texts of a batch engine have it");
 }
 
 TEST(LogProbs, AreAtMostTheVocabulary) {

@@ -35,7 +35,13 @@
  * what is still needed of an engine stays. Strings that are passed in are copied.
  *
  * Threads: an engine and a batch may be used by any number of threads at once, sessions and chats by one at a time.
- * Callbacks are called by the thread that made the call, but for the log and those of a batch.
+ * Callbacks are called by the thread that made the call, but for the log and those of a batch. A thread that calls
+ * needs 1 MiB of stack, for a chat template or a grammar that nests as deep as is taken; without any, 128 KiB are
+ * enough. Nothing here may be called by a signal handler.
+ *
+ * Processes: one that fork() makes has the thread that called it and no other. Batches made before may there be neither
+ * used nor freed; engines and what else was made on the CPU may, unless a call was under way, and compute with that one
+ * thread. An engine that is loaded there has all that it asks for.
  *
  * Callbacks: they must return; no exception and no longjmp may leave them. Until the call that they belong to is over,
  * others that change the same session or chat, or save it, are refused. One that is freed meanwhile is gone for the
@@ -61,8 +67,9 @@ extern "C" {
 typedef uint32_t bonsai_outcome;
 enum {
   BONSAI_SUCCESS = 0,
-  BONSAI_BAD_ARGUMENT = 1,   /* a caller's mistake: an option, a token id, a text that is not UTF-8, a NULL */
-  BONSAI_BAD_MODEL = 2,      /* the model's file cannot be read or is refused, or lacks what was asked for */
+  BONSAI_BAD_ARGUMENT = 1, /* a caller's mistake: an option, a token id, a text that is not UTF-8, a NULL; and a file of
+                              a session that cannot be read, written or used here */
+  BONSAI_BAD_MODEL = 2,    /* the model's file cannot be read or is refused, or lacks what was asked for */
   BONSAI_BACKEND_FAILED = 3, /* no backend could be opened; or one failed, for want of memory or whatever else, and the
                                 CPU could not take over */
   BONSAI_CONTEXT_FULL = 4,   /* the sequence does not fit */
@@ -142,7 +149,8 @@ BONSAI_C_API bonsai_outcome bonsai_engine_describe(const bonsai_engine *engine, 
 BONSAI_C_API bonsai_outcome bonsai_engine_tokenize(const bonsai_engine *engine, const char *text, uint64_t n_bytes,
                                                    uint32_t parse_special, int32_t *tokens, uint64_t capacity,
                                                    uint64_t *n, bonsai_failure *failure);
-/* The text of ids: no NUL follows, and characters of which not all bytes are there are in it as they are. */
+/* The text of ids: no NUL follows, and characters of which not all bytes are there are in it as they are. Control
+ * tokens are no text, but for <think>, </think>, <tool_call> and </tool_call>. */
 BONSAI_C_API bonsai_outcome bonsai_engine_detokenize(const bonsai_engine *engine, const int32_t *tokens,
                                                      uint64_t n_tokens, char *text, uint64_t capacity, uint64_t *n,
                                                      bonsai_failure *failure);
@@ -190,11 +198,11 @@ typedef struct bonsai_generate_options {
   const int32_t *bias_tokens; /* (n_logit_bias) */
   const float *bias_adds;     /* (n_logit_bias), added to these tokens' logits; -infinity forbids them */
   const char *const *stops;   /* (n_stops): the text ends before the first of these, none of which is empty */
-  const char *grammar;        /* GBNF, or NULL */
-  const char *json_schema;    /* not both */
+  const char *grammar;        /* GBNF; NULL or empty: none */
+  const char *json_schema;    /* likewise; not both */
   uint32_t lookup;            /* 1: guess at the next tokens by what followed the last ones earlier */
   uint32_t reserved;          /* must be 0 */
-  const bonsai_engine *draft; /* a smaller model with the same vocabulary that guesses, or NULL */
+  const bonsai_engine *draft; /* a smaller model with the same vocabulary that guesses, or NULL. No effect in a batch */
   const bonsai_stop *stop;    /* or NULL */
   uint32_t n_logprobs; /* not 0: the generation tells how likely each token was, and so many of the likeliest; at most
                           all there are */
@@ -396,8 +404,7 @@ BONSAI_C_API bonsai_outcome bonsai_chat_load_session(bonsai_chat *chat, const ch
 /* Batches */
 
 /* Many texts at once, in one batch after the other, by a thread of its own. What a text says does not depend on the
- * others: not on how many there are, when they came, or what they share. A process that fork() makes has no such
- * thread: there it may neither be used nor freed. */
+ * others: not on how many there are, when they came, or what they share. */
 typedef struct bonsai_batch bonsai_batch;
 
 typedef struct bonsai_batch_options {

@@ -372,13 +372,16 @@ BONSAI_C_API bonsai_outcome bonsai_chat_new(const bonsai_engine *engine, const b
                                             bonsai_chat **chat, bonsai_failure *failure);
 BONSAI_C_API void bonsai_chat_free(bonsai_chat *chat);
 
-/* Adds a message of the user and the model's answer. */
+/* Adds a message of the user and the model's answer. An answer that is cancelled or runs into the end of the context
+ * stays as far as it came; one that is cancelled before its first piece takes the user's message with it, and so does
+ * one that fails. */
 BONSAI_C_API bonsai_outcome bonsai_chat_send(bonsai_chat *chat, const char *text, uint64_t n_bytes,
                                              const bonsai_generate_options *options, bonsai_text_fn receive,
                                              void *context, const bonsai_generation **generation,
                                              bonsai_failure *failure);
 
-/* Answers the last message once more, in place of the answer that it has. */
+/* Answers the last message once more, in place of the answer that it has; which it keeps where the new one is cancelled
+ * before its first piece, or fails. */
 BONSAI_C_API bonsai_outcome bonsai_chat_regenerate(bonsai_chat *chat, const bonsai_generate_options *options,
                                                    bonsai_text_fn receive, void *context,
                                                    const bonsai_generation **generation, bonsai_failure *failure);

@@ -30,10 +30,17 @@ class Parser {
   Parser(std::string_view text, Expression any_char)
       : text_(text), any_text_(repeat(std::move(any_char), 0, Expression::kUnbounded)) {}
 
-  Result<Expression> parse() {
-    auto whole = parse_alternatives(0);
-    if (whole && at_ < text_.size()) return unsupported("')' without '('");
-    return whole;
+  Result<Pattern> parse() {
+    Pattern pattern;
+    if (const auto read = parse_lookaheads(pattern); !read) return tl::unexpected(read.error());
+    const bool has_lookaheads = !pattern.ahead.empty() || !pattern.not_ahead.empty();
+    if (!has_lookaheads) at_ = 0;
+    auto text = has_lookaheads ? parse_between_ends(true) : parse_alternatives(0);
+    if (!text) return tl::unexpected(text.error());
+    if (looking_at("|")) return unsupported("a lookahead beside '|'");
+    if (at_ < text_.size()) return unsupported("')' without '('");
+    pattern.text = *std::move(text);
+    return pattern;
   }
 
  private:
@@ -57,26 +64,50 @@ class Parser {
     return true;
   }
 
-  // At depth 0 each alternative has ends of its own: what is not anchored may have any text there.
+  // Those behind a ^ at the pattern's beginning: each says something of all of the text.
+  Result<void> parse_lookaheads(Pattern &pattern) {
+    if (!take("^")) return {};
+    while (looking_at("(?=") || looking_at("(?!")) {
+      auto &list = looking_at("(?=") ? pattern.ahead : pattern.not_ahead;
+      at_ += 3;
+      in_lookahead_ = true;
+      auto text = parse_alternatives(0);
+      in_lookahead_ = false;
+      if (!text) return tl::unexpected(text.error());
+      if (!take(")")) return expected("')'");
+      list.push_back(*std::move(text));
+    }
+    return {};
+  }
+
   Result<Expression> parse_alternatives(uint32_t depth) {
     if (depth > kMostNesting) return unsupported("a group within more than 100 others");
     std::vector<Expression> alternatives;
     do {
-      std::vector<Expression> parts;
-      if (depth == 0 && !take("^")) parts.push_back(any_text_);
-      auto sequence_of_items = parse_sequence(depth);
-      if (!sequence_of_items) return sequence_of_items;
-      const bool can_match = !matches_nothing(*sequence_of_items);
-      parts.push_back(*std::move(sequence_of_items));
-      if (depth == 0 && !take("$")) parts.push_back(any_text_);
-      if (can_match) alternatives.push_back(sequence(std::move(parts)));
+      auto made = depth == 0 ? parse_between_ends(take("^") || in_lookahead_) : parse_sequence(depth);
+      if (!made) return made;
+      if (!matches_nothing(*made)) alternatives.push_back(*std::move(made));
     } while (take("|"));
     return choice(std::move(alternatives));
   }
 
+  // At depth 0 each alternative has ends of its own: what is not anchored may have any text there.
+  Result<Expression> parse_between_ends(bool begins_text) {
+    auto middle = parse_sequence(0);
+    if (!middle) return middle;
+    const bool ends_text = take("$"), can_match = !matches_nothing(*middle);
+    std::vector<Expression> parts;
+    if (!begins_text) parts.push_back(any_text_);
+    parts.push_back(*std::move(middle));
+    if (!ends_text) parts.push_back(any_text_);
+    return can_match ? sequence(std::move(parts)) : nothing();
+  }
+
   bool at_end_of_sequence(uint32_t depth) const {
     if (at_ == text_.size() || looking_at("|") || looking_at(")")) return true;
-    return depth == 0 && looking_at("$") && (at_ + 1 == text_.size() || text_[at_ + 1] == '|');
+    if (depth > 0 || !looking_at("$")) return false;
+    const std::string_view behind = text_.substr(at_ + 1);
+    return behind.empty() || behind.front() == '|' || (in_lookahead_ && behind.front() == ')');
   }
 
   Result<Expression> parse_sequence(uint32_t depth) {
@@ -226,6 +257,7 @@ class Parser {
   std::string_view text_;
   Expression any_text_;
   size_t at_ = 0;
+  bool in_lookahead_ = false;
 };
 
 }  // namespace
@@ -234,7 +266,7 @@ bool matches_nothing(const Expression &expression) {
   return expression.kind == Expression::Kind::kChoice && expression.parts.empty();
 }
 
-Result<Expression> parse_pattern(std::string_view pattern, Expression any_char) {
+Result<Pattern> parse_pattern(std::string_view pattern, Expression any_char) {
   return Parser(pattern, std::move(any_char)).parse();
 }
 

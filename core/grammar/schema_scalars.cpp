@@ -99,16 +99,23 @@ SchemaResult<std::pair<uint32_t, uint32_t>> read_counts(const Json &bare, const 
 
 namespace {
 
-// What "pattern", "format" and the lengths each ask of a string's text.
-SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expression &any_char,
-                                                   const std::string &pointer) {
-  std::vector<Expression> texts;
+// What "pattern", "format" and the lengths each ask of a string's text: to be one of all of these, and of none of
+// those.
+struct StringTexts {
+  std::vector<Expression> all_of, none_of;
+};
+
+SchemaResult<StringTexts> string_texts(const Json &bare, const Expression &any_char, const std::string &pointer) {
+  StringTexts texts;
   if (bare.contains("pattern")) {
     if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
-    auto text = parse_pattern(bare["pattern"].get_ref<const std::string &>(), any_char);
-    if (!text) return fail_at(pointer, "'pattern': {}", text.error().message);
-    if (matches_nothing(*text)) return nothing_at(pointer, "'pattern': there is no text that it matches");
-    texts.push_back(*std::move(text));
+    auto pattern = parse_pattern(bare["pattern"].get_ref<const std::string &>(), any_char);
+    if (!pattern) return fail_at(pointer, "'pattern': {}", pattern.error().message);
+    texts = {.all_of = std::move(pattern->ahead), .none_of = std::move(pattern->not_ahead)};
+    texts.all_of.push_back(std::move(pattern->text));
+    if (std::any_of(texts.all_of.begin(), texts.all_of.end(), matches_nothing))
+      return nothing_at(pointer, "'pattern': there is no text that it matches");
+    std::erase_if(texts.none_of, matches_nothing);
   }
   const auto range = read_counts(bare, "minLength", "maxLength", pointer);
   if (!range) return tl::unexpected(range.error());
@@ -117,9 +124,9 @@ SchemaResult<std::vector<Expression>> string_texts(const Json &bare, const Expre
     if (!bare["format"].is_string()) return fail_at(pointer, "'format': expected a text");
     const auto &format = bare["format"].get_ref<const std::string &>();
     if (most >= most_characters(format)) most = kUnbounded;
-    if (auto text = format_text(format, most != kUnbounded)) texts.push_back(*std::move(text));
+    if (auto text = format_text(format, most != kUnbounded)) texts.all_of.push_back(*std::move(text));
   }
-  if (least > 0 || most != kUnbounded) texts.push_back(repeat(any_char, least, most));
+  if (least > 0 || most != kUnbounded) texts.all_of.push_back(repeat(any_char, least, most));
   return texts;
 }
 
@@ -130,19 +137,24 @@ Result<Language> string_language(const Json &bare, const std::string &pointer, E
   if (!texts && texts.error().allows_nothing) return Language(std::vector<Language::State>(1));
   if (!texts) return tl::unexpected(texts.error());
   auto language = Language::of(repeat(plain_char(), 0, kUnbounded), effort);
-  for (const Expression &text : *texts) {
+  const auto cut = [&](const Expression &text, auto operation) -> Result<void> {
     const auto next = Language::of(text, effort);
-    if (language && next) language = Language::both(*language, *next, effort);
+    if (language && next) language = operation(*language, *next, effort);
     if (!language || !next) return fail_at(pointer, "text too large: {}", (language ? next : language).error().message);
-  }
+    return {};
+  };
+  for (const Expression &text : texts->all_of)
+    if (const auto done = cut(text, Language::both); !done) return tl::unexpected(done.error());
+  for (const Expression &text : texts->none_of)
+    if (const auto done = cut(text, Language::difference); !done) return tl::unexpected(done.error());
   return language;
 }
 
 SchemaResult<Expression> string_schema(const Json &bare, const std::string &pointer, Effort &effort) {
   auto texts = string_texts(bare, string_char(), pointer);
   if (!texts) return tl::unexpected(texts.error());
-  if (texts->empty()) return call(kString);
-  if (texts->size() == 1) return quoted_text(std::move(texts->front()));
+  if (texts->none_of.empty() && texts->all_of.empty()) return call(kString);
+  if (texts->none_of.empty() && texts->all_of.size() == 1) return quoted_text(std::move(texts->all_of.front()));
   const auto language = string_language(bare, pointer, effort);
   if (!language) return tl::unexpected(language.error());
   if (language->is_empty()) return nothing_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");

@@ -111,6 +111,27 @@ TEST(JsonSchema, Patterns) {
   EXPECT_TRUE(matches("", "anything"));
 }
 
+// As a pattern of Zod's for e-mail addresses does, and what others have for passwords.
+TEST(JsonSchema, PatternsMayLookAhead) {
+  const auto matches = [](const char *pattern, const char *text) {
+    return json_schema(nlohmann::json{{"pattern", pattern}}.dump()).matches(nlohmann::json(text).dump());
+  };
+  const char *email =
+      R"(^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$)";
+  for (const char *text : {"ada@example.org", "a.b+c@x-y.co.uk"}) EXPECT_TRUE(matches(email, text)) << text;
+  for (const char *text : {".ada@example.org", "a..b@example.org", "ada@example..org", "ada@example"})
+    EXPECT_FALSE(matches(email, text)) << text;
+  EXPECT_TRUE(matches("^(?=.*[0-9])(?=.*[a-z])", "x1"));
+  EXPECT_FALSE(matches("^(?=.*[0-9])(?=.*[a-z])", "11"));
+  EXPECT_TRUE(matches("^(?=.{1,3}$|\\.)a*", "aaa"));  // an end of its own holds for an alternative
+  EXPECT_FALSE(matches("^(?=.{1,3}$|\\.)a*", "aaaa"));
+  EXPECT_TRUE(matches("^(?!no$)[a-z]+$", "nor"));
+  EXPECT_FALSE(matches("^(?!no$)[a-z]+$", "no"));
+  EXPECT_TRUE(matches("^(?![])(?:a|b)$", "b"));
+  EXPECT_FALSE(matches("^(?!\n)[^]$", "\n"));
+  EXPECT_TRUE(matches("^(?!\")", "a\"\\"));
+}
+
 TEST(JsonSchema, FormatsAreExact) {
   const auto expect_format = [](const char *format, std::initializer_list<const char *> good,
                                 std::initializer_list<const char *> bad) {
@@ -382,7 +403,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadSchema{R"({"type": "array", "minItems": -1})",
                   "JSON schema, '#': 'minItems': expected a whole number from 0 to 4096, found -1"},
         BadSchema{R"({"pattern": "^(?=a)b$"})",
+                  "JSON schema, '#': no text satisfies 'pattern', 'format' and the length at once"},
+        BadSchema{R"({"pattern": "^(?=[])b$"})", "JSON schema, '#': 'pattern': there is no text that it matches"},
+        BadSchema{R"({"pattern": "^(?=a)b|c"})",
+                  "JSON schema, '#': 'pattern': a lookahead beside '|' at offset 7: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^(?=a(?!b))c"})",
+                  "JSON schema, '#': 'pattern': a group that begins with '(?' at offset 5: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^a(?!b)c"})",
+                  "JSON schema, '#': 'pattern': a group that begins with '(?' at offset 2: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^(?<=a)b"})",
                   "JSON schema, '#': 'pattern': a group that begins with '(?' at offset 1: not supported in a pattern"},
+        BadSchema{R"({"pattern": "^(?=a"})", "JSON schema, '#': 'pattern': expected ')' at offset 5"},
         BadSchema{R"({"pattern": "^a\\b$"})",
                   "JSON schema, '#': 'pattern': the escape '\\b' at offset 2: not supported in a pattern"},
         BadSchema{

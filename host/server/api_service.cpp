@@ -136,6 +136,14 @@ class ApiService::Impl {
     return found == routes().end() ? nullptr : &*found;
   }
 
+  // Clients are set up for a base URL without /v1, with it twice, or for OpenAI's other way to ask for answers.
+  static std::string no_such_path(std::string_view path) {
+    const std::string said = fmt::format("no such path: {}", bonsai::printable(path));
+    const Route *meant = find_route(path == "/v1/responses" ? "/v1/chat/completions" : fmt::format("/v1{}", path));
+    if (meant == nullptr && path.starts_with("/v1/v1/")) meant = find_route(path.substr(3));
+    return meant == nullptr ? said : fmt::format("{}; expected {}", said, meant->path);
+  }
+
   // Few names, whatever clients ask for.
   static std::string_view route_name(std::string_view path) {
     const Route *route = find_route(path);
@@ -179,7 +187,7 @@ class ApiService::Impl {
 
   void dispatch(HttpRequest request, const Responding &responder) {
     const Route *route = find_route(request.path);
-    if (route == nullptr) throw ApiError(fmt::format("no such path: {}", bonsai::printable(request.path)), 404);
+    if (route == nullptr) throw ApiError(no_such_path(request.path), 404);
     if (!route->is_public) check_key(request.authorization);
     const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
     if (!fits) {

@@ -433,6 +433,14 @@ TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   EXPECT_EQ(service.refused(kEmbed, {{"input", "x"}, {"dimensions", 5}}),
             "400 dimensions: expected 256, which this model gives, found 5");
   EXPECT_EQ(service.refused("/v1/nothing", json::object()), "404 no such path: /v1/nothing");
+  EXPECT_EQ(service.refused("/chat/completions", json::object()),
+            "404 no such path: /chat/completions; expected /v1/chat/completions");
+  EXPECT_EQ(service.refused("/v1/v1/embeddings", json::object()),
+            "404 no such path: /v1/v1/embeddings; expected /v1/embeddings");
+  EXPECT_EQ(service.refused("/models/it", json::object()), "404 no such path: /models/it; expected /v1/models");
+  EXPECT_EQ(service.refused("/v1/v1/nothing", json::object()), "404 no such path: /v1/v1/nothing");
+  EXPECT_EQ(service.refused("/v1/responses", json::object()),
+            "404 no such path: /v1/responses; expected /v1/chat/completions");
   const Response wrong = Client(service.port()).get(kChat);
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.header("allow"), "POST");

@@ -11,7 +11,6 @@
 #include <boost/beast/http/read.hpp>
 
 #include "host/server/api_error.h"
-#include "host/server/origin.h"
 
 namespace bonsai::server {
 namespace {
@@ -147,8 +146,8 @@ asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
   const std::string method = head.method, path = head.path;
   AnswerForm form = head.form;
   form.keep_alive = form.keep_alive && !service_.is_stopping;
-  if (judge_origin(head.origin, head.host, service_.options.allowed_origins) == OriginVerdict::kAllowed)
-    form.allowed_origin = head.origin;
+  if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kAllowed)
+    form.allowed_origin = head.page.origin;
   exchange_ = std::make_shared<Exchange>(stream_.get_executor(), std::move(form));
   watch();
   hand_on(std::move(head), std::move(body));
@@ -163,7 +162,7 @@ asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
 
 // Or refuses what comes from a page that may not ask.
 void Connection::hand_on(HttpHead head, std::string body) {
-  if (judge_origin(head.origin, head.host, service_.options.allowed_origins) == OriginVerdict::kRefused)
+  if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kRefused)
     return exchange_->reply(
         error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403)));
   if (head.method == "OPTIONS") return exchange_->reply(preflight_reply(head.asked_headers));

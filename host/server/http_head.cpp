@@ -37,8 +37,9 @@ Result<HttpHead> read_head(const HttpParser &parser) {
   head.method = text(request.method_string());
   head.path = path_of(text(request.target()));
   head.authorization = text(request[http::field::authorization]);
-  head.origin = text(request[http::field::origin]);
-  head.host = text(request[http::field::host]);
+  head.page = {.origin = text(request[http::field::origin]),
+               .fetch_site = text(request["Sec-Fetch-Site"]),
+               .host = text(request[http::field::host])};
   head.asked_headers = text(request[http::field::access_control_request_headers]);
   head.form = {
       .is_http_1_0 = is_http_1_0, .is_head = request.method() == http::verb::head, .keep_alive = request.keep_alive()};

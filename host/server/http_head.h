@@ -7,6 +7,7 @@
 
 #include "core/base/result.h"
 #include "host/server/http_exchange.h"
+#include "host/server/origin.h"
 
 namespace bonsai::server {
 
@@ -14,7 +15,8 @@ using HttpParser = boost::beast::http::request_parser<boost::beast::http::string
 
 struct HttpHead {
   std::string method, path;  // the path without the query
-  std::string authorization, origin, host;
+  std::string authorization;
+  PageHeaders page;
   std::string asked_headers;  // Access-Control-Request-Headers
   AnswerForm form;
   bool wants_continue = false;  // the client waits to be told before it sends the body

@@ -4,9 +4,12 @@
 
 namespace bonsai::server {
 
-// The scheme does not count: whoever speaks TLS in front of this server makes "https" of it.
-OriginVerdict judge_origin(std::string_view origin, std::string_view host, const std::vector<std::string> &allowed) {
-  if (origin.empty()) return OriginVerdict::kOwn;
+// The scheme does not count: whoever speaks TLS in front of this server makes "https" of it, and may write another Host
+// than the page's. Browsers say of what they send by TLS whether it goes where the page came from, and no page can have
+// them say so.
+OriginVerdict judge_origin(const PageHeaders &headers, const std::vector<std::string> &allowed) {
+  const std::string_view origin = headers.origin, host = headers.host;
+  if (origin.empty() || headers.fetch_site == "same-origin") return OriginVerdict::kOwn;
   const size_t scheme = origin.find("://");
   if (scheme != origin.npos && !host.empty() && origin.substr(scheme + 3) == host) return OriginVerdict::kOwn;
   const bool is_allowed = std::any_of(allowed.begin(), allowed.end(),

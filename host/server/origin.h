@@ -13,8 +13,13 @@ enum class OriginVerdict {
   kRefused,
 };
 
-// `origin` and `host` are the request's headers; `allowed` has origins as browsers write them, "https://chat.example",
-// or "*" for all. https://fetch.spec.whatwg.org/#origin-header
-OriginVerdict judge_origin(std::string_view origin, std::string_view host, const std::vector<std::string> &allowed);
+// What a request's headers say of the page that sends it, and where to: Origin, Sec-Fetch-Site and Host.
+// https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/
+struct PageHeaders {
+  std::string origin, fetch_site, host;
+};
+
+// `allowed` has origins as browsers write them, "https://chat.example", or "*" for all.
+OriginVerdict judge_origin(const PageHeaders &headers, const std::vector<std::string> &allowed);
 
 }  // namespace bonsai::server

@@ -453,15 +453,18 @@ TEST(ApiRequestRefuses, PromptsThatAreNone) {
 }
 
 TEST(Origin, PagesOfThisServerAndThoseNamedMayAsk) {
-  EXPECT_EQ(judge_origin("", "h", {}), OriginVerdict::kOwn);
-  EXPECT_EQ(judge_origin("http://h:8080", "h:8080", {}), OriginVerdict::kOwn);
-  EXPECT_EQ(judge_origin("https://h", "h", {}), OriginVerdict::kOwn);
-  EXPECT_EQ(judge_origin("http://h:8081", "h:8080", {}), OriginVerdict::kRefused);
-  EXPECT_EQ(judge_origin("http://evil", "h", {}), OriginVerdict::kRefused);
-  EXPECT_EQ(judge_origin("http://", "", {}), OriginVerdict::kRefused);
-  EXPECT_EQ(judge_origin("null", "h", {"https://a"}), OriginVerdict::kRefused);
-  EXPECT_EQ(judge_origin("https://a", "h", {"https://a"}), OriginVerdict::kAllowed);
-  EXPECT_EQ(judge_origin("https://b", "h", {"https://a", "*"}), OriginVerdict::kAllowed);
+  EXPECT_EQ(judge_origin({"", "", "h"}, {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin({"http://h:8080", "", "h:8080"}, {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin({"https://h", "", "h"}, {}), OriginVerdict::kOwn);
+  EXPECT_EQ(judge_origin({"http://h:8081", "", "h:8080"}, {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin({"http://evil", "", "h"}, {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin({"http://", "", ""}, {}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin({"null", "", "h"}, {"https://a"}), OriginVerdict::kRefused);
+  EXPECT_EQ(judge_origin({"https://a", "same-origin", "h"}, {}), OriginVerdict::kOwn);  // behind a proxy
+  for (const char *site : {"same-site", "cross-site", "none", "same-origin2"})
+    EXPECT_EQ(judge_origin({"https://a", site, "h"}, {}), OriginVerdict::kRefused) << site;
+  EXPECT_EQ(judge_origin({"https://a", "", "h"}, {"https://a"}), OriginVerdict::kAllowed);
+  EXPECT_EQ(judge_origin({"https://b", "", "h"}, {"https://a", "*"}), OriginVerdict::kAllowed);
 }
 
 }  // namespace

@@ -453,6 +453,8 @@ TEST(HttpServer, LetsOnlyTheOwnPagesAndThoseNamedUseIt) {
   EXPECT_EQ(refused.status, 403);
   EXPECT_EQ(refused.header("access-control-allow-origin"), "");
   EXPECT_EQ(client.get("/", "Origin: null\r\n").status, 403);
+  EXPECT_EQ(client.get("/", "Origin: https://front.example\r\nSec-Fetch-Site: same-origin\r\n").status, 200);
+  EXPECT_EQ(client.get("/", "Origin: https://evil.example\r\nSec-Fetch-Site: same-site\r\n").status, 403);
   client.request("OPTIONS", "/v1/x", "",
                  "Origin: https://chat.example\r\nAccess-Control-Request-Method: "
                  "POST\r\nAccess-Control-Request-Headers: content-type,x-own\r\n");

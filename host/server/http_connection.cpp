@@ -10,6 +10,7 @@
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include "core/base/utf8.h"
 #include "host/server/api_error.h"
 
 namespace bonsai::server {
@@ -166,6 +167,9 @@ void Connection::hand_on(HttpHead head, std::string body) {
     return exchange_->reply(
         error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403)));
   if (head.method == "OPTIONS") return exchange_->reply(preflight_reply(head.asked_headers));
+  if (!head.encoding.empty())
+    return exchange_->reply(error_reply(
+        ApiError(fmt::format("Content-Encoding: expected none, found {}", bonsai::quoted(head.encoding)), 415)));
   service_.events.handler({.method = std::move(head.method),
                            .path = std::move(head.path),
                            .authorization = std::move(head.authorization),

@@ -41,6 +41,8 @@ Result<HttpHead> read_head(const HttpParser &parser) {
                .fetch_site = text(request["Sec-Fetch-Site"]),
                .host = text(request[http::field::host])};
   head.asked_headers = text(request[http::field::access_control_request_headers]);
+  if (const auto encoding = request[http::field::content_encoding]; !beast::iequals(encoding, "identity"))
+    head.encoding = text(encoding);
   head.form = {
       .is_http_1_0 = is_http_1_0, .is_head = request.method() == http::verb::head, .keep_alive = request.keep_alive()};
   head.wants_continue =

@@ -18,6 +18,7 @@ struct HttpHead {
   std::string authorization;
   PageHeaders page;
   std::string asked_headers;  // Access-Control-Request-Headers
+  std::string encoding;       // Content-Encoding, where the body has one
   AnswerForm form;
   bool wants_continue = false;  // the client waits to be told before it sends the body
 };

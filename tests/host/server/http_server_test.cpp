@@ -440,6 +440,15 @@ TEST(HttpServer, AnswersOneClientAfterTheOtherWhereThereIsOnePlace) {
   }
 }
 
+TEST(HttpServer, TakesNoCompressedBodiesAndSaysSo) {
+  Running server(tell_request);
+  Client client(server.port());
+  const Response refused = client.post("/", "\x1f\x8b", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(refused.status, 415);
+  EXPECT_NE(refused.body.find("Content-Encoding: expected none, found 'gzip'"), std::string::npos) << refused.body;
+  EXPECT_EQ(client.post("/", "{}", "Content-Encoding: Identity\r\n").status, 200);
+}
+
 TEST(HttpServer, LetsOnlyTheOwnPagesAndThoseNamedUseIt) {
   HttpOptions options = quick_options();
   options.allowed_origins = {"https://chat.example"};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "plugins/common/batch_checker.h"
@@ -122,6 +123,7 @@ class Session {
 
   // session_token.cpp
   std::optional<TokenPlan> plan_layers() const;
+  std::string why_not_at_once();
   void prepare_layers_at_once();
   LaunchShape token_launch() const;
   bool may_run_at_once(const Staged &staged) const;

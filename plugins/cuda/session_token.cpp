@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -73,13 +74,27 @@ LaunchShape Session::token_launch() const {
           .is_cooperative = true};
 }
 
-// Whether the plan can be kept is known when the kernel is compiled.
+// Why layers cannot be launched at once after all; empty if they can. It is known when the kernel is compiled, and when
+// the driver has taken a launch of it, of no layers: a process may be given fewer multiprocessors than the device says
+// that it has (MPS), and blocks that wait for each other must all run.
+std::string Session::why_not_at_once() {
+  constexpr const char *kNone = "there is no kernel for all of this model's on this device";
+  if (!token_plan_ || !device_.fits(token_plan_->unit, kTokenKernel, token_launch())) return kNone;
+  try {
+    device_.launch(token_plan_->unit, kTokenKernel, token_launch(), TokenLayersArguments{});
+  } catch (const Failure &failure) {
+    if (failure.status() != BONSAI_INTERNAL) throw;
+    return fmt::format("the driver does not launch them at once: {}", failure.what());
+  }
+  return {};
+}
+
 void Session::prepare_layers_at_once() {
-  if (token_plan_ && !device_.fits(token_plan_->unit, kTokenKernel, token_launch())) token_plan_.reset();
-  if (!token_plan_) {
-    if (device_.fusion() == Fusion::kLayers && device_.log()) {
-      device_.log()(BONSAI_LOG_INFO,
-                    "cuda: layers run one by one, as there is no kernel for all of this model's on this device");
+  const bool was_planned = token_plan_.has_value();
+  if (const std::string why = why_not_at_once(); !why.empty()) {
+    token_plan_.reset();
+    if ((was_planned || device_.fusion() == Fusion::kLayers) && device_.log()) {
+      device_.log()(BONSAI_LOG_INFO, fmt::format("cuda: layers run one by one, as {}", why));
     }
     return;
   }

@@ -203,9 +203,11 @@ inline void run_layers(const TokenLayersArguments &arguments) {
 
 // Layers [first_layer, first_layer + n_layers) of one token. Block x: tiles_per_block tiles of each product from x *
 // tiles_per_block on, and every grid_x()-th (piece, kv head) of attention from the x-th on. Moves each weight once,
-// keys and values once, and to every block the vector of each product.
+// keys and values once, and to every block the vector of each product. Of no layers, it reads and writes nothing.
 BONSAI_KERNEL(token_layers, TokenLayersArguments, kTokenThreads, 1) {
-  if constexpr (kHasBitMma) run_layers(arguments);
+  if constexpr (kHasBitMma) {
+    if (arguments.n_layers > 0) run_layers(arguments);
+  }
 }
 
 }  // namespace bonsai::cuda

@@ -16,7 +16,7 @@ namespace {
 using fake::control;
 
 // cuda.h's numbers.
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700, kTooManyBlocksAtOnce = 720;
 // Kernels that a token takes.
 constexpr uint64_t kApart = 5 + 9, kAtOnce = 5 + 1;
 
@@ -133,6 +133,34 @@ TEST_F(CudaFailures, EveryPieceOfWorkMayLoseTheDevice) {
     }
     expect_all_given_back();
   }
+}
+
+// A driver may refuse a launch whose blocks wait for each other although a multiprocessor has room for each of them (of
+// a process that has a share of the device, for one): then layers run one by one, from the first token on.
+TEST_F(CudaFailures, LayersThatCannotBeLaunchedAtOnceRunOneByOne) {
+  if (std::string_view(BONSAI_LIFE_FUSION) == "attention") GTEST_SKIP() << "none are";
+  Life at_once(Life::AfterFailure::kStop);
+  ASSERT_EQ(at_once.run().call, "");
+  at_once.end();
+  control().run_kernels(0);
+  const uint64_t calls = measure().calls;
+  uint64_t first_launch = 0;
+  for (uint64_t n = 1; n <= calls && first_launch == 0; ++n) {
+    control().reset();
+    control().fail_call(n, kTooManyBlocksAtOnce);
+    Life life(Life::AfterFailure::kStop);
+    if (life.run().call.empty() && control().cooperative_kernels() == 0) first_launch = n;
+  }
+  ASSERT_NE(first_launch, 0u) << "a launch that is refused is an error";
+  control().run_kernels(1);
+  control().reset();
+  control().fail_call(first_launch, kTooManyBlocksAtOnce);
+  Life one_by_one(Life::AfterFailure::kStop);
+  const Ending ending = one_by_one.run();
+  EXPECT_EQ(ending.call, "") << ending.message;
+  EXPECT_FALSE(one_by_one.has_chosen_way());
+  EXPECT_EQ(one_by_one.numbers(), at_once.numbers());
+  EXPECT_EQ(one_by_one.kv(), at_once.kv());
 }
 
 // Calls of a life between two that fail, where lives are long: about as many fail in each program.

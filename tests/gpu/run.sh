@@ -84,6 +84,14 @@ same_answer() {
 # A pass that could not be recorded is said once, and would be measured as if it had been.
 complain_of_graphs() { grep -l 'run without graphs' "$out"/*.log | sed 's/^/WITHOUT GRAPHS: /' | tee -a "$out/summary.txt"; }
 
+# Layers that were to run in one kernel and did not: what was measured is something else.
+complain_of_layers() {
+  local found
+  found=$(grep -h 'layers run one by one' "$out"/*.log | sort -u) || return 0
+  echo "NOT AT ONCE: $found" | tee -a "$out/summary.txt"
+  touch "$out/failed"
+}
+
 check() {
   step device 60 "$bonsai" backends
   show 'device|cuda' device
@@ -123,13 +131,13 @@ bench() {
       step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
         --concurrency 1,8,32 -r 3
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
-      step "layers-$shape-$format" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
+      step "layers-$shape-$format" 60 "$bonsai" bench -v -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
         --backend-opt cuda.fusion=layers
       show 'decode' "layers-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
       for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.fusion=auto cuda.overlap=off cuda.graphs=off; do
-        step "greedy-$shape-$format-$option" 60 "$bonsai" run -m "$file" --backend cuda --backend-strict -p "Once upon" \
+        step "greedy-$shape-$format-$option" 60 "$bonsai" run -v -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"
         same_answer "greedy-$shape-$format-cuda.graphs=on" "greedy-$shape-$format-$option"
@@ -148,7 +156,7 @@ bench() {
   done
   step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
   show '.' profile-8b
-  step profile-8b-layers 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
+  step profile-8b-layers 60 "$bonsai" bench -v -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
     --profile --backend-opt cuda.fusion=layers
   show '.' profile-8b-layers
   step first-token-8b 60 "$bonsai" run -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p "Once" -n 1 -c 1024
@@ -187,7 +195,7 @@ sanitize() {
 }
 
 case $what in
-  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs ;;
+  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs; complain_of_layers ;;
   *) echo "unknown piece '$what': expected check, bench or sanitize"; exit 2 ;;
 esac
 [ ! -e "$out/failed" ]

@@ -91,7 +91,7 @@ class LayerStep {
     const uint32_t first_segment = warp_number() % shape_.share_warps;
     const ShareWalk walk = {block.tiles, product_.segments, first_segment, shape_.share_warps, first_segment, 0};
     BitWeights<1> weights;
-    load_step<1>(block, walk, weights);
+    load_first(block, walk, weights);
     early();
     wait();
 
@@ -138,9 +138,17 @@ class LayerStep {
             first_tile_of(half) + first, left < shape_.share_tiles ? left : shape_.share_tiles};
   }
 
+  // The weights of a walk's first step. The last tile comes first: else registers that become zeros, for tiles that
+  // there are not, do so between the loads, and wait for those before them.
+  __device__ static void load_first(const ShareBlock &block, const ShareWalk &walk, BitWeights<1> &weights) {
+#pragma unroll
+    for (uint32_t tile = kItems; tile-- > 0;) load_codes(block, walk, tile, weights.codes[tile]);
+    load_own_scales<1>(block, walk, weights.scales);
+  }
+
   // Starts bringing a row to shared memory, all of it at once.
   __device__ static void copy_row(float *to, const float *from, uint32_t columns) {
-    for (uint32_t column = thread() * kLaneColumns; column < columns; column += block_threads() * kLaneColumns) {
+    for (uint32_t column = thread_anew() * kLaneColumns; column < columns; column += block_threads() * kLaneColumns) {
       copy_async(to + column, from + column, true);
     }
   }

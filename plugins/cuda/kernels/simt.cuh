@@ -51,6 +51,13 @@ inline constexpr unsigned kWarp = 32;
 // Where this thread is. Blocks are one-dimensional, grids have up to three dimensions.
 __device__ inline unsigned thread() { return threadIdx.x; }
 __device__ inline unsigned lane() { return threadIdx.x % kWarp; }
+// thread(), asked for again: what the compiler keeps of it while registers are short it may keep in memory, and a load
+// from there waits for all loads that are on their way.
+__device__ inline unsigned thread_anew() {
+  unsigned number;
+  asm volatile("mov.u32 %0, %tid.x;" : "=r"(number));
+  return number;
+}
 __device__ inline unsigned warp() { return threadIdx.x / kWarp; }
 __device__ inline unsigned block_threads() { return blockDim.x; }
 __device__ inline unsigned block_x() { return blockIdx.x; }

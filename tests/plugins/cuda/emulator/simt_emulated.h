@@ -30,6 +30,7 @@ inline constexpr unsigned kWarp = 32;
 
 inline unsigned thread() { return ::bonsai::emulation::position.thread; }
 inline unsigned lane() { return thread() % kWarp; }
+inline unsigned thread_anew() { return thread(); }
 inline unsigned warp() { return thread() / kWarp; }
 inline unsigned block_threads() { return ::bonsai::emulation::position.block_threads; }
 inline unsigned block_x() { return ::bonsai::emulation::position.block_x; }

@@ -84,8 +84,8 @@ class ExpressionParser::Nesting {
 template <class Node>
 ExpressionPtr ExpressionParser::make(uint32_t line, Node node) {
   const uint32_t node_height = 1 + height(node);
-  if (node_height > kMostNesting) {
-    tokens_.fail_at(line, fmt::format("an expression of more than {} steps", kMostNesting));
+  if (node_height > kMostSteps) {
+    tokens_.fail_at(line, fmt::format("an expression of more than {} steps", kMostSteps));
     return std::make_unique<const Expression>(Expression{line, 1, Literal{}});
   }
   return std::make_unique<const Expression>(Expression{line, node_height, std::move(node)});

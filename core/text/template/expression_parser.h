@@ -11,8 +11,10 @@
 
 namespace bonsai::jinja {
 
-// How high an expression, and how deep a statement, may be nested: what walks over them recurses.
-inline constexpr uint32_t kMostNesting = 250;
+// How deep parentheses and the like, and tags, may be nested, and how high an expression may be: what reads them and what
+// walks over them recurses, and a thread may have little stack. Reading takes more of it.
+inline constexpr uint32_t kMostNesting = 100;
+inline constexpr uint32_t kMostSteps = 250;
 
 class ExpressionParser {
  public:

@@ -200,15 +200,15 @@ std::string repeated(std::string_view text, size_t times) {
 
 TEST(TemplateLimits, NestingIsBoundedWhileParsing) {
   EXPECT_EQ(error_of("{{ " + repeated("(", 100000) + repeated(")", 100000) + " }}"),
-            "line 1: expressions are nested deeper than 250");
-  EXPECT_EQ(error_of("{{ " + repeated("not ", 100000) + "x }}"), "line 1: expressions are nested deeper than 250");
-  EXPECT_EQ(error_of("{{ " + repeated("-", 100000) + "1 }}"), "line 1: expressions are nested deeper than 250");
+            "line 1: expressions are nested deeper than 100");
+  EXPECT_EQ(error_of("{{ " + repeated("not ", 100000) + "x }}"), "line 1: expressions are nested deeper than 100");
+  EXPECT_EQ(error_of("{{ " + repeated("-", 100000) + "1 }}"), "line 1: expressions are nested deeper than 100");
   EXPECT_EQ(error_of("{{ x" + repeated("+x", 100000) + " }}"), "line 1: an expression of more than 250 steps");
   EXPECT_EQ(error_of("{{ x" + repeated(".x", 100000) + " }}"), "line 1: an expression of more than 250 steps");
   EXPECT_EQ(error_of("{{ x" + repeated("|trim", 100000) + " }}"), "line 1: an expression of more than 250 steps");
-  EXPECT_EQ(error_of(repeated("{% if x %}", 100000)), "line 1: tags are nested deeper than 250");
+  EXPECT_EQ(error_of(repeated("{% if x %}", 100000)), "line 1: tags are nested deeper than 100");
   EXPECT_EQ(error_of("{% set " + repeated("(", 1000) + "a" + repeated(")", 1000) + " = 1 %}"),
-            "line 1: expressions are nested deeper than 250");
+            "line 1: expressions are nested deeper than 100");
   // Long is not deep.
   EXPECT_EQ(error_of("{{ 'a'" + repeated(" ~ 'a'", 1000) + " }}"), "rendered: " + repeated("a", 1001));
   EXPECT_EQ(error_of("{% if 0 %}" + repeated("{% elif 0 %}", 1000) + "{% endif %}b"), "rendered: b");

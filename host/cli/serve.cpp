@@ -125,7 +125,7 @@ server::ApiOptions api_options(const Arguments &arguments, const std::string &mo
   if (options.batch.batch_tokens < options.batch.max_sequences)
     throw UsageError(fmt::format("--batch-tokens: expected at least --parallel ({}), found {}",
                                  options.batch.max_sequences, options.batch.batch_tokens));
-  options.batch.kv_tokens = count_or(arguments, "kv-tokens", 1, 0);
+  options.batch.kv_tokens = count_or(arguments, "kv-tokens", 2, 0);
   options.max_waiting = count_or(arguments, "max-waiting", 0, options.max_waiting, kMaxTexts);
   options.embedding.pooling = pooling_option(arguments);
   options.embedding.batch_tokens = options.batch.batch_tokens;

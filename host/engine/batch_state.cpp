@@ -38,6 +38,9 @@ BatchOptions checked(BatchOptions options, uint32_t context) {
   if (options.batch_tokens > kMostBatchTokens)
     throw EngineError(ErrorKind::kInvalidArgument, fmt::format("batch_tokens: expected at most {}, found {}",
                                                                kMostBatchTokens, options.batch_tokens));
+  if (options.kv_tokens == 1)
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      "kv_tokens: expected 0 or at least 2, a prompt's and one behind it, found 1");
   if (options.kv_tokens == 0) {
     const uint64_t all = uint64_t{options.max_sequences} * context;
     options.kv_tokens = std::max(context, static_cast<uint32_t>(std::min<uint64_t>(all, kDefaultKvTokens)));

@@ -127,6 +127,8 @@ TEST(ServeRefuses, InOneLine) {
   EXPECT_EQ(said({"--pooling", "max"}), "2 bonsai serve: --pooling: expected mean or last, found 'max'" + hint);
   EXPECT_EQ(said({"--port", "0", "--parallel", "8", "--batch-tokens", "4"}),
             "2 bonsai serve: --batch-tokens: expected at least --parallel (8), found 4" + hint);
+  EXPECT_EQ(said({"--kv-tokens", "1"}),
+            "2 bonsai serve: --kv-tokens: expected a whole number from 2 to 4294967295, found '1'" + hint);
   EXPECT_EQ(said({"--batch-tokens", "1048577"}),
             "2 bonsai serve: --batch-tokens: expected a whole number from 1 to 1048576, found '1048577'" + hint);
   EXPECT_EQ(said({"--port", "0", "--logit-bias", "99999=3"}),

@@ -431,6 +431,8 @@ TEST(BatchEngineRefuses, OptionsThatMeanNothing) {
             "max_sequences: expected at least 1, found 0");
   EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.max_sequences = 8, .batch_tokens = 7}); }).message,
             "batch_tokens: expected at least one for each of max_sequences (8), found 7");
+  EXPECT_EQ(thrown_by([&] { BatchEngine(engine, {.kv_tokens = 1}); }).message,
+            "kv_tokens: expected 0 or at least 2, a prompt's and one behind it, found 1");
 }
 
 // Promise: whatever numbers come, what is thrown is an EngineError that says which of them is too large; or how much

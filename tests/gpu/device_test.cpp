@@ -224,7 +224,9 @@ void expect_that_layers_at_once_change_no_byte(const TinyModel &tiny, size_t pro
     };
     const Engine engine = Engine::load(options);
     Session session = engine.new_session();
-    if (may_run_layers_at_once(engine)) EXPECT_EQ(why_not, "");
+    if (may_run_layers_at_once(engine)) {
+      EXPECT_EQ(why_not, "");
+    }
     logits_from(session, {tokens.data(), prompt}, prompt - 1);
     std::vector<std::vector<float>> found;
     for (size_t i = prompt; i < tokens.size(); ++i) found.push_back(logits_from(session, {&tokens[i], 1}, 0)[0]);

@@ -99,6 +99,9 @@ check() {
   XDG_CACHE_HOME=$out/cache step kernels-cold 300 "$bonsai" backends --warm
   XDG_CACHE_HOME=$out/cache step kernels-warm 60 "$bonsai" backends --warm
   export XDG_CACHE_HOME=$out/cache
+  # By itself first: a kernel that waits for ever would keep the device from all others.
+  BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers step layers-end 60 "$build/tests/gpu_conformance_quick_test" \
+    --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128'
   side_step gpu_seedling_test 150 "$build/tests/gpu_seedling_test"
   side_step gpu_device_test 150 "$build/tests/gpu_device_test" --gtest_filter='-*NoByte*'
   side_step gpu_device_test-bytes 150 "$build/tests/gpu_device_test" --gtest_filter='*NoByte*'
@@ -186,6 +189,11 @@ sanitize() {
   for tool in memcheck racecheck synccheck; do
     BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers side_step "$tool-layers" 280 compute-sanitizer --tool "$tool" \
       --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128'
+  done
+  # Long rows, and every kernel for few tokens.
+  for tool in memcheck racecheck synccheck; do
+    side_step "$tool-products" 280 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_device_test" \
+      --gtest_filter='CudaProducts.Company*'
   done
   meet
   local log

@@ -86,6 +86,18 @@ constexpr Fault kFaults[] = {
     {"ignores the temperature", "outputs.adjust", "temperature 0.05: the adjusted logit"},
     {"ignores the mask", "outputs.adjust", "a mask: the adjusted logit"},
     {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},
+    {"keeps the model's tables", "forward.F32", "position 0: relative error"},
+    {"looks at positions behind the submit", "forward.F32", "relative error"},
+    {"has one cache for all sessions", "layers.two-sessions", "with another session beside it"},
+    {"has one cache for all sessions", "forward.two-sessions", "with another session beside it"},
+    {"counts positions to 1,024", "forward.long", "position 1535: relative error"},
+    {"reads the whole block table", "arguments.batches", "a block beyond the pool"},
+    {"hands its state out for good", "arguments.batches", "the state that a layer_encode with an out has left"},
+    {"takes rows of a batch only", "outputs.head", "more rows than a batch has tokens"},
+    {"takes the last output for the one that is named", "forward.chaining-two", "sequence 0 of 2: relative error"},
+    {"stores seven bits", "kv.layout", "expected the nearest of 255 steps"},
+    {"takes NaN for zeros", "kv.nan", "that is NaN throughout is stored as 0"},
+    {"forgets a row", "outputs.order", "element 0 of 97 was not written"},
     {"adds finite numbers only", "outputs.adjust", "additions of -infinity: the adjusted logit"},
 };
 

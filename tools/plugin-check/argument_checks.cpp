@@ -166,7 +166,7 @@ void check_last_value(Context &context, const std::string &key) {
   if (of_alone) return;
   expect(of_alone.error().status == BONSAI_INVALID_ARGUMENT,
          "device_open with a bad value of {}: status {}, expected BONSAI_INVALID_ARGUMENT", key,
-         of_alone.error().status);
+         status_name(of_alone.error().status));
   expect(of_alone.error().message.find(key) != std::string::npos,
          "device_open with a bad value of {}: the message does not name it: {}", key, of_alone.error().message);
 }

@@ -1,13 +1,12 @@
 #include "tools/plugin-check/batch.h"
 
 #include <algorithm>
-#include <limits>
+#include <bit>
 
 namespace bonsai::check {
 namespace {
 
-// What results hold until a backend writes them.
-constexpr float kUnwritten = std::numeric_limits<float>::quiet_NaN();
+const float kUnwritten = std::bit_cast<float>(kUnwrittenBits);
 
 }  // namespace
 

@@ -9,6 +9,9 @@
 
 namespace bonsai::check {
 
+// What results hold until a backend writes them: a NaN that no arithmetic makes.
+inline constexpr uint32_t kUnwrittenBits = 0x7FC0BADFu;
+
 class Batch {
  public:
   std::vector<int32_t> tokens;

@@ -77,6 +77,11 @@ void note_all(bonsai_backend_api &table) {
 
 }  // namespace
 
+About::About(std::string_view what) {
+  current_trace->about[what.copy(current_trace->about, CallTrace::kMostAbout - 1)] = 0;
+}
+About::~About() { current_trace->about[0] = 0; }
+
 void trace_calls(CallTrace &trace) { current_trace = &trace; }
 
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "host/backend/registry.h"
 
@@ -12,13 +14,25 @@ namespace bonsai::check {
 
 // Lies in memory that two processes share. With calls on two threads, `function` is the one that began last.
 struct CallTrace {
+  static constexpr size_t kMostAbout = 200;
+
   std::atomic<const char *> function = nullptr;  // of the plugin's table, called last; nullptr before the first call
   std::atomic<uint32_t> n_under_way = 0;         // calls that have not returned
+  char about[kMostAbout] = {};                   // what is wrong with the call that is made, on purpose; empty: nothing
 };
 
 // From now on this process notes in `trace` what its checks call, and not in memory of its own. For a process that
 // checks one plugin.
 void trace_calls(CallTrace &trace);
+
+// Notes what a bad call is about while it lives. Of one thread at a time.
+class About {
+ public:
+  explicit About(std::string_view what);
+  ~About();
+  About(const About &) = delete;
+  About &operator=(const About &) = delete;
+};
 
 // The backend with a table that notes each call and watches its environment. The backends in use at one time are the
 // same.

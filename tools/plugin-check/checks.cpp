@@ -5,6 +5,7 @@
 #include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/forward_checks.h"
 #include "tools/plugin-check/gemv_checks.h"
+#include "tools/plugin-check/isolation_checks.h"
 #include "tools/plugin-check/kv_checks.h"
 #include "tools/plugin-check/layer_checks.h"
 #include "tools/plugin-check/lifetime_checks.h"
@@ -19,13 +20,15 @@ std::vector<Check> all_checks() {
   std::vector<Check> checks;
   add_argument_checks(checks);
   add_gemv_checks(checks);
-  add_session_argument_checks(checks);
-  add_struct_checks(checks);
   add_layer_checks(checks);
   add_forward_checks(checks);
   add_kv_checks(checks);
   add_output_checks(checks);
+  // What is wrong already by itself would be blamed on these: on a refused call, or a longer struct, ahead of it.
+  add_session_argument_checks(checks);
+  add_struct_checks(checks);
   add_determinism_checks(checks);
+  add_isolation_checks(checks);
   add_lifetime_checks(checks);
   add_profile_checks(checks);
   return checks;

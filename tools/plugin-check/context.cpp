@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -26,8 +27,15 @@ std::string_view message_of(const bonsai_error &error) {
 
 }  // namespace
 
+std::string status_name(bonsai_status status) {
+  constexpr std::array kNames = {"BONSAI_OK",          "BONSAI_INVALID_ARGUMENT",
+                                 "BONSAI_UNSUPPORTED", "BONSAI_OUT_OF_MEMORY",
+                                 "BONSAI_DEVICE_LOST", "BONSAI_INTERNAL"};
+  return fmt::format("{} ({})", status, status < kNames.size() ? kNames[status] : "unknown");
+}
+
 void expect_ok(const char *call, bonsai_status status, const bonsai_error &error) {
-  expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status, message_of(error));
+  expect(status == BONSAI_OK, "{} failed with status {}: {}", call, status_name(status), message_of(error));
 }
 
 void expect_served(const char *call, bonsai_status status, const bonsai_error &error) {

@@ -91,6 +91,9 @@ class Shapes {
 // A bonsai_error ready to be filled.
 bonsai_error empty_error();
 
+// "1 (BONSAI_INVALID_ARGUMENT)"
+std::string status_name(bonsai_status status);
+
 // Fails the check unless `status` is BONSAI_OK.
 void expect_ok(const char *call, bonsai_status status, const bonsai_error &error);
 
@@ -104,6 +107,7 @@ bonsai_device_status status_of(const host::Device &device);
 // activations, so all of them are judged as if.
 inline constexpr double kFloatBound = 1e-4;
 inline constexpr double kQuantizedBound = 2e-2;
+inline constexpr double kCacheBound = 5e-3;  // where a Q8_0 cache is all that is quantised
 bool is_float(quant::Format format);
 double error_bound(quant::Format format);
 

@@ -96,6 +96,31 @@ void check_batches(Context &context, Path path) {
   compare_batches(stage, kBatchSizes);
 }
 
+// -------- Long contexts
+
+// Positions beyond what an attention kernel may keep in one piece, or read in one go: in large batches and token by
+// token, of each batch the last row.
+void check_long_context(Context &context, Path path) {
+  context.need(path);
+  constexpr uint32_t kPositions = 2304, kChunk = 512, kSteps = 6;
+  Stage stage(context, narrow_shape(context.plainest_format()), {.path = path, .placement = {.positions = kPositions}});
+  const std::vector<int32_t> tokens = stage.tokens(kPositions);
+  const Logits expected = stage.judge(tokens);
+  const std::vector<uint32_t> blocks = stage.take_blocks(kPositions);
+  Comparison comparison(stage.bound);
+  for (uint32_t begin = 0; begin < kPositions;) {
+    const uint32_t end = std::min(begin + kChunk, kPositions - kSteps), n = end > begin ? end - begin : 1;
+    Batch batch;
+    batch.block_table = {blocks};
+    for (uint32_t i = 0; i < n; ++i, ++begin) batch.add(tokens[begin], begin);
+    Outputs outputs = stage.outputs();
+    outputs.logits(n - 1);
+    stage.session.run(batch, outputs);
+    comparison.add(fmt::format("position {}", begin - 1), outputs[0].logits, expected[begin - 1]);
+  }
+  comparison.finish(fmt::format("a context of {}, {}", kPositions, describe(stage)));
+}
+
 // -------- Formats
 
 constexpr std::array<uint32_t, 3> kFewBatchSizes = {1, 8, 33};
@@ -321,6 +346,10 @@ void add_forward_checks(std::vector<Check> &checks) {
                     [](Context &context) { check_batches(context, Path::kLayers); }});
   checks.push_back({"forward.batches", "batches of every size over several sequences agree with the judge (level 2)",
                     [](Context &context) { check_batches(context, Path::kForward); }});
+  checks.push_back({"layers.long", "a context of 2,304 positions agrees with the judge (level 1)",
+                    [](Context &context) { check_long_context(context, Path::kLayers); }});
+  checks.push_back({"forward.long", "a context of 2,304 positions agrees with the judge (level 2)",
+                    [](Context &context) { check_long_context(context, Path::kForward); }});
   checks.push_back({"forward.mixed", "a layer's matrices may have different dtypes", check_mixed_formats});
   checks.push_back({"layers.tied", "layers take states from the host, whether or not the session has the embedding",
                     [](Context &context) { check_tied(context, Path::kLayers); }});

@@ -93,7 +93,9 @@ std::string where(const Report &report) {
   const char *function = report.trace.function;
   if (report.is_finished) return "when the process ended, after all calls";
   if (!function) return "while the library was loaded";
-  return report.trace.n_under_way > 0 ? fmt::format("in {}", function) : fmt::format("after {} had returned", function);
+  if (report.trace.n_under_way == 0) return fmt::format("after {} had returned", function);
+  const char *about = report.trace.about;
+  return *about == '\0' ? fmt::format("in {}", function) : fmt::format("in {}: {}", function, about);
 }
 
 // What is wrong with the child's end; empty: nothing.

@@ -1,7 +1,9 @@
 #include "tools/plugin-check/judge.h"
 
+#include <bit>
 #include <cmath>
 
+#include "tools/plugin-check/batch.h"
 #include "tools/plugin-check/context.h"
 #include "tools/plugin-check/random.h"
 
@@ -50,6 +52,9 @@ double relative_error(std::span<const float> values, std::span<const double> exp
 
 void Comparison::add(const std::string &what, std::span<const float> values, std::span<const double> expected) {
   expect(values.size() == expected.size(), "{}: {} values, expected {}", what, values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    expect(std::bit_cast<uint32_t>(values[i]) != kUnwrittenBits, "{}: element {} of {} was not written", what, i,
+           values.size());
   const Distance sum = distance(values, expected);
   const double error = std::sqrt(sum.difference / sum.norm), bound = 3 * bound_;
   expect(error <= bound, "{}: relative error {:.2e}, expected at most {:.0e}", what, error, bound);

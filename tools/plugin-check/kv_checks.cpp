@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tools/plugin-check/stage.h"
 
@@ -280,10 +281,25 @@ KeyValue first_layer(const model::Model &model, int32_t token) {
   return result;
 }
 
+// What is stored of these numbers, next to what would be if they were rounded exactly: half a step of a group's
+// largest, 127 steps long, and the rounding of that to f16.
+void expect_rounded_groups(std::string_view what, std::span<const float> stored, std::span<const double> exact) {
+  constexpr size_t kGroup = 32;
+  constexpr double kMost = 0.5 / 127 + 0x1p-11 + 1e-4;
+  for (size_t first = 0; first < exact.size(); first += kGroup) {
+    double largest = 0;
+    for (size_t i = first; i < first + kGroup; ++i) largest = std::max(largest, std::abs(exact[i]));
+    for (size_t i = first; i < first + kGroup; ++i)
+      expect(std::abs(stored[i] - exact[i]) <= kMost * largest,
+             "kv q8_0: {}, element {}: {} is stored of {} in a group whose largest is {}, expected the nearest of 255 "
+             "steps",
+             what, i, stored[i], exact[i], largest);
+  }
+}
+
 // Layer by layer K, then V, each (n_tokens, n_kv_heads, head_dim).
-void check_layout(Context &context) {
-  skip_unless_moved(context);
-  Stage stage(context, narrow_shape(context.plainest_format()));
+void check_layout(Context &context, bonsai_kv_dtype kv) {
+  Stage stage(context, narrow_shape(context.plainest_format()), {.kv = kv});
   const uint32_t n_tokens = 37;
   const std::vector<int32_t> tokens = stage.tokens(n_tokens);
   const std::vector<uint32_t> blocks = stage.take_blocks(n_tokens);
@@ -301,12 +317,48 @@ void check_layout(Context &context) {
     format_of(stage.kv).decode(&data[(plane * n_tokens + position) * row], values.data(), width);
     return values;
   };
-  Comparison comparison(std::max(stage.bound, stage.kv == BONSAI_KV_F16 ? 1e-3 : 0.0));
+  const double rounding = kv == BONSAI_KV_Q8_0 ? kQuantizedBound : kv == BONSAI_KV_F16 ? 1e-3 : 0;
+  Comparison comparison(std::max(stage.bound, rounding));
+  const bool rounds_exactly = kv == BONSAI_KV_Q8_0 && is_float(context.plainest_format());
   comparison.add("the first key", decoded(0, 0), first_layer(stage.random.model(), tokens[0]).key);
   for (uint32_t i = 0; i < n_tokens; ++i) {
-    comparison.add(fmt::format("value {}", i), decoded(1, i), first_layer(stage.random.model(), tokens[i]).value);
+    const KeyValue exact = first_layer(stage.random.model(), tokens[i]);
+    comparison.add(fmt::format("value {}", i), decoded(1, i), exact.value);
+    if (rounds_exactly) expect_rounded_groups(fmt::format("value {}", i), decoded(1, i), exact.value);
   }
-  comparison.finish("the first layer's exported keys and values");
+  comparison.finish(fmt::format("kv {}, the first layer's exported keys and values", kv_name(kv)));
+}
+
+void check_layouts(Context &context) {
+  skip_unless_moved(context);
+  for (const bonsai_kv_dtype kv : context.info().kv_dtypes) check_layout(context, kv);
+}
+
+// Keys and values that are no numbers are stored as such: what is wrong must show.
+void check_nan(Context &context) {
+  skip_unless_moved(context);
+  for (const bonsai_kv_dtype kv : context.info().kv_dtypes) {
+    Stage stage(context, narrow_shape(context.plainest_format()), {.path = Path::kLayers, .kv = kv});
+    const uint32_t n_tokens = 3, wrong = 1, hidden = stage.config().hidden;
+    const std::vector<uint32_t> blocks = stage.take_blocks(n_tokens);
+    Batch batch;
+    batch.block_table = {blocks};
+    for (uint32_t i = 0; i < n_tokens; ++i) batch.add(0, i);
+    std::vector<float> in(n_tokens * hidden, 0.5f);
+    in[wrong * hidden + 7] = std::numeric_limits<float>::quiet_NaN();
+    const bonsai_batch view = batch.view();
+    if (stage.session.api.layer_encode(stage.session.handle, 0, &view, in.data(), nullptr, nullptr) != BONSAI_OK)
+      continue;  // a backend that looks may say so
+    const std::vector<std::byte> data = export_kv(stage, blocks, n_tokens);
+    const size_t width = size_t{stage.config().kv_heads} * stage.config().head_dim;
+    std::vector<float> values(width);
+    for (uint32_t plane = 0; plane < 2; ++plane) {
+      format_of(kv).decode(&data[(plane * n_tokens + wrong) * bytes_of_a_row(stage)], values.data(), width);
+      for (size_t i = 0; i < width; ++i)
+        expect(std::isnan(values[i]), "kv {}: element {} of a {} that is NaN throughout is stored as {}", kv_name(kv),
+               i, plane == 0 ? "key" : "value", values[i]);
+    }
+  }
 }
 
 }  // namespace
@@ -321,7 +373,8 @@ void add_kv_checks(std::vector<Check> &checks) {
   checks.push_back({"kv.move", "an exported cache continues in another session", check_moves});
   checks.push_back(
       {"kv.in-flight", "copies, exports and imports run after what was submitted before", check_behind_submits});
-  checks.push_back({"kv.layout", "exports are in the canonical layout", check_layout});
+  checks.push_back({"kv.layout", "exports are in the canonical layout, rounded to the nearest", check_layouts});
+  checks.push_back({"kv.nan", "keys and values that are NaN are stored as NaN", check_nan});
 }
 
 }  // namespace bonsai::check

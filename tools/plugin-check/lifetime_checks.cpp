@@ -76,14 +76,6 @@ void expect_empty(const host::Device &device) {
          status.weight_bytes, status.borrowed_bytes, status.session_bytes);
 }
 
-void multiply(const host::Device &device, const host::Weight &weight, const Matrix &matrix) {
-  Random random(1);
-  const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
-  ProductError sum;
-  sum.add(matrix, 0, x, product(device, weight, matrix.rows, x));
-  expect(sum.total() <= error_bound(matrix.format), "a product's relative error is {:.2e}", sum.total());
-}
-
 // Opens a device, uploads, multiplies, runs a session if there are any, and ends all of it.
 void live(Context &context, const RandomModel &random, const Matrix &matrix) {
   const std::unique_ptr<host::Device> device = context.open_another();
@@ -91,7 +83,7 @@ void live(Context &context, const RandomModel &random, const Matrix &matrix) {
     const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
     const host::Weight weight =
         value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
-    multiply(*device, weight, matrix);
+    expect_multiplied(*device, weight, matrix);
     if (context.api().session_create) {
       UploadedModel uploaded(*device, random.model(), {.embedding = false});
       Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
@@ -241,26 +233,6 @@ void check_changing_threads(Context &context) {
   for (uint64_t seed = 1; seed <= 3; ++seed) on_another_thread([&] { compare_prompt(*stage, seed); });
 }
 
-void multiply_often(Context &context, uint64_t seed) {
-  const std::unique_ptr<host::Device> device = context.open_another();
-  Random random(seed);
-  const Matrix matrix = make_matrix(context.plainest_format(), 65, 512, Pattern::kRandom, random);
-  const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
-  for (int i = 0; i < 20; ++i) {
-    const host::Weight weight =
-        value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
-    multiply(*device, weight, matrix);
-  }
-}
-
-// Calls on different devices may run at once.
-void check_two_devices(Context &context) {
-  auto one = std::async(std::launch::async, [&] { multiply_often(context, 1); });
-  auto other = std::async(std::launch::async, [&] { multiply_often(context, 2); });
-  one.get();
-  other.get();
-}
-
 }  // namespace
 
 void add_lifetime_checks(std::vector<Check> &checks) {
@@ -269,7 +241,6 @@ void add_lifetime_checks(std::vector<Check> &checks) {
   checks.push_back({"lifetime.silence", "nothing is printed", check_silence});
   checks.push_back({"lifetime.session-memory", "session_memory says what session_create takes", check_session_memory});
   checks.push_back({"threads.changing", "each call may come from another thread", check_changing_threads});
-  checks.push_back({"threads.two-devices", "calls on different devices may run at once", check_two_devices});
 }
 
 }  // namespace bonsai::check

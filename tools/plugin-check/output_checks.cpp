@@ -1,6 +1,7 @@
 #include "tools/plugin-check/output_checks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -147,12 +148,12 @@ void check_head(Context &context) {
   context.need_sessions();
   ModelShape shape = narrow_shape(context.plainest_format());
   Stage stage(context, shape, {.path = Path::kLayers});
-  const uint32_t n_rows = 5;
+  const uint32_t n_rows = stage.session.config.max_tokens + 3;
   Random random(3);
   std::vector<float> in(n_rows * shape.hidden);
   for (float &value : in) value = static_cast<float>(2 * random.normal());
   Outputs outputs = stage.outputs();
-  for (const uint32_t row : {4u, 0u, 2u}) outputs.logits(row);
+  for (const uint32_t row : {n_rows - 1, 4u, 0u, 2u}) outputs.logits(row);
   bonsai_error error = empty_error();
   expect_ok("lm_head",
             context.api().lm_head(stage.session.handle, in.data(), n_rows, outputs.data(), outputs.size(), &error),
@@ -302,6 +303,14 @@ void expect_adjusted(const std::vector<float> &logits, const std::vector<float> 
   }
 }
 
+void expect_adjusted_ids(const Outputs::Result &result, const std::vector<float> &expected, const char *what) {
+  for (size_t i = 0; i < result.ids.size(); ++i) {
+    const float logit = expected[static_cast<size_t>(result.ids[i])];
+    expect(nearly(result.id_logits[i], logit), "{}: the asked-for logit of id {} is {}, expected {} after adjustments",
+           what, result.ids[i], result.id_logits[i], logit);
+  }
+}
+
 void check_adjustments(Context &context) {
   const ModelShape shape = wide_shape(context);
   skip_unless(context.has(BONSAI_FEATURE_ADJUST), "BONSAI_FEATURE_ADJUST is not declared");
@@ -324,7 +333,7 @@ void check_adjustments(Context &context) {
     expect_argmax(outputs[2 + 3 * i], expected);
     expect_top(outputs[3 + 3 * i], expected);
     expect_log_sum_exp(outputs[3 + 3 * i].log_sum_exp, expected);
-    expect_adjusted(outputs[3 + 3 * i].id_logits, {expected[0], expected[1530]}, kNames[i]);
+    expect_adjusted_ids(outputs[3 + 3 * i], expected, kNames[i]);
   }
 }
 
@@ -340,7 +349,7 @@ void check_unoffered_adjustments(Context &context) {
     adjustment.apply_to(outputs.logits(0));
     const bonsai_status status = context.api().lm_head(stage.session.handle, in.data(), 1, outputs.data(), 1, nullptr);
     expect(status == BONSAI_UNSUPPORTED, "adjustments that are not offered: status {}, expected BONSAI_UNSUPPORTED",
-           status);
+           status_name(status));
   }
 }
 
@@ -365,8 +374,9 @@ void check_in_flight(Context &context) {
   uint64_t third_ticket = 77;
   const bonsai_status status =
       context.api().forward_submit(stage.session.handle, &view, nullptr, 0, &third_ticket, nullptr);
-  expect(status == BONSAI_INVALID_ARGUMENT && third_ticket == 77,
-         "a third submit in flight: status {}, expected BONSAI_INVALID_ARGUMENT and an untouched ticket", status);
+  expect(status == BONSAI_INVALID_ARGUMENT, "a third submit in flight: status {}, expected BONSAI_INVALID_ARGUMENT",
+         status_name(status));
+  expect(third_ticket == 77, "a third submit in flight is refused, but has written a ticket of {}", third_ticket);
   stage.session.wait(first_ticket);
   stage.session.wait(second_ticket);
   Comparison comparison(stage.bound);
@@ -424,6 +434,39 @@ void check_chaining(Context &context) {
   comparison.finish("chained tokens");
 }
 
+// Two sequences whose next tokens are outputs of the same submit, neither of them the last, and not in order.
+void check_chaining_of_two(Context &context) {
+  context.need_forward_with_tokens();
+  skip_unless(context.has(BONSAI_FEATURE_TOKEN_CHAINING), "BONSAI_FEATURE_TOKEN_CHAINING is not declared");
+  constexpr uint32_t kPrompt = 9;
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  std::array<std::vector<int32_t>, 2> texts = {stage.tokens(kPrompt, 1), stage.tokens(kPrompt, 2)};
+  Batch prompts, next;
+  for (uint32_t s = 0; s < 2; ++s) prompts.block_table.push_back(stage.take_blocks(kPrompt + 1));
+  next.block_table = prompts.block_table;
+  for (uint32_t i = 0; i < kPrompt; ++i)
+    for (uint32_t s = 0; s < 2; ++s) prompts.add(texts[s][i], i, s);
+  const uint32_t last = 2 * (kPrompt - 1);
+  Outputs of_prompts = stage.outputs(), of_next = stage.outputs();
+  of_prompts.argmax(last + 1);
+  of_prompts.argmax(0);
+  of_prompts.top(last, 3);
+  of_prompts.argmax(1);
+  next.add(BONSAI_TOKEN_FROM_OUTPUT(2), kPrompt, 0);
+  next.add(BONSAI_TOKEN_FROM_OUTPUT(0), kPrompt, 1);
+  for (const uint32_t token : {0u, 1u}) of_next.logits(token);
+  const uint64_t first = stage.session.submit(prompts, of_prompts), second = stage.session.submit(next, of_next);
+  stage.session.wait(first);
+  stage.session.wait(second);
+  texts[0].push_back(of_prompts[2].top_ids[0]);
+  texts[1].push_back(of_prompts[0].top_ids[0]);
+  Comparison comparison(stage.bound);
+  for (uint32_t s = 0; s < 2; ++s)
+    comparison.add(fmt::format("behind a chained token, sequence {} of 2", s), of_next[s].logits,
+                   stage.judge(texts[s])[kPrompt]);
+  comparison.finish("two chained tokens");
+}
+
 }  // namespace
 
 void add_output_checks(std::vector<Check> &checks) {
@@ -441,6 +484,7 @@ void add_output_checks(std::vector<Check> &checks) {
   checks.push_back({"forward.in-flight", "two submits may be in flight, and run in order", check_in_flight});
   checks.push_back({"forward.dropped", "a session may be ended with a submit in flight", check_dropped});
   checks.push_back({"forward.chaining", "a token may be an output of the submit before", check_chaining});
+  checks.push_back({"forward.chaining-two", "tokens may be any outputs of the submit before", check_chaining_of_two});
 }
 
 }  // namespace bonsai::check

@@ -19,4 +19,12 @@ std::vector<float> product(const host::Device &device, const host::Weight &weigh
   return y;
 }
 
+void expect_multiplied(const host::Device &device, const host::Weight &weight, const Matrix &matrix) {
+  Random random(1);
+  const std::vector<float> x = make_vectors(1, matrix.columns, VectorPattern::kRandom, random);
+  ProductError sum;
+  sum.add(matrix, 0, x, product(device, weight, matrix.rows, x));
+  expect(sum.total() <= error_bound(matrix.format), "a product's relative error is {:.2e}", sum.total());
+}
+
 }  // namespace bonsai::check

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/base/utf8.h"
+#include "tools/plugin-check/call_trace.h"
 
 namespace bonsai::check {
 namespace {
@@ -39,7 +40,7 @@ const char *name_of(Expected expected) {
 void expect_status(const std::string &what, Expected expected, bonsai_status status) {
   const bool invalid = status == BONSAI_INVALID_ARGUMENT && expected != Expected::kUnsupported;
   const bool unsupported = status == BONSAI_UNSUPPORTED && expected != Expected::kInvalid;
-  expect(invalid || unsupported, "{}: status {}, expected {}", what, status, name_of(expected));
+  expect(invalid || unsupported, "{}: status {}, expected {}", what, status_name(status), name_of(expected));
 }
 
 void expect_message(const std::string &what, const bonsai_error &error) {
@@ -57,6 +58,7 @@ void expect_message(const std::string &what, const bonsai_error &error) {
 
 void expect_refused(const std::string &what, Expected expected,
                     const std::function<bonsai_status(bonsai_error *)> &call) {
+  const About about(what);
   GuardedError full(sizeof(bonsai_error));
   const bonsai_status status = call(&full.error);
   expect_status(what, expected, status);

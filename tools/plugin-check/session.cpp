@@ -1,12 +1,14 @@
 #include "tools/plugin-check/session.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tools/plugin-check/random_model.h"
 
 namespace bonsai::check {
 
-bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, uint32_t block_size) {
+bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, uint32_t block_size,
+                                   uint32_t positions) {
   expect(!context.info().block_sizes.empty(), "device_info lists no block size, although sessions are offered");
   bonsai_session_config config{};
   config.struct_size = sizeof config;
@@ -14,7 +16,7 @@ bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, u
   config.block_size = block_size ? block_size : context.info().block_sizes[0];
   config.max_tokens = 512;
   config.max_sequences = 8;
-  config.max_blocks_per_sequence = blocks_for(1024, config.block_size);
+  config.max_blocks_per_sequence = blocks_for(positions, config.block_size);
   config.n_blocks = 3 * config.max_blocks_per_sequence + config.max_sequences;
   config.max_outputs = 512;
   config.max_k = 64;
@@ -24,7 +26,15 @@ bonsai_session_config usual_config(Context &context, bonsai_kv_dtype kv_dtype, u
 uint32_t blocks_for(uint32_t positions, uint32_t block_size) { return (positions + block_size - 1) / block_size; }
 
 Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path)
-    : Session(model, config, path, model.spec) {}
+    : model(model), config(config), api(model.device.api()), path_(path), given_model_(model.spec) {
+  bonsai_session_config given_config = config;
+  bonsai_error error = empty_error();
+  const bonsai_status status =
+      api.session_create(model.device.handle(), &given_model_->get(), &given_config, &handle, &error);
+  given_model_->spoil();
+  std::memset(&given_config, 0xFF, sizeof given_config);
+  expect_served("session_create", status, error);
+}
 
 Session::Session(UploadedModel &model, const bonsai_session_config &config, Path path, const bonsai_model_spec &spec)
     : model(model), config(config), api(model.device.api()), path_(path) {
@@ -48,14 +58,35 @@ uint64_t Session::submit(Batch &batch, const Outputs &outputs) { return submit(b
 uint64_t Session::submit(const bonsai_batch &batch, const Outputs &outputs) {
   uint64_t ticket = 0;
   bonsai_error error = empty_error();
-  expect_ok("forward_submit", api.forward_submit(handle, &batch, outputs.data(), outputs.size(), &ticket, &error),
-            error);
+  BatchReadOnce &given = hand_over(batch, outputs.data(), outputs.size());
+  const bonsai_status status =
+      api.forward_submit(handle, &given.batch(), given.outputs(), outputs.size(), &ticket, &error);
+  given.spoil();
+  expect_ok("forward_submit", status, error);
   return ticket;
 }
 
 void Session::wait(uint64_t ticket) {
   bonsai_error error = empty_error();
   expect_ok("forward_wait", api.forward_wait(handle, ticket, &error), error);
+}
+
+// Behind a submit it may not be read any more, but it stays, spoiled, for a backend that does so all the same.
+BatchReadOnce &Session::hand_over(const bonsai_batch &batch, const bonsai_output *const *outputs, uint32_t n_outputs) {
+  constexpr size_t kKept = 4;
+  if (given_.size() == kKept) given_.pop_front();
+  return given_.emplace_back(batch, model.spec, outputs, n_outputs);
+}
+
+void Session::encode(uint32_t layer, const bonsai_batch &batch, const float *in, float *out) {
+  BatchReadOnce &given = hand_over(batch, nullptr, 0);
+  ReadOnce state;
+  bonsai_error error = empty_error();
+  const bonsai_status status = api.layer_encode(
+      handle, layer, &given.batch(), state.copy(in, size_t{batch.n_tokens} * model.spec.hidden), out, &error);
+  given.spoil();
+  state.spoil();
+  expect_ok("layer_encode", status, error);
 }
 
 // The state goes in at the first layer and stays on the device, but for a journey to the host and back in the middle.
@@ -66,11 +97,7 @@ void Session::run_layers(const bonsai_batch &batch, const std::vector<float> &st
   for (uint32_t layer = 0; layer < n_layers; ++layer) {
     const bool to_host = layer + 1 == n_layers / 2;
     if (to_host) out.resize(in.size());
-    bonsai_error error = empty_error();
-    expect_ok(
-        "layer_encode",
-        api.layer_encode(handle, layer, &batch, on_host ? in.data() : nullptr, to_host ? out.data() : nullptr, &error),
-        error);
+    encode(layer, batch, on_host ? in.data() : nullptr, to_host ? out.data() : nullptr);
     if (to_host) in.swap(out);
     on_host = to_host;
   }

@@ -141,7 +141,7 @@ struct Request {
   Batch batch;
   bonsai_batch view{};
   bonsai_output output{};
-  const bonsai_output *outputs = &output;
+  std::vector<const bonsai_output *> outputs = {&output};
   uint32_t n_outputs = 1;
   uint32_t block_size;
 
@@ -173,6 +173,8 @@ struct Request {
     output.kind = kind;
     output.k = k;
   }
+  // NULL: none, however many there are said to be.
+  const bonsai_output *const *wanted() const { return outputs.empty() ? nullptr : outputs.data(); }
   void ask_for_ids(size_t n) {
     ids.assign(n, 0);
     top_logits.resize(std::max(n, top_logits.size()));
@@ -221,7 +223,9 @@ constexpr Mistake<Request> kTokens[] = {
 };
 
 constexpr Mistake<Request> kOutputs[] = {
-    {"outputs that are NULL", Expected::kInvalid, [](Request &r) { r.n_outputs = 2, r.outputs = nullptr; }},
+    {"outputs that are NULL", Expected::kInvalid, [](Request &r) { r.n_outputs = 2, r.outputs.clear(); }},
+    {"more outputs than the session's", Expected::kInvalid,
+     [](Request &r) { r.outputs.assign(r.n_outputs = 513, &r.output); }},
     {"a short output", Expected::kInvalid, [](Request &r) { r.output.struct_size = 16; }},
     {"an unknown kind of output", Expected::kUnsupported, [](Request &r) { r.output.kind = 77; }},
     {"an output of a token that is not there", Expected::kInvalid, [](Request &r) { r.output.token = 2; }},
@@ -250,6 +254,12 @@ constexpr Mistake<Request> kOutputs[] = {
        r.ask_for_ids(1);
        r.ids[0] = 1000000;
      }},
+    {"a negative asked-for id", Expected::kInvalid,
+     [](Request &r) {
+       r.select(BONSAI_OUTPUT_TOP_K, 2);
+       r.ask_for_ids(1);
+       r.ids[0] = -1;
+     }},
     {"more asked-for ids than the vocabulary has", Expected::kInvalid,
      [](Request &r) {
        r.select(BONSAI_OUTPUT_TOP_K, 2);
@@ -269,6 +279,7 @@ constexpr Mistake<Request> kAdjustments[] = {
      [](Request &r) { r.adjust(1, 1, std::numeric_limits<float>::quiet_NaN()); }},
     {"adjustments that are NULL", Expected::kInvalid, [](Request &r) { r.output.n_adjustments = 1; }},
     {"a negative temperature", Expected::kInvalid, [](Request &r) { r.output.temperature = -1; }},
+    {"an infinite temperature", Expected::kInvalid, [](Request &r) { r.output.temperature = kInfinity; }},
     {"a temperature that is no number", Expected::kInvalid,
      [](Request &r) { r.output.temperature = std::numeric_limits<float>::quiet_NaN(); }},
 };
@@ -304,38 +315,52 @@ class Requests {
     for (const auto &mistake : mistakes) {
       Request request(stage_, blocks_);
       mistake.make(request);
-      const bonsai_output *const *outputs = request.n_outputs == 1 ? &request.outputs : nullptr;
       expect_refused(std::string("lm_head with ") + mistake.what, mistake.expected, [&](bonsai_error *error) {
-        return stage_.session.api.lm_head(stage_.session.handle, in.data(), 2, outputs, request.n_outputs, error);
+        return stage_.session.api.lm_head(stage_.session.handle, in.data(), 2, request.wanted(), request.n_outputs,
+                                          error);
       });
       if (stage_.path != Path::kForward) continue;
       expect_refused_submit(std::string("forward_submit with ") + mistake.what, mistake.expected, request);
     }
   }
 
-  // A good one.
-  void run_layer() {
+  // A good one, whose table holds no blocks past its sequences' ends.
+  void run_layer(float *out = nullptr) {
     Request request(stage_, blocks_);
-    const std::vector<float> in(2 * stage_.config().hidden, 0.5f);
+    stage_.session.encode(0, request.view, state().data(), out);
+  }
+  // Whole: what is refused in other requests is refused for its mistake.
+  void run() {
+    run_layer();
+    if (stage_.path != Path::kForward) return;
+    Request request(stage_, blocks_);
+    const std::vector<float> hidden = state();
+    bring_states(request, hidden);
+    uint64_t ticket = 0;
     bonsai_error error = empty_error();
-    expect_ok("layer_encode",
-              stage_.session.api.layer_encode(stage_.session.handle, 0, &request.view, in.data(), nullptr, &error),
+    expect_ok("forward_submit of a good batch, whose block table holds no blocks past its sequences' ends,",
+              stage_.session.api.forward_submit(stage_.session.handle, &request.view, request.wanted(),
+                                                request.n_outputs, &ticket, &error),
               error);
+    stage_.session.wait(ticket);
   }
 
  private:
+  std::vector<float> state() const { return std::vector<float>(2 * stage_.config().hidden, 0.5f); }
+  void bring_states(Request &request, const std::vector<float> &states) const {
+    if (stage_.uploaded.spec.embedding) return;
+    request.view.tokens = nullptr;
+    request.view.hidden = states.data();
+  }
+
   void expect_refused_submit(const std::string &what, Expected expected, Request &request) {
-    const std::vector<float> hidden(2 * stage_.config().hidden, 0.5f);
-    if (!stage_.uploaded.spec.embedding) {
-      request.view.tokens = nullptr;
-      request.view.hidden = hidden.data();
-    }
-    const bonsai_output *const *outputs = request.n_outputs == 1 ? &request.outputs : nullptr;
+    const std::vector<float> hidden = state();
+    bring_states(request, hidden);
     uint64_t ticket = 77;
     const Untouched untouched(ticket);
     expect_refused(what, expected, [&](bonsai_error *error) {
-      return stage_.session.api.forward_submit(stage_.session.handle, &request.view, outputs, request.n_outputs,
-                                               &ticket, error);
+      return stage_.session.api.forward_submit(stage_.session.handle, &request.view, request.wanted(),
+                                               request.n_outputs, &ticket, error);
     });
     untouched.expect_kept(what);
     for (const float logit : request.logits) expect(logit == 0, "{}: logits were written although it failed", what);
@@ -395,9 +420,11 @@ void check_state_of_another_batch(Stage &stage, Requests &requests) {
                  });
 }
 
-// What a layer leaves is for one lm_head; what that is given by its caller takes its place and is gone afterwards.
-void check_state_is_gone(Stage &stage, Requests &requests) {
-  requests.run_layer();
+// What a layer leaves is there until a layer leaves something else, also where it was handed out, for any number of
+// lm_heads and behind refused calls; what lm_head is given by its caller takes its place, and is gone afterwards.
+void check_state_is_kept_and_gone(Stage &stage, Requests &requests) {
+  std::vector<float> out(2 * stage.config().hidden);
+  requests.run_layer(out.data());
   const bonsai_backend_api &api = stage.session.api;
   const std::vector<float> in(2 * stage.config().hidden, 0.5f);
   Outputs outputs = stage.outputs();
@@ -408,6 +435,12 @@ void check_state_is_gone(Stage &stage, Requests &requests) {
     };
   };
   bonsai_error error = empty_error();
+  expect_ok("lm_head of the state that a layer_encode with an out has left", head(nullptr)(&error), error);
+  expect_refused("layer_encode of no batch", Expected::kInvalid, [&](bonsai_error *refused) {
+    return api.layer_encode(stage.session.handle, 0, nullptr, in.data(), nullptr, refused);
+  });
+  expect_ok("lm_head of the same state, behind another lm_head and a refused layer_encode", head(nullptr)(&error),
+            error);
   expect_ok("lm_head", head(in.data())(&error), error);
   expect_refused("lm_head without a state, behind one with rows of its own", Expected::kInvalid, head(nullptr));
 }
@@ -417,12 +450,13 @@ void check_requests(Context &context) {
   Stage stage(context, narrow_shape(context.plainest_format()));
   check_null_sessions(stage);
   Requests requests(stage);
+  requests.run();
   requests.expect_refused_batches(kBatches);
   if (stage.uploaded.spec.embedding) requests.expect_refused_batches(kTokens);
   requests.expect_refused_outputs(kOutputs);
   if (context.has(BONSAI_FEATURE_ADJUST)) requests.expect_refused_outputs(kAdjustments);
   check_state_of_another_batch(stage, requests);
-  check_state_is_gone(stage, requests);
+  check_state_is_kept_and_gone(stage, requests);
 }
 
 // After refused batches the cache is what it was.
@@ -440,11 +474,13 @@ void check_unharmed(Context &context) {
   const bonsai_batch view = bad.view();
   const std::vector<float> in(2 * stage.config().hidden, 0.5f);
   bonsai_status status = stage.session.api.layer_encode(stage.session.handle, 0, &view, in.data(), nullptr, nullptr);
-  expect(status == BONSAI_INVALID_ARGUMENT, "layer_encode with a sequence that does not exist: status {}", status);
+  expect(status == BONSAI_INVALID_ARGUMENT, "layer_encode with a sequence that does not exist: status {}",
+         status_name(status));
   if (stage.path == Path::kForward && stage.uploaded.spec.embedding) {
     uint64_t ticket = 0;
     status = stage.session.api.forward_submit(stage.session.handle, &view, nullptr, 0, &ticket, nullptr);
-    expect(status == BONSAI_INVALID_ARGUMENT, "forward_submit with a sequence that does not exist: status {}", status);
+    expect(status == BONSAI_INVALID_ARGUMENT, "forward_submit with a sequence that does not exist: status {}",
+           status_name(status));
   }
   Comparison comparison(stage.bound);
   comparison.add_rows("after a refused batch", stage.session.logits(std::span(tokens).subspan(20), 20, blocks),

@@ -17,7 +17,7 @@ Placement placement_of(Context &context, const ModelShape &shape, Path path, Pla
 
 double bound_of(const RandomModel &random, bonsai_kv_dtype kv) {
   const model::Model &model = random.model();
-  double bound = kv == BONSAI_KV_Q8_0 ? kQuantizedBound : kFloatBound;
+  double bound = kv == BONSAI_KV_Q8_0 ? kCacheBound : kFloatBound;
   bound = std::max(bound, error_bound(model.head->format));
   for (const model::LayerWeights &layer : model.layers) {
     for (const gguf::Tensor *matrix :
@@ -30,7 +30,7 @@ double bound_of(const RandomModel &random, bonsai_kv_dtype kv) {
 
 bonsai_session_config config_of(Context &context, bonsai_kv_dtype kv, const StageOptions &options) {
   skip_unless(context.stores(kv), "KV dtype {} is not offered", kv_name(kv));
-  bonsai_session_config config = usual_config(context, kv, options.block_size);
+  bonsai_session_config config = usual_config(context, kv, options.block_size, options.placement.positions);
   config.max_k = options.max_k;
   return config;
 }

@@ -28,7 +28,7 @@ void check_errors(Context &context) {
   expect(
       status == BONSAI_INVALID_ARGUMENT && error->code == status,
       "device_info of device 4294967295 with a longer error: status {} and code {}, expected BONSAI_INVALID_ARGUMENT",
-      status, error->code);
+      status_name(status), error->code);
   error.expect_kept("device_info's error");
 }
 

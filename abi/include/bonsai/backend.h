@@ -30,11 +30,11 @@
  * Lifetime    A backend, once loaded, stays loaded until the process ends.
  * Numbers     Little-endian, IEEE 754. Sizes count elements unless named bytes. Matrices are row-major. The host leaves
  *             the floating-point environment of the thread that it calls on to its user: a backend that needs another
- *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found. Loading it leaves
- *             that environment too: start-up code that some compilers add for fast mathematics does not.
+ *             (rounding, flushing of subnormals, traps) sets that itself, and puts back what it found. Loading it leaves that
+ *             environment too, unlike compilers' start-up code for -ffast-math. How exact results are: bonsai-plugin-check.
  *
- * Legal after a failure: after BONSAI_OUT_OF_MEMORY or BONSAI_INTERNAL everything, but the KV cache at the failed
- * batch's positions is undefined until written again, and a layer_encode or submit that failed leaves no state and no
+ * Legal after a failure: after BONSAI_OUT_OF_MEMORY or BONSAI_INTERNAL everything, but a failed batch's results are undefined,
+ * as is the KV cache at its positions until written again, and a layer_encode or submit that failed leaves no state and no
  * token to go on from (BONSAI_INVALID_ARGUMENT). After BONSAI_DEVICE_LOST only weight_free, session_destroy and
  * device_close are called for that device, and succeed. After any other failure everything is as before the call.
  *
@@ -164,7 +164,7 @@ enum {
   BONSAI_FEATURE_ADJUST = 1u << 0,        /* outputs take adjustments, a mask and a temperature */
   BONSAI_FEATURE_TOKEN_CHAINING = 1u << 1, /* a token may be BONSAI_TOKEN_FROM_OUTPUT(j). The host makes use of it where
                                               device_status has 0 `threads`: else it would compete with them */
-  BONSAI_FEATURE_DETERMINISTIC = 1u << 2,  /* a request's bytes do not depend on what else is in the batch */
+  BONSAI_FEATURE_DETERMINISTIC = 1u << 2,  /* a request's bytes depend neither on its company nor on its cutting into batches */
   BONSAI_FEATURE_BORROWS = 1u << 3         /* weight_upload may keep pointers under BONSAI_WEIGHT_BORROWED */
 };
 
@@ -337,7 +337,7 @@ typedef struct bonsai_model_spec {
   uint32_t rope_positions;      /* rows of the tables; every position is below it */
   uint32_t reserved;            /* 0 */
   const float *rope_cos;        /* (rope_positions, rope_dim / 2), scaling included */
-  const float *rope_sin;        /* (rope_positions, rope_dim / 2) */
+  const float *rope_sin;        /* (rope_positions, rope_dim / 2); a pair (a, b) becomes (a cos - b sin, b cos + a sin) */
   const bonsai_layer_spec *const *layers; /* (n_layers) */
   const bonsai_weight_slice *embedding;   /* (vocab, hidden); NULL: the batch brings hidden states */
   const float *output_norm;               /* (hidden); NULL: no head in this session */
@@ -376,9 +376,9 @@ typedef struct bonsai_session_memory {
  * Every layer stores K and V of all the batch's tokens before its attention, so that tokens of one sequence see each
  * other. Token i attends to positions 0..positions[i] of its sequence. Writing a position again replaces it (rollback).
  * Position p of a sequence lives in block block_table[sequence][p / block_size], at slot p % block_size.
- * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes,
- * and no row has one twice. Blocks that it does not write may be in any number of rows: sequences with a common beginning
- * share the blocks that this fills. What lies in blocks behind a sequence's positions counts for nothing, NaN included. */
+ * No two tokens of a batch share sequence and position; no two rows of the table share a block that the batch writes, and no
+ * row has one twice (backends need not look). Blocks that it does not write may be in any number of rows: sequences that begin
+ * alike share what this fills. What lies in blocks behind a sequence's positions counts for nothing, NaN included. */
 typedef struct bonsai_batch {
   uint32_t struct_size;
   uint32_t n_tokens;            /* 1..max_tokens */
@@ -529,15 +529,15 @@ typedef struct bonsai_backend_api {
 
   /* Runs layer `layer` (counted within the session) over the batch. `in` (n_tokens, hidden) is the layer's input; NULL: the
    * state that the previous layer_encode left, and the batch is that one's again; another n_tokens than there are states is
-   * BONSAI_INVALID_ARGUMENT. `out` (n_tokens, hidden) receives the layer's output, and does not overlap `in`; NULL: it stays
-   * on the device. The batch's tokens and hidden are not read, and may both be NULL, also where the session has the
-   * embedding. Runs after what was submitted before; a submit, or an lm_head with an `in`, leaves no state. [device] */
+   * BONSAI_INVALID_ARGUMENT. `out` (n_tokens, hidden), or NULL, receives the layer's output, and does not overlap `in`. Either
+   * way that is the state from here on, until a submit, or an lm_head with an `in`, leaves none. The batch's tokens and hidden
+   * are not read, and may both be NULL, also where the session has the embedding. Runs after what was submitted. [device] */
   bonsai_status (*layer_encode)(bonsai_session *session, uint32_t layer, const bonsai_batch *batch, const float *in,
                                 float *out, bonsai_error *error);
 
   /* Output norm, head and selection. `in` (n_rows, hidden), output j reads row outputs[j]->token; NULL: the state that the
-   * previous layer_encode left, whose rows are its batch's tokens (n_rows then equals its n_tokens). With `in`, n_rows is
-   * at least 1, and may exceed max_tokens. n_outputs is at most max_outputs; 0 is allowed, and computes nothing.
+   * previous layer_encode left, and that stays, whose rows are its batch's tokens (n_rows then equals its n_tokens). With `in`,
+   * n_rows is at least 1, and may exceed max_tokens. n_outputs is at most max_outputs; 0 is allowed, and computes nothing.
    * [device] */
   bonsai_status (*lm_head)(bonsai_session *session, const float *in, uint32_t n_rows,
                            const bonsai_output *const *outputs, uint32_t n_outputs, bonsai_error *error);

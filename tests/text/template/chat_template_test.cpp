@@ -333,7 +333,7 @@ TEST(TemplateLimits, WhatIsWalkedOverIsPaidFor) {
       // Names: of one length, undefined, of arguments, through many scopes.
       "{% set " + name + "a = 1 %}{% set " + name + "b = 1 %}" + evaluated(1000, name + "b"), evaluated(1000, name),
       evaluated(1000, "dict(" + name + "=1)"),
-      repeated("{% with %}", 200) + evaluated(10'000, "d") + repeated("{% endwith %}", 200),
+      repeated("{% with %}", 98) + evaluated(20'000, "d") + repeated("{% endwith %}", 98),
       evaluated(1000, "[1]|map(attribute='a" + repeated(".a", 1000) + "', default={'a': 1})|list"),
       // Numbers, sets of characters, texts that are half of the template.
       evaluated(10'000, "'%.900f' % 0.1"), evaluated(10'000, "'{:e}'.format(0.1)"),

@@ -138,7 +138,6 @@ TEST_F(CudaFailures, EveryPieceOfWorkMayLoseTheDevice) {
 // A driver may refuse a launch whose blocks wait for each other although a multiprocessor has room for each of them (of
 // a process that has a share of the device, for one): then layers run one by one, from the first token on.
 TEST_F(CudaFailures, LayersThatCannotBeLaunchedAtOnceRunOneByOne) {
-  if (std::string_view(BONSAI_LIFE_FUSION) == "attention") GTEST_SKIP() << "none are";
   Life at_once(Life::AfterFailure::kStop);
   ASSERT_EQ(at_once.run().call, "");
   at_once.end();

@@ -21,6 +21,24 @@ static_assert(BONSAI_POOLING_MEAN == static_cast<int>(Pooling::kMean));
 static_assert(BONSAI_POOLING_LAST == static_cast<int>(Pooling::kLast));
 static_assert(BONSAI_POOLING_MODEL == static_cast<int>(Pooling::kModel));
 
+namespace {
+
+// Where the text of ids goes.
+struct TextArray {
+  char *text;
+  uint64_t capacity;
+  uint64_t *n;
+};
+
+void detokenize(const bonsai_engine *engine, const int32_t *tokens, uint64_t n_tokens, bool show_special,
+                const TextArray &to) {
+  const Engine &known = *required(engine, "engine").engine;
+  const std::string made = known.detokenize(array_of(tokens, n_tokens, "tokens"), show_special);
+  hand_out<char>(made, to.text, to.capacity, to.n);
+}
+
+}  // namespace
+
 }  // namespace bonsai::c_api
 
 using namespace bonsai;
@@ -77,13 +95,31 @@ bonsai_outcome bonsai_engine_tokenize(const bonsai_engine *engine, const char *t
   });
 }
 
-bonsai_outcome bonsai_engine_detokenize(const bonsai_engine *engine, const int32_t *tokens, uint64_t n_tokens,
-                                        char *text, uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
+bonsai_outcome bonsai_engine_tokenize_prompt(const bonsai_engine *engine, const char *text, uint64_t n_bytes,
+                                             int32_t *tokens, uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
   return guarded(failure, [&] {
     const Engine &known = *required(engine, "engine").engine;
-    const std::string made = known.detokenize(array_of(tokens, n_tokens, "tokens"));
-    hand_out<char>(made, text, capacity, n);
+    const std::vector<int32_t> ids = known.tokenize_prompt(text_of(text, n_bytes, "text"));
+    hand_out<int32_t>(ids, tokens, capacity, n);
   });
+}
+
+bonsai_outcome bonsai_engine_ends_text(const bonsai_engine *engine, int32_t token, uint32_t *ends,
+                                       bonsai_failure *failure) {
+  return guarded(failure, [&] {
+    const Engine &known = *required(engine, "engine").engine;
+    required(ends, "ends") = known.ends_text(token) ? 1 : 0;
+  });
+}
+
+bonsai_outcome bonsai_engine_detokenize(const bonsai_engine *engine, const int32_t *tokens, uint64_t n_tokens,
+                                        char *text, uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
+  return guarded(failure, [&] { detokenize(engine, tokens, n_tokens, false, {text, capacity, n}); });
+}
+
+bonsai_outcome bonsai_engine_spell_out(const bonsai_engine *engine, const int32_t *tokens, uint64_t n_tokens,
+                                       char *text, uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
+  return guarded(failure, [&] { detokenize(engine, tokens, n_tokens, true, {text, capacity, n}); });
 }
 
 bonsai_outcome bonsai_engine_embed(const bonsai_engine *engine, const char *text, uint64_t n_bytes,

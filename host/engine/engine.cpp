@@ -101,6 +101,11 @@ std::string Engine::detokenize(std::span<const int32_t> tokens, bool show_specia
   return state_->require_tokenizer().decode(tokens, show_special);
 }
 
+bool Engine::ends_text(int32_t token) const {
+  state_->check_tokens({&token, 1});
+  return state_->require_tokenizer().is_end_of_generation(token);
+}
+
 ModelInfo Engine::model() const {
   const model::Config &config = state_->model.config;
   return {.name = config.name,

@@ -149,11 +149,23 @@ BONSAI_C_API bonsai_outcome bonsai_engine_describe(const bonsai_engine *engine, 
 BONSAI_C_API bonsai_outcome bonsai_engine_tokenize(const bonsai_engine *engine, const char *text, uint64_t n_bytes,
                                                    uint32_t parse_special, int32_t *tokens, uint64_t capacity,
                                                    uint64_t *n, bonsai_failure *failure);
+/* Ids of a text as a session has them that it is appended to first: special tokens count as such, and in front stands
+ * what the model wants there (its BOS). */
+BONSAI_C_API bonsai_outcome bonsai_engine_tokenize_prompt(const bonsai_engine *engine, const char *text,
+                                                          uint64_t n_bytes, int32_t *tokens, uint64_t capacity,
+                                                          uint64_t *n, bonsai_failure *failure);
+/* *ends: 1 if a text ends where the model chooses this token (its EOS, <|im_end|> and their kin), else 0. */
+BONSAI_C_API bonsai_outcome bonsai_engine_ends_text(const bonsai_engine *engine, int32_t token, uint32_t *ends,
+                                                    bonsai_failure *failure);
 /* The text of ids: no NUL follows, and characters of which not all bytes are there are in it as they are. Control
  * tokens are no text, but for <think>, </think>, <tool_call> and </tool_call>. */
 BONSAI_C_API bonsai_outcome bonsai_engine_detokenize(const bonsai_engine *engine, const int32_t *tokens,
                                                      uint64_t n_tokens, char *text, uint64_t capacity, uint64_t *n,
                                                      bonsai_failure *failure);
+/* The same with all control tokens spelled out. */
+BONSAI_C_API bonsai_outcome bonsai_engine_spell_out(const bonsai_engine *engine, const int32_t *tokens,
+                                                    uint64_t n_tokens, char *text, uint64_t capacity, uint64_t *n,
+                                                    bonsai_failure *failure);
 
 typedef uint32_t bonsai_pooling;
 enum {

@@ -289,6 +289,9 @@ class BONSAI_API Engine {
   // The text of ids. `show_special`: control tokens are spelled out; else they are no text, but for <think>, </think>,
   // <tool_call> and </tool_call>. Errors: an id outside the vocabulary, a file without tokenizer.
   std::string detokenize(std::span<const int32_t> tokens, bool show_special = false) const;
+  // Whether a text ends where the model chooses this token: its EOS, <|im_end|> and their kin. Errors: an id outside
+  // the vocabulary, a file without tokenizer.
+  bool ends_text(int32_t token) const;
 
   ModelInfo model() const;
   BackendInfo backend() const;  // where new sessions run

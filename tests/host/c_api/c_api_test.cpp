@@ -209,6 +209,40 @@ TEST(CTexts, EndAtTheirLengthOrAtTheirNul) {
   EXPECT_GT(length_of("<|endoftext|>", BONSAI_TO_NUL, 0), 1u);
 }
 
+// What a loop of one's own needs: how a prompt begins, where a text ends, and what control tokens are called.
+TEST(CTexts, BeginAndEndAsTheModelWants) {
+  const EngineHandle engine = load();
+  const SessionHandle session = new_session(engine, kPrompt);
+  std::vector<int32_t> in_session(16), prompt(16);
+  uint64_t n = 0;
+  succeed([&](auto failure) {
+    return bonsai_session_tokens(session.get(), in_session.data(), in_session.size(), &n, failure);
+  });
+  in_session.resize(n);
+  succeed([&](auto failure) {
+    return bonsai_engine_tokenize_prompt(engine.get(), kPrompt, BONSAI_TO_NUL, prompt.data(), prompt.size(), &n,
+                                         failure);
+  });
+  prompt.resize(n);
+  EXPECT_EQ(prompt, in_session);
+  EXPECT_EQ(prompt.size(), 5u);
+
+  std::string text(64, '\0');
+  succeed([&](auto failure) {
+    return bonsai_engine_spell_out(engine.get(), prompt.data(), 2, text.data(), text.size(), &n, failure);
+  });
+  EXPECT_EQ(text.substr(0, n), "<|endoftext|>Once");
+  uint32_t ends = 7;
+  for (const auto &[token, expected] : {std::pair{prompt[0], 1u}, std::pair{prompt[1], 0u}}) {
+    succeed([&](auto failure) { return bonsai_engine_ends_text(engine.get(), token, &ends, failure); });
+    EXPECT_EQ(ends, expected) << token;
+  }
+  expect_failure(BONSAI_BAD_ARGUMENT, "token id 4096 is outside the vocabulary of 4096",
+                 [&](auto failure) { return bonsai_engine_ends_text(engine.get(), 4096, &ends, failure); });
+  expect_failure(BONSAI_BAD_ARGUMENT, "ends: expected one, found NULL",
+                 [&](auto failure) { return bonsai_engine_ends_text(engine.get(), 1, nullptr, failure); });
+}
+
 TEST(CEmbedding, IsThatOfTheCxxApi) {
   const Engine expected = load_seedling();
   const EngineHandle engine = load();

@@ -104,6 +104,9 @@ TEST(Engine, TextAndTokensConvert) {
   EXPECT_EQ(engine.detokenize(engine.tokenize("Once upon a time")), "Once upon a time");
   EXPECT_EQ(engine.tokenize("<|endoftext|>"), (std::vector<int32_t>{4093}));
   EXPECT_GT(engine.tokenize("<|endoftext|>", false).size(), 1u);
+  EXPECT_TRUE(engine.ends_text(4093));
+  EXPECT_FALSE(engine.ends_text(2258));
+  EXPECT_EQ(thrown_by([&] { engine.ends_text(-1); }).kind, ErrorKind::kInvalidArgument);
 }
 
 TEST(Engine, ManyThreadsMayUseOne) {

@@ -121,7 +121,8 @@ std::string schema_of(const JsonFields &format) {
   if (type != "json_schema")
     throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
                                bonsai::quoted(type)));
-  const Json *outer = format.find("json_schema");
+  const Json *outer = format.find("json_schema"), *schema = format.find("schema");
+  if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
   if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
     throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
   return (*outer)["schema"].dump();
@@ -164,6 +165,7 @@ void refuse_unknown(const JsonFields &fields) {
                            "include_stop_str_in_output",
                            "lora",
                            "n_probs",
+                           "format",
                            "suffix"})
     fields.refuse(name);
   for (const char *name : {"top_n_sigma", "t_max_predict_ms"}) {
@@ -232,9 +234,25 @@ void refuse_unknown_of_chat(const JsonFields &fields) {
     throw ApiError(fmt::format("reasoning_format: expected auto or deepseek, found {}", bonsai::quoted(*format)));
 }
 
-// How hard to think is for other models to say, but not whether.
+// How hard to think is for other models to say, but not whether: as OpenAI, Ollama, OpenRouter and Anthropic ask for
+// it.
 void read_thinking(const JsonFields &fields, ChatOptions &chat) {
   if (fields.text("reasoning_effort") == "none") chat.enable_thinking = false;
+  if (const Json *think = fields.find("think"); think != nullptr && !think->is_string())
+    chat.enable_thinking = fields.flag("think");
+  if (const Json *reasoning = fields.find("reasoning")) {
+    if (!reasoning->is_object()) fields.fail("reasoning", "an object", *reasoning);
+    const JsonFields inner(*reasoning, "reasoning.");
+    if (inner.text("effort") == "none") chat.enable_thinking = false;
+    if (const auto enabled = inner.flag("enabled")) chat.enable_thinking = enabled;
+  }
+  if (const Json *thinking = fields.find("thinking")) {
+    if (!thinking->is_object()) fields.fail("thinking", "an object", *thinking);
+    const auto type = JsonFields(*thinking, "thinking.").text("type");
+    if (type != "enabled" && type != "disabled")
+      throw ApiError("thinking.type: expected enabled or disabled, found " + bonsai::quoted(type.value_or("")));
+    chat.enable_thinking = type == "enabled";
+  }
   if (const auto enable = fields.flag("enable_thinking")) chat.enable_thinking = enable;
 }
 

@@ -222,7 +222,7 @@ class ApiService::Impl {
 
   void models(HttpRequest request, const Responding &responder) {
     const Json model = model_json(options_.model_name, started_, engine_.model(), batch_.stats().context);
-    if (!request.path.starts_with(kModel))
+    if (!request.path.starts_with(kModel) || request.path == kModel)
       return responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model})}}) + "\n"});
     if (const std::string name = percent_decoded(request.path.substr(kModel.size())); name != options_.model_name)
       throw ApiError(fmt::format("no such model: expected {}, found {}", bonsai::quoted(options_.model_name),

@@ -185,14 +185,17 @@ Usage TextJob::usage() const {
 ChatJob::ChatJob(const JobContext &context, std::shared_ptr<Responder> responder, AnswerHead head,
                  std::shared_ptr<void> place, const ChatPrompt &prompt, const ChatRequest &request)
     : TextJob(context, std::move(responder), std::move(head), std::move(place)),
-      parallel_calls_(request.parallel_calls) {
+      parallel_calls_(request.parallel_calls),
+      must_call_(!request.call_schema.empty()) {
   for (uint32_t i = 0; i < request.n; ++i) {
     const auto tell_client = [this, i](ChatPiece kind, std::string_view text) { return tell(i, kind, text); };
     replies_.push_back({ChatAnswer(prompt, tell_client)});
   }
 }
 
-std::optional<Json> ChatJob::first_delta(size_t) { return Json{{"role", "assistant"}, {"content", ""}}; }
+std::optional<Json> ChatJob::first_delta(size_t) {
+  return Json{{"role", "assistant"}, {"content", must_call_ ? Json() : Json("")}};
+}
 
 bool ChatJob::push(size_t answer, std::string_view text) { return replies_[answer].parser.push(text); }
 

@@ -125,6 +125,7 @@ class ChatJob final : public TextJob {
     size_t n_calls = 0;
   };
   const bool parallel_calls_;
+  const bool must_call_;  // the answer is a call, without any content
   std::vector<Reply> replies_;
 };
 

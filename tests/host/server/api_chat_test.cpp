@@ -191,6 +191,7 @@ TEST_F(Talking, ACallCanBeForced) {
     if (delta.contains("tool_calls")) {
       EXPECT_EQ(delta["tool_calls"][0]["function"], function);
     }
+    EXPECT_TRUE(!delta.contains("content") || delta["content"].is_null()) << delta;
   }
   request["tool_choice"] = "required";
   request["seed"] = 3;

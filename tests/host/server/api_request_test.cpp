@@ -99,6 +99,31 @@ TEST(ApiRequest, MessagesBecomeTheLibrarys) {
   EXPECT_EQ(request.chat.enable_thinking, false);
 }
 
+// The words of OpenAI, Ollama, OpenRouter, Anthropic and the templates themselves for the same thing.
+TEST(ApiRequest, ThinkingIsSwitchedInAnyonesWords) {
+  const auto thinking = [](const std::string &field) {
+    return read_chat_request("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], " + field + "}", {})
+        .chat.enable_thinking;
+  };
+  for (const char *off :
+       {R"("reasoning_effort": "none")", R"("think": false)", R"("reasoning": {"effort": "none"})",
+        R"("reasoning": {"enabled": false})", R"("thinking": {"type": "disabled"})", R"("enable_thinking": false)"})
+    EXPECT_EQ(thinking(off), false) << off;
+  for (const char *on : {R"("think": true)", R"("reasoning": {"enabled": true})",
+                         R"("thinking": {"type": "enabled", "budget_tokens": 100})"})
+    EXPECT_EQ(thinking(on), true) << on;
+  for (const char *open : {R"("reasoning_effort": "low")", R"("think": "high")", R"("reasoning": {"effort": "low"})"})
+    EXPECT_EQ(thinking(open), std::nullopt) << open;
+}
+
+TEST(ApiRequest, ASchemaMayStandInLlamaCppsPlace) {
+  const ChatRequest request = read_chat_request(
+      R"({"messages": [{"role": "user", "content": "x"}],
+          "response_format": {"type": "json_schema", "schema": {"type": "null"}}})",
+      {});
+  EXPECT_EQ(request.options.json_schema, R"({"type":"null"})");
+}
+
 TEST(ApiRequest, PromptsAreTextsOrTokensOrManyOfThem) {
   const auto prompts = [](const std::string &value) {
     return read_completion_request("{\"prompt\": " + value + "}", {}).prompts;
@@ -380,6 +405,14 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("reasoning_format": "deepseek")"), "nothing");
   EXPECT_EQ(chat_said(R"("reasoning_format": "none")"), "reasoning_format: expected auto or deepseek, found 'none'");
   EXPECT_EQ(chat_said(R"("suffix": "x")"), "suffix: not supported");
+  EXPECT_EQ(chat_said(R"("format": "json")"), "format: not supported");
+  EXPECT_EQ(chat_said(R"("reasoning": "low")"), "reasoning: expected an object, found \"low\"");
+  EXPECT_EQ(chat_said(R"("thinking": {"type": "adaptive"})"),
+            "thinking.type: expected enabled or disabled, found 'adaptive'");
+  EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {}})"),
+            "tool_choice.type: expected function, found 'allowed_tools'");
+  EXPECT_EQ(chat_said(R"("tools": [{"type": "custom", "custom": {"name": "f"}}])"),
+            "tools[0].type: expected function, found 'custom'");
   EXPECT_EQ(chat_said(R"("parallel_tool_calls": "x")"), "parallel_tool_calls: expected true or false, found \"x\"");
   EXPECT_EQ(chat_said(R"("response_format": {})"), "response_format.type is missing");
   EXPECT_EQ(chat_said(R"("temperature": 1e40)"),

@@ -285,6 +285,7 @@ TEST_F(Telling, ModelsHealthAndPageAreThere) {
   EXPECT_EQ(models["data"][0]["id"], "it");
   EXPECT_EQ(json::parse(service.get("/v1/models/it").body)["context_length"], engine_.model().context);
   EXPECT_EQ(service.get("/v1/models/i%74").status, 200);
+  EXPECT_EQ(json::parse(service.get("/v1/models/").body), models);
   EXPECT_EQ(service.get("/v1/models/other").status, 404);
   EXPECT_EQ(service.get("/v1/models/it%").status, 404);
   EXPECT_EQ(service.get("/health").body, "{\"status\": \"ok\"}\n");

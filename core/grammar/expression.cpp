@@ -37,7 +37,21 @@ Expression class_of(std::vector<CodePoints> ranges) {
   return made;
 }
 
+void move_rules(Expression &expression, uint32_t by) {
+  if (expression.kind == Expression::Kind::kRule) expression.rule += by;
+  for (Expression &part : expression.parts) move_rules(part, by);
+}
+
 }  // namespace
+
+uint32_t append(RuleSet rules, RuleSet &to) {
+  const auto first = static_cast<uint32_t>(to.rules.size());
+  for (Rule &rule : rules.rules) {
+    move_rules(rule.body, first);
+    to.rules.push_back(std::move(rule));
+  }
+  return first + rules.root;
+}
 
 Expression char_class(std::vector<CodePoints> ranges) {
   return char_class_except(complement(sorted_and_joined(std::move(ranges))));

@@ -52,6 +52,9 @@ struct RuleSet {
   uint32_t root = 0;
 };
 
+// Puts rules behind others, and gives the number that their root has there.
+uint32_t append(RuleSet rules, RuleSet &to);
+
 inline Expression literal(std::string bytes) {
   Expression made;
   made.kind = Expression::Kind::kLiteral;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/grammar/expression.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_schema.h"
 #include "core/grammar/threads.h"
@@ -26,6 +27,22 @@ Result<Grammar> Grammar::from_gbnf(std::string_view text) {
 
 Result<Grammar> Grammar::from_json_schema(std::string_view json) {
   auto automaton = compile(parse_json_schema(json));
+  if (!automaton) return tl::unexpected(automaton.error());
+  return Grammar(*std::move(automaton));
+}
+
+Result<Grammar> Grammar::from_answer_or_calls(std::string_view answer, std::string_view call) {
+  auto rules = parse_json_schema(answer);
+  if (!rules) return tl::unexpected(rules.error());
+  auto calls = parse_json_schema(call);
+  if (!calls) return fail("calls of tools: {}", calls.error().message);
+  const Expression one_call =
+      sequence({literal("<tool_call>\n"), grammar::call(append(*std::move(calls), *rules)), literal("\n</tool_call>")});
+  Expression more = repeat(sequence({literal("\n"), one_call}), 0, Expression::kUnbounded);
+  rules->rules.push_back(
+      {.name = "answer or calls", .body = choice({grammar::call(rules->root), sequence({one_call, std::move(more)})})});
+  rules->root = static_cast<uint32_t>(rules->rules.size() - 1);
+  auto automaton = Automaton::compile(*rules);
   if (!automaton) return tl::unexpected(automaton.error());
   return Grammar(*std::move(automaton));
 }

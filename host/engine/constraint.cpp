@@ -11,11 +11,13 @@ namespace bonsai::host {
 
 std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions &options,
                                                           const text::Tokenizer &tokenizer, uint32_t size) {
+  if (!options.call_schema.empty() && options.json_schema.empty())
+    throw EngineError(ErrorKind::kInvalidArgument, "call_schema: expected with json_schema only");
   if (options.grammar.empty() && options.json_schema.empty()) return nullptr;
   if (!options.grammar.empty() && !options.json_schema.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "a grammar and a JSON schema are both given: choose one");
   const bool is_schema = options.grammar.empty();
-  const Key key = {is_schema, is_schema ? options.json_schema : options.grammar};
+  const Key key = {is_schema, is_schema ? options.json_schema : options.grammar, options.call_schema};
   std::promise<Masks> promise;
   std::unique_lock lock(mutex_);
   const auto known =
@@ -43,8 +45,9 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
 }
 
 Constraints::Masks Constraints::compile(const Key &key, const text::Tokenizer &tokenizer, uint32_t size) {
-  const auto made =
-      key.is_schema ? grammar::Grammar::from_json_schema(key.text) : grammar::Grammar::from_gbnf(key.text);
+  const auto made = !key.is_schema      ? grammar::Grammar::from_gbnf(key.text)
+                    : key.calls.empty() ? grammar::Grammar::from_json_schema(key.text)
+                                        : grammar::Grammar::from_answer_or_calls(key.text, key.calls);
   if (!made) throw EngineError(ErrorKind::kInvalidArgument, made.error().message);
   std::call_once(first_, [&] { vocabulary_ = std::make_shared<const grammar::Vocabulary>(tokenizer, size); });
   return std::make_shared<grammar::TokenMasks>(made->automaton(), vocabulary_);

@@ -23,7 +23,7 @@ class Constraints {
  public:
   // What GenerateOptions::grammar or json_schema says about a model's tokens (`size`: how many logits it has); null
   // where neither is given. Whoever asks for a grammar while it is compiled gets the same one, or the same error.
-  // Throws EngineError: both are given, or the one that is is refused.
+  // Throws EngineError: both are given, or calls without a schema, or what is given is refused.
   std::shared_ptr<grammar::TokenMasks> compile(const GenerateOptions &options, const text::Tokenizer &tokenizer,
                                                uint32_t size);
 
@@ -31,7 +31,7 @@ class Constraints {
   using Masks = std::shared_ptr<grammar::TokenMasks>;
   struct Key {
     bool is_schema;
-    std::string text;
+    std::string text, calls;
     bool operator==(const Key &) const = default;
   };
   struct Entry {

@@ -282,6 +282,7 @@ class ApiService::Impl {
       if (!prompt.may_call_tools) throw ApiError("tool_choice: the model's chat template knows no calls of tools");
       wanted.options.json_schema = wanted.call_schema;
     }
+    if (!prompt.may_call_tools) wanted.options.call_schema.clear();
     if (!wanted.options.grammar.empty() || !wanted.options.json_schema.empty())
       prompt = format_->end_reasoning(std::move(prompt));
     if (!wanted.call_schema.empty()) prompt = format_->begin_answer(std::move(prompt), "<tool_call>\n");

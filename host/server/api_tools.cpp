@@ -114,9 +114,10 @@ void read_tools(const JsonFields &fields, ChatRequest &request) {
   for_each(*tools, "tools", read_function_name);
   if (choice == "none") return;
   request.chat.tools = tools->dump();
-  if (!request.options.json_schema.empty())
-    throw ApiError("tools: not supported with a schema for the answer, unless tool_choice is \"none\"");
-  if (!is_forced) return;
+  if (!is_forced) {
+    if (!request.options.json_schema.empty()) request.options.call_schema = call_schema(*tools, std::nullopt);
+    return;
+  }
   if (!request.options.grammar.empty()) throw ApiError("tool_choice and grammar both give the form: choose one");
   request.call_schema =
       call_schema(*tools, choice.is_object() ? std::optional(read_function_name(choice, "tool_choice")) : std::nullopt);

@@ -22,6 +22,19 @@ TEST(JsonSchema, AnyValue) {
   }
 }
 
+TEST(JsonSchema, CallsOfToolsMayTakeTheAnswersPlace) {
+  const auto made = Grammar::from_answer_or_calls(
+      R"({"$ref": "#/$defs/n", "$defs": {"n": {"enum": [7, 8]}}})",
+      R"({"$defs": {"n": {"const": "f"}}, "properties": {"name": {"$ref": "#/$defs/n"}}, "required": ["name"]})");
+  ASSERT_TRUE(made) << made.error().message;
+  const std::string call = "<tool_call>\n{\"name\": \"f\"}\n</tool_call>";
+  expect_sentences(*made, {"7", "8", call, call + "\n" + call, call + "\n" + call + "\n" + call});
+  expect_none(*made, {"", "9", "\"f\"", "{\"name\": \"f\"}", "7\n" + call, call + call, call + "\n", call + "\n7",
+                      "<tool_call>\n7\n</tool_call>", "<tool_call>"});
+  EXPECT_EQ(Grammar::from_answer_or_calls("true", R"({"not": {}})").error().message.substr(0, 16), "calls of tools: ");
+  EXPECT_FALSE(Grammar::from_answer_or_calls(R"({"not": {}})", "true"));
+}
+
 TEST(JsonSchema, ObjectsKeepTheOrderAndMayLeaveOut) {
   const Grammar grammar = json_schema(
       R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "null"}}, "required": ["b"]})");

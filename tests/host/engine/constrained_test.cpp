@@ -139,6 +139,9 @@ TEST(ConstrainedRefuses, BothAtOnceAndWhatDoesNotCompile) {
   thrown = thrown_by([&] { engine.generate("Once", options); });
   EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(thrown.message, "a grammar and a JSON schema are both given: choose one");
+  options = greedy(4);
+  options.call_schema = "true";
+  EXPECT_EQ(thrown_by([&] { engine.generate("x", options); }).message, "call_schema: expected with json_schema only");
 }
 
 }  // namespace

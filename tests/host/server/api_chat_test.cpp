@@ -248,6 +248,31 @@ TEST_F(Talking, AnswersFollowASchema) {
   EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
 }
 
+// What agents ask for: a result in a form, or first a call of a tool.
+TEST_F(Talking, AnAnswerWithAFormMayBeACallInstead) {
+  const Service service(engine_);
+  json weather = tools("weather");
+  weather[0]["function"]["parameters"] = {
+      {"type", "object"}, {"properties", {{"town", {{"enum", {"Rome"}}}}}}, {"required", {"town"}}};
+  const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", {{"enum", {7, 8}}}}}}};
+  std::set<std::string> found;
+  for (int seed = 0; seed < 24; ++seed) {
+    const json request = {
+        {"messages", user("hi")}, {"tools", weather}, {"response_format", format}, {"parallel_tool_calls", false},
+        {"seed", seed},           {"temperature", 2}, {"max_tokens", 100}};
+    const json choice = service.ask(kChat, request)["choices"][0];
+    const json &message = choice["message"];
+    if (choice["finish_reason"] == "tool_calls") {
+      EXPECT_TRUE(message["content"].is_null()) << message;
+      EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], R"({"town":"Rome"})") << message;
+      found.insert("a call");
+    } else {
+      found.insert(message["content"].get<std::string>());
+    }
+  }
+  EXPECT_EQ(found, (std::set<std::string>{"7", "8", "a call"}));
+}
+
 TEST_F(Talking, SeveralAnswersDifferAndASeedRepeatsThem) {
   const Service service(engine_);
   const json request = {{"messages", user("hi")}, {"n", 3}, {"temperature", 1.5}, {"seed", 5}, {"ignore_eos", true}};

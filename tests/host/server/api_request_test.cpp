@@ -382,8 +382,7 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
             "tool_choice: expected an object with a function");
   EXPECT_EQ(chat_said(tools + R"("tool_choice": "required", "grammar": "root ::= \"a\"")"),
             "tool_choice and grammar both give the form: choose one");
-  EXPECT_EQ(chat_said(tools + R"("response_format": {"type": "json_object"})"),
-            "tools: not supported with a schema for the answer, unless tool_choice is \"none\"");
+  EXPECT_EQ(chat_said(tools + R"("response_format": {"type": "json_object"})"), "nothing");
   EXPECT_EQ(chat_said(tools + R"("tool_choice": "none", "response_format": {"type": "json_object"})"), "nothing");
   EXPECT_EQ(chat_said(R"("tools": [{"name": "f"}])"), "tools[0]: expected an object with a function");
   EXPECT_EQ(chat_said(R"("tools": [{"function": {}}])"), "tools[0].function.name is missing");

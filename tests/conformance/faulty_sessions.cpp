@@ -58,6 +58,12 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
       (model->head_dim % 2 || model->rope_dim % 2 || model->rope_dim > model->head_dim || !model->n_kv_heads ||
        model->n_heads % model->n_kv_heads))
     return refuse(error, "an odd shape", BONSAI_UNSUPPORTED);
+  bonsai_weight_slice from_the_top{};
+  if (readable && has_fault(device, "looks rows up from a weight's top") && model->embedding) {
+    from_the_top = *model->embedding;
+    from_the_top.first_row = 0;
+    changed.embedding = &from_the_top;
+  }
   if (readable && has_fault(device, "rotates too far") && model->rope_sin) {
     sines.assign(model->rope_sin, model->rope_sin + uint64_t{model->rope_positions} * (model->rope_dim / 2));
     for (uint64_t i = model->rope_dim / 2; i < sines.size(); ++i) sines[i] *= 1.01f;

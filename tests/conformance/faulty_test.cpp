@@ -88,6 +88,7 @@ constexpr Fault kFaults[] = {
     {"ignores adjustments", "outputs.adjust", "additions: the adjusted logit"},
     {"keeps the model's tables", "forward.F32", "position 0: relative error"},
     {"looks at positions behind the submit", "forward.F32", "relative error"},
+    {"looks rows up from a weight's top", "forward.slices", "relative error"},
     {"has one cache for all sessions", "layers.two-sessions", "with another session beside it"},
     {"has one cache for all sessions", "forward.two-sessions", "with another session beside it"},
     {"counts positions to 1,024", "forward.long", "position 1535: relative error"},

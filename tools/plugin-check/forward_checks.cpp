@@ -288,6 +288,13 @@ void check_placements(Context &context) {
   }
 }
 
+// A slice is a slice, also where its rows are looked up.
+void check_ends_together(Context &context) {
+  context.need_forward_with_tokens();
+  Stage stage(context, narrow_shape(context.plainest_format()), {.placement = {.ends_together = true}});
+  compare_batches(stage, std::array{9u});
+}
+
 // -------- A session of some of the layers
 
 void check_pieces(Context &context) {
@@ -360,6 +367,7 @@ void add_forward_checks(std::vector<Check> &checks) {
   checks.push_back({"forward.yarn", "the host's RoPE tables are used, scaling included", check_yarn});
   checks.push_back(
       {"forward.placements", "separate, stacked, copied and borrowed weights mean the same", check_placements});
+  checks.push_back({"forward.slices", "embedding and head may be rows of one weight", check_ends_together});
   checks.push_back({"forward.environment", "a forward pass is right in any floating-point environment of the caller's",
                     check_environment});
   checks.push_back({"forward.pieces", "a session may hold any run of layers", check_pieces});

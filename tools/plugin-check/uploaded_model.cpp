@@ -36,6 +36,13 @@ UploadedModel::UploadedModel(host::Device &device, const model::Model &model, co
 void UploadedModel::add_ends() {
   const bool shared = model.tied && placement.embedding && placement.head;
   if (placement.embedding || placement.head) spec.vocab = model.config.vocab;
+  if (placement.embedding && placement.head && placement.ends_together && !model.tied) {
+    const host::Weight &ends = upload({model.head, model.token_embd}, BONSAI_USE_MATRIX | BONSAI_USE_EMBEDDING);
+    spec.head = slice(ends, 0, model.head->rows());
+    spec.embedding = slice(ends, model.head->rows(), model.token_embd->rows());
+    spec.output_norm = model.output_norm.data();
+    return;
+  }
   if (placement.embedding) {
     const bonsai_weight_use also = shared ? uint32_t{BONSAI_USE_MATRIX} : 0;
     spec.embedding = alone(model.token_embd, BONSAI_USE_EMBEDDING | also);

@@ -301,7 +301,7 @@ class BONSAI_API Engine {
   MemoryInfo memory() const;
 
   // From now on the backend measures where its time goes, for all sessions that run where new ones would; what was
-  // measured before is forgotten. False: it does not offer that.
+  // measured before is forgotten. False: it does not offer that. Errors, of both: a backend that fails.
   bool start_profile() const;
   // Ends that. Phases do not overlap, and are in the order of a forward pass.
   std::vector<ProfilePhase> stop_profile() const;

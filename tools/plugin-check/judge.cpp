@@ -52,9 +52,14 @@ double relative_error(std::span<const float> values, std::span<const double> exp
 
 void Comparison::add(const std::string &what, std::span<const float> values, std::span<const double> expected) {
   expect(values.size() == expected.size(), "{}: {} values, expected {}", what, values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i)
+  for (size_t i = 0; i < values.size(); ++i) {
     expect(std::bit_cast<uint32_t>(values[i]) != kUnwrittenBits, "{}: element {} of {} was not written", what, i,
            values.size());
+    expect(
+        !std::isnan(values[i]),
+        "{}: element {} of {} is NaN, as is what the suite puts behind a call into arrays that are read during it only",
+        what, i, values.size());
+  }
   const Distance sum = distance(values, expected);
   const double error = std::sqrt(sum.difference / sum.norm), bound = 3 * bound_;
   expect(error <= bound, "{}: relative error {:.2e}, expected at most {:.0e}", what, error, bound);

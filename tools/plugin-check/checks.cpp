@@ -1,6 +1,7 @@
 #include "tools/plugin-check/argument_checks.h"
 #include "tools/plugin-check/check.h"
 #include "tools/plugin-check/context.h"
+#include "tools/plugin-check/creation_argument_checks.h"
 #include "tools/plugin-check/determinism_checks.h"
 #include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/forward_checks.h"
@@ -25,6 +26,7 @@ std::vector<Check> all_checks() {
   add_kv_checks(checks);
   add_output_checks(checks);
   // What is wrong already by itself would be blamed on these: on a refused call, or a longer struct, ahead of it.
+  add_creation_argument_checks(checks);
   add_session_argument_checks(checks);
   add_struct_checks(checks);
   add_determinism_checks(checks);

@@ -1,4 +1,4 @@
-// Bad models, batches and outputs: the documented status, a readable message, and nothing changed.
+// Bad batches, outputs and KV calls: the documented status, a readable message, and nothing changed.
 #pragma once
 
 #include <vector>

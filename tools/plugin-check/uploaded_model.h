@@ -21,7 +21,7 @@ struct Placement {
   bool stacked = true;  // Q, K and V, and gate and up, as the parts of one weight
   bool borrowed = true;
   bool ends_together = false;  // the embedding behind the head, in one weight
-  uint32_t positions = 1024;  // rows of the RoPE tables
+  uint32_t positions = 1024;   // rows of the RoPE tables
 };
 
 // The model and the device must outlive it. Throws Failed when a weight is refused, Skipped where its

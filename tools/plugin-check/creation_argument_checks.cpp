@@ -123,7 +123,10 @@ void check_creations(Context &context) {
     mistake.make(creation);
     const std::string what = std::string("session_create with ") + mistake.what;
     expect_refused(what, mistake.expected, [&](bonsai_error *error) {
-      return context.api().session_create(context.device().handle(), &uploaded.spec, &creation.config, &session, error);
+      const bonsai_status status =
+          context.api().session_create(context.device().handle(), &uploaded.spec, &creation.config, &session, error);
+      if (status == BONSAI_OK) context.api().session_destroy(session);  // which fails the check, and leaves nothing
+      return status;
     });
     untouched.expect_kept(what);
     uploaded.spec = spec;

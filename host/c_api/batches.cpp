@@ -19,6 +19,7 @@
 #include "host/c_api/handles.h"
 #include "host/c_api/options.h"
 #include "host/c_api/outcome.h"
+#include "host/engine/reused_tokens.h"
 
 namespace bonsai::c_api {
 namespace {
@@ -57,19 +58,12 @@ void start(bonsai_batch &batch, std::span<const int32_t> tokens, const bonsai_ge
       priority(options));
 }
 
-// Of a text that was cancelled before its first token, parts of the prompt may have been neither computed nor reused.
-uint32_t reused_tokens(const Generation &generation, size_t n_prompt) {
-  if (generation.finish == FinishReason::kCancelled && generation.tokens.empty()) return 0;
-  return static_cast<uint32_t>(n_prompt - std::min<size_t>(n_prompt, generation.stats.prompt_tokens));
-}
-
 void start_chat(bonsai_batch &batch, std::span<const ChatMessage> messages, const ChatOptions &chat,
                 const bonsai_generate_options *options, const Listener &listener) {
   if (listener.done == nullptr) refuse("done: expected one, found NULL");
   const GenerateOptions wanted = generate_options(options);
-  const ChatFormat format(*batch.engine);
-  ChatPrompt prompt = format.prompt(messages, chat);
-  if (!wanted.grammar.empty() || !wanted.json_schema.empty()) prompt = format.end_reasoning(std::move(prompt));
+  const ChatFormat &format = batch.format.of(*batch.engine);
+  const ChatPrompt prompt = format.end_reasoning(format.prompt(messages, chat), wanted);
   const auto answer = std::make_shared<ChatAnswer>(prompt, [listener](ChatPiece kind, std::string_view text) {
     return pass_on(listener.receive, listener.context, piece_of(kind), text);
   });
@@ -77,7 +71,7 @@ void start_chat(bonsai_batch &batch, std::span<const ChatMessage> messages, cons
       prompt.tokens, wanted, [answer](std::string_view text) { return answer->push(text); },
       [answer, listener, n_prompt = prompt.tokens.size()](Generation generation, const std::exception_ptr &error) {
         tell(listener, error, [&] {
-          const uint32_t n_reused = reused_tokens(generation, n_prompt);
+          const uint32_t n_reused = host::reused_tokens(generation, n_prompt);
           return hand_over(ChatReply{answer->finish(), std::move(generation), n_reused});
         });
       },

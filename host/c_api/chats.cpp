@@ -39,7 +39,8 @@ bonsai_outcome bonsai_engine_apply_template(const bonsai_engine *engine, const b
                                             uint64_t n_messages, const bonsai_chat_options *options, int32_t *tokens,
                                             uint64_t capacity, uint64_t *n, bonsai_failure *failure) {
   return guarded(failure, [&] {
-    const ChatFormat format(*required(engine, "engine").engine);
+    const bonsai_engine &known = required(engine, "engine");
+    const ChatFormat &format = known.format.of(*known.engine);
     const ChatPrompt prompt = format.prompt(chat_messages(messages, n_messages), chat_options(options));
     hand_out<int32_t>(prompt.tokens, tokens, capacity, n);
   });

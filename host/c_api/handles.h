@@ -4,14 +4,36 @@
 #include <bonsai/batch_engine.h>
 #include <bonsai/bonsai.h>
 #include <bonsai/chat.h>
+#include <bonsai/chat_format.h>
 #include <bonsai/engine.h>
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <stop_token>
+
+namespace bonsai::c_api {
+
+// An engine's chat template, read when it is first asked for; many may ask at once.
+class LazyChatFormat {
+ public:
+  // Errors: those of ChatFormat, each time.
+  const ChatFormat &of(const Engine &engine) {
+    std::call_once(first_, [&] { format_.emplace(engine); });
+    return *format_;
+  }
+
+ private:
+  std::once_flag first_;
+  std::optional<ChatFormat> format_;
+};
+
+}  // namespace bonsai::c_api
 
 struct bonsai_engine {
   std::shared_ptr<const bonsai::Engine> engine;
+  mutable bonsai::c_api::LazyChatFormat format = {};
 };
 
 struct bonsai_engine_session {
@@ -26,6 +48,7 @@ struct bonsai_chat {
 struct bonsai_batch {
   std::shared_ptr<const bonsai::Engine> engine;  // makes tokens of prompts
   bonsai::BatchEngine batch;
+  bonsai::c_api::LazyChatFormat format = {};
 };
 
 struct bonsai_stop {

@@ -26,6 +26,9 @@ ChatPrompt ChatFormat::begin_answer(ChatPrompt prompt, std::string_view text) co
   return format_->begin_answer(std::move(prompt), text);
 }
 ChatPrompt ChatFormat::end_reasoning(ChatPrompt prompt) const { return format_->end_reasoning(std::move(prompt)); }
+ChatPrompt ChatFormat::end_reasoning(ChatPrompt prompt, const GenerateOptions &options) const {
+  return format_->end_reasoning(std::move(prompt), options);
+}
 bool ChatFormat::knows(std::string_view variable) const { return format_->knows(variable); }
 
 ChatAnswer::ChatAnswer(const ChatPrompt &prompt, ChatCallback callback)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/chat/answer_parser.h"
+#include "host/engine/reused_tokens.h"
 #include "host/engine/session_state.h"
 
 namespace bonsai::host {
@@ -116,17 +117,14 @@ ChatReply ChatState::respond(const GenerateOptions &options, const ChatCallback 
 
 // The answer to the conversation as it is, at its end.
 ChatReply ChatState::answer(const GenerateOptions &options, const ChatCallback &callback) {
-  ChatPrompt prompt = format_.prompt(conversation_.messages, conversation_.options);
-  if (!options.grammar.empty() || !options.json_schema.empty()) prompt = format_.end_reasoning(std::move(prompt));
+  const ChatPrompt prompt =
+      format_.end_reasoning(format_.prompt(conversation_.messages, conversation_.options), options);
   bring_to_session(prompt.tokens);
   AnswerParser parser(prompt, callback);
   ChatReply reply;
   reply.generation = session_.generate(options, [&parser](std::string_view text) { return parser.push(text); });
   reply.message = parser.finish();
-  // A prompt that was cancelled has been computed in part, and more of it is left than was reused.
-  const uint32_t n_computed = reply.generation.stats.prompt_tokens;
-  if (reply.generation.finish != FinishReason::kCancelled || !reply.generation.tokens.empty())
-    reply.reused_tokens = static_cast<uint32_t>(prompt.tokens.size()) - n_computed;
+  reply.reused_tokens = reused_tokens(reply.generation, prompt.tokens.size());
   const ChatMessage &said = reply.message;
   const bool is_empty = said.content.empty() && said.reasoning.empty() && said.tool_calls.empty();
   if (!(is_empty && reply.generation.finish == FinishReason::kCancelled))

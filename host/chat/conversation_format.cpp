@@ -187,4 +187,9 @@ ChatPrompt ConversationFormat::end_reasoning(ChatPrompt prompt) const {
   return begin_answer(std::move(prompt), "\n</think>\n\n");
 }
 
+ChatPrompt ConversationFormat::end_reasoning(ChatPrompt prompt, const GenerateOptions &options) const {
+  const bool has_form = !options.grammar.empty() || !options.json_schema.empty();
+  return has_form ? end_reasoning(std::move(prompt)) : prompt;
+}
+
 }  // namespace bonsai::host

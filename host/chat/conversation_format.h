@@ -33,6 +33,7 @@ class ConversationFormat {
 
   ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
   ChatPrompt end_reasoning(ChatPrompt prompt) const;
+  ChatPrompt end_reasoning(ChatPrompt prompt, const GenerateOptions &options) const;
 
   bool knows(std::string_view variable) const { return template_.chat_template.mentions(variable); }
 

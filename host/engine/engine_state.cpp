@@ -134,8 +134,8 @@ BackendInfo describe(const EngineState::Home &home) {
           .failed_over = home.failed_over};
 }
 
-// The lock is held while the CPU takes the weights: sessions that fail meanwhile wait for it, as does whoever wants a new
-// one or asks where they run. Sessions that go on elsewhere do not need it.
+// The lock is held while the CPU takes the weights: sessions that fail meanwhile wait for it, as does whoever wants a
+// new one or asks where they run. Sessions that go on elsewhere do not need it.
 std::shared_ptr<Placement> EngineState::fail_over(const Placement &failed, const BackendError &error, FailedTo what) {
   const std::lock_guard lock(mutex_);
   if (is_cpu(failed.backend())) throw EngineError(ErrorKind::kBackend, error.message);

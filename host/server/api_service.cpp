@@ -283,8 +283,7 @@ class ApiService::Impl {
       wanted.options.json_schema = wanted.call_schema;
     }
     if (!prompt.may_call_tools) wanted.options.call_schema.clear();
-    if (!wanted.options.grammar.empty() || !wanted.options.json_schema.empty())
-      prompt = format_->end_reasoning(std::move(prompt));
+    prompt = format_->end_reasoning(std::move(prompt), wanted.options);
     if (!wanted.call_schema.empty()) prompt = format_->begin_answer(std::move(prompt), "<tool_call>\n");
     return prompt;
   }

@@ -84,10 +84,10 @@ std::string call_schema(const Json &tools, const std::optional<std::string> &onl
 }  // namespace
 
 std::string read_function_name(const Json &json, const std::string &where) {
-  if (const auto type = json.is_object() ? json.find("type") : json.end(); json.is_object() && type != json.end())
-    if (type->is_string() && *type != "function")
-      throw ApiError(fmt::format("{}.type: expected function, found {}", where,
-                                 bonsai::quoted(type->get_ref<const std::string &>())));
+  const Json type = json.is_object() ? json.value("type", Json()) : Json();
+  if (type.is_string() && type != "function")
+    throw ApiError(fmt::format("{}.type: expected function, found {}", where,
+                               bonsai::quoted(type.get_ref<const std::string &>())));
   const auto function = json.is_object() ? json.find("function") : json.end();
   if (!json.is_object() || function == json.end() || !function->is_object())
     throw ApiError(fmt::format("{}: expected an object with a function", where));

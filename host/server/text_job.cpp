@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/engine/reused_tokens.h"
 #include "host/server/api_error.h"
 
 namespace bonsai::server {
@@ -161,12 +162,8 @@ void TextJob::fail(const std::exception_ptr &error) noexcept try {
 // A prompt counts once, however many answers it has.
 bool TextJob::is_first_of_prompt(size_t i) const { return i == 0 || answers_[i].prompt != answers_[i - 1].prompt; }
 
-// What was computed again after a preemption was not reused; nor was what a text never came to.
 uint64_t TextJob::reused_tokens(size_t i) const {
-  const Generation &generation = *answers_[i].generation;
-  if (generation.finish == FinishReason::kCancelled && generation.tokens.empty()) return 0;
-  const uint64_t length = prompt_lengths_[answers_[i].prompt];
-  return length - std::min<uint64_t>(length, generation.stats.prompt_tokens);
+  return host::reused_tokens(*answers_[i].generation, prompt_lengths_[answers_[i].prompt]);
 }
 
 Usage TextJob::usage() const {

@@ -2,13 +2,14 @@
 # Packs what tests/gpu/run.sh needs, for a machine that has an NVIDIA device and nothing to build with:
 #
 #   tests/gpu/pack.sh BUILD DIR      here; BUILD is a build tree of this checkout, and DIR is made
-#   DIR/in tests/gpu/run.sh check build OUT      there, from anywhere: a command, with the tree around it as it is here
+#   DIR/in tests/gpu/run.sh check build OUT      there, from anywhere: a command, with the tree around it as it is here;
+#                                                OUT is taken from within that tree, unless it begins with a /
 #
 # DIR has the stripped programs and the shared libraries that they load (all but glibc's), the models and golden files,
-# some 40 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed; it
+# 27 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed; it
 # does so only where nothing is.
 set -euo pipefail
-if [ $# -ne 2 ]; then sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -ne 2 ]; then sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; fi
 source=$(realpath "$(dirname "$0")/../..")
 build=$(realpath "$1")
 if [ "$build" != "$source/build" ]; then

@@ -11,8 +11,8 @@
 
 namespace bonsai::jinja {
 
-// How deep parentheses and the like, and tags, may be nested, and how high an expression may be: what reads them and what
-// walks over them recurses, and a thread may have little stack. Reading takes more of it.
+// How deep parentheses and the like, and tags, may be nested, and how high an expression may be: what reads them and
+// what walks over them recurses, and a thread may have little stack. Reading takes more of it.
 inline constexpr uint32_t kMostNesting = 100;
 inline constexpr uint32_t kMostSteps = 250;
 

@@ -53,6 +53,8 @@ class BONSAI_API ChatFormat {
   // Where the template has begun the answer with reasoning, ends that: for answers that a grammar or a schema holds to
   // a form, which what is thought does not have.
   ChatPrompt end_reasoning(ChatPrompt prompt) const;
+  // The same if these options have a grammar or a schema, else the prompt as it is.
+  ChatPrompt end_reasoning(ChatPrompt prompt, const GenerateOptions &options) const;
 
   // Whether the template has a variable of that name: "tools", "enable_thinking".
   bool knows(std::string_view variable) const;

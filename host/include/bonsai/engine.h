@@ -101,8 +101,8 @@ struct GenerateOptions {
   // complete.
   std::string grammar = {};
   std::string json_schema = {};
-  // With json_schema: the text may be calls of tools instead, each JSON that satisfies this schema between "<tool_call>"
-  // and "</tool_call>", in lines of their own, as Qwen's models call.
+  // With json_schema: the text may be calls of tools instead, each JSON that satisfies this schema between
+  // "<tool_call>" and "</tool_call>", in lines of their own, as Qwen's models call.
   std::string call_schema = {};
   // Guesses at the next tokens, which the model then verifies several at a time: less time where they are often right,
   // and the same text, seed for seed (on a backend that declares BONSAI_FEATURE_DETERMINISTIC, and the CPU's does; else

@@ -20,8 +20,8 @@
 #include "host/server/api_request.h"
 #include "host/server/api_response.h"
 #include "host/server/chat_page.h"
+#include "host/server/choices_job.h"
 #include "host/server/metrics.h"
-#include "host/server/text_job.h"
 #include "host/server/work_queue.h"
 
 namespace bonsai::server {
@@ -254,9 +254,12 @@ class ApiService::Impl {
 
   JobContext context() { return {engine_, batch_, metrics_, writer_}; }
 
-  AnswerHead head(std::string_view id, std::string_view object) const {
-    return {
-        .id = make_id(id), .object = std::string(object), .model = options_.model_name, .created = std::time(nullptr)};
+  AnswerHead head(std::string_view id, std::string_view object, const TextRequest &wanted) const {
+    return {.id = make_id(id),
+            .object = std::string(object),
+            .model = options_.model_name,
+            .created = std::time(nullptr),
+            .announces_usage = wanted.stream && wanted.include_usage};
   }
 
   void chat(HttpRequest request, const Responding &responder) {
@@ -266,7 +269,8 @@ class ApiService::Impl {
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
-      std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object), std::move(place), prompt, wanted)
+      std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
+                                wanted)
           ->start(wanted, {prompt.tokens});
     });
   }
@@ -300,7 +304,7 @@ class ApiService::Impl {
           if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
         });
       }
-      std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion"), std::move(place),
+      std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion", wanted), std::move(place),
                                       std::move(echoes))
           ->start(wanted, prompts);
     });

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -46,6 +47,16 @@ class JsonFields {
   const Json &object_;
   const std::string where_;
 };
+
+// Reads what goes by one of these names, in which servers before this one differ: the first that is there counts.
+template <class Read>
+auto first_of(std::initializer_list<const char *> names, Read read) {
+  decltype(read(*names.begin())) value;
+  for (const char *name : names) {
+    if (!value) value = read(name);
+  }
+  return value;
+}
 
 // A number without a fraction, whether or not it is written with one (1.0); nullopt: something else.
 std::optional<int64_t> whole_number(const Json &value);

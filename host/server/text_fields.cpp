@@ -1,0 +1,241 @@
+#include "host/server/text_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/utf8.h"
+
+namespace bonsai::server {
+namespace {
+
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr uint32_t kMostStops = 16;
+
+// A count from `least` on, or -1, which stands for `all`.
+std::optional<uint32_t> count_or_all(const JsonFields &fields, const char *name, uint32_t least, uint32_t all) {
+  const Json *field = fields.find(name);
+  if (field == nullptr) return std::nullopt;
+  const auto value = whole_number(*field);
+  if (value == -1) return all;
+  if (!value || *value < least) fields.fail(name, fmt::format("a whole number >= {}, or -1", least), *field);
+  return static_cast<uint32_t>(std::min<int64_t>(*value, kMaxCount));  // as good as any that is larger
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is chosen, and how
+
+// Keys are token ids, as texts.
+LogitBias read_bias(const std::string &key, const Json &value, const JsonFields &fields) {
+  const bool is_id = !key.empty() && key.size() <= 9 && key.find_first_not_of("0123456789") == key.npos;
+  if (!is_id) throw ApiError(fmt::format("logit_bias: expected token ids as names, found {}", bonsai::quoted(key)));
+  const std::string name = "logit_bias." + key;
+  if (!value.is_number()) fields.fail(name, "a number", value);
+  const auto add = value.get<double>();
+  if (std::abs(add) > kMax) fields.fail(name, "a number in the range of 32-bit numbers", value);
+  return {static_cast<int32_t>(std::stol(key)), static_cast<float>(add)};
+}
+
+void read_logit_bias(const JsonFields &fields, SamplingOptions &sampling) {
+  const Json *biases = fields.find("logit_bias");
+  if (biases == nullptr) return;
+  if (!biases->is_object()) fields.fail("logit_bias", "an object", *biases);
+  sampling.logit_bias.clear();  // those of the server
+  for (const auto &[key, value] : biases->items()) sampling.logit_bias.push_back(read_bias(key, value, fields));
+}
+
+// A seed of -1 asks for any, as it does elsewhere.
+void read_seed(const JsonFields &fields, SamplingOptions &sampling) {
+  const Json *seed = fields.find("seed");
+  if (seed == nullptr) return;
+  sampling.seed.reset();
+  if (seed->is_number_unsigned())
+    sampling.seed = seed->get<uint64_t>();
+  else if (const int64_t value = *fields.integer("seed"); value != -1)
+    sampling.seed = static_cast<uint64_t>(value);
+}
+
+void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
+  const auto number = [&](const char *name, float least, float most, std::string_view expected, float &value) {
+    value = fields.number(name, least, most, expected).value_or(value);
+  };
+  number("temperature", 0, kMax, "a number >= 0", sampling.temperature);
+  number("top_p", 0, 1, "a number from 0 to 1", sampling.top_p);
+  number("min_p", 0, 1, "a number from 0 to 1", sampling.min_p);
+  number("presence_penalty", -kMax, kMax, "a number", sampling.presence_penalty);
+  number("frequency_penalty", -kMax, kMax, "a number", sampling.frequency_penalty);
+  for (const char *name : {"repetition_penalty", "repeat_penalty"})
+    number(name, std::numeric_limits<float>::min(), kMax, "a number > 0", sampling.repetition_penalty);
+  sampling.top_k = count_or_all(fields, "top_k", 0, 0).value_or(sampling.top_k);  // -1 is vLLM's word for all
+  if (const auto window = fields.integer("repeat_last_n")) {
+    if (*window < -1 || *window > std::numeric_limits<int32_t>::max())
+      fields.fail("repeat_last_n", "a whole number >= -1", *window);
+    sampling.penalty_window = static_cast<int32_t>(*window);
+  }
+  read_logit_bias(fields, sampling);
+  read_seed(fields, sampling);
+}
+
+void read_stops(const JsonFields &fields, GenerateOptions &options) {
+  const Json *stop = fields.find("stop");
+  if (stop == nullptr) return;
+  const auto add = [&](const Json &text, const std::string &where) {
+    if (!text.is_string()) fields.fail(where, "a string", text);
+    if (!text.get_ref<const std::string &>().empty()) options.stop.push_back(text.get<std::string>());
+  };
+  options.stop.clear();
+  if (!stop->is_array()) return add(*stop, "stop");
+  if (stop->size() > kMostStops) throw ApiError(fmt::format("stop: expected at most {} texts", kMostStops));
+  for_each(*stop, "stop", add);
+}
+
+// What the answer has to look like: OpenAI's response_format, or llama.cpp's json_schema and grammar.
+void read_format(const JsonFields &fields, GenerateOptions &options) {
+  if (auto grammar = fields.text("grammar")) options.grammar = std::move(*grammar);
+  if (const Json *schema = fields.find("json_schema")) options.json_schema = schema->dump();
+  if (const Json *format = fields.find("response_format")) {
+    if (!format->is_object()) fields.fail("response_format", "an object", *format);
+    std::string schema = schema_of(JsonFields(*format, "response_format."));
+    if (!schema.empty() && !options.json_schema.empty())
+      throw ApiError("json_schema and response_format both give the form: choose one");
+    if (!schema.empty()) options.json_schema = std::move(schema);
+  }
+  if (!options.grammar.empty() && !options.json_schema.empty())
+    throw ApiError("grammar and a schema both give the form: choose one");
+}
+
+// What other servers know, and this one does not: an answer without it would not be the one that was asked for.
+void refuse_unknown(const JsonFields &fields) {
+  for (const char *name : {"samplers",
+                           "mirostat",
+                           "xtc_probability",
+                           "dry_multiplier",
+                           "dynatemp_range",
+                           "guided_json",
+                           "guided_choice",
+                           "guided_regex",
+                           "guided_grammar",
+                           "structured_outputs",
+                           "min_tokens",
+                           "stop_token_ids",
+                           "bad_words",
+                           "use_beam_search",
+                           "truncate_prompt_tokens",
+                           "prompt_logprobs",
+                           "allowed_token_ids",
+                           "include_stop_str_in_output",
+                           "lora",
+                           "n_probs",
+                           "format",
+                           "suffix"})
+    fields.refuse(name);
+  for (const char *name : {"top_n_sigma", "t_max_predict_ms"}) {
+    const Json *value = fields.find(name);
+    const bool is_off = value != nullptr && value->is_number() && *value <= 0;
+    if (!is_off) fields.refuse(name);
+  }
+  for (const char *name : {"typical_p", "tfs_z"}) fields.refuse(name, 1);
+  fields.refuse("skip_special_tokens", true);
+}
+
+void read_stream(const JsonFields &fields, TextRequest &request) {
+  request.stream = fields.flag("stream").value_or(false);
+  const Json *options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) fields.fail("stream_options", "an object", *options);
+  request.include_usage = JsonFields(*options, "stream_options.").flag("include_usage").value_or(false);
+}
+
+// How hard to think is for other models to say, but not whether: as OpenAI, Ollama, OpenRouter and Anthropic ask for
+// it.
+void read_thinking(const JsonFields &fields, ChatOptions &chat) {
+  if (fields.text("reasoning_effort") == "none") chat.enable_thinking = false;
+  if (const Json *think = fields.find("think"); think != nullptr && !think->is_string())
+    chat.enable_thinking = fields.flag("think");
+  if (const Json *reasoning = fields.find("reasoning")) {
+    if (!reasoning->is_object()) fields.fail("reasoning", "an object", *reasoning);
+    const JsonFields inner(*reasoning, "reasoning.");
+    if (inner.text("effort") == "none") chat.enable_thinking = false;
+    if (const auto enabled = inner.flag("enabled")) chat.enable_thinking = enabled;
+  }
+  if (const Json *thinking = fields.find("thinking")) {
+    if (!thinking->is_object()) fields.fail("thinking", "an object", *thinking);
+    const auto type = JsonFields(*thinking, "thinking.").text("type");
+    if (type != "enabled" && type != "disabled")
+      throw ApiError("thinking.type: expected enabled or disabled, found " + bonsai::quoted(type.value_or("")));
+    chat.enable_thinking = type == "enabled";
+  }
+  if (const auto enable = fields.flag("enable_thinking")) chat.enable_thinking = enable;
+}
+
+void read_template_variables(const JsonFields &fields, ChatOptions &chat) {
+  const Json *variables = fields.find("chat_template_kwargs");
+  if (variables == nullptr) return;
+  if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object", *variables);
+  const JsonFields inner(*variables, "chat_template_kwargs.");
+  if (const auto enable = inner.flag("enable_thinking")) chat.enable_thinking = enable;
+  for (const auto &[name, value] : variables->items()) {
+    if (name != "enable_thinking")
+      throw ApiError(fmt::format("chat_template_kwargs: expected enable_thinking, found {}", bonsai::quoted(name)));
+  }
+}
+
+}  // namespace
+
+void read_text_request(const JsonFields &fields, TextRequest &request) {
+  read_sampling(fields, request.options.sampling);
+  read_stops(fields, request.options);
+  read_format(fields, request.options);
+  read_stream(fields, request);
+  request.n = fields.count("n", 1, kMostAnswers).value_or(1);
+  request.options.ignore_eos = fields.flag("ignore_eos").value_or(request.options.ignore_eos);
+  refuse_unknown(fields);
+}
+
+std::optional<uint32_t> read_most_tokens(const JsonFields &fields, std::initializer_list<const char *> names,
+                                         uint32_t least) {
+  return first_of(names, [&](const char *name) { return count_or_all(fields, name, least, kMaxCount); });
+}
+
+// With logprobs an answer has so many entries for each of its tokens: 8 answers with 20 of the likeliest have more of
+// them than 64 with one.
+uint32_t most_answers(std::optional<uint32_t> top_logprobs) {
+  constexpr uint32_t kMostEntries = 8 * (kMostLogprobs + 1);  // for each token of all answers
+  return top_logprobs ? std::min(kMostAnswers, kMostEntries / (*top_logprobs + 1)) : kMostAnswers;
+}
+
+void want_logprobs(uint32_t top, TextRequest &request) {
+  if (const uint32_t most = most_answers(top); request.n > most)
+    throw ApiError(fmt::format("n: expected at most {} with {} logprobs, found {}", most, top, request.n));
+  request.top_logprobs = top;
+  request.options.logprobs = std::max(top, 1u);
+}
+
+// OpenAI's forms, and the schema that others let json_object have.
+std::string schema_of(const JsonFields &format) {
+  const auto given = format.text("type");
+  if (!given) throw ApiError(format.path("type") + " is missing");
+  const std::string &type = *given;
+  if (type == "text") return "";
+  if (type == "json_object") {
+    const Json *schema = format.find("schema");
+    return schema == nullptr ? R"({"type": "object"})" : schema->dump();
+  }
+  if (type != "json_schema")
+    throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
+                               bonsai::quoted(type)));
+  const Json *outer = format.find("json_schema"), *schema = format.find("schema");
+  if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
+  if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
+    throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
+  return (*outer)["schema"].dump();
+}
+
+void read_chat_options(const JsonFields &fields, ChatOptions &chat) {
+  read_thinking(fields, chat);
+  read_template_variables(fields, chat);
+}
+
+}  // namespace bonsai::server

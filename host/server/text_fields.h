@@ -1,0 +1,38 @@
+// What requests of several kinds say in the same fields. Errors are ApiErrors that name the field.
+#pragma once
+
+#include <bonsai/chat.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "host/server/api_request.h"
+#include "host/server/json_fields.h"
+
+namespace bonsai::server {
+
+inline constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
+inline constexpr uint32_t kMostLogprobs = 20;
+
+// How is chosen, where the text stops, what form it has, in how many answers, and how these are told.
+void read_text_request(const JsonFields &fields, TextRequest &request);
+
+// Under one of these names; -1 is others' word for "until the answer ends".
+std::optional<uint32_t> read_most_tokens(const JsonFields &fields, std::initializer_list<const char *> names,
+                                         uint32_t least);
+
+// A choice's own logprob comes with at least one of the likeliest.
+void want_logprobs(uint32_t top, TextRequest &request);
+// To a request with logprobs, or to one without.
+uint32_t most_answers(std::optional<uint32_t> top_logprobs);
+
+// Of {"type": "text", "json_object" or "json_schema", ...}; empty: any text.
+std::string schema_of(const JsonFields &format);
+
+// Whether to think first, and the other variables of the model's template.
+void read_chat_options(const JsonFields &fields, ChatOptions &chat);
+
+}  // namespace bonsai::server

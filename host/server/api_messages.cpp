@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,19 +16,19 @@
 namespace bonsai::server {
 namespace {
 
-// Of a part of a content. What the assistant refused, it said.
-std::string read_part(const Json &part, const std::string &where) {
+std::string read_part(const Json &part, const std::string &where, std::initializer_list<std::string_view> types) {
   if (!part.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(part)));
   const JsonFields fields(part, where + ".");
   const std::string type = fields.text("type").value_or("");
-  if (type != "text" && type != "refusal")
-    throw ApiError(fmt::format("{}: expected text, found {}", fields.path("type"), bonsai::quoted(type)));
-  const auto text = fields.text(type.c_str());
-  if (!text) throw ApiError(fmt::format("{} is missing", fields.path(type)));
-  return *text;
+  if (std::find(types.begin(), types.end(), type) == types.end())
+    throw ApiError(fmt::format("{}: expected {}, found {}", fields.path("type"), *types.begin(), bonsai::quoted(type)));
+  const char *name = type == "refusal" ? "refusal" : "text";
+  auto text = fields.text(name);
+  if (!text) throw ApiError(fmt::format("{} is missing", fields.path(name)));
+  return *std::move(text);
 }
 
-// A text, or its parts. Those who answer need not have said anything.
+// A text, or its parts. Those who answer need not have said anything; what the assistant refused, it said.
 std::string read_content(const JsonFields &fields, std::string_view role) {
   const Json *content = fields.find("content");
   if (content == nullptr) {
@@ -38,25 +37,7 @@ std::string read_content(const JsonFields &fields, std::string_view role) {
   }
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) fields.fail("content", "a string or an array of texts", *content);
-  std::string all;
-  for_each(*content, fields.path("content"),
-           [&](const Json &part, const std::string &where) { all += read_part(part, where); });
-  return all;
-}
-
-// Arguments are a text of JSON. What a model wrote that is none stays as it was.
-Json read_arguments(const JsonFields &function) {
-  const Json *arguments = function.find("arguments");
-  if (arguments == nullptr) return Json::object();
-  if (arguments->is_object()) return *arguments;
-  if (!arguments->is_string()) function.fail("arguments", "a JSON object as text", *arguments);
-  const auto &text = arguments->get_ref<const std::string &>();
-  if (text.empty() || text == "null") return Json::object();
-  try {
-    return parse_body(text);
-  } catch (const ApiError &) {
-    return text;
-  }
+  return read_parts(*content, fields.path("content"), {"text", "refusal"});
 }
 
 // OpenAI's {"id", "type": "function", "function": {"name", "arguments"}}, which is what templates expect, too.
@@ -109,27 +90,26 @@ ChatMessage read_message(const Json &json, const std::string &where) {
           .tool_calls = *role == "tool" ? read_answered_call(fields) : read_calls(fields)};
 }
 
-// Where the calls of a message stand, by their ids; of equal ones the first counts.
-std::unordered_map<std::string, size_t> places_of_calls(const Json &message) {
-  std::unordered_map<std::string, size_t> places;
-  const auto calls = message.find("tool_calls");
-  if (calls == message.end()) return places;
-  for (size_t i = 0; i < calls->size(); ++i)
-    if (const auto id = JsonFields((*calls)[i], "").text("id")) places.emplace(*id, i);
-  return places;
+// Of the calls in a message, or of the one that it answers; empty where a call has none.
+std::vector<std::string> ids_of_calls(const ChatMessage &message) {
+  std::vector<std::string> ids;
+  if (message.tool_calls.empty()) return ids;
+  for (const Json &call : Json::parse(message.tool_calls)) ids.push_back(JsonFields(call, "").text("id").value_or(""));
+  return ids;
 }
 
-// Templates show the results of calls in the order of the messages, most of them without the calls' ids: here they come
-// in the order of the calls, whichever was ready first. `results` stand behind the message `calls`; their JSON, from
-// `first` on, has been read already. Those of no call stay behind the others.
-void order_results(const Json &calls, const Json &json, size_t first, std::span<ChatMessage> results) {
-  const auto places = places_of_calls(calls);
-  if (places.empty()) return;
+// `results` stand behind the message `calls`. Of calls with the same id the first counts.
+void order_results_of(const ChatMessage &calls, std::span<ChatMessage> results) {
+  const std::vector<std::string> called = ids_of_calls(calls);
+  if (called.empty()) return;
+  std::unordered_map<std::string, size_t> places;
+  for (size_t i = 0; i < called.size(); ++i)
+    if (!called[i].empty()) places.emplace(called[i], i);
   std::vector<std::pair<size_t, size_t>> order;  // a call's place, and which of the results is its
   for (size_t i = 0; i < results.size(); ++i) {
-    const auto id = JsonFields(json[first + i], "").text("tool_call_id");
-    const auto place = id ? places.find(*id) : places.end();
-    order.emplace_back(place == places.end() ? std::numeric_limits<size_t>::max() : place->second, i);
+    const std::vector<std::string> answered = ids_of_calls(results[i]);
+    const auto place = answered.empty() ? places.end() : places.find(answered.front());
+    order.emplace_back(place == places.end() ? called.size() : place->second, i);
   }
   std::sort(order.begin(), order.end());
   std::vector<ChatMessage> ordered;
@@ -147,14 +127,37 @@ std::vector<ChatMessage> read_messages(const JsonFields &request) {
   std::vector<ChatMessage> messages;
   for_each(*json, "messages",
            [&](const Json &message, const std::string &where) { messages.push_back(read_message(message, where)); });
+  order_results(messages);
+  return messages;
+}
+
+std::string read_parts(const Json &parts, const std::string &where, std::initializer_list<std::string_view> types) {
+  std::string all;
+  for_each(parts, where, [&](const Json &part, const std::string &at) { all += read_part(part, at, types); });
+  return all;
+}
+
+Json read_arguments(const JsonFields &call) {
+  const Json *arguments = call.find("arguments");
+  if (arguments == nullptr) return Json::object();
+  if (arguments->is_object()) return *arguments;
+  if (!arguments->is_string()) call.fail("arguments", "a JSON object as text", *arguments);
+  const auto &text = arguments->get_ref<const std::string &>();
+  if (text.empty() || text == "null") return Json::object();
+  try {
+    return parse_body(text);
+  } catch (const ApiError &) {
+    return text;
+  }
+}
+
+void order_results(std::vector<ChatMessage> &messages) {
   const auto is_result = [](const ChatMessage &message) { return message.role == "tool"; };
   for (auto at = std::find_if(messages.begin(), messages.end(), is_result); at != messages.end();) {
     const auto end = std::find_if_not(at, messages.end(), is_result);
-    const auto first = static_cast<size_t>(at - messages.begin());
-    if (first > 0) order_results((*json)[first - 1], *json, first, {at, end});
+    if (at != messages.begin()) order_results_of(*(at - 1), {at, end});
     at = std::find_if(end, messages.end(), is_result);
   }
-  return messages;
 }
 
 }  // namespace bonsai::server

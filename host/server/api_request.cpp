@@ -19,24 +19,6 @@ constexpr size_t kMostInputs = 2048;  // texts to embed at once, as with OpenAI
 constexpr std::initializer_list<const char *> kMostTokens = {"max_completion_tokens", "max_tokens", "n_predict"};
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Conversations
-
-// What is thought always comes apart from the answer, and takes as long as it takes.
-void refuse_unknown_of_chat(const JsonFields &fields) {
-  for (const char *name :
-       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
-    fields.refuse(name);
-  fields.refuse("best_of", 1);
-  fields.refuse("modalities", Json::array({"text"}));
-  fields.refuse("add_generation_prompt", true);
-  fields.refuse("parse_tool_calls", true);
-  for (const char *name : {"thinking_budget_tokens", "reasoning_budget"}) fields.refuse(name, -1);
-  const auto format = fields.text("reasoning_format");
-  if (format && *format != "auto" && *format != "deepseek")
-    throw ApiError(fmt::format("reasoning_format: expected auto or deepseek, found {}", bonsai::quoted(*format)));
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Prompts
 
 bool is_tokens(const Json &json) {
@@ -86,7 +68,6 @@ ChatRequest read_chat_request(std::string_view body, const GenerateOptions &defa
   const bool wants = fields.flag("logprobs").value_or(false);
   if (top > 0 && !wants) throw ApiError("top_logprobs: expected with \"logprobs\": true only");
   if (wants) want_logprobs(top, request);
-  refuse_unknown_of_chat(fields);
   read_tools(fields, request);
   read_chat_options(fields, request.chat);
   request.messages = read_messages(fields);

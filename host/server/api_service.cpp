@@ -22,12 +22,16 @@
 #include "host/server/chat_page.h"
 #include "host/server/choices_job.h"
 #include "host/server/metrics.h"
+#include "host/server/responses/job.h"
+#include "host/server/responses/request.h"
+#include "host/server/responses/store.h"
 #include "host/server/work_queue.h"
 
 namespace bonsai::server {
 namespace {
 
-constexpr size_t kReaders = 2;  // threads that read requests: a long one does not hold up the next
+constexpr size_t kStoreRoom = size_t{64} << 20;  // bytes of responses that are kept
+constexpr size_t kReaders = 2;                   // threads that read requests: a long one does not hold up the next
 
 // How many texts are under way. A place is given back when its last holder goes.
 class Places {
@@ -112,14 +116,18 @@ class ApiService::Impl {
     bool is_public;
     void (Impl::*function)(HttpRequest request, const Responding &responder);
   };
-  static constexpr size_t kRoutes = 11;
+  static constexpr size_t kRoutes = 15;
   static const std::array<Route, kRoutes> &routes() {
     static constexpr std::array<Route, kRoutes> all = {{{"GET", "/", true, &Impl::page},
                                                         {"GET", "/health", true, &Impl::health},
                                                         {"GET", "/metrics", false, &Impl::metrics},
                                                         {"GET", "/props", false, &Impl::properties},
                                                         {"GET", "/v1/models", false, &Impl::models},
+                                                        {"GET", "/v1/models/", false, &Impl::model},
                                                         {"POST", "/v1/chat/completions", false, &Impl::chat},
+                                                        {"POST", "/v1/responses", false, &Impl::respond},
+                                                        {"GET", "/v1/responses/", false, &Impl::kept_response},
+                                                        {"DELETE", "/v1/responses/", false, &Impl::drop_response},
                                                         {"POST", "/v1/completions", false, &Impl::complete},
                                                         {"POST", "/v1/embeddings", false, &Impl::embed},
                                                         {"POST", "/tokenize", false, &Impl::tokenize},
@@ -127,21 +135,47 @@ class ApiService::Impl {
                                                         {"POST", "/apply-template", false, &Impl::apply_template}}};
     return all;
   }
-  static constexpr std::string_view kModel = "/v1/models/";  // and a name behind it
 
-  static const Route *find_route(std::string_view path) {
-    const std::string_view known = path.starts_with(kModel) ? "/v1/models" : path;
-    const auto found =
-        std::find_if(routes().begin(), routes().end(), [&](const Route &route) { return route.path == known; });
-    return found == routes().end() ? nullptr : &*found;
+  // A path that ends with '/' is that of all things whose name comes behind.
+  static bool is_at(const Route &route, std::string_view path) {
+    const bool has_name = route.path.size() > 1 && route.path.ends_with('/');
+    return has_name ? path.starts_with(route.path) : path == route.path;
+  }
+  static std::string name_in(const HttpRequest &request) {
+    return percent_decoded(std::string_view(request.path).substr(find_route(request.path)->path.size()));
   }
 
-  // Clients are set up for a base URL without /v1, with it twice, or for OpenAI's other way to ask for answers.
+  // For the method, or else any for the path.
+  static const Route *find_route(std::string_view path, std::string_view method = "") {
+    const Route *found = nullptr;
+    for (const Route &route : routes()) {
+      if (!is_at(route, path)) continue;
+      if (takes(route, method)) return &route;
+      if (found == nullptr) found = &route;
+    }
+    return found;
+  }
+  static bool takes(const Route &route, std::string_view method) {
+    return method == route.method || (method == "HEAD" && route.method == "GET");
+  }
+  static std::string methods_of(std::string_view path) {
+    std::string all;
+    for (const Route &route : routes()) {
+      if (!is_at(route, path)) continue;
+      all += fmt::format("{}{}", all.empty() ? "" : ", ", route.method);
+      if (route.method == "GET") all += ", HEAD";
+    }
+    return all;
+  }
+
+  // Clients are set up for a base URL without /v1, or with one too many.
   static std::string no_such_path(std::string_view path) {
+    constexpr std::string_view kVersion = "/v1";
     const std::string said = fmt::format("no such path: {}", bonsai::printable(path));
-    const Route *meant = find_route(path == "/v1/responses" ? "/v1/chat/completions" : fmt::format("/v1{}", path));
-    if (meant == nullptr && path.starts_with("/v1/v1/")) meant = find_route(path.substr(3));
-    return meant == nullptr ? said : fmt::format("{}; expected {}", said, meant->path);
+    const bool has_version = path.starts_with(kVersion);
+    const std::string meant =
+        has_version ? std::string(path.substr(kVersion.size())) : fmt::format("{}{}", kVersion, path);
+    return find_route(meant) == nullptr ? said : fmt::format("{}; expected {}", said, bonsai::printable(meant));
   }
 
   // Few names, whatever clients ask for.
@@ -186,14 +220,14 @@ class ApiService::Impl {
   }
 
   void dispatch(HttpRequest request, const Responding &responder) {
-    const Route *route = find_route(request.path);
+    const Route *route = find_route(request.path, request.method);
     if (route == nullptr) throw ApiError(no_such_path(request.path), 404);
     if (!route->is_public) check_key(request.authorization);
-    const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
-    if (!fits) {
-      HttpReply reply = error_reply(ApiError(
-          fmt::format("{} takes {}, found {}", route->path, route->method, bonsai::printable(request.method)), 405));
-      reply.headers.emplace_back("Allow", route->method == "GET" ? "GET, HEAD" : route->method);
+    if (!takes(*route, request.method)) {
+      const std::string methods = methods_of(request.path);
+      HttpReply reply = error_reply(
+          ApiError(fmt::format("{} takes {}, found {}", route->path, methods, bonsai::printable(request.method)), 405));
+      reply.headers.emplace_back("Allow", methods);
       return responder->reply(std::move(reply));
     }
     (this->*route->function)(std::move(request), responder);
@@ -220,15 +254,39 @@ class ApiService::Impl {
         {.body = metrics_.text(batch_.stats(), batch_.backend()), .content_type = "text/plain; version=0.0.4"});
   }
 
-  void models(HttpRequest request, const Responding &responder) {
-    const Json model = model_json(options_.model_name, started_, engine_.model(), batch_.stats().context);
-    if (!request.path.starts_with(kModel) || request.path == kModel)
-      return responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model})}}) + "\n"});
-    if (const std::string name = percent_decoded(request.path.substr(kModel.size())); name != options_.model_name)
+  Json model_json() const {
+    return server::model_json(options_.model_name, started_, engine_.model(), batch_.stats().context);
+  }
+
+  void models(HttpRequest, const Responding &responder) {
+    responder->reply({.body = to_line({{"object", "list"}, {"data", Json::array({model_json()})}}) + "\n"});
+  }
+
+  void model(HttpRequest request, const Responding &responder) {
+    const std::string name = name_in(request);
+    if (name.empty()) return models(std::move(request), responder);
+    if (name != options_.model_name)
       throw ApiError(fmt::format("no such model: expected {}, found {}", bonsai::quoted(options_.model_name),
                                  bonsai::quoted(name)),
                      404, "model_not_found");
-    responder->reply({.body = to_line(model) + "\n"});
+    responder->reply({.body = to_line(model_json()) + "\n"});
+  }
+
+  void kept_response(HttpRequest request, const Responding &responder) {
+    const auto response = responses_.response(name_in(request));
+    if (!response) throw no_such_response(request);
+    responder->reply({.body = *response + "\n"});
+  }
+
+  void drop_response(HttpRequest request, const Responding &responder) {
+    const std::string id = name_in(request);
+    if (!responses_.drop(id)) throw no_such_response(request);
+    responder->reply({.body = to_line({{"id", id}, {"object", "response"}, {"deleted", true}}) + "\n"});
+  }
+
+  static ApiError no_such_response(const HttpRequest &request) {
+    return ApiError(
+        fmt::format("there is no response {}, or it is not kept any more", bonsai::quoted(name_in(request))), 404);
   }
 
   // What clients of llama.cpp's server look up there before they ask for anything.
@@ -271,6 +329,18 @@ class ApiService::Impl {
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
       std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
                                 wanted)
+          ->start(wanted, {prompt.tokens});
+    });
+  }
+
+  void respond(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      ResponseRequest wanted = read_response_request(body, options_.defaults, responses_);
+      check_format();
+      auto place = places_.take(wanted.n);
+      const ChatPrompt prompt = prompt_for(wanted);
+      std::make_shared<ResponseJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name,
+                                    responses_)
           ->start(wanted, {prompt.tokens});
     });
   }
@@ -389,6 +459,7 @@ class ApiService::Impl {
   std::string no_format_;  // why there is none
   const std::optional<ChatFormat> format_;
   Metrics metrics_;
+  ResponseStore responses_{kStoreRoom};
   WorkQueue writer_;
   BatchEngine batch_;  // ends texts that are under way, which then want to be written
   Places places_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,10 @@ class Responder {
   virtual void reply(HttpReply reply) = 0;
 
   // A stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), of which each has
-  // `data`, which is one line.
+  // `data`, which is one line, and may have a name, too.
   virtual void begin_events() = 0;
   virtual void event(std::string data) = 0;
+  virtual void named_event(std::string_view name, std::string data) = 0;
   virtual void end() = 0;
 
   // Stopped once the client has gone: nobody wants the rest.

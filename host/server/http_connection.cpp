@@ -33,8 +33,9 @@ auto into(beast::error_code &error) { return asio::redirect_error(asio::use_awai
 // What a page of another site asks before it sends anything: it may use the headers that it names, as OpenAI's client
 // has some of its own. https://fetch.spec.whatwg.org/#cors-preflight-fetch
 HttpReply preflight_reply(const std::string &headers) {
-  HttpReply reply{.status = 204,
-                  .headers = {{"Access-Control-Allow-Methods", "GET, POST"}, {"Access-Control-Max-Age", "3600"}}};
+  HttpReply reply{
+      .status = 204,
+      .headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE"}, {"Access-Control-Max-Age", "3600"}}};
   if (!headers.empty()) reply.headers.emplace_back("Access-Control-Allow-Headers", headers);
   return reply;
 }

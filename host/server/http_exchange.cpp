@@ -87,6 +87,12 @@ void Exchange::event(std::string data) {
   change([data = std::move(data)](Exchange &exchange) { exchange.put(fmt::format("data: {}\n\n", data)); });
 }
 
+void Exchange::named_event(std::string_view name, std::string data) {
+  change([name = std::string(name), data = std::move(data)](Exchange &exchange) {
+    exchange.put(fmt::format("event: {}\ndata: {}\n\n", name, data));
+  });
+}
+
 void Exchange::end() {
   change([](Exchange &exchange) { exchange.finish(); });
 }

@@ -37,6 +37,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   void reply(HttpReply reply) override;
   void begin_events() override;
   void event(std::string data) override;
+  void named_event(std::string_view name, std::string data) override;
   void end() override;
   std::stop_token gone() const override { return gone_.get_token(); }
 

@@ -148,6 +148,21 @@ void read_stream(const JsonFields &fields, TextRequest &request) {
   request.include_usage = JsonFields(*options, "stream_options.").flag("include_usage").value_or(false);
 }
 
+// What is thought always comes apart from the answer, and takes as long as it takes.
+void refuse_unknown_of_chat(const JsonFields &fields) {
+  for (const char *name :
+       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
+    fields.refuse(name);
+  fields.refuse("best_of", 1);
+  fields.refuse("modalities", Json::array({"text"}));
+  fields.refuse("add_generation_prompt", true);
+  fields.refuse("parse_tool_calls", true);
+  for (const char *name : {"thinking_budget_tokens", "reasoning_budget"}) fields.refuse(name, -1);
+  const auto format = fields.text("reasoning_format");
+  if (format && *format != "auto" && *format != "deepseek")
+    throw ApiError(fmt::format("reasoning_format: expected auto or deepseek, found {}", bonsai::quoted(*format)));
+}
+
 // How hard to think is for other models to say, but not whether: as OpenAI, Ollama, OpenRouter and Anthropic ask for
 // it.
 void read_thinking(const JsonFields &fields, ChatOptions &chat) {
@@ -234,6 +249,7 @@ std::string schema_of(const JsonFields &format) {
 }
 
 void read_chat_options(const JsonFields &fields, ChatOptions &chat) {
+  refuse_unknown_of_chat(fields);
   read_thinking(fields, chat);
   read_template_variables(fields, chat);
 }

@@ -32,7 +32,7 @@ uint32_t most_answers(std::optional<uint32_t> top_logprobs);
 // Of {"type": "text", "json_object" or "json_schema", ...}; empty: any text.
 std::string schema_of(const JsonFields &format);
 
-// Whether to think first, and the other variables of the model's template.
+// Of a conversation: whether to think first. What else other servers' templates and models know is refused.
 void read_chat_options(const JsonFields &fields, ChatOptions &chat);
 
 }  // namespace bonsai::server

@@ -7,33 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/host/server/service.h"
+#include "tests/host/server/talking.h"
 #include "tests/model/tiny_model.h"
 
 namespace bonsai::server {
 namespace {
-
-constexpr const char *kTemplate =
-    "{% if tools %}{{ tools | tojson }}{% endif %}"
-    "{% for m in messages %}{% if m.role == 'king' %}{{ raise_exception('no kings') }}{% endif %}"
-    "<|im_start|>{{ m.role }}:{{ m.content }}"
-    "{% for call in m.tool_calls %}{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}"
-    "<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>a:"
-    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}";
-
-test::TinyModel talking_model() {
-  test::TinyModel model;
-  model.context = 1024;  // a token is a byte
-  model.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.chat_template", kTemplate); };
-  return model;
-}
-
-class Talking : public testing::Test {
- protected:
-  const test::TinyModelFile file_{talking_model()};
-  const Engine engine_ = load(file_.path());
-};
 
 TEST_F(Talking, ShowsWhatTheModelWouldRead) {
   const Service service(engine_);

@@ -357,6 +357,7 @@ class Silent final : public Responder {
   void reply(HttpReply) override {}
   void begin_events() override {}
   void event(std::string) override {}
+  void named_event(std::string_view, std::string) override {}
   void end() override {}
   std::stop_token gone() const override { return {}; }
 
@@ -438,10 +439,9 @@ TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
             "404 no such path: /chat/completions; expected /v1/chat/completions");
   EXPECT_EQ(service.refused("/v1/v1/embeddings", json::object()),
             "404 no such path: /v1/v1/embeddings; expected /v1/embeddings");
-  EXPECT_EQ(service.refused("/models/it", json::object()), "404 no such path: /models/it; expected /v1/models");
+  EXPECT_EQ(service.refused("/models/it", json::object()), "404 no such path: /models/it; expected /v1/models/it");
   EXPECT_EQ(service.refused("/v1/v1/nothing", json::object()), "404 no such path: /v1/v1/nothing");
-  EXPECT_EQ(service.refused("/v1/responses", json::object()),
-            "404 no such path: /v1/responses; expected /v1/chat/completions");
+  EXPECT_EQ(service.refused("/v1/tokenize", json::object()), "404 no such path: /v1/tokenize; expected /tokenize");
   const Response wrong = Client(service.port()).get(kChat);
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.header("allow"), "POST");

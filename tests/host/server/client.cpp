@@ -33,10 +33,11 @@ std::string Response::header(const std::string &name) const {
 }
 
 std::vector<std::string> Response::events() const {
-  constexpr std::string_view kData = "data: ", kEnd = "\n\n";
+  constexpr std::string_view kName = "event: ", kData = "data: ", kEnd = "\n\n";
   std::vector<std::string> events;
   for (size_t begin = 0, end; (end = body.find(kEnd, begin)) != body.npos; begin = end + kEnd.size()) {
-    const std::string event = body.substr(begin, end - begin);
+    std::string event = body.substr(begin, end - begin);
+    if (event.starts_with(kName)) event.erase(0, event.find('\n') + 1);
     if (event.starts_with(kData)) events.push_back(event.substr(kData.size()));
   }
   return events;

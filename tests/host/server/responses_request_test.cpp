@@ -1,0 +1,165 @@
+// What is read from the JSON of the Responses API, and what is refused, in which words.
+#include "host/server/responses/request.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "host/server/responses/store.h"
+
+namespace bonsai::server {
+namespace {
+
+ResponseRequest read(const std::string &body) {
+  const ResponseStore store(0);
+  return read_response_request(body, {}, store);
+}
+
+std::string refused(const std::string &fields) {
+  try {
+    read("{" + fields + "}");
+    return "nothing";
+  } catch (const ApiError &error) {
+    return (error.status() == 400 ? "" : std::to_string(error.status()) + " ") + error.what();
+  }
+}
+std::string refused_with_input(const std::string &fields) { return refused(R"("input": "x", )" + fields); }
+
+TEST(ResponsesRequest, ItemsOfAnAnswerAreOneMessage) {
+  const ResponseRequest request = read(R"({"instructions": "Be kind.", "input": [
+      {"role": "developer", "content": "Be short."},
+      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "h"}, {"type": "input_text", "text": "i"}]},
+      {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "a"}], "encrypted_content": "?"},
+      {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]},
+      {"type": "message", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "So", "annotations": []}, {"type": "refusal", "refusal": " no."}]},
+      {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"x\": 1}"},
+      {"type": "function_call", "call_id": "2", "name": "g", "arguments": ""},
+      {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "two"}]},
+      {"type": "function_call_output", "call_id": "1", "output": "one"},
+      {"role": "assistant", "content": "Done."},
+      {"role": "assistant", "content": "Really."},
+      {"type": "function_call", "call_id": "3", "name": "f"},
+      {"type": "reasoning", "summary": []},
+      {"role": "assistant", "content": "Again."}]})");
+  const auto &messages = request.messages;
+  ASSERT_EQ(messages.size(), 9u);
+  EXPECT_EQ(messages[0].role, "system");
+  EXPECT_EQ(messages[0].content, "Be kind.");
+  EXPECT_EQ(messages[1].role, "system");
+  EXPECT_EQ(messages[2].content, "hi");
+  EXPECT_EQ(messages[3].role, "assistant");
+  EXPECT_EQ(messages[3].reasoning, "ab");
+  EXPECT_EQ(messages[3].content, "So no.");
+  EXPECT_EQ(Json::parse(messages[3].tool_calls),
+            Json::parse(R"([{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
+                            {"id": "2", "type": "function", "function": {"name": "g", "arguments": {}}}])"));
+  EXPECT_EQ(messages[4].role, "tool");  // in the order of the calls, with the functions' names
+  EXPECT_EQ(messages[4].content, "one");
+  EXPECT_EQ(messages[4].tool_calls, R"([{"id":"1","name":"f"}])");
+  EXPECT_EQ(messages[5].content, "two");
+  EXPECT_EQ(messages[6].content, "Done.");
+  EXPECT_EQ(messages[7].content, "Really.");
+  EXPECT_NE(messages[7].tool_calls, "");
+  EXPECT_EQ(messages[8].content, "Again.");
+  EXPECT_EQ(messages[8].tool_calls, "");
+  EXPECT_EQ(request.items.size(), 14u);  // without the instructions, which are this response's only
+  EXPECT_TRUE(request.store);
+}
+
+TEST(ResponsesRequest, FieldsGoByTheNamesOfThisApi) {
+  const ResponseRequest request = read(
+      R"({"input": "x", "max_output_tokens": 7, "temperature": 0.25, "stream": true, "store": false,
+          "reasoning": {"effort": "none", "summary": "auto"}, "include": ["reasoning.encrypted_content"],
+          "text": {"format": {"type": "json_object"}, "verbosity": "low"}, "truncation": "disabled", "metadata": {"a": "b"},
+          "service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "s", "background": false,
+          "tools": [{"type": "function", "name": "f", "strict": true, "parameters": {"type": "object"}}],
+          "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false})");
+  EXPECT_EQ(request.options.max_tokens, 7u);
+  EXPECT_EQ(request.options.json_schema, R"({"type": "object"})");
+  EXPECT_EQ(request.chat.enable_thinking, false);
+  EXPECT_TRUE(request.stream);
+  EXPECT_FALSE(request.store);
+  EXPECT_FALSE(request.parallel_calls);
+  EXPECT_EQ(
+      Json::parse(request.chat.tools),
+      Json::parse(
+          R"([{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "object"}}}])"));
+  EXPECT_NE(request.call_schema, "");
+  EXPECT_EQ(request.settings["temperature"], 0.25);
+  EXPECT_EQ(request.settings["metadata"], Json::parse(R"({"a": "b"})"));
+  EXPECT_EQ(request.settings["tool_choice"], Json::parse(R"({"type": "function", "name": "f"})"));
+  EXPECT_EQ(read(R"({"input": "x", "max_tokens": 3})").options.max_tokens, 3u);
+}
+
+TEST(ResponsesRequest, SaysWhatIsWrong) {
+  EXPECT_EQ(refused(""), "input is missing");
+  EXPECT_EQ(refused(R"("input": [])"), "input: expected at least one item, found none");
+  EXPECT_EQ(refused(R"("input": 1)"), "input: expected a text or an array of items, found 1");
+  EXPECT_EQ(refused(R"("input": ["x"])"), "input[0]: expected an object, found \"x\"");
+  EXPECT_EQ(refused(R"("input": [{"role": "user"}])"), "input[0].content is missing");
+  EXPECT_EQ(refused(R"("input": [{"content": "x"}])"), "input[0].role is missing");
+  EXPECT_EQ(refused(R"("input": [{"role": "user", "content": [{"type": "input_image"}]}])"),
+            "input[0].content[0].type: expected input_text, found 'input_image'");
+  EXPECT_EQ(refused(R"("input": [{"type": "computer_call"}])"),
+            "input[0].type: expected message, reasoning, function_call or function_call_output, found 'computer_call'");
+  EXPECT_EQ(refused(R"("input": [{"type": "function_call", "name": "f"}])"), "input[0].call_id is missing");
+  EXPECT_EQ(refused(R"("input": [{"type": "function_call", "name": "f", "call_id": "1", "arguments": 1}])"),
+            "input[0].arguments: expected a JSON object as text, found 1");
+  EXPECT_EQ(refused(R"("input": [{"type": "function_call_output", "call_id": "1"}])"), "input[0].output is missing");
+  EXPECT_EQ(refused(R"("input": [{"type": "item_reference", "id": "msg_1"}])"),
+            "404 input[0].id: there is no item 'msg_1', or it is not kept any more: send what it says instead");
+  EXPECT_EQ(refused(R"("input": [{"type": "item_reference"}])"), "input[0].id is missing");
+  EXPECT_EQ(refused_with_input(R"("previous_response_id": 1)"), "previous_response_id: expected a string, found 1");
+  EXPECT_EQ(refused_with_input(R"("background": true)"), "background: not supported");
+  EXPECT_EQ(refused_with_input(R"("truncation": "auto")"), "truncation: not supported");
+  EXPECT_EQ(refused_with_input(R"("n": 2)"), "n: not supported");
+  EXPECT_EQ(refused_with_input(R"("top_logprobs": 2)"), "top_logprobs: not supported");
+  EXPECT_EQ(refused_with_input(R"("include": ["message.output_text.logprobs"])"),
+            "include: message.output_text.logprobs is not supported (/v1/chat/completions has logprobs)");
+  EXPECT_EQ(refused_with_input(R"("include": 1)"), "include: expected an array, found 1");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}])"),
+            "tools[0].type: expected function, found 'web_search'");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "function"}])"), "tools[0].name is missing");
+  EXPECT_EQ(refused_with_input(R"("tools": 1)"), "tools: expected an array, found 1");
+  EXPECT_EQ(refused_with_input(R"("tool_choice": "required")"), "tool_choice: there are no tools to choose from");
+  EXPECT_EQ(refused_with_input(
+                R"("tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "function", "name": "g"})"),
+            "tool_choice: none of the tools is called so");
+  EXPECT_EQ(refused_with_input(R"("text": 1)"), "text: expected an object, found 1");
+  EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "xml"}})"),
+            "text.format.type: expected text, json_object or json_schema, found 'xml'");
+  EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "json_object"}}, "grammar": "root ::= \"x\"")"),
+            "text.format and another field both give the form: choose one");
+  EXPECT_EQ(refused_with_input(R"("max_output_tokens": 0)"),
+            "max_output_tokens: expected a whole number >= 1, or -1, found 0");
+}
+
+Json kept(const std::string &id, size_t bytes) {
+  return {{"id", "resp_" + id}, {"output", {{{"id", "msg_" + id}, {"text", std::string(bytes, 'x')}}}}};
+}
+
+TEST(ResponseStore, TheOldestGoWhereThereIsNoMoreRoom) {
+  ResponseStore store(1000);
+  const Json conversation = Json::array({{{"role", "user"}}});
+  store.keep(kept("a", 300), conversation);
+  store.keep(kept("b", 300), conversation);
+  EXPECT_EQ(store.conversation("resp_a"), conversation);
+  EXPECT_EQ(store.item("msg_b")->at("id"), "msg_b");
+  EXPECT_FALSE(store.item("msg_c"));
+  store.keep(kept("c", 300), conversation);
+  EXPECT_FALSE(store.response("resp_a"));
+  EXPECT_FALSE(store.item("msg_a"));
+  EXPECT_TRUE(store.response("resp_b"));
+  store.keep(kept("d", 2000), conversation);  // more than there can be: nothing else goes for it
+  EXPECT_FALSE(store.response("resp_d"));
+  EXPECT_TRUE(store.response("resp_b"));
+  EXPECT_TRUE(store.drop("resp_b"));
+  EXPECT_FALSE(store.drop("resp_b"));
+  EXPECT_FALSE(store.conversation("resp_b"));
+  store.keep(kept("e", 300), conversation);  // in its place
+  EXPECT_TRUE(store.response("resp_c"));
+  EXPECT_TRUE(store.response("resp_e"));
+}
+
+}  // namespace
+}  // namespace bonsai::server

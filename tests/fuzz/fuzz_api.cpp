@@ -8,13 +8,15 @@
 #include "host/server/api_error.h"
 #include "host/server/api_request.h"
 #include "host/server/api_response.h"
+#include "host/server/responses/request.h"
+#include "host/server/responses/store.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
 using namespace bonsai::server;
 
-enum class Kind : uint8_t { kChat, kCompletion, kEmbedding, kCount };
+enum class Kind : uint8_t { kChat, kCompletion, kResponse, kEmbedding, kCount };
 
 void require_text(std::string_view text) { require(bonsai::find_invalid_utf8(text) == std::string_view::npos); }
 
@@ -41,8 +43,7 @@ void use_text_request(const TextRequest &request) {
   for (const std::string &stop : options.stop) require(!stop.empty());
 }
 
-void use_chat(std::string_view body) {
-  const ChatRequest request = read_chat_request(body, {});
+void use_conversation(const ChatRequest &request) {
   use_text_request(request);
   require(!request.messages.empty());
   require_array(request.chat.tools);
@@ -52,6 +53,16 @@ void use_chat(std::string_view body) {
     require_array(message.tool_calls);
     require(!to_line(message_json(message)).empty());
   }
+}
+
+// One response is there to go on from.
+void use_response(std::string_view body) {
+  ResponseStore store(1 << 16);
+  const Json item = {{"id", "i"}, {"type", "message"}, {"role", "assistant"}, {"content", "c"}};
+  store.keep({{"id", "r"}, {"output", {item}}}, Json::array({item}));
+  const ResponseRequest request = read_response_request(body, {}, store);
+  use_conversation(request);
+  require(request.items.is_array() && !to_line(request.settings).empty());
 }
 
 void use_completion(std::string_view body) {
@@ -69,7 +80,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   try {
     switch (static_cast<Kind>(data[0] % static_cast<uint8_t>(Kind::kCount))) {
       case Kind::kChat:
-        use_chat(body);
+        use_conversation(read_chat_request(body, {}));
+        break;
+      case Kind::kResponse:
+        use_response(body);
         break;
       case Kind::kCompletion:
         use_completion(body);
@@ -79,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
   } catch (const ApiError &error) {
     const std::string_view message = error.what();
-    require(error.status() == 400 && !message.empty() && message.find('\n') == message.npos);
+    require((error.status() == 400 || error.status() == 404) && !message.empty() && message.find('\n') == message.npos);
     require(error_json(error).find('\n') == std::string::npos);
   }
   return 0;
@@ -102,5 +116,15 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
               {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}})"),
       make_seed(Kind::kCompletion, R"({"prompt": ["a", [1, 2]], "echo": true, )" + sampling + "}"),
       make_seed(Kind::kCompletion, R"({"prompt": [1, 2], "logprobs": 3, "best_of": 1, "grammar": "root ::= \"a\""})"),
+      make_seed(Kind::kResponse, R"({"input": "hi", "instructions": "Be kind.", "previous_response_id": "r",
+              "max_output_tokens": 7, "text": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
+              "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+              "tool_choice": {"type": "function", "name": "f"}, "reasoning": {"effort": "none"}})"),
+      make_seed(Kind::kResponse, R"({"input": [{"role": "developer", "content": "a"},
+              {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]},
+              {"type": "item_reference", "id": "i"},
+              {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "r"}]},
+              {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+              {"type": "function_call_output", "call_id": "1", "output": "o"}], "store": false, "stream": true})"),
       make_seed(Kind::kEmbedding, R"({"input": ["a", "b"], "encoding_format": "base64", "dimensions": 8})")};
 }

@@ -18,7 +18,7 @@ std::string required(const JsonFields &fields, const char *name) {
 }
 
 // A text, or its parts. Only what is said to the model is a text; pictures and files are not.
-std::string read_content(const JsonFields &fields, const char *name) {
+std::string read_texts(const JsonFields &fields, const char *name) {
   const Json *content = fields.find(name);
   if (content == nullptr) throw ApiError(fmt::format("{} is missing", fields.path(name)));
   if (content->is_string()) return content->get<std::string>();
@@ -55,7 +55,7 @@ void ItemReader::add(const Json &item, const std::string &where) {
 // "developer" is what OpenAI calls "system" by now.
 void ItemReader::add_message(const JsonFields &fields) {
   const std::string role = required(fields, "role");
-  std::string content = read_content(fields, "content");
+  std::string content = read_texts(fields, "content");
   if (role == "assistant") {
     answer(Part::kContent).content = std::move(content);
     return;
@@ -76,7 +76,7 @@ void ItemReader::add_call(const JsonFields &fields) {
 
 void ItemReader::add_result(const JsonFields &fields) {
   const std::string id = required(fields, "call_id");
-  std::string output = read_content(fields, "output");
+  std::string output = read_texts(fields, "output");
   end_answer();
   Json call = {{"id", id}};
   if (const auto name = names_.find(id); name != names_.end()) call["name"] = name->second;

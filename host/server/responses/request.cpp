@@ -98,7 +98,7 @@ void read_tools_of_response(const JsonFields &fields, ResponseRequest &request) 
 // ---------------------------------------------------------------------------------------------------------------------
 // The rest
 
-void read_format(const JsonFields &fields, GenerateOptions &options) {
+void read_text_format(const JsonFields &fields, GenerateOptions &options) {
   const Json *text = fields.find("text");
   if (text == nullptr) return;
   if (!text->is_object()) fields.fail("text", "an object", *text);
@@ -167,7 +167,7 @@ ResponseRequest read_response_request(std::string_view body, const GenerateOptio
   request.options = defaults;
   refuse_unknown_of_responses(fields);
   read_text_request(fields, request);
-  read_format(fields, request.options);
+  read_text_format(fields, request.options);
   request.options.max_tokens =
       read_most_tokens(fields, {"max_output_tokens", "max_completion_tokens", "max_tokens", "n_predict"}, 1)
           .value_or(request.options.max_tokens);

@@ -187,6 +187,7 @@ Generation Continuation::finish(FinishReason reason) {
     rest += stops_.flush();
     show(rest);
   }
+  result_.stop = stops_.found();
   return std::move(result_);
 }
 

@@ -33,13 +33,13 @@ size_t StopStrings::held_back() const {
 }
 
 std::string StopStrings::push(std::string_view text) {
-  if (stopped_) return {};
+  if (stopped()) return {};
   pending_ += text;
   const Match match = first_match();
-  stopped_ = match.begin != std::string::npos;
-  const size_t n_safe = stopped_ ? match.begin : pending_.size() - held_back();
+  if (match.begin != std::string::npos) found_ = pending_.substr(match.begin, match.end - match.begin);
+  const size_t n_safe = stopped() ? match.begin : pending_.size() - held_back();
   std::string safe = pending_.substr(0, n_safe);
-  pending_.erase(0, stopped_ ? pending_.size() : n_safe);
+  pending_.erase(0, stopped() ? pending_.size() : n_safe);
   return safe;
 }
 

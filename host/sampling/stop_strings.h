@@ -21,7 +21,9 @@ class StopStrings {
   // The text has ended for another reason: returns what was held back.
   std::string flush();
 
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return !found_.empty(); }
+  // The one that ended the text; empty: none has.
+  const std::string &found() const { return found_; }
 
  private:
   struct Match {
@@ -32,7 +34,7 @@ class StopStrings {
 
   std::vector<std::string> stops_;
   std::string pending_;
-  bool stopped_ = false;
+  std::string found_;
 };
 
 }  // namespace bonsai::host

@@ -14,11 +14,13 @@ std::string_view type_of(int status) {
 
 std::string error_json(const ApiError &error) {
   using Json = nlohmann::ordered_json;
-  const Json json = {{"error",
-                      {{"message", error.what()},
-                       {"type", type_of(error.status())},
-                       {"param", nullptr},
-                       {"code", error.code().empty() ? Json() : Json(error.code())}}}};
+  Json json = {{"type", "error"},
+               {"error",
+                {{"message", error.what()},
+                 {"type", type_of(error.status())},
+                 {"param", nullptr},
+                 {"code", error.code().empty() ? Json() : Json(error.code())}}}};
+  if (!error.code().empty()) json["error"]["details"] = {{"error_code", error.code()}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -26,8 +26,9 @@ class ApiError : public std::runtime_error {
   std::string code_;
 };
 
-// {"error": {"message", "type", "param", "code"}}, on one line: the form in which every failure is told.
-// https://platform.openai.com/docs/guides/error-codes
+// {"type": "error", "error": {"message", "type", "param", "code", "details"}}, on one line: the form in which every
+// failure is told. It is OpenAI's, https://platform.openai.com/docs/guides/error-codes, and Anthropic's, which has the
+// first "type", and the code in "details".
 std::string error_json(const ApiError &error);
 HttpReply error_reply(const ApiError &error);
 

@@ -17,15 +17,11 @@ namespace bonsai::server {
 namespace {
 
 std::string read_part(const Json &part, const std::string &where, std::initializer_list<std::string_view> types) {
-  if (!part.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(part)));
-  const JsonFields fields(part, where + ".");
+  const JsonFields fields = object_at(part, where);
   const std::string type = fields.text("type").value_or("");
   if (std::find(types.begin(), types.end(), type) == types.end())
     throw ApiError(fmt::format("{}: expected {}, found {}", fields.path("type"), *types.begin(), bonsai::quoted(type)));
-  const char *name = type == "refusal" ? "refusal" : "text";
-  auto text = fields.text(name);
-  if (!text) throw ApiError(fmt::format("{} is missing", fields.path(name)));
-  return *std::move(text);
+  return fields.required_text(type == "refusal" ? "refusal" : "text");
 }
 
 // A text, or its parts. Those who answer need not have said anything; what the assistant refused, it said.
@@ -79,15 +75,13 @@ void refuse_functions(const JsonFields &fields, std::string_view role) {
 
 // "developer" is what OpenAI calls "system" by now.
 ChatMessage read_message(const Json &json, const std::string &where) {
-  if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
-  const JsonFields fields(json, where + ".");
-  const auto role = fields.text("role");
-  if (!role) throw ApiError(fmt::format("{} is missing", fields.path("role")));
-  refuse_functions(fields, *role);
-  return {.role = *role == "developer" ? "system" : *role,
-          .content = read_content(fields, *role),
+  const JsonFields fields = object_at(json, where);
+  const std::string role = fields.required_text("role");
+  refuse_functions(fields, role);
+  return {.role = role == "developer" ? "system" : role,
+          .content = read_content(fields, role),
           .reasoning = fields.text("reasoning_content").value_or(""),
-          .tool_calls = *role == "tool" ? read_answered_call(fields) : read_calls(fields)};
+          .tool_calls = role == "tool" ? read_answered_call(fields) : read_calls(fields)};
 }
 
 // Of the calls in a message, or of the one that it answers; empty where a call has none.
@@ -120,20 +114,23 @@ void order_results_of(const ChatMessage &calls, std::span<ChatMessage> results) 
 }  // namespace
 
 std::vector<ChatMessage> read_messages(const JsonFields &request) {
-  const Json *json = request.find("messages");
-  if (json == nullptr) throw ApiError("messages is missing");
-  if (!json->is_array()) request.fail("messages", "an array", *json);
-  if (json->empty()) throw ApiError("messages: expected at least one message, found none");
+  const Json &json = request.required("messages");
+  if (!json.is_array()) request.fail("messages", "an array", json);
+  if (json.empty()) throw ApiError("messages: expected at least one message, found none");
   std::vector<ChatMessage> messages;
-  for_each(*json, "messages",
+  for_each(json, "messages",
            [&](const Json &message, const std::string &where) { messages.push_back(read_message(message, where)); });
   order_results(messages);
   return messages;
 }
 
-std::string read_parts(const Json &parts, const std::string &where, std::initializer_list<std::string_view> types) {
+std::string read_parts(const Json &parts, const std::string &where, std::initializer_list<std::string_view> types,
+                       std::string_view between) {
   std::string all;
-  for_each(parts, where, [&](const Json &part, const std::string &at) { all += read_part(part, at, types); });
+  for_each(parts, where, [&](const Json &part, const std::string &at) {
+    if (&part != &parts.front()) all += between;
+    all += read_part(part, at, types);
+  });
   return all;
 }
 

@@ -45,13 +45,12 @@ Prompt read_prompt(const Json &json, const std::string &where) {
 
 // One, or an array of them.
 std::vector<Prompt> read_prompts(const JsonFields &fields, const char *name) {
-  const Json *json = fields.find(name);
-  if (json == nullptr) throw ApiError(fmt::format("{} is missing", name));
-  if (json->is_string() || is_tokens(*json)) return {read_prompt(*json, name)};
-  if (!json->is_array()) fields.fail(name, "a text, token ids, or an array of these", *json);
-  if (json->empty()) throw ApiError(fmt::format("{}: expected at least one text, found none", name));
+  const Json &json = fields.required(name);
+  if (json.is_string() || is_tokens(json)) return {read_prompt(json, name)};
+  if (!json.is_array()) fields.fail(name, "a text, token ids, or an array of these", json);
+  if (json.empty()) throw ApiError(fmt::format("{}: expected at least one text, found none", name));
   std::vector<Prompt> prompts;
-  for_each(*json, name, [&](const Json &one, const std::string &where) { prompts.push_back(read_prompt(one, where)); });
+  for_each(json, name, [&](const Json &one, const std::string &where) { prompts.push_back(read_prompt(one, where)); });
   return prompts;
 }
 
@@ -113,10 +112,9 @@ TokenizeRequest read_tokenize_request(std::string_view body) {
 std::vector<int32_t> read_detokenize_request(std::string_view body) {
   const Json json = parse_body(body);
   const JsonFields fields(json, "");
-  const Json *tokens = fields.find("tokens");
-  if (tokens == nullptr) throw ApiError("tokens is missing");
-  if (!tokens->is_array()) fields.fail("tokens", "token ids", *tokens);
-  return read_tokens(*tokens, "tokens");
+  const Json &tokens = fields.required("tokens");
+  if (!tokens.is_array()) fields.fail("tokens", "token ids", tokens);
+  return read_tokens(tokens, "tokens");
 }
 
 EmbeddingRequest read_embedding_request(std::string_view body) {

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "core/base/utf8.h"
+#include "host/server/anthropic/job.h"
+#include "host/server/anthropic/request.h"
 #include "host/server/api_error.h"
 #include "host/server/api_request.h"
 #include "host/server/api_response.h"
@@ -116,23 +118,27 @@ class ApiService::Impl {
     bool is_public;
     void (Impl::*function)(HttpRequest request, const Responding &responder);
   };
-  static constexpr size_t kRoutes = 15;
+  static constexpr size_t kRoutes = 18;
   static const std::array<Route, kRoutes> &routes() {
-    static constexpr std::array<Route, kRoutes> all = {{{"GET", "/", true, &Impl::page},
-                                                        {"GET", "/health", true, &Impl::health},
-                                                        {"GET", "/metrics", false, &Impl::metrics},
-                                                        {"GET", "/props", false, &Impl::properties},
-                                                        {"GET", "/v1/models", false, &Impl::models},
-                                                        {"GET", "/v1/models/", false, &Impl::model},
-                                                        {"POST", "/v1/chat/completions", false, &Impl::chat},
-                                                        {"POST", "/v1/responses", false, &Impl::respond},
-                                                        {"GET", "/v1/responses/", false, &Impl::kept_response},
-                                                        {"DELETE", "/v1/responses/", false, &Impl::drop_response},
-                                                        {"POST", "/v1/completions", false, &Impl::complete},
-                                                        {"POST", "/v1/embeddings", false, &Impl::embed},
-                                                        {"POST", "/tokenize", false, &Impl::tokenize},
-                                                        {"POST", "/detokenize", false, &Impl::detokenize},
-                                                        {"POST", "/apply-template", false, &Impl::apply_template}}};
+    static constexpr std::array<Route, kRoutes> all = {
+        {{"GET", "/", true, &Impl::page},
+         {"GET", "/health", true, &Impl::health},
+         {"GET", "/metrics", false, &Impl::metrics},
+         {"GET", "/props", false, &Impl::properties},
+         {"GET", "/v1/models", false, &Impl::models},
+         {"GET", "/v1/models/", false, &Impl::model},
+         {"POST", "/v1/chat/completions", false, &Impl::chat},
+         {"POST", "/v1/responses", false, &Impl::respond},
+         {"POST", "/v1/responses/input_tokens", false, &Impl::count_input_tokens},
+         {"GET", "/v1/responses/", false, &Impl::kept_response},
+         {"DELETE", "/v1/responses/", false, &Impl::drop_response},
+         {"POST", "/v1/messages", false, &Impl::write_message},
+         {"POST", "/v1/messages/count_tokens", false, &Impl::count_tokens},
+         {"POST", "/v1/completions", false, &Impl::complete},
+         {"POST", "/v1/embeddings", false, &Impl::embed},
+         {"POST", "/tokenize", false, &Impl::tokenize},
+         {"POST", "/detokenize", false, &Impl::detokenize},
+         {"POST", "/apply-template", false, &Impl::apply_template}}};
     return all;
   }
 
@@ -343,6 +349,39 @@ class ApiService::Impl {
                                     responses_)
           ->start(wanted, {prompt.tokens});
     });
+  }
+
+  void count_input_tokens(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      ResponseRequest wanted = read_response_request(body, options_.defaults, responses_);
+      check_format();
+      const size_t n = prompt_for(wanted).tokens.size();
+      responder->reply({.body = to_line({{"object", "response.input_tokens"}, {"input_tokens", n}}) + "\n"});
+    });
+  }
+
+  void write_message(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      MessagesRequest wanted = read_messages_request(body, options_.defaults);
+      auto place = places_.take(wanted.n);
+      const ChatPrompt prompt = prompt_of_messages(wanted);
+      std::make_shared<MessageJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name)
+          ->start(wanted, {prompt.tokens});
+    });
+  }
+
+  void count_tokens(HttpRequest request, const Responding &responder) {
+    push(readers_, responder, [this, responder, body = std::move(request.body)] {
+      MessagesRequest wanted = read_messages_request(body, options_.defaults);
+      responder->reply({.body = to_line({{"input_tokens", prompt_of_messages(wanted).tokens.size()}}) + "\n"});
+    });
+  }
+
+  // Only what asks for it is thought about first.
+  ChatPrompt prompt_of_messages(ChatRequest &wanted) const {
+    check_format();
+    if (!wanted.chat.enable_thinking && format_->knows("enable_thinking")) wanted.chat.enable_thinking = false;
+    return prompt_for(wanted);
   }
 
   void check_format() const {

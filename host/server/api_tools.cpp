@@ -91,10 +91,7 @@ std::string read_function_name(const Json &json, const std::string &where) {
   const auto function = json.is_object() ? json.find("function") : json.end();
   if (!json.is_object() || function == json.end() || !function->is_object())
     throw ApiError(fmt::format("{}: expected an object with a function", where));
-  const JsonFields fields(*function, where + ".function.");
-  const auto name = fields.text("name");
-  if (!name) throw ApiError(fmt::format("{} is missing", fields.path("name")));
-  return *name;
+  return JsonFields(*function, where + ".function.").required_text("name");
 }
 
 // With "none" the model is not told of them.

@@ -89,6 +89,7 @@ void Exchange::event(std::string data) {
 
 void Exchange::named_event(std::string_view name, std::string data) {
   change([name = std::string(name), data = std::move(data)](Exchange &exchange) {
+    exchange.has_names_ = true;
     exchange.put(fmt::format("event: {}\ndata: {}\n\n", name, data));
   });
 }
@@ -136,7 +137,7 @@ void Exchange::give_up(const ApiError &why) {
   if (has_ended_) return;
   form_.keep_alive = false;
   if (is_stream_) {
-    put(fmt::format("data: {}\n\n", error_json(why)));
+    put(fmt::format("{}data: {}\n\n", has_names_ ? "event: error\n" : "", error_json(why)));
     finish();
   } else {
     status_ = why.status();

@@ -67,7 +67,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   boost::asio::steady_timer changed_;  // cancelled when something did
   std::string waiting_;                // to be sent
   int status_ = 0;
-  bool is_stream_ = false, has_ended_ = false, is_gone_ = false;
+  bool is_stream_ = false, has_names_ = false, has_ended_ = false, is_gone_ = false;
 };
 
 // As it goes over the wire, body included but for HEAD: with a connection that closes, unless `form` says otherwise.

@@ -14,8 +14,8 @@ namespace bonsai::server {
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
 struct HttpHead {
-  std::string method, path;  // the path without the query
-  std::string authorization;
+  std::string method, path;   // the path without the query
+  std::string authorization;  // with Anthropic's X-Api-Key as if it were a bearer's
   PageHeaders page;
   std::string asked_headers;  // Access-Control-Request-Headers
   std::string encoding;       // Content-Encoding, where the body has one

@@ -39,6 +39,11 @@ Json parse_body(std::string_view body) {
   return json;
 }
 
+JsonFields object_at(const Json &json, const std::string &where) {
+  if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
+  return {json, where + "."};
+}
+
 const Json *JsonFields::find(const char *name) const {
   const auto field = object_.find(name);
   return field == object_.end() || field->is_null() ? nullptr : &*field;
@@ -53,6 +58,17 @@ std::optional<std::string> JsonFields::text(const char *name) const {
   if (field == nullptr) return std::nullopt;
   if (!field->is_string()) fail(name, "a string", *field);
   return field->get<std::string>();
+}
+
+const Json &JsonFields::required(const char *name) const {
+  const Json *field = find(name);
+  if (field == nullptr) throw ApiError(path(name) + " is missing");
+  return *field;
+}
+
+std::string JsonFields::required_text(const char *name) const {
+  required(name);
+  return *text(name);
 }
 
 std::optional<bool> JsonFields::flag(const char *name) const {

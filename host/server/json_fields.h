@@ -29,7 +29,9 @@ class JsonFields {
   JsonFields(const Json &object, std::string where) : object_(object), where_(std::move(where)) {}
 
   const Json *find(const char *name) const;
+  const Json &required(const char *name) const;
   std::optional<std::string> text(const char *name) const;
+  std::string required_text(const char *name) const;
   std::optional<bool> flag(const char *name) const;
   // `expected` describes the range: "a number >= 0".
   std::optional<float> number(const char *name, float least, float most, std::string_view expected) const;
@@ -47,6 +49,9 @@ class JsonFields {
   const Json &object_;
   const std::string where_;
 };
+
+// Those of an object, which has its place within the request: "messages[2]", behind which their names are put.
+JsonFields object_at(const Json &json, const std::string &where);
 
 // Reads what goes by one of these names, in which servers before this one differ: the first that is there counts.
 template <class Read>

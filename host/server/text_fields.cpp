@@ -78,32 +78,31 @@ void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
   read_seed(fields, sampling);
 }
 
-void read_stops(const JsonFields &fields, GenerateOptions &options) {
-  const Json *stop = fields.find("stop");
-  if (stop == nullptr) return;
-  const auto add = [&](const Json &text, const std::string &where) {
-    if (!text.is_string()) fields.fail(where, "a string", text);
-    if (!text.get_ref<const std::string &>().empty()) options.stop.push_back(text.get<std::string>());
-  };
-  options.stop.clear();
-  if (!stop->is_array()) return add(*stop, "stop");
-  if (stop->size() > kMostStops) throw ApiError(fmt::format("stop: expected at most {} texts", kMostStops));
-  for_each(*stop, "stop", add);
+// OpenAI's forms, and the schema that others let json_object have.
+std::string schema_of(const JsonFields &format) {
+  const std::string type = format.required_text("type");
+  if (type == "text") return "";
+  if (type == "json_object") {
+    const Json *schema = format.find("schema");
+    return schema == nullptr ? R"({"type": "object"})" : schema->dump();
+  }
+  if (type != "json_schema")
+    throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
+                               bonsai::quoted(type)));
+  const Json *outer = format.find("json_schema"), *schema = format.find("schema");
+  if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
+  if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
+    throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
+  return (*outer)["schema"].dump();
 }
 
 // What the answer has to look like: OpenAI's response_format, or llama.cpp's json_schema and grammar.
 void read_format(const JsonFields &fields, GenerateOptions &options) {
   if (auto grammar = fields.text("grammar")) options.grammar = std::move(*grammar);
   if (const Json *schema = fields.find("json_schema")) options.json_schema = schema->dump();
-  if (const Json *format = fields.find("response_format")) {
-    if (!format->is_object()) fields.fail("response_format", "an object", *format);
-    std::string schema = schema_of(JsonFields(*format, "response_format."));
-    if (!schema.empty() && !options.json_schema.empty())
-      throw ApiError("json_schema and response_format both give the form: choose one");
-    if (!schema.empty()) options.json_schema = std::move(schema);
-  }
   if (!options.grammar.empty() && !options.json_schema.empty())
-    throw ApiError("grammar and a schema both give the form: choose one");
+    throw ApiError("grammar and json_schema both give the form: choose one");
+  read_schema(fields, "response_format", options);
 }
 
 // What other servers know, and this one does not: an answer without it would not be the one that was asked for.
@@ -144,8 +143,7 @@ void read_stream(const JsonFields &fields, TextRequest &request) {
   request.stream = fields.flag("stream").value_or(false);
   const Json *options = fields.find("stream_options");
   if (options == nullptr) return;
-  if (!options->is_object()) fields.fail("stream_options", "an object", *options);
-  request.include_usage = JsonFields(*options, "stream_options.").flag("include_usage").value_or(false);
+  request.include_usage = object_at(*options, "stream_options").flag("include_usage").value_or(false);
 }
 
 // What is thought always comes apart from the answer, and takes as long as it takes.
@@ -170,17 +168,16 @@ void read_thinking(const JsonFields &fields, ChatOptions &chat) {
   if (const Json *think = fields.find("think"); think != nullptr && !think->is_string())
     chat.enable_thinking = fields.flag("think");
   if (const Json *reasoning = fields.find("reasoning")) {
-    if (!reasoning->is_object()) fields.fail("reasoning", "an object", *reasoning);
-    const JsonFields inner(*reasoning, "reasoning.");
+    const JsonFields inner = object_at(*reasoning, "reasoning");
     if (inner.text("effort") == "none") chat.enable_thinking = false;
     if (const auto enabled = inner.flag("enabled")) chat.enable_thinking = enabled;
   }
   if (const Json *thinking = fields.find("thinking")) {
-    if (!thinking->is_object()) fields.fail("thinking", "an object", *thinking);
-    const auto type = JsonFields(*thinking, "thinking.").text("type");
-    if (type != "enabled" && type != "disabled")
-      throw ApiError("thinking.type: expected enabled or disabled, found " + bonsai::quoted(type.value_or("")));
-    chat.enable_thinking = type == "enabled";
+    const auto type = object_at(*thinking, "thinking").text("type");
+    if (type != "enabled" && type != "disabled" && type != "adaptive")
+      throw ApiError("thinking.type: expected enabled, disabled or adaptive, found " +
+                     bonsai::quoted(type.value_or("")));
+    chat.enable_thinking = type != "disabled";
   }
   if (const auto enable = fields.flag("enable_thinking")) chat.enable_thinking = enable;
 }
@@ -188,8 +185,7 @@ void read_thinking(const JsonFields &fields, ChatOptions &chat) {
 void read_template_variables(const JsonFields &fields, ChatOptions &chat) {
   const Json *variables = fields.find("chat_template_kwargs");
   if (variables == nullptr) return;
-  if (!variables->is_object()) fields.fail("chat_template_kwargs", "an object", *variables);
-  const JsonFields inner(*variables, "chat_template_kwargs.");
+  const JsonFields inner = object_at(*variables, "chat_template_kwargs");
   if (const auto enable = inner.flag("enable_thinking")) chat.enable_thinking = enable;
   for (const auto &[name, value] : variables->items()) {
     if (name != "enable_thinking")
@@ -201,12 +197,26 @@ void read_template_variables(const JsonFields &fields, ChatOptions &chat) {
 
 void read_text_request(const JsonFields &fields, TextRequest &request) {
   read_sampling(fields, request.options.sampling);
-  read_stops(fields, request.options);
+  read_stops(fields, "stop", request.options);
   read_format(fields, request.options);
   read_stream(fields, request);
   request.n = fields.count("n", 1, kMostAnswers).value_or(1);
   request.options.ignore_eos = fields.flag("ignore_eos").value_or(request.options.ignore_eos);
   refuse_unknown(fields);
+}
+
+void read_stops(const JsonFields &fields, const char *name, GenerateOptions &options) {
+  const Json *stop = fields.find(name);
+  if (stop == nullptr) return;
+  const auto add = [&](const Json &text, const std::string &where) {
+    if (!text.is_string()) fields.fail(where, "a string", text);
+    if (!text.get_ref<const std::string &>().empty()) options.stop.push_back(text.get<std::string>());
+  };
+  options.stop.clear();
+  if (!stop->is_array()) return add(*stop, name);
+  if (stop->size() > kMostStops)
+    throw ApiError(fmt::format("{}: expected at most {} texts", fields.path(name), kMostStops));
+  for_each(*stop, name, add);
 }
 
 std::optional<uint32_t> read_most_tokens(const JsonFields &fields, std::initializer_list<const char *> names,
@@ -228,24 +238,14 @@ void want_logprobs(uint32_t top, TextRequest &request) {
   request.options.logprobs = std::max(top, 1u);
 }
 
-// OpenAI's forms, and the schema that others let json_object have.
-std::string schema_of(const JsonFields &format) {
-  const auto given = format.text("type");
-  if (!given) throw ApiError(format.path("type") + " is missing");
-  const std::string &type = *given;
-  if (type == "text") return "";
-  if (type == "json_object") {
-    const Json *schema = format.find("schema");
-    return schema == nullptr ? R"({"type": "object"})" : schema->dump();
-  }
-  if (type != "json_schema")
-    throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
-                               bonsai::quoted(type)));
-  const Json *outer = format.find("json_schema"), *schema = format.find("schema");
-  if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
-  if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
-    throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
-  return (*outer)["schema"].dump();
+void read_schema(const JsonFields &fields, const char *name, GenerateOptions &options) {
+  const Json *format = fields.find(name);
+  if (format == nullptr) return;
+  std::string schema = schema_of(object_at(*format, fields.path(name)));
+  if (schema.empty()) return;
+  if (!options.grammar.empty() || !options.json_schema.empty())
+    throw ApiError(fmt::format("{} and another field both give the form: choose one", fields.path(name)));
+  options.json_schema = std::move(schema);
 }
 
 void read_chat_options(const JsonFields &fields, ChatOptions &chat) {

@@ -20,6 +20,9 @@ inline constexpr uint32_t kMostLogprobs = 20;
 // How is chosen, where the text stops, what form it has, in how many answers, and how these are told.
 void read_text_request(const JsonFields &fields, TextRequest &request);
 
+// Texts to stop at, in the place of those that there are; one, or an array.
+void read_stops(const JsonFields &fields, const char *name, GenerateOptions &options);
+
 // Under one of these names; -1 is others' word for "until the answer ends".
 std::optional<uint32_t> read_most_tokens(const JsonFields &fields, std::initializer_list<const char *> names,
                                          uint32_t least);
@@ -29,8 +32,8 @@ void want_logprobs(uint32_t top, TextRequest &request);
 // To a request with logprobs, or to one without.
 uint32_t most_answers(std::optional<uint32_t> top_logprobs);
 
-// Of {"type": "text", "json_object" or "json_schema", ...}; empty: any text.
-std::string schema_of(const JsonFields &format);
+// The form of the answer, {"type": "text", "json_object" or "json_schema", ...}, which no other field may give.
+void read_schema(const JsonFields &fields, const char *name, GenerateOptions &options);
 
 // Of a conversation: whether to think first. What else other servers' templates and models know is refused.
 void read_chat_options(const JsonFields &fields, ChatOptions &chat);

@@ -1,6 +1,6 @@
 #include "host/server/text_job.h"
 
-#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "host/engine/reused_tokens.h"
@@ -139,9 +139,12 @@ uint64_t TextJob::reused_tokens(size_t i) const {
   return host::reused_tokens(*answers_[i].generation, prompt_lengths_[answers_[i].prompt]);
 }
 
+uint64_t TextJob::prompt_tokens() const {
+  return std::accumulate(prompt_lengths_.begin(), prompt_lengths_.end(), uint64_t{0});
+}
+
 Usage TextJob::usage() const {
-  Usage usage;
-  for (const size_t length : prompt_lengths_) usage.prompt_tokens += length;
+  Usage usage{.prompt_tokens = prompt_tokens()};
   for (size_t i = 0; i < answers_.size(); ++i) {
     usage.completion_tokens += answers_[i].generation->tokens.size();
     if (is_first_of_prompt(i)) usage.cached_tokens += reused_tokens(i);

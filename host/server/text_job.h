@@ -68,6 +68,9 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   size_t n_answers() const { return answers_.size(); }
   const Answer &answer(size_t i) const { return answers_[i]; }
   bool is_first_of_prompt(size_t answer) const;
+  // Of all prompts, in tokens.
+  uint64_t prompt_tokens() const;
+  // Once all answers are complete.
   Usage usage() const;
   Responder &responder() const { return *responder_; }
   const Engine &engine() const { return context_.engine; }

@@ -1,10 +1,11 @@
-// Promise: whatever a client sends as a request of OpenAI's API is refused with one line, or is a request that the rest
-// of the server can trust.
+// Promise: whatever a client sends as a request of OpenAI's APIs or Anthropic's is refused with one line, or is a
+// request that the rest of the server can trust.
 #include <string>
 #include <string_view>
 
 #include "core/base/utf8.h"
 #include "host/chat/saved_chat.h"
+#include "host/server/anthropic/request.h"
 #include "host/server/api_error.h"
 #include "host/server/api_request.h"
 #include "host/server/api_response.h"
@@ -16,7 +17,7 @@ namespace {
 
 using namespace bonsai::server;
 
-enum class Kind : uint8_t { kChat, kCompletion, kResponse, kEmbedding, kCount };
+enum class Kind : uint8_t { kChat, kCompletion, kResponse, kMessages, kEmbedding, kCount };
 
 void require_text(std::string_view text) { require(bonsai::find_invalid_utf8(text) == std::string_view::npos); }
 
@@ -85,6 +86,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       case Kind::kResponse:
         use_response(body);
         break;
+      case Kind::kMessages:
+        use_conversation(read_messages_request(body, {}));
+        break;
       case Kind::kCompletion:
         use_completion(body);
         break;
@@ -118,7 +122,8 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
       make_seed(Kind::kCompletion, R"({"prompt": [1, 2], "logprobs": 3, "best_of": 1, "grammar": "root ::= \"a\""})"),
       make_seed(Kind::kResponse, R"({"input": "hi", "instructions": "Be kind.", "previous_response_id": "r",
               "max_output_tokens": 7, "text": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
-              "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+              "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}},
+                        {"type": "namespace", "name": "s", "tools": [{"type": "function", "name": "f"}]}],
               "tool_choice": {"type": "function", "name": "f"}, "reasoning": {"effort": "none"}})"),
       make_seed(Kind::kResponse, R"({"input": [{"role": "developer", "content": "a"},
               {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]},
@@ -126,5 +131,13 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
               {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "r"}]},
               {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
               {"type": "function_call_output", "call_id": "1", "output": "o"}], "store": false, "stream": true})"),
+      make_seed(Kind::kMessages, R"({"max_tokens": 9, "system": [{"type": "text", "text": "a"}], "messages": [
+              {"role": "user", "content": [{"type": "text", "text": "a"}]},
+              {"role": "assistant", "content": [{"type": "thinking", "thinking": "r", "signature": ""},
+               {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}]},
+              {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "o"}]}],
+              "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any"},
+              "thinking": {"type": "enabled"}, "stop_sequences": ["a"],
+              "output_config": {"format": {"type": "json_schema", "schema": {}}}})"),
       make_seed(Kind::kEmbedding, R"({"input": ["a", "b"], "encoding_format": "base64", "dimensions": 8})")};
 }

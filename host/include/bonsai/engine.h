@@ -156,6 +156,7 @@ struct Generation {
   // which follows nothing; fewer if the text was cancelled before.
   std::vector<TokenLogProbs> prompt_logprobs;
   FinishReason finish = FinishReason::kLength;
+  std::string stop = {};  // kStopString: the one that ended the text, which is no part of it
   GenerationStats stats;
 };
 

@@ -11,19 +11,12 @@
 namespace bonsai::server {
 namespace {
 
-std::string required(const JsonFields &fields, const char *name) {
-  auto text = fields.text(name);
-  if (!text) throw ApiError(fmt::format("{} is missing", fields.path(name)));
-  return *std::move(text);
-}
-
 // A text, or its parts. Only what is said to the model is a text; pictures and files are not.
 std::string read_texts(const JsonFields &fields, const char *name) {
-  const Json *content = fields.find(name);
-  if (content == nullptr) throw ApiError(fmt::format("{} is missing", fields.path(name)));
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) fields.fail(name, "a string or an array of texts", *content);
-  return read_parts(*content, fields.path(name), {"input_text", "output_text", "text", "refusal"});
+  const Json &content = fields.required(name);
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) fields.fail(name, "a string or an array of texts", content);
+  return read_parts(content, fields.path(name), {"input_text", "output_text", "text", "refusal"});
 }
 
 // What was thought, or else a summary of it; neither where it is encrypted for another server.
@@ -39,9 +32,10 @@ std::string read_reasoning(const JsonFields &fields) {
 
 }  // namespace
 
+std::string name_in_space(std::string_view space, std::string_view name) { return fmt::format("{}.{}", space, name); }
+
 void ItemReader::add(const Json &item, const std::string &where) {
-  if (!item.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(item)));
-  const JsonFields fields(item, where + ".");
+  const JsonFields fields = object_at(item, where);
   const std::string type = fields.text("type").value_or("message");
   if (type == "message") return add_message(fields);
   if (type == "function_call") return add_call(fields);
@@ -54,7 +48,7 @@ void ItemReader::add(const Json &item, const std::string &where) {
 
 // "developer" is what OpenAI calls "system" by now.
 void ItemReader::add_message(const JsonFields &fields) {
-  const std::string role = required(fields, "role");
+  const std::string role = fields.required_text("role");
   std::string content = read_texts(fields, "content");
   if (role == "assistant") {
     answer(Part::kContent).content = std::move(content);
@@ -66,7 +60,9 @@ void ItemReader::add_message(const JsonFields &fields) {
 
 // As templates expect it.
 void ItemReader::add_call(const JsonFields &fields) {
-  const std::string name = required(fields, "name"), id = required(fields, "call_id");
+  std::string name = fields.required_text("name");
+  const std::string id = fields.required_text("call_id");
+  if (const auto space = fields.text("namespace")) name = name_in_space(*space, name);
   Json arguments = read_arguments(fields);
   answer(Part::kCall);
   names_.emplace(id, name);
@@ -75,7 +71,7 @@ void ItemReader::add_call(const JsonFields &fields) {
 }
 
 void ItemReader::add_result(const JsonFields &fields) {
-  const std::string id = required(fields, "call_id");
+  const std::string id = fields.required_text("call_id");
   std::string output = read_texts(fields, "output");
   end_answer();
   Json call = {{"id", id}};

@@ -4,12 +4,16 @@
 #include <bonsai/chat.h>
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "host/server/json_fields.h"
 
 namespace bonsai::server {
+
+// The name of a function as the model knows it.
+std::string name_in_space(std::string_view space, std::string_view name);
 
 // Turns them into messages as the library has them. What the assistant thought, said and called is an item each there,
 // and one message here.

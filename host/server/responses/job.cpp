@@ -19,7 +19,7 @@ ResponseJob::ResponseJob(const JobContext &context, std::shared_ptr<Responder> r
       parallel_calls_(request.parallel_calls),
       is_kept_(request.store),
       store_(store),
-      output_([this](std::string_view type, Json fields) { event(type, std::move(fields)); }),
+      output_(request.form, [this](std::string_view type, Json fields) { event(type, std::move(fields)); }),
       parser_(prompt, [this](ChatPiece kind, std::string_view text) {
         output_.add(kind, text);
         return kind != ChatPiece::kToolCall || parallel_calls_;

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/base/utf8.h"
-#include "host/server/api_tools.h"
 #include "host/server/responses/items.h"
+#include "host/server/responses/tools.h"
 #include "host/server/text_fields.h"
 
 namespace bonsai::server {
@@ -20,32 +20,29 @@ namespace {
 // One that is kept, by what a client says of it.
 template <class Find>
 Json find_kept(const JsonFields &fields, const char *name, std::string_view what, Find find) {
-  const auto id = fields.text(name);
-  if (!id) throw ApiError(fmt::format("{} is missing", fields.path(name)));
-  auto found = find(*id);
+  const std::string id = fields.required_text(name);
+  auto found = find(id);
   if (!found)
     throw ApiError(fmt::format("{}: there is no {} {}, or it is not kept any more: send what it says instead",
-                               fields.path(name), what, bonsai::quoted(*id)),
+                               fields.path(name), what, bonsai::quoted(id)),
                    404);
   return *std::move(found);
 }
 
 // What an item of the input stands for.
 Json resolved(const Json &item, const std::string &where, const ResponseStore &store) {
-  if (!item.is_object()) return item;
-  const JsonFields fields(item, where + ".");
+  const JsonFields fields = object_at(item, where);
   if (fields.text("type") != "item_reference") return item;
   return find_kept(fields, "id", "item", [&](const std::string &id) { return store.item(id); });
 }
 
 // A text is a message of the user's.
 Json read_input(const JsonFields &fields, const ResponseStore &store) {
-  const Json *input = fields.find("input");
-  if (input == nullptr) throw ApiError("input is missing");
-  if (input->is_string()) return Json::array({{{"type", "message"}, {"role", "user"}, {"content", *input}}});
-  if (!input->is_array()) fields.fail("input", "a text or an array of items", *input);
+  const Json &input = fields.required("input");
+  if (input.is_string()) return Json::array({{{"type", "message"}, {"role", "user"}, {"content", input}}});
+  if (!input.is_array()) fields.fail("input", "a text or an array of items", input);
   Json items = Json::array();
-  for_each(*input, "input",
+  for_each(input, "input",
            [&](const Json &item, const std::string &where) { items.push_back(resolved(item, where, store)); });
   return items;
 }
@@ -67,53 +64,15 @@ void read_conversation(const JsonFields &fields, const ResponseStore &store, Res
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Tools, in the form that chat completions have them in
-
-Json read_function(const Json &tool, const std::string &where) {
-  if (!tool.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(tool)));
-  const JsonFields fields(tool, where + ".");
-  const std::string type = fields.text("type").value_or("");
-  if (type != "function")
-    throw ApiError(fmt::format("{}: expected function, found {}", fields.path("type"), bonsai::quoted(type)));
-  if (!fields.text("name")) throw ApiError(fmt::format("{} is missing", fields.path("name")));
-  Json function = tool;
-  function.erase("type");
-  return {{"type", "function"}, {"function", std::move(function)}};
-}
-
-void read_tools_of_response(const JsonFields &fields, ResponseRequest &request) {
-  Json chat = Json::object();
-  for (const char *name : {"tools", "tool_choice", "parallel_tool_calls"})
-    if (const Json *value = fields.find(name)) chat[name] = *value;
-  if (const Json *tools = fields.find("tools"); tools != nullptr && tools->is_array()) {
-    chat["tools"] = Json::array();
-    for_each(*tools, "tools",
-             [&](const Json &tool, const std::string &where) { chat["tools"].push_back(read_function(tool, where)); });
-  }
-  if (const Json *choice = fields.find("tool_choice"); choice != nullptr && choice->is_object())
-    chat["tool_choice"] = read_function(*choice, "tool_choice");
-  read_tools(JsonFields(chat, ""), request);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // The rest
 
 void read_text_format(const JsonFields &fields, GenerateOptions &options) {
   const Json *text = fields.find("text");
   if (text == nullptr) return;
-  if (!text->is_object()) fields.fail("text", "an object", *text);
-  const JsonFields inner(*text, "text.");
-  const Json *format = inner.find("format");
-  if (format == nullptr) return;
-  if (!format->is_object()) inner.fail("format", "an object", *format);
-  std::string schema = schema_of(JsonFields(*format, "text.format."));
-  if (schema.empty()) return;
-  if (!options.grammar.empty() || !options.json_schema.empty())
-    throw ApiError("text.format and another field both give the form: choose one");
-  options.json_schema = std::move(schema);
+  read_schema(object_at(*text, "text"), "format", options);
 }
 
-// Of what may be included only this is there: the tokens of a text are not told apart from those of what was thought.
+// What is said and what is thought are one row of tokens here, and a message's logprobs would be those of both.
 void refuse_logprobs(const JsonFields &fields) {
   for (const char *name : {"logprobs", "top_logprobs"}) fields.refuse(name);
   const Json *include = fields.find("include");
@@ -131,10 +90,20 @@ void refuse_unknown_of_responses(const JsonFields &fields) {
   refuse_logprobs(fields);
 }
 
+// OpenAI's models sum up what they thought for a client that asks for it.
+bool wants_summary(const JsonFields &fields) {
+  const Json *reasoning = fields.find("reasoning");
+  if (reasoning == nullptr) return false;
+  const JsonFields inner = object_at(*reasoning, "reasoning");
+  for (const char *name : {"summary", "generate_summary"})
+    if (const auto summary = inner.text(name)) return *summary != "none";
+  return false;
+}
+
 // As it is written in decimal, not with the digits that it takes on in a wider number.
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
-// In OpenAI's order and with its defaults.
+// With OpenAI's defaults; the tools have been read.
 Json read_settings(const JsonFields &fields, const ResponseRequest &request) {
   const auto repeated = [&](const char *name, const Json &otherwise) {
     const Json *value = fields.find(name);
@@ -151,7 +120,7 @@ Json read_settings(const JsonFields &fields, const ResponseRequest &request) {
           {"temperature", shortest(sampling.temperature)},
           {"text", repeated("text", {{"format", {{"type", "text"}}}})},
           {"tool_choice", repeated("tool_choice", "auto")},
-          {"tools", repeated("tools", Json::array())},
+          {"tools", request.settings["tools"]},
           {"top_p", shortest(sampling.top_p)},
           {"truncation", "disabled"},
           {"user", repeated("user", nullptr)}};
@@ -172,7 +141,8 @@ ResponseRequest read_response_request(std::string_view body, const GenerateOptio
       read_most_tokens(fields, {"max_output_tokens", "max_completion_tokens", "max_tokens", "n_predict"}, 1)
           .value_or(request.options.max_tokens);
   request.store = fields.flag("store").value_or(true);
-  read_tools_of_response(fields, request);
+  read_response_tools(fields, request);
+  request.form.has_summary = wants_summary(fields);
   read_chat_options(fields, request.chat);
   read_conversation(fields, store, request);
   request.settings = read_settings(fields, request);

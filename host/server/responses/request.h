@@ -5,6 +5,7 @@
 
 #include "host/server/api_request.h"
 #include "host/server/json_fields.h"
+#include "host/server/responses/output.h"
 #include "host/server/responses/store.h"
 
 namespace bonsai::server {
@@ -12,6 +13,7 @@ namespace bonsai::server {
 struct ResponseRequest : ChatRequest {
   Json items = Json::array();      // the conversation, what earlier responses had of it included
   Json settings = Json::object();  // what a response repeats of its request
+  OutputForm form;
   bool store = true;
 };
 

@@ -25,6 +25,7 @@ TEST(Generate, EndsBeforeAStopString) {
     return true;
   });
   EXPECT_EQ(generation.finish, FinishReason::kStopString);
+  EXPECT_EQ(generation.stop, "lived");
   EXPECT_EQ(generation.text, ", in the middle of the forest, there ");
   EXPECT_EQ(streamed, generation.text);
 }
@@ -39,10 +40,12 @@ TEST(Generate, EndsBeforeAStopStringThatItsEndCompletes) {
   const Generation within = engine.generate("Once", options);
   EXPECT_EQ(within.text, "\ufffd");
   EXPECT_EQ(within.finish, FinishReason::kLength);
+  EXPECT_EQ(within.stop, "");
   options.stop = {"\ufffd"};
   const Generation stopped = engine.generate("Once", options);
   EXPECT_EQ(stopped.text, "");
   EXPECT_EQ(stopped.finish, FinishReason::kStopString);
+  EXPECT_EQ(stopped.stop, "\ufffd");
 }
 
 // Biased towards it, the model ends its text at once; told to ignore the end, it cannot choose it.

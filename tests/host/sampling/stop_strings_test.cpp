@@ -59,7 +59,7 @@ TEST(StopStrings, TheResultDoesNotDependOnThePieces) {
         for (size_t at = 0; at < text.size(); at += n) shown += pieces.push(text.substr(at, n));
         shown += pieces.flush();
         ASSERT_EQ(shown, expected) << text << " in pieces of " << n;
-        ASSERT_EQ(pieces.stopped(), whole.stopped()) << text << " in pieces of " << n;
+        ASSERT_EQ(pieces.found(), whole.found()) << text << " in pieces of " << n;
       }
     }
   }

@@ -406,8 +406,8 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("suffix": "x")"), "suffix: not supported");
   EXPECT_EQ(chat_said(R"("format": "json")"), "format: not supported");
   EXPECT_EQ(chat_said(R"("reasoning": "low")"), "reasoning: expected an object, found \"low\"");
-  EXPECT_EQ(chat_said(R"("thinking": {"type": "adaptive"})"),
-            "thinking.type: expected enabled or disabled, found 'adaptive'");
+  EXPECT_EQ(chat_said(R"("thinking": {"type": "deep"})"),
+            "thinking.type: expected enabled, disabled or adaptive, found 'deep'");
   EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {}})"),
             "tool_choice.type: expected function, found 'allowed_tools'");
   EXPECT_EQ(chat_said(R"("tools": [{"type": "custom", "custom": {"name": "f"}}])"),
@@ -423,7 +423,7 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said("\"response_format\": {\"type\": \"json_schema\"}"),
             "response_format.json_schema: expected an object with a schema");
   EXPECT_EQ(chat_said("\"grammar\": \"root ::= \\\"a\\\"\", \"response_format\": {\"type\": \"json_object\"}"),
-            "grammar and a schema both give the form: choose one");
+            "response_format and another field both give the form: choose one");
   EXPECT_EQ(completion_said(R"({"prompt": "x", "suffix": "y"})"), "suffix: not supported");
   EXPECT_EQ(completion_said(R"({"prompt": "x", "best_of": 3})"), "best_of: not supported unless it is n");
 }

@@ -267,7 +267,7 @@ TEST(HttpServer, RefusesWhatIsTooLongOrNoRequest) {
     EXPECT_TRUE(client.is_closed());
     return std::to_string(response.status) + " " + response.body;
   };
-  const std::string begin = R"({"error":{"message":")",
+  const std::string begin = R"({"type":"error","error":{"message":")",
                     end = "\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}\n";
   EXPECT_EQ(refused("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n0123456789a"),
             "413 " + begin + "the request's body is too long: expected at most 10 bytes" + end);
@@ -507,7 +507,7 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   HttpOptions options = quick_options();
   options.grace = 30ms;
   Running server(keeper.handler(), options);
-  Client whole(server.port()), stream(server.port());
+  Client whole(server.port()), stream(server.port()), named(server.port());
   whole.request("GET", "/");
   const Responding for_whole = keeper.take();
   stream.request("GET", "/");
@@ -515,9 +515,15 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   for_stream->begin_events();
   for_stream->event("one");
   EXPECT_TRUE(stream.read_until("data: one"));
+  named.request("GET", "/");
+  const Responding for_named = keeper.take();
+  for_named->begin_events();
+  for_named->named_event("begin", "one");
+  EXPECT_TRUE(named.read_until("event: begin\ndata: one\n\n"));
   server.stop();
-  const std::string error = R"({"error":{"message":"the server is ending: the answer took longer than it had left",)"
-                            R"("type":"server_error","param":null,"code":null}})";
+  const std::string error =
+      R"({"type":"error","error":{"message":"the server is ending: the answer took longer than it had left",)"
+      R"("type":"server_error","param":null,"code":null}})";
   const Response refused = whole.response();
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.header("connection"), "close");
@@ -527,6 +533,7 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   EXPECT_TRUE(streamed.is_complete);
   ASSERT_EQ(streamed.events().size(), 2u);
   EXPECT_EQ(streamed.events()[1], error);
+  EXPECT_NE(named.response().body.find("event: error\ndata: " + error + "\n\n"), std::string::npos);
   EXPECT_TRUE(server.ends_within(10s));
   EXPECT_TRUE(for_whole->gone().stop_requested());
   EXPECT_TRUE(for_stream->gone().stop_requested());

@@ -91,6 +91,26 @@ TEST(ResponsesRequest, FieldsGoByTheNamesOfThisApi) {
   EXPECT_EQ(read(R"({"input": "x", "max_tokens": 3})").options.max_tokens, 3u);
 }
 
+// As Codex sends them.
+TEST(ResponsesRequest, FunctionsMayLieInANamespaceAndWhatOpenAisServerRunsIsLeftOut) {
+  const ResponseRequest request = read(
+      R"({"input": [{"role": "user", "content": "x"},
+                    {"type": "function_call", "namespace": "s", "name": "f", "call_id": "1", "arguments": "{}"}],
+          "tools": [{"type": "web_search", "external_web_access": false}, {"type": "function", "name": "f"},
+                    {"type": "namespace", "name": "s", "tools": [{"type": "function", "name": "f", "strict": false}]}],
+          "tool_choice": {"type": "function", "namespace": "s", "name": "f"}})");
+  EXPECT_EQ(Json::parse(request.chat.tools), Json::parse(R"([{"type": "function", "function": {"name": "f"}},
+      {"type": "function", "function": {"name": "s.f", "strict": false}}])"));
+  EXPECT_EQ(request.settings["tools"].size(), 2u);
+  EXPECT_EQ(request.settings["tools"][1]["type"], "namespace");
+  ASSERT_EQ(request.form.functions.size(), 1u);
+  EXPECT_EQ(request.form.functions.at("s.f").space, "s");
+  EXPECT_EQ(request.form.functions.at("s.f").name, "f");
+  EXPECT_NE(request.call_schema.find(R"("const":"s.f")"), std::string::npos) << request.call_schema;
+  EXPECT_EQ(Json::parse(request.messages[1].tool_calls)[0]["function"]["name"], "s.f");
+  EXPECT_EQ(read(R"({"input": "x", "tools": [{"type": "web_search"}]})").chat.tools, "");
+}
+
 TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused(""), "input is missing");
   EXPECT_EQ(refused(R"("input": [])"), "input: expected at least one item, found none");
@@ -117,8 +137,15 @@ TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused_with_input(R"("include": ["message.output_text.logprobs"])"),
             "include: message.output_text.logprobs is not supported (/v1/chat/completions has logprobs)");
   EXPECT_EQ(refused_with_input(R"("include": 1)"), "include: expected an array, found 1");
-  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}])"),
-            "tools[0].type: expected function, found 'web_search'");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "custom"}])"),
+            "tools[0].type: expected function or namespace, found 'custom'");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "namespace", "name": "s"}])"), "tools[0].tools is missing");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "namespace", "name": "s", "tools": [{"type": "custom"}]}])"),
+            "tools[0].tools[0].type: expected function, found 'custom'");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}], "tool_choice": "required")"),
+            "tool_choice: there are no tools to choose from");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"})"),
+            "tool_choice.type: expected function, found 'web_search'");
   EXPECT_EQ(refused_with_input(R"("tools": [{"type": "function"}])"), "tools[0].name is missing");
   EXPECT_EQ(refused_with_input(R"("tools": 1)"), "tools: expected an array, found 1");
   EXPECT_EQ(refused_with_input(R"("tool_choice": "required")"), "tool_choice: there are no tools to choose from");

@@ -243,6 +243,40 @@ TEST_F(Talking, ResponsesHaveTheFormThatIsAskedFor) {
                                       "response.output_item.done", "response.completed"}));
 }
 
+TEST_F(Talking, WhatIsThoughtIsTheSummaryForThoseWhoAskForOne) {
+  const Service service(engine_);
+  const json request = {{"input", "hi"},
+                        {"grammar", only("<think>\nwhy\n</think>\n\nso.")},
+                        {"max_output_tokens", 90},
+                        {"reasoning", {{"summary", "auto"}}}};
+  const std::vector<json> events = events_of(service, request);
+  EXPECT_EQ(put_together(events, "response.reasoning_summary_text.delta"), "why");
+  EXPECT_EQ(put_together(events, "response.reasoning_text.delta"), "");
+  const json reasoning = events.back()["response"]["output"][0];
+  EXPECT_EQ(reasoning["summary"], (json{{{"type", "summary_text"}, {"text", "why"}}}));
+  EXPECT_FALSE(reasoning.contains("content"));
+  EXPECT_EQ(without_ids(service.ask(kRespond, request)["output"])[0], without_ids(json{reasoning})[0]);
+}
+
+TEST_F(Talking, CallsAreOfTheFunctionsNamespace) {
+  const Service service(engine_);
+  const json space = {{"type", "namespace"}, {"name", "sky"}, {"tools", {function_tool("weather")}}};
+  const json choice = {{"type", "function"}, {"namespace", "sky"}, {"name", "weather"}};
+  const json answer =
+      service.ask(kRespond, {{"input", "hi"}, {"tools", {space}}, {"tool_choice", choice}, {"max_output_tokens", 100}});
+  ASSERT_EQ(answer["output"].size(), 1u);
+  EXPECT_EQ(answer["output"][0]["name"], "weather");
+  EXPECT_EQ(answer["output"][0]["namespace"], "sky");
+}
+
+TEST_F(Talking, InputIsCountedWithoutAnAnswer) {
+  const Service service(engine_);
+  const json request = {{"input", "hi"}, {"instructions", "S"}};
+  const json counted = service.ask("/v1/responses/input_tokens", request);
+  EXPECT_EQ(counted["object"], "response.input_tokens");
+  EXPECT_EQ(counted["input_tokens"], service.ask(kRespond, request)["usage"]["input_tokens"]);
+}
+
 TEST_F(Talking, AnAnswerThatSaysNothingIsAMessageAllTheSame) {
   const Service service(engine_);
   const json answer = service.ask(kRespond, {{"input", "hi"}, {"grammar", "root ::= \"\""}});

@@ -1,0 +1,101 @@
+#include "host/server/responses/tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/utf8.h"
+#include "host/server/api_tools.h"
+#include "host/server/responses/items.h"
+
+namespace bonsai::server {
+namespace {
+
+// In the form that chat completions have it in.
+Json chat_function(const JsonFields &fields, Json function) {
+  if (const std::string type = fields.text("type").value_or(""); type != "function")
+    throw ApiError(fmt::format("{}: expected function, found {}", fields.path("type"), bonsai::quoted(type)));
+  fields.required_text("name");
+  function.erase("type");
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+// What OpenAI's server runs itself.
+bool is_hosted(std::string_view type) {
+  constexpr std::array<std::string_view, 5> kHosted = {"file_search", "code_interpreter", "image_generation", "mcp",
+                                                       "tool_search"};
+  return type.starts_with("web_search") || std::find(kHosted.begin(), kHosted.end(), type) != kHosted.end();
+}
+
+// The tools that the model is told of, from those in a request.
+class ToolReader {
+ public:
+  explicit ToolReader(NamespacedFunctions &functions) : functions_(functions) {}
+
+  void add(const Json &tool, const std::string &where) {
+    const JsonFields fields = object_at(tool, where);
+    const std::string type = fields.text("type").value_or("");
+    if (is_hosted(type)) return;
+    if (type == "function")
+      chat_.push_back(chat_function(fields, tool));
+    else if (type == "namespace")
+      add_space(fields);
+    else
+      throw ApiError(
+          fmt::format("{}: expected function or namespace, found {}", fields.path("type"), bonsai::quoted(type)));
+    told_.push_back(tool);
+  }
+
+  // As the client has them, and as chat completions do.
+  Json told() && { return std::move(told_); }
+  Json chat() && { return std::move(chat_); }
+
+ private:
+  void add_space(const JsonFields &fields) {
+    const std::string space = fields.required_text("name");
+    const Json &tools = fields.required("tools");
+    if (!tools.is_array()) fields.fail("tools", "an array", tools);
+    for_each(tools, fields.path("tools"), [&](const Json &tool, const std::string &where) {
+      Json function = chat_function(object_at(tool, where), tool);
+      const std::string name = function["function"]["name"], whole = name_in_space(space, name);
+      function["function"]["name"] = whole;
+      functions_.insert_or_assign(whole, NamespacedFunction{space, name});
+      chat_.push_back(std::move(function));
+    });
+  }
+
+  NamespacedFunctions &functions_;
+  Json told_ = Json::array(), chat_ = Json::array();
+};
+
+Json chat_choice(const JsonFields &choice, const Json &json) {
+  Json function = chat_function(choice, json);
+  if (const auto space = choice.text("namespace"))
+    function["function"]["name"] = name_in_space(*space, function["function"]["name"].get<std::string>());
+  return function;
+}
+
+}  // namespace
+
+void read_response_tools(const JsonFields &fields, ResponseRequest &request) {
+  Json chat = Json::object();
+  for (const char *name : {"tool_choice", "parallel_tool_calls"})
+    if (const Json *value = fields.find(name)) chat[name] = *value;
+  request.settings["tools"] = Json::array();
+  if (const Json *tools = fields.find("tools")) {
+    if (!tools->is_array()) fields.fail("tools", "an array", *tools);
+    ToolReader reader(request.form.functions);
+    for_each(*tools, "tools", [&](const Json &tool, const std::string &where) { reader.add(tool, where); });
+    request.settings["tools"] = std::move(reader).told();
+    chat["tools"] = std::move(reader).chat();
+  }
+  if (const Json *choice = fields.find("tool_choice"); choice != nullptr && choice->is_object())
+    chat["tool_choice"] = chat_choice(JsonFields(*choice, "tool_choice."), *choice);
+  read_tools(JsonFields(chat, ""), request);
+}
+
+}  // namespace bonsai::server

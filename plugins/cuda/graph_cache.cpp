@@ -5,14 +5,14 @@
 
 namespace bonsai::cuda {
 
-void GraphCache::run(const GraphKey &key, const std::function<void()> &pass) {
+void GraphCache::run(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify) {
   if (const GraphExec *graph = find(key)) return graph->launch(stream_);
   if (!is_on_) return pass();
   if (!take_seen(key)) {
     note_seen(key);
     return pass();
   }
-  if (!launch_recording(key, pass)) pass();
+  if (!launch_recording(key, pass, simplify)) pass();
 }
 
 // The key's recording, which is now the first; null if there is none.
@@ -76,9 +76,13 @@ void GraphCache::stop(const plugin::Failure &failure) {
 }
 
 // False if the pass cannot be recorded: it has not run then.
-bool GraphCache::launch_recording(const GraphKey &key, const std::function<void()> &pass) {
+bool GraphCache::launch_recording(GraphKey key, const std::function<void()> &pass, const Simplify &simplify) {
   bool has_given_back = false;
   for (;;) {
+    if (const GraphExec *graph = find(key)) {  // a plainer pass may have been recorded before
+      graph->launch(stream_);
+      return true;
+    }
     try {
       record_and_launch(key, pass);
       return true;
@@ -87,7 +91,7 @@ bool GraphCache::launch_recording(const GraphKey &key, const std::function<void(
       // Memory that is not to be had is no fault of the launches.
       const bool lacks_memory = failure.status() == BONSAI_OUT_OF_MEMORY;
       if (lacks_memory && !std::exchange(has_given_back, true) && drop_oldest()) continue;
-      if (!lacks_memory && simplify_ && simplify_(failure.what())) continue;
+      if (!lacks_memory && simplify && simplify(failure.what(), key)) continue;
       stop(failure);
       return false;
     }

@@ -24,18 +24,18 @@ class GraphCache {
   static constexpr size_t kMostSeen = 64;
 
   // Asked when a pass could not be recorded, and why: true if the same pass is submitted in a plainer way from now on,
-  // and is to be recorded once more.
-  using Simplify = std::function<bool(const std::string &why)>;
+  // and is to be recorded once more. Where the plainer pass has another key, it is written to `key`.
+  using Simplify = std::function<bool(const std::string &why, GraphKey &key)>;
 
-  GraphCache(const Stream &stream, bool is_on, Log log, Simplify simplify = {})
-      : stream_(stream), log_(std::move(log)), simplify_(std::move(simplify)), is_on_(is_on) {}
+  GraphCache(const Stream &stream, bool is_on, Log log) : stream_(stream), log_(std::move(log)), is_on_(is_on) {}
 
   // Runs `pass`, which submits to the stream, or the recording of an earlier one with the same key. A key's first pass
   // is submitted as it is: most shapes of prompts come once, and a pass that is recorded has all its kernels ready. A
   // pass that cannot be recorded, or whose recording does not run, for want of memory for one, is submitted, and
   // nothing is recorded from then on; where memory is wanted, an older recording is given up for it first, and all of
-  // them when that does not help. The context is current.
-  void run(const GraphKey &key, const std::function<void()> &pass);
+  // them when that does not help; else it is recorded again for as long as `simplify` makes it plainer. The context is
+  // current.
+  void run(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify = {});
 
  private:
   struct Recording {
@@ -49,12 +49,11 @@ class GraphCache {
   bool drop_oldest();
   GraphExec record(const std::function<void()> &pass) const;
   void record_and_launch(const GraphKey &key, const std::function<void()> &pass);
-  bool launch_recording(const GraphKey &key, const std::function<void()> &pass);
+  bool launch_recording(GraphKey key, const std::function<void()> &pass, const Simplify &simplify);
   void stop(const plugin::Failure &failure);
 
   const Stream &stream_;
   Log log_;
-  Simplify simplify_;
   bool is_on_;
   // Apart, so that shapes that come once never cost a recording its place. In both, the one that came last is first.
   std::list<Recording> recordings_;

@@ -50,8 +50,7 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       kv_(device.context(), kv_pool_bytes(pool_, shape_.model.layers), "the KV cache"),
       scratch_(device.context(), layout_.bytes, "activations and outputs"),
       device_bytes_(session_memory(shape_).device_bytes),
-      graphs_(device.stream(), device.uses_graphs(), device.log(),
-              [&device](const std::string &why) { return device.stop_overlap(why); }) {
+      graphs_(device.stream(), device.uses_graphs(), device.log()) {
   pool_.data = kv_.as<uint8_t>();
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
   // Products read records of vectors that are not there, and write nothing of what they make of them.
@@ -174,7 +173,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slot &slot) {
   slot.has_results = false;
   slot.pending.clear();
-  const Staged staged = stage_batch(batch, slot);
+  Staged staged = stage_batch(batch, slot);
   if (slot.measured) slot.begun.record(device_.stream());
   const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
   send(slot, 0, slot.shape.parameters + (request.n > 0 ? slot.round.staged_bytes() : 0));
@@ -190,7 +189,13 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
     if (is_one && request.n > 0) run_group(slot, slot.round.groups()[0]);
   };
   if (is_one && batch.n_tokens <= kGraphTokens && !device_.profile().is_on()) {
-    graphs_.run(graph_key(staged, request.n > 0 ? &slot.round.groups()[0] : nullptr), pass);
+    const SelectionGroup *group = request.n > 0 ? &slot.round.groups()[0] : nullptr;
+    // What is tested least, and costs least to do without, goes first.
+    graphs_.run(graph_key(staged, group), pass, [&](const std::string &why, GraphKey &key) {
+      if (!stop_at_once(why, staged, slot)) return device_.stop_overlap(why);
+      key = graph_key(staged, group);
+      return true;
+    });
   } else {
     pass();
   }

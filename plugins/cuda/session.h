@@ -129,6 +129,7 @@ class Session {
   bool may_run_at_once(const Staged &staged) const;
   Way choose_way(const Staged &staged, Slot &slot);
   void note_way(Slot &slot);
+  bool stop_at_once(const std::string &why, Staged &staged, Slot &slot);
   void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
   void add_times(uint32_t first, uint32_t n, bool has_combined);
 

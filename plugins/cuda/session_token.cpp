@@ -127,7 +127,7 @@ Way Session::choose_way(const Staged &staged, Slot &slot) {
 // Tells the trial how long the slot's token took, which has run.
 void Session::note_way(Slot &slot) {
   const std::optional<Way> way = std::exchange(slot.measured, std::nullopt);
-  if (!way || trial_.winner()) return;
+  if (!way || !token_plan_ || trial_.winner()) return;
   trial_.note(*way, slot.done.seconds_since(slot.begun));
   if (!trial_.winner() || !device_.log()) return;
   device_.log()(BONSAI_LOG_DEBUG,
@@ -135,6 +135,18 @@ void Session::note_way(Slot &slot) {
                             "layers; the session goes on with the {}",
                             1e6 * trial_.median_seconds(Way::kApart), 1e6 * trial_.median_seconds(Way::kAtOnce),
                             *trial_.winner() == Way::kAtOnce ? "latter" : "former"));
+}
+
+// Has layers run one by one from here on, those of what is staged too, and says so in the log; false if these do so
+// already.
+bool Session::stop_at_once(const std::string &why, Staged &staged, Slot &slot) {
+  if (std::exchange(staged.way, Way::kApart) != Way::kAtOnce) return false;
+  slot.measured.reset();
+  token_plan_.reset();
+  if (device_.log()) {
+    device_.log()(BONSAI_LOG_WARNING, fmt::format("cuda: this session's layers run one by one from now on: {}", why));
+  }
+  return true;
 }
 
 // Layers [first, first + n) of a single token.

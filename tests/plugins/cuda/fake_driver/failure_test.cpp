@@ -59,6 +59,16 @@ TEST_F(FakeKernel, BlocksThatWaitForEachOtherHaveToFitTheDevice) {
             "at once\n");
 }
 
+TEST_F(FakeKernel, BlocksThatWaitForEachOtherMayHaveNoPlaceInAGraph) {
+  const CUfunction go_round = find_function(module, "go_round");
+  CUgraph graph = nullptr;
+  control().capture_cooperative(0);
+  ASSERT_EQ(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+  EXPECT_EQ(launch_together(go_round, arguments, 64, 3), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(cu->cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  control().capture_cooperative(1);
+}
+
 TEST_F(FakeKernel, LaunchesThatADeviceCannotRunAreMisuse) {
   EXPECT_EQ(launch(add_index, arguments, 512), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(take_misuse(), "cuLaunchKernelEx: add_index is launched with blocks of 512 threads, expected 1 to 256\n");

@@ -64,6 +64,10 @@ void bonsai_fake_cuda_set_order(uint64_t order);
 // 0: kernels are checked and counted but leave memory as it is, for tests of what is around them; 1: they run.
 void bonsai_fake_cuda_run_kernels(int run);
 
+// 0: graphs take no cooperative launches, which end a capture as with a driver that does not support them there; 1:
+// they do.
+void bonsai_fake_cuda_capture_cooperative(int capture);
+
 // Forgets misuse and failures, set or suffered. What is alive stays.
 void bonsai_fake_cuda_reset(void);
 

@@ -25,6 +25,7 @@ struct Control {
   decltype(&bonsai_fake_cuda_cooperative_kernels) cooperative_kernels;
   decltype(&bonsai_fake_cuda_set_order) set_order;
   decltype(&bonsai_fake_cuda_run_kernels) run_kernels;
+  decltype(&bonsai_fake_cuda_capture_cooperative) capture_cooperative;
   decltype(&bonsai_fake_cuda_reset) reset;
 
   bonsai_fake_cuda_alive_counts alive() const {
@@ -55,6 +56,7 @@ inline const Control &control() {
     find(control.cooperative_kernels, "bonsai_fake_cuda_cooperative_kernels");
     find(control.set_order, "bonsai_fake_cuda_set_order");
     find(control.run_kernels, "bonsai_fake_cuda_run_kernels");
+    find(control.capture_cooperative, "bonsai_fake_cuda_capture_cooperative");
     find(control.reset, "bonsai_fake_cuda_reset");
     return control;
   }();

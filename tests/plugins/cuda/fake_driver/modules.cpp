@@ -218,6 +218,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void 
     const Function &function = find_function(world, handle);
     Stream &stream = find_stream(world, config->hStream);
     check_launch(world.settings, *config, function);
+    if (stream.capture && is_cooperative(*config) && !world.captures_cooperative) {
+      stream.capture->is_invalid = true;
+      throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED};
+    }
     const auto *arguments = static_cast<const std::byte *>(parameters[0]);
     submit(world, stream,
            Work{.kind = Work::Kind::kKernel,

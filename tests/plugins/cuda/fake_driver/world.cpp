@@ -192,6 +192,8 @@ void bonsai_fake_cuda_set_order(uint64_t order) { world().order = bonsai::fake::
 
 void bonsai_fake_cuda_run_kernels(int run) { world().runs_kernels = run != 0; }
 
+void bonsai_fake_cuda_capture_cooperative(int capture) { world().captures_cooperative = capture != 0; }
+
 void bonsai_fake_cuda_reset() {
   World &here = world();
   const std::lock_guard lock(here.mutex);

@@ -297,6 +297,32 @@ TEST(CudaTokenLayersAre, TriedBesideSeparateKernels) {
   EXPECT_TRUE(kernels[32] == kApart || kernels[32] == kAtOnce) << kernels[32];
 }
 
+// A driver may not record a launch whose blocks wait for each other. Layers are recorded one by one then, and no more
+// is given up than that: graphs are what costs most to do without.
+TEST(CudaTokenLayersAre, RecordedOneByOneWhereTheyCannotBeAtOnce) {
+  constexpr uint32_t kTokens = 24;
+  constexpr uint64_t kApart = 5 + 9 * 2, kAtOnce = 5 + 1;
+  const check::RandomModel random({.layers = 2, .hidden = 256, .ffn = 384, .format = Format::kQ1_0_G128});
+  std::vector<std::vector<std::vector<float>>> expected;
+  {
+    Side apart("attention", random.model());
+    for (uint32_t i = 0; i < kTokens; ++i) expected.push_back(apart.session.logits({{7}}, i, kBlocks));
+  }
+  // The only token that runs at once is the first one to be asked to, since the second one's pass is to be recorded.
+  for (const auto &[fusion, first] : std::map<const char *, uint32_t>{{"layers", 0}, {"auto", 8}}) {
+    Side side(fusion, random.model());
+    fake::control().capture_cooperative(0);
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      fake::control().reset();
+      EXPECT_EQ(side.session.logits({{7}}, i, kBlocks), expected[i]) << fusion << ", token " << i;
+      EXPECT_EQ(fake::control().kernels(), i == first ? kAtOnce : kApart) << fusion << ", token " << i;
+    }
+    fake::control().capture_cooperative(1);
+    EXPECT_EQ(fake::control().alive().graph_execs, 1u) << fusion;
+    EXPECT_EQ(fake::control().misuse(), "") << fusion;
+  }
+}
+
 // A profile has a layer's steps, and what lies between them, as one block noted them; it changes no byte.
 TEST(CudaTokenLayersAre, InAProfileStepByStep) {
   constexpr uint32_t kLayers = 3;

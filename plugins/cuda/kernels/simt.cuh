@@ -62,7 +62,6 @@ __device__ inline unsigned warp() { return threadIdx.x / kWarp; }
 __device__ inline unsigned block_threads() { return blockDim.x; }
 __device__ inline unsigned block_x() { return blockIdx.x; }
 __device__ inline unsigned block_y() { return blockIdx.y; }
-__device__ inline unsigned block_z() { return blockIdx.z; }
 __device__ inline unsigned grid_x() { return gridDim.x; }
 
 // The block's dynamic shared memory, whose size the launch says. Aligned to 16 bytes.

@@ -10,16 +10,15 @@ BONSAI_KERNEL(add_index, ExampleArguments, 256, 2) {
   if (i < arguments.n) arguments.out[i] = arguments.in[i] + i;
 }
 
-// out[...]: where each thread is, six numbers of it.
+// out[...]: where each thread is, five numbers of it.
 BONSAI_KERNEL(position, ExampleArguments, 256, 1) {
-  const unsigned block = block_x() + grid_x() * (block_y() + 3 * block_z());
-  uint32_t *out = arguments.out + 6 * (block * block_threads() + thread());
+  const unsigned block = block_x() + grid_x() * block_y();
+  uint32_t *out = arguments.out + 5 * (block * block_threads() + thread());
   out[0] = lane();
   out[1] = warp();
   out[2] = block_x();
   out[3] = block_y();
-  out[4] = block_z();
-  out[5] = grid_x();
+  out[4] = grid_x();
 }
 
 // out[i] = the sum of the block's in, for every thread of the block.

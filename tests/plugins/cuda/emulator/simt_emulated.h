@@ -35,7 +35,6 @@ inline unsigned warp() { return thread() / kWarp; }
 inline unsigned block_threads() { return ::bonsai::emulation::position.block_threads; }
 inline unsigned block_x() { return ::bonsai::emulation::position.block_x; }
 inline unsigned block_y() { return ::bonsai::emulation::position.block_y; }
-inline unsigned block_z() { return ::bonsai::emulation::position.block_z; }
 inline unsigned grid_x() { return ::bonsai::emulation::position.grid_x; }
 
 template <class T>

@@ -129,18 +129,9 @@ requires(T <= 2 && Format::kGroups == 1 && Format::kBits < 8 &&
 
   explicit BlockRequests(const TileView &tile) : far(tile, kFarAhead<Format>), near(tile, kNearAhead<Format>) {}
 
-  // As prefetch_both.
   [[gnu::always_inline]] void ask(uint64_t) {
-    if constexpr (kIntoFirstLevel<Format>) {
-      asm volatile("" ::: "memory");
-      near.ask();
-      asm volatile("" ::: "memory");
-      far.ask();
-      asm volatile("" ::: "memory");
-    } else {
-      far.ask();
-      near.ask();
-    }
+    ask_for_both<Format>(
+        [&]() __attribute__((always_inline)) { far.ask(); }, [&]() __attribute__((always_inline)) { near.ask(); });
   }
 };
 

@@ -31,7 +31,7 @@ class Round {
   }
   // Every NaN alike.
   void floating(F32x16 value) { exactly(canonical_nan(value)); }
-  void floating(float value) { exactly(value == value ? value : 0.0f); }
+  void floating(float value) { floating(splat(value)); }
 
   size_t size() const { return static_cast<size_t>(to_ - begin_); }
 

@@ -30,6 +30,11 @@ TEST_F(Convert, NamesABrokenIndex) {
   test::write_file(path, R"({"weight_map": {"a": "x.safetensors"}})");
   test::write_file(input() + "/x.safetensors", test::safetensors({{"b", "F32", {1}, "abcd"}}));
   EXPECT_EQ(refusal_of_input(), "/model.safetensors.index.json: a: not in x.safetensors, where the index says it is\n");
+  test::write_file(path, R"({"weight_map": {"b": "x.safetensors", "c": "x.safetensors", "d": "y.safetensors"}})");
+  test::write_file(input() + "/y.safetensors",
+                   test::safetensors({{"c", "F32", {1}, "abcd"}, {"d", "F32", {1}, "abcd"}}));
+  EXPECT_EQ(refusal_of_input(),
+            "/model.safetensors.index.json: c: in y.safetensors, but the index says that it is in x.safetensors\n");
 }
 
 // Promise: a hostile file is refused by name, whichever way its JSON is hard on a parser.

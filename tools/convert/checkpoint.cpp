@@ -55,9 +55,19 @@ Result<CheckpointTensors> CheckpointTensors::open(const std::string &directory) 
   }
   tensors.index_path_ = index_path;
   for (const auto &[tensor, file] : index->file_of) {
-    if (!tensors.find(tensor)) return fail("{}: {}: not in {}, where the index says it is", index_path, tensor, file);
+    if (auto checked = tensors.check_place(tensor, file); !checked) return tl::unexpected(checked.error());
   }
   return tensors;
+}
+
+// Whether the index is right about where a tensor is. An index that is not belongs to other shards.
+Result<void> CheckpointTensors::check_place(const std::string &tensor, const std::string &file) const {
+  const auto found = entries_.find(tensor);
+  if (found == entries_.end()) return fail("{}: {}: not in {}, where the index says it is", index_path_, tensor, file);
+  const std::string holder = fs::path(files_[found->second.file].mapping().path()).filename().string();
+  if (holder != file)
+    return fail("{}: {}: in {}, but the index says that it is in {}", index_path_, tensor, holder, file);
+  return {};
 }
 
 Result<void> CheckpointTensors::add_file(const std::string &path) {

@@ -42,6 +42,7 @@ class CheckpointTensors {
     size_t index;
   };
   Result<void> add_file(const std::string &path);
+  Result<void> check_place(const std::string &tensor, const std::string &file) const;
   std::string index_path_;  // empty: there is none
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Entry> entries_;

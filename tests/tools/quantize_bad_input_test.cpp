@@ -27,13 +27,13 @@ TEST_F(QuantizeBadInput, ALossThatNobodyAskedForIsRefused) {
 }
 
 TEST_F(QuantizeBadInput, TernaryBlocksThatDoNotFitAreRefused) {
-  std::vector<float> weights(256, 0.5f);
+  std::vector<float> weights(512, 0.5f);
   for (size_t i = 128; i < 256; ++i) weights[i] = 0.25f;
-  write_input({make_tensor("a.weight", {256, 1}, weights, Format::kTQ2_0_G128)});
+  write_input({make_tensor("a.weight", {256, 2}, weights, Format::kTQ2_0_G128)});
   EXPECT_EQ(refusal("--type TQ2_0"),
             "tensor 'a.weight' (TQ2_0_G128): row 0, column 128: 0.25 would become 0.5 in TQ2_0; --requantize allows "
             "that loss\n");
-  InputTensor with_code3 = make_tensor("a.weight", {128, 1}, std::vector<float>(128, 0.5f), Format::kTQ2_0_G128);
+  InputTensor with_code3 = make_tensor("a.weight", {128, 2}, std::vector<float>(256, 0.5f), Format::kTQ2_0_G128);
   with_code3.blocks[2] = std::byte{0xEA};
   write_input({with_code3});
   EXPECT_TRUE(refusal("--type TQ1_0_G128").ends_with("; --requantize allows that loss\n"));
@@ -85,7 +85,7 @@ TEST_F(QuantizeBadInput, WhatIsNoModelIsNamed) {
 }
 
 TEST_F(QuantizeBadInput, TheInputIsNotOverwritten) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64))});
   const std::string before = test::read_file(input());
   const std::string link = directory_.file("link.gguf");
   fs::create_symlink("in.gguf", link);
@@ -100,7 +100,7 @@ TEST_F(QuantizeBadInput, TheInputIsNotOverwritten) {
 
 TEST_F(QuantizeBadInput, NoPartOfTheInputIsOverwritten) {
   write_input(
-      {make_tensor("a.weight", {32, 1}, random_weights(32)), make_tensor("b.weight", {32, 1}, random_weights(32))});
+      {make_tensor("a.weight", {32, 2}, random_weights(64)), make_tensor("b.weight", {32, 2}, random_weights(64))});
   const std::vector<std::string> parts = test::split_file(open(input()), directory_.file("part"), 2);
   const std::string before = test::read_file(parts[1]);
   const Outcome outcome =
@@ -111,7 +111,7 @@ TEST_F(QuantizeBadInput, NoPartOfTheInputIsOverwritten) {
 }
 
 TEST_F(QuantizeBadInput, UsageErrorsExitWithTwo) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64))});
   const auto message = [&](const std::string &options) {
     const Outcome outcome = quantize(options);
     EXPECT_EQ(outcome.exit_code, 2) << options;
@@ -138,7 +138,7 @@ TEST_F(QuantizeBadInput, UsageErrorsExitWithTwo) {
 }
 
 TEST_F(QuantizeBadInput, AnOutputThatCannotBeMadeIsNamed) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64))});
   const std::string path = directory_.file("missing/out.gguf");
   const Outcome outcome =
       test::run_shell("bonsai-quantize " + test::in_quotes(input()) + " " + test::in_quotes(path) + " --type F16");
@@ -158,7 +158,7 @@ TEST_F(QuantizeBadInput, AFullDiskKeepsTheOldOutputAndLeavesNothingElse) {
 }
 
 TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64))});
   const Outcome outcome = quantize("--type F16 --table >/dev/full");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "bonsai-quantize: cannot print: No space left on device\n");
@@ -166,7 +166,7 @@ TEST_F(QuantizeBadInput, ATableThatCannotBePrintedIsAFailure) {
 
 // A pipe whose only reader has gone: `bonsai-quantize ... --table | head -1`.
 TEST_F(QuantizeBadInput, ATableThatNobodyReadsIsNone) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64))});
   const std::string pipe = test::in_quotes(directory_.file("pipe"));
   const Outcome outcome = test::run_shell("mkfifo " + pipe + "; exec 3<>" + pipe + " 4>" + pipe + " 3<&-; rm " + pipe +
                                           "; bonsai-quantize " + test::in_quotes(input()) + " " +

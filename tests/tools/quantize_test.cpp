@@ -33,6 +33,21 @@ TEST_F(Quantize, EveryFormatOfTheTableIsWhatItsEncoderMakes) {
   }
 }
 
+// The loader takes a norm of n x 1 for the vector that it is, and takes it in no other format than a float's.
+TEST_F(Quantize, AVectorIsOneWhateverItsDimensions) {
+  const std::vector<float> norm = random_weights(256);
+  const InputTensor row = make_tensor("blk.0.attn_norm.weight", {256, 1}, norm, Format::kF32);
+  const InputTensor deep = make_tensor("output_norm.weight", {256, 1, 1, 1}, norm, Format::kF32);
+  write_input({row, deep, make_tensor("a.weight", {256, 2}, random_weights(512))});
+  const Outcome outcome = quantize("--type Q4_0 --keep '*norm*=Q8_0'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "bonsai-quantize: --keep '*norm*=Q8_0': matches no matrix\n");
+  const gguf::File file = open_output();
+  expect_blocks(file, row);
+  expect_blocks(file, deep);
+  EXPECT_EQ(file.find_tensor("a.weight")->format, Format::kQ4_0);
+}
+
 TEST_F(Quantize, EveryFloatCanBeTheSource) {
   const std::vector<float> weights = random_weights(128 * 3);
   for (const Format from : {Format::kF32, Format::kF16, Format::kBF16}) {
@@ -87,12 +102,12 @@ TEST_F(Quantize, AWholeModelLoadsInAnyFormat) {
 }
 
 TEST_F(Quantize, TheLastRuleThatMatchesWins) {
-  const std::vector<float> weights = random_weights(128);
+  const std::vector<float> weights = random_weights(256), norm = random_weights(128);
   std::vector<InputTensor> tensors;
   for (const char *name : {"token_embd", "output", "blk.0.ffn_up", "blk.0.ffn_down", "blk.10.ffn_up"}) {
-    tensors.push_back(make_tensor(std::string(name) + ".weight", {128, 1}, weights));
+    tensors.push_back(make_tensor(std::string(name) + ".weight", {128, 2}, weights));
   }
-  tensors.push_back(make_tensor("output_norm.weight", {128}, weights));
+  tensors.push_back(make_tensor("output_norm.weight", {128}, norm));
   write_input(tensors);
   const Outcome outcome = quantize(
       "--type q4_0 --keep '*ffn*=Q8_0' --keep 'output*=f16' --keep 'blk.?.*_up*=q1_0' --keep token_embd.weight=Q4_0 "
@@ -110,7 +125,7 @@ TEST_F(Quantize, TheLastRuleThatMatchesWins) {
 }
 
 TEST_F(Quantize, ARuleThatMatchesNoMatrixIsReported) {
-  write_input({make_tensor("a.weight", {32, 1}, random_weights(32)), make_tensor("n.weight", {4}, random_weights(4))});
+  write_input({make_tensor("a.weight", {32, 2}, random_weights(64)), make_tensor("n.weight", {4}, random_weights(4))});
   const Outcome outcome = quantize("--type Q8_0 --keep 'a.wieght=F16' --keep 'n.*=F16' --keep 'a.*=F16'");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err,
@@ -122,7 +137,7 @@ TEST_F(Quantize, RowsThatDoNotDivideFallBackAndSaySoOnceForEachKind) {
   write_input({make_tensor("blk.0.up.weight", {96, 2}, random_weights(192)),
                make_tensor("blk.1.up.weight", {96, 2}, random_weights(192)),
                make_tensor("blk.0.down.weight", {40, 2}, random_weights(80)),
-               make_tensor("output.weight", {256, 1}, random_weights(256))});
+               make_tensor("output.weight", {256, 2}, random_weights(512))});
   const Outcome outcome = quantize("--type Q4_K --keep 'blk.1.*=TQ2_0_G128'");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err,
@@ -143,10 +158,10 @@ TEST_F(Quantize, RowsThatDoNotDivideFallBackAndSaySoOnceForEachKind) {
 
 TEST_F(Quantize, TheTableTellsWhatEachTensorLost) {
   // In Q1_0, d = 0.625: errors 0.375 and 0.125 over weights 1 and 0.5. The norm is copied.
-  std::vector<float> weights(128);
+  std::vector<float> weights(256);
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = i % 4 == 0 ? 1.0f : -0.5f;
-  write_input({make_tensor("blk.0.ffn_up.weight", {128, 1}, weights, Format::kF16),
-               make_tensor("zero.weight", {128, 1}, std::vector<float>(128)), make_tensor("n", {2}, {1, 2})});
+  write_input({make_tensor("blk.0.ffn_up.weight", {128, 2}, weights, Format::kF16),
+               make_tensor("zero.weight", {128, 2}, std::vector<float>(256)), make_tensor("n", {2}, {1, 2})});
   const Outcome outcome = quantize("--type Q1_0 --table");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
@@ -178,7 +193,7 @@ TEST_F(Quantize, TheBytesAndTheTableDoNotDependOnTheThreads) {
 TEST_F(Quantize, ATensorThatHasTheTypeAlreadyIsCopied) {
   InputTensor tensor = make_tensor("a.weight", {128, 2}, random_weights(256), Format::kTQ2_0_G128);
   tensor.blocks[2] = std::byte{0xE4};  // codes 0 to 3: no encoder writes the 3
-  write_input({tensor, make_tensor("b.weight", {128, 1}, random_weights(128), Format::kF16)});
+  write_input({tensor, make_tensor("b.weight", {128, 2}, random_weights(256), Format::kF16)});
   const Outcome outcome = quantize("--type TQ2_0_G128");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
@@ -202,8 +217,8 @@ TEST_F(Quantize, TernaryPackingsBecomeOneAnotherWithoutLoss) {
 
 TEST_F(Quantize, RequantisingIsAllowedWhereAskedForAndReported) {
   const InputTensor source = make_tensor("a.weight", {128, 2}, random_weights(256), Format::kQ8_0);
-  write_input({source, make_tensor("b.weight", {128, 1}, random_weights(128, 3), Format::kQ8_0),
-               make_tensor("c.weight", {128, 1}, random_weights(128, 4), Format::kF32)});
+  write_input({source, make_tensor("b.weight", {128, 2}, random_weights(256, 3), Format::kQ8_0),
+               make_tensor("c.weight", {128, 2}, random_weights(256, 4), Format::kF32)});
   const Outcome outcome = quantize("--type Q4_0 --requantize");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "bonsai-quantize: 2 tensors were Q8_0 already and lost more as Q4_0\n");

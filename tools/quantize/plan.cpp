@@ -15,8 +15,6 @@ bool matches(const KeepRule &rule, std::string_view name) {
   return fnmatch(rule.pattern.c_str(), std::string(name).c_str(), FNM_NOESCAPE) == 0;
 }
 
-bool is_matrix(const gguf::Tensor &tensor) { return tensor.shape.size() > 1; }
-
 const quant::FormatTraits &wanted_format(const gguf::Tensor &tensor, const Request &request) {
   const auto rule = std::find_if(request.keep.rbegin(), request.keep.rend(),
                                  [&](const KeepRule &candidate) { return matches(candidate, tensor.name); });
@@ -34,6 +32,8 @@ void report_idle_rules(const gguf::File &file, const Request &request, std::vect
 }
 
 }  // namespace
+
+bool is_matrix(const gguf::Tensor &tensor) { return tensor.rows() > 1; }
 
 std::vector<PlannedTensor> plan_tensors(const gguf::File &file, const Request &request,
                                         std::vector<std::string> &notices) {

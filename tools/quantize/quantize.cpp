@@ -35,7 +35,7 @@ void write_metadata(const gguf::File &file, std::span<const PlannedTensor> plan,
   writer.set_uint32("general.quantization_version", 2);
   std::map<quant::Format, uint64_t> matrix_weights;
   for (const PlannedTensor &tensor : plan) {
-    if (tensor.source->shape.size() > 1) matrix_weights[tensor.format->format] += tensor.weights();
+    if (is_matrix(*tensor.source)) matrix_weights[tensor.format->format] += tensor.weights();
   }
   if (const auto type = tools::file_type(matrix_weights)) writer.set_uint32("general.file_type", *type);
 }

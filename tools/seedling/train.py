@@ -21,6 +21,7 @@ import math
 import os
 import re
 import struct
+import sys
 import time
 
 # Qwen2's pattern in the vocabulary of Python's re: [^\W\d_] stands for \p{L}.
@@ -96,13 +97,17 @@ class PairCounts:
         heapq.heapify(self.heap)
 
     def pop_most_frequent(self):
-        """The most frequent pair, ties by token order. Entries of the heap may be out of date; those go back in."""
-        while True:
+        """The most frequent pair, ties by token order; None when every word is one token.
+
+        Entries of the heap may be out of date; those go back in.
+        """
+        while self.heap:
             negative, pair = heapq.heappop(self.heap)
             if self.counts[pair] == -negative:
                 return pair
             if self.counts[pair] > 0:
                 heapq.heappush(self.heap, (-self.counts[pair], pair))
+        return None
 
     def merge(self, pair):
         touched = set()
@@ -122,7 +127,10 @@ class PairCounts:
 
 
 def train_tokenizer(text, vocab_size):
-    """Returns (vocab {token: id}, merges [(left, right)]), most frequent pair first, ties by token order."""
+    """Returns (vocab {token: id}, merges [(left, right)]), most frequent pair first, ties by token order.
+
+    They are fewer than vocab_size where the text has no more.
+    """
     table = byte_alphabet()
     occurrences = collections.Counter(SPLIT.findall(text))
     words = [[table[byte] for byte in word.encode()] for word in occurrences]
@@ -131,6 +139,8 @@ def train_tokenizer(text, vocab_size):
     merges = []
     while len(vocab) < vocab_size - len(SPECIAL):
         pair = pairs.pop_most_frequent()
+        if pair is None:
+            break
         merges.append(pair)
         vocab[pair[0] + pair[1]] = len(vocab)
         pairs.merge(pair)
@@ -375,16 +385,13 @@ def make_config(args, tokenizer):
 
 def load_streams(corpus, tokenizer):
     """Returns (training, held-out) token streams; every story begins with <|endoftext|>."""
-    import torch
-
     with open(corpus, encoding="utf-8") as file:
         stories = [story for story in file.read().split("\n\n") if len(story) > SHORTEST_STORY]
     held_out = stories[::HELD_OUT_EVERY]
     kept = [story for i, story in enumerate(stories) if i % HELD_OUT_EVERY]
 
     def stream(chosen):
-        ids = [token for story in chosen for token in [tokenizer.eos] + tokenizer.encode(story.strip())]
-        return torch.tensor(ids, dtype=torch.long)
+        return [token for story in chosen for token in [tokenizer.eos] + tokenizer.encode(story.strip())]
 
     return stream(kept), stream(held_out)
 
@@ -446,7 +453,7 @@ def share_of_time(start, args):
     return shared.item()
 
 
-def train(rank, args):
+def train(rank, args, config, streams):
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -455,9 +462,7 @@ def train(rank, args):
         torch.set_num_threads(1)
         torch.distributed.init_process_group("gloo", rank=rank, world_size=args.procs)
     torch.manual_seed(7)
-    tokenizer = Tokenizer(os.path.join(args.out, "tokenizer.json"))
-    data, held_out = load_streams(args.corpus, tokenizer)
-    config = make_config(args, tokenizer)
+    data, held_out = (torch.tensor(stream, dtype=torch.long) for stream in streams)
     model, quantise = build(config, args.bits)
     model.to(device)
     optimizer = make_optimizer(model, args.lr)
@@ -522,20 +527,41 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def make_tokenizer(args):
+    with open(args.corpus, encoding="utf-8") as file:
+        vocab, merges = train_tokenizer(file.read(), args.vocab)
+    if len(vocab) + len(SPECIAL) < args.vocab:
+        found = len(vocab) + len(SPECIAL)
+        sys.exit(f"train.py: {args.corpus}: has no more than {found} tokens, expected {args.vocab} (--vocab)")
+    write_tokenizer(vocab, merges, args.out)
+    print(len(vocab), "tokens,", len(merges), "merges")
+
+
+def make_model(args):
+    tokenizer = Tokenizer(os.path.join(args.out, "tokenizer.json"))
+    streams = load_streams(args.corpus, tokenizer)
+    for stream, name, least in zip(streams, ("to train with", "held out"), (args.context + 2, args.context)):
+        if len(stream) < least:
+            sys.exit(
+                f"train.py: {args.corpus}: {len(stream)} tokens {name}, expected at least {least} (--context); "
+                f"passages of more than {SHORTEST_STORY} characters count, with an empty line between them"
+            )
+    run = (args, make_config(args, tokenizer), streams)
+    if args.procs > 1:
+        import torch.multiprocessing
+
+        torch.multiprocessing.spawn(train, run, nprocs=args.procs)
+    else:
+        train(0, *run)
+
+
 def main():
     args = parse_arguments()
     os.makedirs(args.out, exist_ok=True)
     if args.what == "tokenizer":
-        with open(args.corpus, encoding="utf-8") as file:
-            vocab, merges = train_tokenizer(file.read(), args.vocab)
-        write_tokenizer(vocab, merges, args.out)
-        print(len(vocab), "tokens,", len(merges), "merges")
-    elif args.procs > 1:
-        import torch.multiprocessing
-
-        torch.multiprocessing.spawn(train, (args,), nprocs=args.procs)
+        make_tokenizer(args)
     else:
-        train(0, args)
+        make_model(args)
 
 
 if __name__ == "__main__":

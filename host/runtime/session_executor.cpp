@@ -92,7 +92,11 @@ tl::unexpected<BackendError> not_offered(const Device &device, const char *funct
 }  // namespace
 
 SessionExecutor::SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level)
-    : model_(model), config_(config), level_(level), limits_(limits_of(model.device().info())) {
+    : model_(model),
+      config_(config),
+      level_(level),
+      limits_(limits_of(model.device().info())),
+      is_selected_(model.model().config.vocab) {
   // layer_encode takes hidden states whether or not the session has the embedding.
   if (level == 1 || !model.embedding()) hidden_.resize(size_t{config.max_tokens} * model.model().config.hidden);
 }
@@ -166,27 +170,41 @@ bool is_ruled_out(const Selection &selection, int32_t id) {
   return selection.add[static_cast<size_t>(found - selection.ids.begin())] == -std::numeric_limits<float>::infinity();
 }
 
-// The host goes on with ids as it gets them, and so none may lie outside the vocabulary, nor be one that a mask or an
-// adjustment excludes: those have -infinity.
-BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs) const {
+// The host goes on with ids and logits as it gets them. So these fall, and no id lies outside the vocabulary, stands
+// twice, or is one that a mask or an adjustment excludes; but for ids with -infinity, which are nobody's choice.
+BackendResult<void> SessionExecutor::check_top(const Output &output) {
   const uint32_t vocab = model_.model().config.vocab;
+  const std::vector<float> &logits = output.top.logits;
   const auto fault = [&]<class... Args>(fmt::format_string<Args...> what, Args &&...args) {
     return tl::unexpected(BackendError{BONSAI_INTERNAL, fmt::format("{}: {}", model_.device().backend().name(),
                                                                     fmt::format(what, std::forward<Args>(args)...))});
   };
+  const std::span<const uint32_t> mask = output.selection.mask;
+  for (size_t i = 0; i < output.top.ids.size(); ++i) {
+    const auto id = static_cast<uint32_t>(output.top.ids[i]);
+    if (id >= vocab) return fault("selected token {}, which is outside the vocabulary of {}", output.top.ids[i], vocab);
+    if (i > 0 && logits[i] > logits[i - 1])
+      return fault("selected token {} with logit {} behind one with {}, expected falling logits", id, logits[i],
+                   logits[i - 1]);
+    if (logits[i] == -std::numeric_limits<float>::infinity()) continue;
+    if (!mask.empty() && (mask[id / 32] >> id % 32 & 1) == 0)
+      return fault("selected token {}, which the mask excludes", id);
+    if (is_ruled_out(output.selection, output.top.ids[i]))
+      return fault("selected token {}, which an adjustment excludes", id);
+    if (is_selected_[id]) return fault("selected token {} twice", id);
+    is_selected_[id] = true;
+  }
+  return {};
+}
+
+BackendResult<void> SessionExecutor::check_found(std::span<const Output> outputs) {
   for (const Output &output : outputs) {
     if (output.kind != OutputKind::kTop) continue;
-    const std::span<const uint32_t> mask = output.selection.mask;
-    for (size_t i = 0; i < output.top.ids.size(); ++i) {
-      const auto id = static_cast<uint32_t>(output.top.ids[i]);
-      if (id >= vocab)
-        return fault("selected token {}, which is outside the vocabulary of {}", output.top.ids[i], vocab);
-      if (output.top.logits[i] == -std::numeric_limits<float>::infinity()) continue;
-      if (!mask.empty() && (mask[id / 32] >> id % 32 & 1) == 0)
-        return fault("selected token {}, which the mask excludes", id);
-      if (is_ruled_out(output.selection, output.top.ids[i]))
-        return fault("selected token {}, which an adjustment excludes", id);
+    auto checked = check_top(output);
+    for (const int32_t id : output.top.ids) {
+      if (static_cast<uint32_t>(id) < is_selected_.size()) is_selected_[static_cast<uint32_t>(id)] = false;
     }
+    if (!checked) return checked;
   }
   return {};
 }

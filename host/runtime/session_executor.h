@@ -40,7 +40,8 @@ class SessionExecutor final : public Executor {
   SessionExecutor(const DeviceModel &model, const ExecutorConfig &config, int level);
   bonsai_batch raw_batch(const Batch &batch);
   void prepare_outputs(std::span<Output> outputs);
-  BackendResult<void> check_found(std::span<const Output> outputs) const;
+  BackendResult<void> check_top(const Output &output);
+  BackendResult<void> check_found(std::span<const Output> outputs);
   BackendResult<void> run_layers(const bonsai_batch &batch);
   BackendResult<void> run_forward(const bonsai_batch &batch);
   BackendResult<uint64_t> start_last(const Batch &batch);
@@ -63,6 +64,7 @@ class SessionExecutor final : public Executor {
   std::vector<float> hidden_;  // (max_tokens, hidden) embeddings, where the host decodes them; else empty
   std::vector<bonsai_output> raw_outputs_;
   std::vector<const bonsai_output *> output_pointers_;
+  std::vector<bool> is_selected_;   // (vocab) by the output that is being checked; none between checks
   std::deque<InFlight> in_flight_;  // outlives the session: until that is destroyed, its passes may write here
 };
 

@@ -224,6 +224,17 @@ TEST(FailOverWhy, ATokenThatABiasExcludes) {
             "failing: selected token 300, which an adjustment excludes");
 }
 
+// A token that stands twice among the likeliest would be chosen twice as often; and where their logits rise, top-p
+// keeps the wrong ones.
+TEST(FailOverWhy, TheLikeliestTokensThatAreNoSuchThing) {
+  for (const auto &[function, backend] : {std::pair("forward_wait", "failing"), {"lm_head", "failing_layers"}}) {
+    const std::string twice = why_the_cpu_took_over({3, "twice", function, backend}, sampled());
+    EXPECT_TRUE(twice.starts_with(std::string(backend) + ": selected token ") && twice.ends_with(" twice")) << twice;
+    const std::string rising = why_the_cpu_took_over({3, "rising", function, backend}, sampled());
+    EXPECT_TRUE(rising.ends_with(" with logit 1.5 behind one with 1, expected falling logits")) << rising;
+  }
+}
+
 // A device holds what a batch needs, if not a session in reserve beside it.
 TEST(FailOverOfBatches, NotWhereRoomForASessionIsKept) {
   Journal journal;

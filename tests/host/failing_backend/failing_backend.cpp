@@ -3,8 +3,10 @@
 //   fail.status=S       with this status: oom, lost, unsupported, invalid or internal (the default). Or the call
 //                       succeeds: spoilt, with NaN among the numbers that it computes, or without the session that it
 //                       makes; least, with nothing above -infinity among them, or one of a hidden state's at that;
-//                       forbidden, with the first token selected that a mask or an adjustment excludes; idle, and gemv,
-//                       lm_head and kv_export have written nothing. Or it throws an exception: thrown
+//                       forbidden, with the first token selected that a mask or an adjustment excludes; twice, with
+//                       the first of TOP_K's ids in the second place, too; rising, with TOP_K's second logit beyond the
+//                       first; idle, and gemv, lm_head and kv_export have written nothing. Or it throws an exception:
+//                       thrown
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status).
 //                       One without a status can throw
 //   fail.sessions=N     one more session than this at once finds no memory (0, the default: any number)
@@ -48,7 +50,7 @@
 #endif
 
 // What is wrong with the results of a call that succeeds.
-enum class Spoilt { kNo, kNaN, kLeast, kForbidden, kIdle };
+enum class Spoilt { kNo, kNaN, kLeast, kForbidden, kTwice, kRising, kIdle };
 
 struct FailurePlan {
   uint64_t at = 0;
@@ -199,6 +201,12 @@ void spoil(const bonsai_session &session, const bonsai_output &output) {
         if (output.adjust_add[i] == kLeast) return void(*output.top_ids = output.adjust_ids[i]);
       }
       return;
+    case Spoilt::kTwice:
+      if (output.kind == BONSAI_OUTPUT_TOP_K) output.top_ids[1] = output.top_ids[0];
+      return;
+    case Spoilt::kRising:
+      if (output.kind == BONSAI_OUTPUT_TOP_K) output.top_logits[0] = 1, output.top_logits[1] = 1.5f;
+      return;
   }
 }
 
@@ -207,7 +215,7 @@ bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().
 constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
 constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
                                         "oom, lost, unsupported, invalid, internal (the default), spoilt, least, "
-                                        "forbidden, idle or thrown"};
+                                        "forbidden, twice, rising, idle or thrown"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
 constexpr bonsai_option_info kSessions = {sizeof(bonsai_option_info), "fail.sessions",
@@ -242,6 +250,8 @@ Spoilt parse_spoilt(std::string_view text) {
   if (text == "spoilt") return Spoilt::kNaN;
   if (text == "least") return Spoilt::kLeast;
   if (text == "idle") return Spoilt::kIdle;
+  if (text == "twice") return Spoilt::kTwice;
+  if (text == "rising") return Spoilt::kRising;
   return text == "forbidden" ? Spoilt::kForbidden : Spoilt::kNo;
 }
 

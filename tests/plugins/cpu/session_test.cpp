@@ -398,6 +398,65 @@ TEST_F(SessionTest, ChainedTokensGiveWhatIdsFromTheHostGive) {
   EXPECT_EQ(third[0].logits, fourth[0].logits);
 }
 
+// Whoever is refused may correct the call and go on: what a layer_encode left, and which tokens a submit selected, is
+// still there. What was left is gone with the next submit.
+TEST_F(SessionTest, StatesAndSelectedTokensOutliveCallsThatAreRefused) {
+  TestBatch batch, good, bad;
+  batch.block_table = {{2}};
+  good.block_table = bad.block_table = {{3}};
+  for (uint32_t i = 0; i < 3; ++i) batch.add(static_cast<int32_t>(i), i);
+  bad.add(9999, 0);
+  bad.positions[0] = 9999;
+  const bonsai_batch view = batch.view(), bad_view = bad.view();
+  const std::vector<float> in(3 * loaded.model.config.hidden, 0.5f);
+  TestOutputs good_row = outputs(), bad_row = outputs(), chosen = outputs();
+  good_row.logits(2);
+  bad_row.logits(7);
+  chosen.argmax(0);
+  good.add(11, 0);
+  session.forward(good, chosen);
+  uint64_t ticket = 0;
+  const auto layer = [&](const bonsai_batch &of, bonsai_error *error) {
+    return session.api.layer_encode(session.handle, 0, &of, in.data(), nullptr, error);
+  };
+  const auto head = [&](const float *rows, const TestOutputs &wanted, bonsai_error *error) {
+    return session.api.lm_head(session.handle, rows, 3, wanted.data(), wanted.size(), error);
+  };
+  const auto submit = [&](const bonsai_batch &of, const TestOutputs &wanted, bonsai_error *error) {
+    return session.api.forward_submit(session.handle, &of, wanted.data(), wanted.size(), &ticket, error);
+  };
+  const auto refuse_all = [&] {
+    EXPECT_EQ(layer(bad_view, nullptr), BONSAI_INVALID_ARGUMENT);
+    EXPECT_EQ(head(in.data(), bad_row, nullptr), BONSAI_INVALID_ARGUMENT);
+    EXPECT_EQ(head(nullptr, bad_row, nullptr), BONSAI_INVALID_ARGUMENT);
+    EXPECT_EQ(submit(bad_view, chosen, nullptr), BONSAI_INVALID_ARGUMENT);
+    EXPECT_EQ(submit(view, bad_row, nullptr), BONSAI_INVALID_ARGUMENT);
+  };
+
+  bonsai_error error = empty_error();
+  require_ok(layer(view, &error), error);
+  require_ok(head(nullptr, good_row, &error), error);
+  const std::vector<float> expected = good_row[0].logits;
+  refuse_all();
+  require_ok(head(nullptr, good_row, &error), error);
+  EXPECT_EQ(good_row[0].logits, expected);
+
+  TestBatch chained, told;
+  chained.block_table = told.block_table = {{3}};
+  chained.add(BONSAI_TOKEN_FROM_OUTPUT(0), 1);
+  told.add(chosen[0].top_ids[0], 1);
+  TestOutputs after_chained = outputs(), after_told = outputs();
+  after_chained.logits(0);
+  after_told.logits(0);
+  session.forward(chained, after_chained);
+  BONSAI_EXPECT_FAILS(head(nullptr, good_row, &error), BONSAI_INVALID_ARGUMENT,
+                      "in is NULL and the previous layer_encode left 0 states, expected n_rows, 3");
+  BONSAI_EXPECT_FAILS(submit(chained.view(), after_chained, &error), BONSAI_INVALID_ARGUMENT,
+                      "batch->tokens[0] refers to output 0, which selected no token in the previous submit");
+  session.forward(told, after_told);
+  EXPECT_EQ(after_chained[0].logits, after_told[0].logits);
+}
+
 TEST_F(SessionTest, SessionMemoryIsWhatTheSessionTakes) {
   for (const bonsai_kv_dtype dtype : {BONSAI_KV_F16, BONSAI_KV_Q8_0, BONSAI_KV_F32}) {
     bonsai_session_config config = small_config();

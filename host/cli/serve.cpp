@@ -29,10 +29,10 @@ namespace {
 
 Options serve_options() {
   Options options("serve", "[-m FILE] [--host ADDRESS] [--port N] [OPTIONS]",
-                  "Answers over HTTP: /v1/chat/completions, /v1/completions, /v1/embeddings and /v1/models as in\n"
-                  "OpenAI's API, /health and /metrics (Prometheus) for operators, and on / a page to chat with the\n"
-                  "model. Texts are computed together. Ctrl-C and SIGTERM let those under way end first; a second\n"
-                  "one does not.\n"
+                  "Answers over HTTP: /v1/chat/completions, /v1/responses, /v1/completions, /v1/embeddings and\n"
+                  "/v1/models as in OpenAI's API, /v1/messages as in Anthropic's, /health and /metrics (Prometheus)\n"
+                  "for operators, and on / a page to chat with the model. Texts are computed together. Ctrl-C and\n"
+                  "SIGTERM let those under way end first; a second one does not.\n"
                   "What a request leaves open (temperature and the like) is as the options here say.\n"
                   "JSON, once it listens: {\"model\", \"url\", \"port\"}.");
   add_engine_options(options);

@@ -1,4 +1,5 @@
-// Answers the requests of OpenAI's API, and an operator's: which path is whose, who may ask, and how much at once.
+// Answers the requests of OpenAI's APIs and Anthropic's, and an operator's: which path is whose, who may ask, and how
+// much at once.
 #pragma once
 
 #include <bonsai/batch_engine.h>

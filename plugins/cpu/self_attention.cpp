@@ -6,8 +6,13 @@
 namespace bonsai::cpu {
 namespace {
 
-// Tokens that a thread walks together.
-constexpr uint32_t kTileTokens = 16;
+// Tokens that a thread walks together, and more where all threads have enough to do all the same. So many queries keep
+// what is read of a chunk, and themselves, in a second-level cache.
+constexpr uint32_t kTileTokens = 16, kMostTileTokens = 64;
+constexpr uint32_t kTileQueries = 128;
+
+// Queries from which on attend_tile() is faster than attend() and fold(), which do not have to read a chunk first.
+constexpr uint32_t kLeastTileQueries = 16;
 
 // Pieces of work for each thread below which chunks are spread instead of tiles.
 constexpr uint64_t kPiecesPerThread = 4;
@@ -16,8 +21,31 @@ uint64_t chunk_count(uint64_t positions) { return (positions + kAttentionChunk -
 
 uint64_t floats_of_partial(const ModelShape &shape) { return kPartialHeader + 16 * uint64_t{shape.vectors()}; }
 
-// Running states of a tile's queries, and partial results of those that are computed at once.
-uint64_t states_of_thread(const ModelShape &shape) { return kTileTokens * uint64_t{shape.group()} + kAttentionQueries; }
+uint32_t most_tile_tokens(const ModelShape &shape) {
+  return std::clamp(kTileQueries / shape.group(), kTileTokens, kMostTileTokens);
+}
+
+// What a thread works on, in floats.
+class TileWork {
+ public:
+  explicit TileWork(const ModelShape &shape)
+      : partial_(floats_of_partial(shape)),
+        states_((most_tile_tokens(shape) * uint64_t{shape.group()}) * partial_),
+        queries_(round_up(most_tile_tokens(shape) * uint64_t{shape.group()}, kQuerySlab) * 16 * shape.vectors()),
+        scratch_(tile_scratch(shape.vectors())) {}
+
+  // Running states of a tile's queries (tokens, heads of the kv head, partial); room for the partial results of those
+  // that attend() computes at once; the queries and the scratch of attend_tile().
+  float *states(float *work) const { return work; }
+  float *partials(float *work) const { return work + states_; }
+  float *queries(float *work) const { return partials(work) + kAttentionQueries * partial_; }
+  float *scratch(float *work) const { return queries(work) + queries_; }
+
+  uint64_t floats() const { return states_ + kAttentionQueries * partial_ + queries_ + scratch_; }
+
+ private:
+  uint64_t partial_, states_, queries_, scratch_;
+};
 
 uint64_t partial_count(const ModelShape &shape, const AttentionLimits &limits) {
   return chunk_count(limits.max_positions) * shape.heads;
@@ -97,20 +125,33 @@ class SelfAttention::Walk {
     const uint32_t n = std::min(kAttentionChunk, tile.longest - chunk * kAttentionChunk);
     find_rows(sequence(tile.first), kv_head, chunk, n, rows);
   }
-  // `next`: as of attend(). `states` (tokens, heads of the kv head, partial), then room for kAttentionQueries partials.
-  void walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows, const Rows *next,
-                       float *states) const;
-  void finish_tile(const Tile &tile, uint32_t kv_head, const float *states) const;
+  // `work`: the thread's, of TileWork. First of all of a tile; then each chunk, `next` as of attend(); at last the end.
+  void begin_tile(const TileOfHead &piece, float *work) const;
+  void walk_tile_chunk(const TileOfHead &piece, uint32_t chunk, const Rows &rows, const Rows *next, float *work) const;
+  void finish_tile(const TileOfHead &piece, float *work) const;
   void find_rows(const Chunk &chunk, uint32_t kv_head, Rows &rows) const {
     find_rows(sequence(chunk.token), kv_head, chunk.index, positions_in(chunk.token, chunk.index), rows);
   }
   void walk_chunk(const Chunk &chunk, uint32_t kv_head, const Rows &rows, const Rows *next, float *partials) const;
 
  private:
+  // Queries of a tile, one head of a token after the other.
+  uint32_t query_count(const Tile &tile) const { return (tile.last - tile.first) * shape_.group(); }
+  uint32_t token_of(const Tile &tile, uint32_t query) const { return tile.first + query / shape_.group(); }
+  const float *query(const TileOfHead &piece, uint32_t query) const {
+    return this->query(token_of(piece.tile, query), piece.kv_head * shape_.group() + query % shape_.group());
+  }
+  // Whether all of a tile's queries see all of a chunk, and are enough.
+  bool is_whole(const Tile &tile, uint32_t chunk) const {
+    return tile.shortest >= (chunk + 1) * kAttentionChunk && query_count(tile) >= kLeastTileQueries;
+  }
+  void attend_tile(const TileOfHead &piece, uint32_t chunk, const Rows &rows, const Rows *next, float *work) const;
+
   const ModelShape &shape_;
   const bonsai_batch &batch_;
   const KernelTable &kernels_;
   const Inputs &inputs_;
+  const TileWork work_{shape_};
 };
 
 SelfAttention::SelfAttention(const ModelShape &shape, const AttentionLimits &limits)
@@ -119,12 +160,12 @@ SelfAttention::SelfAttention(const ModelShape &shape, const AttentionLimits &lim
       tiles_(limits.max_tokens, "attention"),
       chunks_(chunk_count(limits.max_positions), "attention"),
       partials_(partial_count(shape, limits) * floats_of_partial(shape), "attention"),
-      states_(limits.threads * states_of_thread(shape) * floats_of_partial(shape), "attention") {}
+      tile_work_(limits.threads * TileWork(shape).floats(), "attention") {}
 
 uint64_t SelfAttention::bytes(const ModelShape &shape, const AttentionLimits &limits) {
   return Buffer<Tile>::bytes(limits.max_tokens) + Buffer<Chunk>::bytes(chunk_count(limits.max_positions)) +
          Buffer<float>::bytes(partial_count(shape, limits) * floats_of_partial(shape)) +
-         Buffer<float>::bytes(limits.threads * states_of_thread(shape) * floats_of_partial(shape));
+         Buffer<float>::bytes(limits.threads * TileWork(shape).floats());
 }
 
 // Whether to spread chunks: tiles would leave threads idle, and the partial results have room.
@@ -135,22 +176,32 @@ bool SelfAttention::fits_chunks(uint64_t n_chunks, int threads) const {
          n_chunks <= chunks_.size();
 }
 
+// Tiles are large where no thread goes without for it.
+uint32_t SelfAttention::tile_tokens(const bonsai_batch &batch) const {
+  const auto threads = static_cast<uint64_t>(limits_.threads);
+  const uint32_t most = most_tile_tokens(shape_);
+  const bool has_enough = batch.n_tokens / most * shape_.kv_heads >= kPiecesPerThread * threads;
+  return has_enough || has_heads_for(limits_.threads) ? most : kTileTokens;
+}
+
 void SelfAttention::plan(const bonsai_batch &batch) {
   batch_ = &batch;
+  n_chunks_ = 0;
+  const uint32_t tile_tokens = this->tile_tokens(batch);
   n_tiles_ = 0;
   uint64_t n_chunks = 0;
   for (uint32_t token = 0; token < batch.n_tokens; ++token) {
     const uint32_t length = batch.positions[token] + 1;
     n_chunks += chunk_count(length);
     Tile *last = n_tiles_ > 0 ? &tiles_[n_tiles_ - 1] : nullptr;
-    if (!last || batch.sequences[last->first] != batch.sequences[token] || token - last->first == kTileTokens) {
+    if (!last || batch.sequences[last->first] != batch.sequences[token] || token - last->first == tile_tokens) {
       last = &tiles_[n_tiles_++];
-      *last = {.first = token, .last = token, .longest = 0};
+      *last = {.first = token, .last = token, .longest = 0, .shortest = length};
     }
     last->last = token + 1;
     last->longest = std::max(last->longest, length);
+    last->shortest = std::min(last->shortest, length);
   }
-  n_chunks_ = 0;
   if (!fits_chunks(n_chunks, limits_.threads)) return;
   for (uint32_t token = 0; token < batch.n_tokens; ++token) {
     for (uint32_t i = 0; i < chunk_count(batch.positions[token] + 1); ++i) {
@@ -199,13 +250,14 @@ void SelfAttention::run_tiles(Threads &threads, const Walk &walk) const {
 template <class PieceAt>
 void SelfAttention::walk_tiles(const Walk &walk, int worker, uint64_t n, const PieceAt &piece_at) const {
   if (n == 0) return;
-  float *states = states_.data() + static_cast<uint64_t>(worker) * states_of_thread(shape_) * floats_of_partial(shape_);
+  float *work = tile_work_.data() + static_cast<uint64_t>(worker) * TileWork(shape_).floats();
   Walk::Rows rows[2];
   uint32_t turn = 0;
   walk.find_rows(piece_at(0).tile, piece_at(0).kv_head, 0, rows[turn]);
   for (uint64_t i = 0; i < n; ++i) {
     const TileOfHead piece = piece_at(i);
     const auto chunks = static_cast<uint32_t>(chunk_count(piece.tile.longest));
+    walk.begin_tile(piece, work);
     for (uint32_t chunk = 0; chunk < chunks; ++chunk, turn = 1 - turn) {
       const bool is_last = chunk + 1 == chunks;
       Walk::Rows *next = !is_last || i + 1 < n ? &rows[1 - turn] : nullptr;
@@ -213,30 +265,61 @@ void SelfAttention::walk_tiles(const Walk &walk, int worker, uint64_t n, const P
         const TileOfHead to = is_last ? piece_at(i + 1) : piece;
         walk.find_rows(to.tile, to.kv_head, is_last ? 0 : chunk + 1, *next);
       }
-      walk.walk_tile_chunk(piece.tile, piece.kv_head, chunk, rows[turn], next, states);
+      walk.walk_tile_chunk(piece, chunk, rows[turn], next, work);
     }
-    walk.finish_tile(piece.tile, piece.kv_head, states);
+    walk.finish_tile(piece, work);
   }
 }
 
+// For attend_tile(), which turns to all whole chunks of the tile.
+void SelfAttention::Walk::begin_tile(const TileOfHead &piece, float *work) const {
+  if (!is_whole(piece.tile, 0)) return;
+  const uint32_t n = query_count(piece.tile), width = 16 * shape_.vectors();
+  float *slab = work_.queries(work);
+  for (uint32_t first = 0; first < n; first += kQuerySlab, slab += width * kQuerySlab) {
+    for (uint32_t i = 0; i < kQuerySlab; ++i) {
+      const float *row = first + i < n ? query(piece, first + i) : nullptr;
+      for (uint32_t k = 0; k < width; ++k) slab[k * kQuerySlab + i] = row ? row[k] : 0.0f;
+    }
+  }
+}
+
+void SelfAttention::Walk::attend_tile(const TileOfHead &piece, uint32_t chunk, const Rows &rows, const Rows *next,
+                                      float *work) const {
+  kernels_.attend_tile({.dtype = inputs_.cache->shape().dtype,
+                        .n_queries = query_count(piece.tile),
+                        .vectors = shape_.vectors(),
+                        .softmax_scale = inputs_.softmax_scale,
+                        .is_first = chunk == 0,
+                        .keys = rows.keys.data(),
+                        .values = rows.values.data(),
+                        .queries = work_.queries(work),
+                        .states = work_.states(work),
+                        .scratch = work_.scratch(work),
+                        .next_n = next ? next->n : 0,
+                        .next_keys = next ? next->keys.data() : nullptr,
+                        .next_values = next ? next->values.data() : nullptr,
+                        .prefetch = kernels_.prefetch});
+}
+
 // Queries that see the same number of the chunk's positions go to the kernel together.
-void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, uint32_t chunk, const Rows &rows,
-                                          const Rows *next, float *states) const {
-  const uint32_t group = shape_.group(), n_queries = (tile.last - tile.first) * group;
+void SelfAttention::Walk::walk_tile_chunk(const TileOfHead &piece, uint32_t chunk, const Rows &rows, const Rows *next,
+                                          float *work) const {
+  const Tile &tile = piece.tile;
+  if (is_whole(tile, chunk)) return attend_tile(piece, chunk, rows, next, work);
   const uint64_t stride = floats_of_partial(shape_);
-  float *const scratch = states + kTileTokens * group * stride;
-  const auto token_of = [&](uint32_t query) { return tile.first + query / group; };
+  const uint32_t n_queries = query_count(tile);
+  float *const states = work_.states(work), *const scratch = work_.partials(work);
+  const auto positions_of = [&](uint32_t query) { return positions_in(token_of(tile, query), chunk); };
 
   std::array<const float *, kAttentionQueries> queries;
   std::array<float *, kAttentionQueries> partials;
   for (uint32_t begin = 0; begin < n_queries;) {
-    const uint32_t n = positions_in(token_of(begin), chunk);
+    const uint32_t n = positions_of(begin);
     uint32_t count = 0;
-    while (count < kAttentionQueries && begin + count < n_queries &&
-           positions_in(token_of(begin + count), chunk) == n) {
-      const uint32_t query_index = begin + count;
-      queries[count] = query(token_of(query_index), kv_head * group + query_index % group);
-      partials[count] = chunk == 0 ? states + query_index * stride : scratch + count * stride;
+    while (count < kAttentionQueries && begin + count < n_queries && positions_of(begin + count) == n) {
+      queries[count] = query(piece, begin + count);
+      partials[count] = chunk == 0 ? states + (begin + count) * stride : scratch + count * stride;
       ++count;
     }
     if (n > 0) {
@@ -250,12 +333,10 @@ void SelfAttention::Walk::walk_tile_chunk(const Tile &tile, uint32_t kv_head, ui
   }
 }
 
-void SelfAttention::Walk::finish_tile(const Tile &tile, uint32_t kv_head, const float *states) const {
-  const uint32_t group = shape_.group();
-  for (uint32_t token = tile.first; token < tile.last; ++token) {
-    for (uint32_t i = 0; i < group; ++i, states += floats_of_partial(shape_)) {
-      finish(states, token, kv_head * group + i);
-    }
+void SelfAttention::Walk::finish_tile(const TileOfHead &piece, float *work) const {
+  const float *state = work_.states(work);
+  for (uint32_t i = 0; i < query_count(piece.tile); ++i, state += floats_of_partial(shape_)) {
+    finish(state, token_of(piece.tile, i), piece.kv_head * shape_.group() + i % shape_.group());
   }
 }
 

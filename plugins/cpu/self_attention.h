@@ -28,7 +28,7 @@ class SelfAttention {
  public:
   SelfAttention(const ModelShape &shape, const AttentionLimits &limits);
   static uint64_t bytes(const ModelShape &shape, const AttentionLimits &limits);
-  uint64_t bytes() const { return tiles_.bytes() + chunks_.bytes() + partials_.bytes() + states_.bytes(); }
+  uint64_t bytes() const { return tiles_.bytes() + chunks_.bytes() + partials_.bytes() + tile_work_.bytes(); }
 
   // Prepares for a batch; every layer then runs over it. The batch has been checked and lives until the last run.
   void plan(const bonsai_batch &batch);
@@ -54,7 +54,7 @@ class SelfAttention {
   // Tokens [first, last) of the batch, all of one sequence.
   struct Tile {
     uint32_t first, last;
-    uint32_t longest;  // positions that the longest of them attends to
+    uint32_t longest, shortest;  // positions that the longest and the shortest of them attend to
   };
   struct TileOfHead {
     const Tile &tile;
@@ -72,16 +72,17 @@ class SelfAttention {
   void fold_chunks(const Walk &walk, uint32_t head) const;
   void run_chunks(Threads &threads, const Walk &walk) const;
   bool fits_chunks(uint64_t n_chunks, int threads) const;
+  uint32_t tile_tokens(const bonsai_batch &batch) const;
 
   ModelShape shape_;
   AttentionLimits limits_;
   const bonsai_batch *batch_ = nullptr;
   uint32_t n_tiles_ = 0;
-  uint32_t n_chunks_ = 0;   // 0: by tiles
-  Buffer<Tile> tiles_;      // (max_tokens)
-  Buffer<Chunk> chunks_;    // (chunks of one full sequence)
-  Buffer<float> partials_;  // (chunks, heads, partial)
-  Buffer<float> states_;    // (threads, kTileTokens * group + kAttentionQueries, partial)
+  uint32_t n_chunks_ = 0;    // 0: by tiles
+  Buffer<Tile> tiles_;       // (max_tokens)
+  Buffer<Chunk> chunks_;     // (chunks of one full sequence)
+  Buffer<float> partials_;   // (chunks, heads, partial)
+  Buffer<float> tile_work_;  // (threads), what Walk::Work divides
 };
 
 }  // namespace bonsai::cpu

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kHeadDim = 128;
 constexpr uint32_t kVectors = kHeadDim / 16;
 constexpr uint32_t kChunk = cpu::kAttentionChunk;
+constexpr uint32_t kMostQueries = 4 * cpu::kQuerySlab;
 
 struct Type {
   const char *name;
@@ -28,9 +29,10 @@ struct Case {
   uint32_t n_queries;
   Place place;
 
+  bool is_tile() const { return n_queries > cpu::kAttentionQueries; }
   std::string name() const {
-    return fmt::format("attend/{}/{}/{}x{}/queries:{}/{}", type.name, kernels->name, kChunk, kHeadDim, n_queries,
-                       name_of(place));
+    return fmt::format("{}/{}/{}/{}x{}/queries:{}/{}", is_tile() ? "attend_tile" : "attend", type.name, kernels->name,
+                       kChunk, kHeadDim, n_queries, name_of(place));
   }
 };
 
@@ -70,7 +72,10 @@ struct Rows {
 class Queries {
  public:
   explicit Queries(const Case &a_case)
-      : a_case_(a_case), queries_(cpu::kAttentionQueries * kHeadDim), partials_(cpu::kAttentionQueries * kPartial) {
+      : a_case_(a_case),
+        queries_(kMostQueries * kHeadDim),
+        partials_(kMostQueries * kPartial),
+        scratch_(cpu::tile_scratch(kVectors)) {
     fill_random(queries_.data(), queries_.size(), 5);
     for (uint32_t i = 0; i < cpu::kAttentionQueries; ++i) {
       query_rows_[i] = queries_.data() + i * kHeadDim;
@@ -91,14 +96,32 @@ class Queries {
             .next_n = kChunk,
             .next_keys = next.keys.data(),
             .next_values = next.values.data(),
-            .prefetch = cpu::best_prefetch()};
+            .prefetch = prefetch_};
+  }
+
+  cpu::AttendTileArgs tile_args(const Rows &rows, const Rows &next) {
+    return {.dtype = a_case_.type.dtype,
+            .n_queries = a_case_.n_queries,
+            .vectors = kVectors,
+            .softmax_scale = 0.088f,
+            .is_first = false,
+            .keys = rows.keys.data(),
+            .values = rows.values.data(),
+            .queries = queries_.data(),
+            .states = partials_.data(),
+            .scratch = scratch_.data(),
+            .next_n = kChunk,
+            .next_keys = next.keys.data(),
+            .next_values = next.values.data(),
+            .prefetch = prefetch_};
   }
 
  private:
   static constexpr uint32_t kPartial = cpu::kPartialHeader + 16 * kVectors;
 
   const Case &a_case_;
-  std::vector<float> queries_, partials_;
+  const cpu::Prefetch prefetch_ = cpu::best_prefetch();  // which asks the processor, and takes longer than a call
+  std::vector<float> queries_, partials_, scratch_;
   std::array<const float *, cpu::kAttentionQueries> query_rows_;
   std::array<float *, cpu::kAttentionQueries> partial_rows_;
 };
@@ -108,13 +131,16 @@ void run(benchmark::State &state, const Case &a_case, const Limits &limits) {
   const auto chunks = static_cast<uint32_t>(pieces(a_case.place, chunk_bytes, limits.memory_bytes));
   const cpu::KvCache cache(cache_of(a_case, chunks));
   fill(cache, *a_case.kernels);
-  const Queries queries(a_case);
+  Queries queries(a_case);
   Round round(chunks);
   const Stopwatch stopwatch;
   Rows rows(cache, 0);
   for (auto _ : state) {
     const Rows next(cache, static_cast<uint32_t>(round.next()));
-    a_case.kernels->attend(queries.args(rows, next));
+    if (a_case.is_tile())
+      a_case.kernels->attend_tile(queries.tile_args(rows, next));
+    else
+      a_case.kernels->attend(queries.args(rows, next));
     rows = next;
     benchmark::ClobberMemory();
   }
@@ -128,7 +154,7 @@ void run(benchmark::State &state, const Case &a_case, const Limits &limits) {
 void add_attention_cases(const std::shared_ptr<const Limits> &limits) {
   for (const Type &type : kTypes) {
     for (const cpu::KernelTable *kernels : cpu::runnable_kernels()) {
-      for (const uint32_t n_queries : {uint32_t{1}, cpu::kAttentionQueries}) {
+      for (const uint32_t n_queries : {uint32_t{1}, cpu::kAttentionQueries, cpu::kQuerySlab, kMostQueries}) {
         for (const Place place : kPlaces) {
           const Case a_case = {kernels, type, n_queries, place};
           benchmark::RegisterBenchmark(a_case.name().c_str(),

@@ -42,6 +42,34 @@ struct AttendArgs {
   Prefetch prefetch = Prefetch::kSecondLevel;
 };
 
+// Queries of a tile lie side by side in slabs of so many.
+inline constexpr uint32_t kQuerySlab = 32;
+
+// Of n_queries queries of one kv head that see all kAttentionChunk positions of a chunk: what attend() and fold() make
+// of it, in the same bits, with the states of all queries at once.
+struct AttendTileArgs {
+  bonsai_kv_dtype dtype;
+  uint32_t n_queries;
+  uint32_t vectors;
+  float softmax_scale;
+  bool is_first;                   // the states hold nothing yet
+  const std::byte *const *keys;    // (kAttentionChunk)
+  const std::byte *const *values;  // (kAttentionChunk)
+  const float *queries;            // (slabs, 16 * vectors, kQuerySlab); of those that are not there, any finite numbers
+  float *states;                   // (n_queries, partial)
+  float *scratch;                  // (tile_scratch(vectors)), on a cache line
+  // As attend() has them.
+  uint32_t next_n;
+  const std::byte *const *next_keys;
+  const std::byte *const *next_values;
+  Prefetch prefetch = Prefetch::kSecondLevel;
+};
+
+// In floats: a chunk's keys and values, and the scores of a slab.
+constexpr uint64_t tile_scratch(uint32_t vectors) {
+  return uint64_t{kAttentionChunk} * (2 * uint64_t{16} * vectors + kQuerySlab);
+}
+
 // state = state and then partial: both rescaled to the larger maximum and added.
 struct FoldArgs {
   float *state;

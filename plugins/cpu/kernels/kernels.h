@@ -110,6 +110,7 @@ struct KernelTable {
   void (*add_rows)(const AddArgs &args);
   void (*to_half)(const HalfArgs &args);
   void (*attend)(const AttendArgs &args);
+  void (*attend_tile)(const AttendTileArgs &args);
   void (*fold)(const FoldArgs &args);
   void (*finish)(const FinishArgs &args);
   float (*max_value)(const float *x, size_t n);              // -infinity if all are NaN, which is left out

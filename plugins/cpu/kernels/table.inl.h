@@ -3,6 +3,7 @@
 
 #include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/attention.inl.h"
+#include "plugins/cpu/kernels/attention_tile.inl.h"
 #include "plugins/cpu/kernels/bounds_matmul.inl.h"
 #include "plugins/cpu/kernels/codes_matmul.inl.h"
 #include "plugins/cpu/kernels/f8_matmul.inl.h"
@@ -95,6 +96,7 @@ constexpr KernelTable make_table(const char *name) {
       .add_rows = add_rows,
       .to_half = to_half,
       .attend = attend,
+      .attend_tile = attend_tile,
       .fold = fold,
       .finish = finish,
       .max_value = max_value,

@@ -275,11 +275,14 @@ void SelfAttention::walk_tiles(const Walk &walk, int worker, uint64_t n, const P
 void SelfAttention::Walk::begin_tile(const TileOfHead &piece, float *work) const {
   if (!is_whole(piece.tile, 0)) return;
   const uint32_t n = query_count(piece.tile), width = 16 * shape_.vectors();
-  float *slab = work_.queries(work);
-  for (uint32_t first = 0; first < n; first += kQuerySlab, slab += width * kQuerySlab) {
-    for (uint32_t i = 0; i < kQuerySlab; ++i) {
-      const float *row = first + i < n ? query(piece, first + i) : nullptr;
-      for (uint32_t k = 0; k < width; ++k) slab[k * kQuerySlab + i] = row ? row[k] : 0.0f;
+  float *to = work_.queries(work);
+  for (uint32_t first = 0; first < n; first += kQuerySlab) {
+    std::array<const float *, kQuerySlab> rows;
+    const uint32_t count = std::min(kQuerySlab, n - first);
+    for (uint32_t i = 0; i < count; ++i) rows[i] = query(piece, first + i);
+    for (uint32_t k = 0; k < width; ++k, to += kQuerySlab) {
+      for (uint32_t i = 0; i < count; ++i) to[i] = rows[i][k];
+      std::fill(to + count, to + kQuerySlab, 0.0f);
     }
   }
 }

@@ -179,6 +179,39 @@ Results run_attention(const KernelTable &kernels, quant::Format) {
   return results;
 }
 
+// Whole chunks, for as many queries as lie in slabs or do not fill them.
+template <bonsai_kv_dtype kDtype>
+Results run_tiles(const KernelTable &kernels, quant::Format) {
+  Results results;
+  Random random(7);
+  for (const uint32_t vectors : {2u, 5u, 8u}) {
+    const uint32_t slab = 16 * vectors * kQuerySlab, width = kPartialHeader + 16 * vectors;
+    std::vector<float> scratch(tile_scratch(vectors));
+    for (const uint32_t n_queries : {13u, 32u, 37u}) {
+      const std::vector<float> queries = random.values(2 * slab, 0);
+      std::vector<float> states(n_queries * width, 0.0f);
+      for (const bool is_first : {true, false}) {
+        const Cache cache = make_cache(kDtype, kAttentionChunk, vectors, random);
+        kernels.attend_tile({.dtype = kDtype,
+                             .n_queries = n_queries,
+                             .vectors = vectors,
+                             .softmax_scale = 0.125f,
+                             .is_first = is_first,
+                             .keys = cache.keys.data(),
+                             .values = cache.values.data(),
+                             .queries = queries.data(),
+                             .states = states.data(),
+                             .scratch = scratch.data(),
+                             .next_n = kAttentionChunk,
+                             .next_keys = cache.keys.data(),
+                             .next_values = cache.values.data()});
+        for (const float value : states) results.add_any_nan(value);
+      }
+    }
+  }
+  return results;
+}
+
 Results run_selection(const KernelTable &kernels, quant::Format) {
   Results results;
   Random random(4);
@@ -210,6 +243,9 @@ std::vector<Section> row_sections() {
           {"attention, F32", run_attention<BONSAI_KV_F32>},
           {"attention, F16", run_attention<BONSAI_KV_F16>},
           {"attention, Q8_0", run_attention<BONSAI_KV_Q8_0>},
+          {"attention of tiles, F32", run_tiles<BONSAI_KV_F32>},
+          {"attention of tiles, F16", run_tiles<BONSAI_KV_F16>},
+          {"attention of tiles, Q8_0", run_tiles<BONSAI_KV_Q8_0>},
           {"max_value and sum_exp", run_selection}};
 }
 

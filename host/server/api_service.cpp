@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <ctime>
 #include <optional>
 #include <span>
@@ -19,14 +17,17 @@
 #include "host/server/anthropic/job.h"
 #include "host/server/anthropic/request.h"
 #include "host/server/api_error.h"
+#include "host/server/api_key.h"
 #include "host/server/api_request.h"
 #include "host/server/api_response.h"
 #include "host/server/chat_page.h"
 #include "host/server/choices_job.h"
 #include "host/server/metrics.h"
+#include "host/server/places.h"
 #include "host/server/responses/job.h"
 #include "host/server/responses/request.h"
 #include "host/server/responses/store.h"
+#include "host/server/routes.h"
 #include "host/server/work_queue.h"
 
 namespace bonsai::server {
@@ -34,42 +35,6 @@ namespace {
 
 constexpr size_t kStoreRoom = size_t{64} << 20;  // bytes of responses that are kept
 constexpr size_t kReaders = 2;                   // threads that read requests: a long one does not hold up the next
-
-// How many texts are under way. A place is given back when its last holder goes.
-class Places {
- public:
-  explicit Places(uint32_t n) : n_(n) {}
-
-  std::shared_ptr<void> take(uint32_t n) {
-    if (n > n_) throw ApiError(fmt::format("{} answers at once: this server takes at most {}", n, n_));
-    uint32_t taken = taken_->load();
-    do {
-      if (taken + n > n_) throw ApiError(fmt::format("all {} places are taken: try again later", n_), 503);
-    } while (!taken_->compare_exchange_weak(taken, taken + n));
-    return {nullptr, [n, all = taken_](void *) { *all -= n; }};
-  }
-
-  uint32_t n_taken() const { return *taken_; }
-
- private:
-  const uint32_t n_;
-  const std::shared_ptr<std::atomic<uint32_t>> taken_ = std::make_shared<std::atomic<uint32_t>>(0);
-};
-
-// The same time for every wrong key of this length.
-bool are_equal(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned differ = 0;
-  for (size_t i = 0; i < a.size(); ++i) differ |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return differ == 0;
-}
-
-// `word` is in lower case; `text` need not be.
-bool begins_with_word(std::string_view text, std::string_view word) {
-  return text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(), [](char a, char b) {
-           return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
-         });
-}
 
 // RFC 3986, 2.1. What is no escape stays.
 std::string percent_decoded(std::string_view text) {
@@ -104,7 +69,9 @@ class ApiService::Impl {
     answering(responder, [&] { dispatch(std::move(request), responder); });
   }
 
-  void served(const Served &served) { metrics_.count_exchange(route_name(served.path), served.status, served.seconds); }
+  void served(const Served &served) {
+    metrics_.count_exchange(routes().name_of(served.path), served.status, served.seconds);
+  }
 
   uint32_t n_under_way() const { return places_.n_taken(); }
   BackendInfo backend() const { return batch_.backend(); }
@@ -112,82 +79,32 @@ class ApiService::Impl {
  private:
   using Responding = std::shared_ptr<Responder>;
 
-  // What clients may ask for. `function` runs on the server's thread and does not take long.
-  struct Route {
-    std::string_view method, path;
-    bool is_public;
-    void (Impl::*function)(HttpRequest request, const Responding &responder);
-  };
-  static constexpr size_t kRoutes = 18;
-  static const std::array<Route, kRoutes> &routes() {
-    static constexpr std::array<Route, kRoutes> all = {
-        {{"GET", "/", true, &Impl::page},
-         {"GET", "/health", true, &Impl::health},
-         {"GET", "/metrics", false, &Impl::metrics},
-         {"GET", "/props", false, &Impl::properties},
-         {"GET", "/v1/models", false, &Impl::models},
-         {"GET", "/v1/models/", false, &Impl::model},
-         {"POST", "/v1/chat/completions", false, &Impl::chat},
-         {"POST", "/v1/responses", false, &Impl::respond},
-         {"POST", "/v1/responses/input_tokens", false, &Impl::count_input_tokens},
-         {"GET", "/v1/responses/", false, &Impl::kept_response},
-         {"DELETE", "/v1/responses/", false, &Impl::drop_response},
-         {"POST", "/v1/messages", false, &Impl::write_message},
-         {"POST", "/v1/messages/count_tokens", false, &Impl::count_tokens},
-         {"POST", "/v1/completions", false, &Impl::complete},
-         {"POST", "/v1/embeddings", false, &Impl::embed},
-         {"POST", "/tokenize", false, &Impl::tokenize},
-         {"POST", "/detokenize", false, &Impl::detokenize},
-         {"POST", "/apply-template", false, &Impl::apply_template}}};
-    return all;
+  // What clients may ask for. A handler runs on the server's thread and does not take long.
+  using Handler = void (Impl::*)(HttpRequest request, const Responding &responder);
+  static constexpr std::string_view kModels = "/v1/models/", kResponses = "/v1/responses/";  // and a name behind
+  static Routes<Handler> routes() {
+    static constexpr Route<Handler> kAll[] = {{"GET", "/", true, &Impl::page},
+                                              {"GET", "/health", true, &Impl::health},
+                                              {"GET", "/metrics", false, &Impl::metrics},
+                                              {"GET", "/props", false, &Impl::properties},
+                                              {"GET", "/v1/models", false, &Impl::models},
+                                              {"GET", kModels, false, &Impl::model},
+                                              {"POST", "/v1/chat/completions", false, &Impl::chat},
+                                              {"POST", "/v1/responses", false, &Impl::respond},
+                                              {"POST", "/v1/responses/input_tokens", false, &Impl::count_input_tokens},
+                                              {"GET", kResponses, false, &Impl::kept_response},
+                                              {"DELETE", kResponses, false, &Impl::drop_response},
+                                              {"POST", "/v1/messages", false, &Impl::write_message},
+                                              {"POST", "/v1/messages/count_tokens", false, &Impl::count_tokens},
+                                              {"POST", "/v1/completions", false, &Impl::complete},
+                                              {"POST", "/v1/embeddings", false, &Impl::embed},
+                                              {"POST", "/tokenize", false, &Impl::tokenize},
+                                              {"POST", "/detokenize", false, &Impl::detokenize},
+                                              {"POST", "/apply-template", false, &Impl::apply_template}};
+    return Routes<Handler>(kAll);
   }
-
-  // A path that ends with '/' is that of all things whose name comes behind.
-  static bool is_at(const Route &route, std::string_view path) {
-    const bool has_name = route.path.size() > 1 && route.path.ends_with('/');
-    return has_name ? path.starts_with(route.path) : path == route.path;
-  }
-  static std::string name_in(const HttpRequest &request) {
-    return percent_decoded(std::string_view(request.path).substr(find_route(request.path)->path.size()));
-  }
-
-  // For the method, or else any for the path.
-  static const Route *find_route(std::string_view path, std::string_view method = "") {
-    const Route *found = nullptr;
-    for (const Route &route : routes()) {
-      if (!is_at(route, path)) continue;
-      if (takes(route, method)) return &route;
-      if (found == nullptr) found = &route;
-    }
-    return found;
-  }
-  static bool takes(const Route &route, std::string_view method) {
-    return method == route.method || (method == "HEAD" && route.method == "GET");
-  }
-  static std::string methods_of(std::string_view path) {
-    std::string all;
-    for (const Route &route : routes()) {
-      if (!is_at(route, path)) continue;
-      all += fmt::format("{}{}", all.empty() ? "" : ", ", route.method);
-      if (route.method == "GET") all += ", HEAD";
-    }
-    return all;
-  }
-
-  // Clients are set up for a base URL without /v1, or with one too many.
-  static std::string no_such_path(std::string_view path) {
-    constexpr std::string_view kVersion = "/v1";
-    const std::string said = fmt::format("no such path: {}", bonsai::printable(path));
-    const bool has_version = path.starts_with(kVersion);
-    const std::string meant =
-        has_version ? std::string(path.substr(kVersion.size())) : fmt::format("{}{}", kVersion, path);
-    return find_route(meant) == nullptr ? said : fmt::format("{}; expected {}", said, bonsai::printable(meant));
-  }
-
-  // Few names, whatever clients ask for.
-  static std::string_view route_name(std::string_view path) {
-    const Route *route = find_route(path);
-    return route == nullptr ? "other" : route->path;
+  static std::string name_behind(std::string_view path, const HttpRequest &request) {
+    return percent_decoded(std::string_view(request.path).substr(path.size()));
   }
 
   // What is wrong with them would be wrong with every request. A request is checked before it is computed, and this one
@@ -226,26 +143,17 @@ class ApiService::Impl {
   }
 
   void dispatch(HttpRequest request, const Responding &responder) {
-    const Route *route = find_route(request.path, request.method);
-    if (route == nullptr) throw ApiError(no_such_path(request.path), 404);
-    if (!route->is_public) check_key(request.authorization);
-    if (!takes(*route, request.method)) {
-      const std::string methods = methods_of(request.path);
+    const Route<Handler> *route = routes().find(request.path, request.method);
+    if (route == nullptr) throw ApiError(routes().no_such_path(request.path), 404);
+    if (!route->is_public) check_key(options_.api_key, request.authorization);
+    if (!route->takes(request.method)) {
+      const std::string methods = routes().methods_at(request.path);
       HttpReply reply = error_reply(
           ApiError(fmt::format("{} takes {}, found {}", route->path, methods, bonsai::printable(request.method)), 405));
       reply.headers.emplace_back("Allow", methods);
       return responder->reply(std::move(reply));
     }
-    (this->*route->function)(std::move(request), responder);
-  }
-
-  void check_key(std::string_view authorization) const {
-    constexpr std::string_view kBearer = "bearer ";
-    if (options_.api_key.empty()) return;
-    if (!begins_with_word(authorization, kBearer))
-      throw ApiError("no API key: expected the header 'Authorization: Bearer KEY'", 401, "invalid_api_key");
-    if (!are_equal(authorization.substr(kBearer.size()), options_.api_key))
-      throw ApiError("wrong API key", 401, "invalid_api_key");
+    (this->*route->handler)(std::move(request), responder);
   }
 
   // -------------------------------------------------------------------------------------------------------------------
@@ -269,7 +177,7 @@ class ApiService::Impl {
   }
 
   void model(HttpRequest request, const Responding &responder) {
-    const std::string name = name_in(request);
+    const std::string name = name_behind(kModels, request);
     if (name.empty()) return models(std::move(request), responder);
     if (name != options_.model_name)
       throw ApiError(fmt::format("no such model: expected {}, found {}", bonsai::quoted(options_.model_name),
@@ -279,20 +187,21 @@ class ApiService::Impl {
   }
 
   void kept_response(HttpRequest request, const Responding &responder) {
-    const auto response = responses_.response(name_in(request));
+    const auto response = responses_.response(name_behind(kResponses, request));
     if (!response) throw no_such_response(request);
     responder->reply({.body = *response + "\n"});
   }
 
   void drop_response(HttpRequest request, const Responding &responder) {
-    const std::string id = name_in(request);
+    const std::string id = name_behind(kResponses, request);
     if (!responses_.drop(id)) throw no_such_response(request);
     responder->reply({.body = to_line({{"id", id}, {"object", "response"}, {"deleted", true}}) + "\n"});
   }
 
   static ApiError no_such_response(const HttpRequest &request) {
-    return ApiError(
-        fmt::format("there is no response {}, or it is not kept any more", bonsai::quoted(name_in(request))), 404);
+    return ApiError(fmt::format("there is no response {}, or it is not kept any more",
+                                bonsai::quoted(name_behind(kResponses, request))),
+                    404);
   }
 
   // What clients of llama.cpp's server look up there before they ask for anything.

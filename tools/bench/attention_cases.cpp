@@ -96,7 +96,7 @@ class Queries {
             .next_n = kChunk,
             .next_keys = next.keys.data(),
             .next_values = next.values.data(),
-            .prefetch = prefetch_};
+            .prefetch = cpu::best_prefetch()};
   }
 
   cpu::AttendTileArgs tile_args(const Rows &rows, const Rows &next) {
@@ -113,14 +113,13 @@ class Queries {
             .next_n = kChunk,
             .next_keys = next.keys.data(),
             .next_values = next.values.data(),
-            .prefetch = prefetch_};
+            .prefetch = cpu::best_prefetch()};
   }
 
  private:
   static constexpr uint32_t kPartial = cpu::kPartialHeader + 16 * kVectors;
 
   const Case &a_case_;
-  const cpu::Prefetch prefetch_ = cpu::best_prefetch();  // which asks the processor, and takes longer than a call
   std::vector<float> queries_, partials_, scratch_;
   std::array<const float *, cpu::kAttentionQueries> query_rows_;
   std::array<float *, cpu::kAttentionQueries> partial_rows_;

@@ -27,16 +27,22 @@ constexpr Tier kTiers[] = {
     {portable_kernels, always, "nothing"},
 };
 
-}  // namespace
-
 // Zen 3 and 4 are slower with the first level, Zen 5 with the second; Granite Rapids with early requests. Nothing else
 // was measured: Intel's others with tile registers are taken for the same.
-Prefetch best_prefetch() {
+Prefetch find_best_prefetch() {
 #if defined(__x86_64__)
   if (cpu_has_tiles()) return Prefetch::kSecondLevelLate;
   if (cpu_is_zen5_or_later()) return Prefetch::kFirstLevel;
 #endif
   return Prefetch::kSecondLevel;
+}
+
+}  // namespace
+
+// A virtual machine takes longer than a kernel to say what its processor is.
+Prefetch best_prefetch() {
+  static const Prefetch best = find_best_prefetch();
+  return best;
 }
 
 const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {

@@ -94,7 +94,7 @@ void TextJob::count(size_t answer) {
 
 // Whole answers are long, and logprobs, which come at the end of a stream, make them a hundred times as long.
 void TextJob::end() {
-  if (is_stream_ && !top_logprobs_) return complete();
+  if (!takes_time_to_end()) return complete();
   const bool taken = context_.writer.try_push([self = shared_from_this()] {
     const std::lock_guard lock(self->mutex_);
     try {

@@ -60,6 +60,8 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   // All of them are: the last of the stream, or its whole body.
   virtual void end_stream() = 0;
   virtual std::string body() = 0;
+  // Whether the batch should not wait for these.
+  virtual bool takes_time_to_end() const { return !is_stream_ || top_logprobs_; }
   // The stream ends with this.
   virtual void fail_stream(const ApiError &error) = 0;
 

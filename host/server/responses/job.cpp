@@ -14,10 +14,9 @@ ResponseJob::ResponseJob(const JobContext &context, std::shared_ptr<Responder> r
       id_(make_id("resp_")),
       model_(model),
       created_(std::time(nullptr)),
-      settings_(request.settings),
-      items_(request.items),
+      settings_(to_line(request.settings)),
+      items_(request.store ? to_line(request.items) : ""),
       parallel_calls_(request.parallel_calls),
-      is_kept_(request.store),
       store_(store),
       output_(request.form, [this](std::string_view type, Json fields) { event(type, std::move(fields)); }),
       parser_(prompt, [this](ChatPiece kind, std::string_view text) {
@@ -65,8 +64,8 @@ std::string ResponseJob::body() {
 
 // Ahead of its end, so that the client can go on from it at once.
 void ResponseJob::keep(const Json &response) {
-  if (!is_kept_) return;
-  Json conversation = items_;
+  if (items_.empty()) return;
+  Json conversation = Json::parse(items_);
   conversation.insert(conversation.end(), output_.items().begin(), output_.items().end());
   store_.keep(response, conversation);
 }
@@ -88,7 +87,7 @@ Json ResponseJob::response(std::string_view status) const {
                    {"model", model_},
                    {"output", output_.items()}};
   if (status == "incomplete") response["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  response.update(settings_);
+  response.update(Json::parse(settings_));
   response["usage"] = answer(0).generation ? usage_json() : Json();
   return response;
 }

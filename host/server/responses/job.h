@@ -27,6 +27,7 @@ class ResponseJob final : public TextJob {
   bool push(size_t answer, std::string_view text) override;
   void end_in_stream(size_t answer) override;
   void end_stream() override;
+  bool takes_time_to_end() const override { return true; }
   std::string body() override;
   void fail_stream(const ApiError &error) override;
   void finish();
@@ -38,8 +39,8 @@ class ResponseJob final : public TextJob {
 
   const std::string id_, model_;
   const int64_t created_;
-  const Json settings_, items_;
-  const bool parallel_calls_, is_kept_;
+  const std::string settings_, items_;  // as text, which takes far less memory meanwhile; no items: not to be kept
+  const bool parallel_calls_;
   ResponseStore &store_;
   ResponseOutput output_;
   ChatAnswer parser_;

@@ -16,7 +16,7 @@ void ResponseStore::keep(const Json &response, const Json &conversation) {
   Entry entry{.id = id_of(response), .response = to_text(response), .conversation = to_text(conversation), .items = {}};
   for (const Json &item : response.at("output")) entry.items.push_back(id_of(item));
   const std::lock_guard lock(mutex_);
-  if (entry.bytes() > room_) return;
+  if (entry.bytes() > room_ / 8) return;
   while (bytes_ + entry.bytes() > room_) forget(entries_.begin());
   bytes_ += entry.bytes();
   entries_.push_back(std::move(entry));

@@ -16,7 +16,7 @@ namespace bonsai::server {
 // Keeps the latest, as text: the oldest go where there is no more room. Any thread.
 class ResponseStore {
  public:
-  // In bytes.
+  // In bytes; one response takes at most an eighth of them, or is not kept.
   explicit ResponseStore(size_t room) : room_(room) {}
 
   // `response` has an "id" and the items of its "output", which may be asked for by theirs; `conversation`: these, and

@@ -166,26 +166,26 @@ Json kept(const std::string &id, size_t bytes) {
 }
 
 TEST(ResponseStore, TheOldestGoWhereThereIsNoMoreRoom) {
-  ResponseStore store(1000);
+  ResponseStore store(8000);
   const Json conversation = Json::array({{{"role", "user"}}});
-  store.keep(kept("a", 300), conversation);
-  store.keep(kept("b", 300), conversation);
+  const auto keep = [&](const std::string &id, size_t bytes) { store.keep(kept(id, bytes), conversation); };
+  for (const char *id : {"a", "b", "c", "d", "e", "f", "g", "h"}) keep(id, 850);
   EXPECT_EQ(store.conversation("resp_a"), conversation);
   EXPECT_EQ(store.item("msg_b")->at("id"), "msg_b");
-  EXPECT_FALSE(store.item("msg_c"));
-  store.keep(kept("c", 300), conversation);
+  EXPECT_FALSE(store.item("msg_i"));
+  keep("i", 850);
   EXPECT_FALSE(store.response("resp_a"));
   EXPECT_FALSE(store.item("msg_a"));
   EXPECT_TRUE(store.response("resp_b"));
-  store.keep(kept("d", 2000), conversation);  // more than there can be: nothing else goes for it
-  EXPECT_FALSE(store.response("resp_d"));
+  keep("j", 1000);  // more than one may take: nothing else goes for it
+  EXPECT_FALSE(store.response("resp_j"));
   EXPECT_TRUE(store.response("resp_b"));
-  EXPECT_TRUE(store.drop("resp_b"));
-  EXPECT_FALSE(store.drop("resp_b"));
-  EXPECT_FALSE(store.conversation("resp_b"));
-  store.keep(kept("e", 300), conversation);  // in its place
-  EXPECT_TRUE(store.response("resp_c"));
-  EXPECT_TRUE(store.response("resp_e"));
+  EXPECT_TRUE(store.drop("resp_c"));
+  EXPECT_FALSE(store.drop("resp_c"));
+  EXPECT_FALSE(store.conversation("resp_c"));
+  keep("k", 850);  // in its place
+  EXPECT_TRUE(store.response("resp_b"));
+  EXPECT_TRUE(store.response("resp_k"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // attend_tile() is attend() and fold() for many queries at once, in the same bits, in every tier.
 #include <array>
+#include <utility>
 
 #include "tests/plugins/cpu/kernels_support.h"
 
@@ -13,8 +14,12 @@ struct TileCase {
 
 class AttendTile : public ::testing::TestWithParam<const KernelTable *> {
  protected:
-  // Keys or values of a chunk, as KvCache stores them.
+  // Keys or values of a chunk, as KvCache stores them. Moved only: the rows are where the bytes are.
   struct Chunk {
+    Chunk() = default;
+    Chunk(Chunk &&) = default;
+    Chunk &operator=(Chunk &&) = default;
+
     std::vector<std::byte> bytes;
     std::array<const std::byte *, kAttentionChunk> rows;
   };
@@ -76,7 +81,7 @@ void AttendTile::expect_the_same(const TileCase &a_case) {
   std::vector<float> states(n_queries * stride), expected(n_queries * stride), partial(stride);
   Chunk keys = make_chunk(a_case), values = make_chunk(a_case);
   for (int chunk = 0; chunk < 3; ++chunk) {
-    const Chunk next_keys = make_chunk(a_case), next_values = make_chunk(a_case);
+    Chunk next_keys = make_chunk(a_case), next_values = make_chunk(a_case);
     for (uint32_t query = 0; query < n_queries; ++query) {
       const float *row = queries.data() + query * width;
       float *state = expected.data() + query * stride, *to = chunk == 0 ? state : partial.data();
@@ -107,8 +112,8 @@ void AttendTile::expect_the_same(const TileCase &a_case) {
                          .next_n = chunk == 2 ? 0 : kAttentionChunk - 7,
                          .next_keys = next_keys.rows.data(),
                          .next_values = next_values.rows.data()});
-    keys = next_keys;
-    values = next_values;
+    keys = std::move(next_keys);
+    values = std::move(next_values);
     for (uint32_t query = 0; query < n_queries; ++query) {
       for (uint32_t i = 0; i < stride; i = i == 1 ? kPartialHeader : i + 1) {
         ASSERT_TRUE(are_same(states[query * stride + i], expected[query * stride + i]))

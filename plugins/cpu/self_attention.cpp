@@ -184,6 +184,7 @@ uint32_t SelfAttention::tile_tokens(const bonsai_batch &batch) const {
   return has_enough || has_heads_for(limits_.threads) ? most : kTileTokens;
 }
 
+// A tile ends with a chunk, too: its tokens see all of every chunk but that which they lie in.
 void SelfAttention::plan(const bonsai_batch &batch) {
   batch_ = &batch;
   n_chunks_ = 0;
@@ -194,7 +195,8 @@ void SelfAttention::plan(const bonsai_batch &batch) {
     const uint32_t length = batch.positions[token] + 1;
     n_chunks += chunk_count(length);
     Tile *last = n_tiles_ > 0 ? &tiles_[n_tiles_ - 1] : nullptr;
-    if (!last || batch.sequences[last->first] != batch.sequences[token] || token - last->first == tile_tokens) {
+    if (!last || batch.sequences[last->first] != batch.sequences[token] || token - last->first == tile_tokens ||
+        batch.positions[token] % kAttentionChunk == 0) {
       last = &tiles_[n_tiles_++];
       *last = {.first = token, .last = token, .longest = 0, .shortest = length};
     }

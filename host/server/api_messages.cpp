@@ -92,9 +92,11 @@ std::vector<std::string> ids_of_calls(const ChatMessage &message) {
   return ids;
 }
 
-// `results` stand behind the message `calls`. Of calls with the same id the first counts.
-void order_results_of(const ChatMessage &calls, std::span<ChatMessage> results) {
-  const std::vector<std::string> called = ids_of_calls(calls);
+// `results` stand behind the messages `answers`. Of calls with the same id the first counts.
+void order_results_of(std::span<const ChatMessage> answers, std::span<ChatMessage> results) {
+  std::vector<std::string> called;
+  for (const ChatMessage &answer : answers)
+    for (std::string &id : ids_of_calls(answer)) called.push_back(std::move(id));
   if (called.empty()) return;
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < called.size(); ++i)
@@ -150,9 +152,12 @@ Json read_arguments(const JsonFields &call) {
 
 void order_results(std::vector<ChatMessage> &messages) {
   const auto is_result = [](const ChatMessage &message) { return message.role == "tool"; };
+  const auto is_answer = [](const ChatMessage &message) { return message.role == "assistant"; };
   for (auto at = std::find_if(messages.begin(), messages.end(), is_result); at != messages.end();) {
     const auto end = std::find_if_not(at, messages.end(), is_result);
-    if (at != messages.begin()) order_results_of(*(at - 1), {at, end});
+    auto first = at;  // an answer may be several messages
+    while (first != messages.begin() && is_answer(*(first - 1))) --first;
+    order_results_of({first, at}, {at, end});
     at = std::find_if(end, messages.end(), is_result);
   }
 }

@@ -198,7 +198,10 @@ class ApiService::Impl {
     responder->reply({.body = to_line({{"id", id}, {"object", "response"}, {"deleted", true}}) + "\n"});
   }
 
+  // What OpenAI's has behind an id, such as /input_items, is not there.
   static ApiError no_such_response(const HttpRequest &request) {
+    if (request.path.find('/', kResponses.size()) != std::string::npos)
+      return ApiError(fmt::format("no such path: {}", bonsai::printable(request.path)), 404);
     return ApiError(fmt::format("there is no response {}, or it is not kept any more",
                                 bonsai::quoted(name_behind(kResponses, request))),
                     404);

@@ -79,7 +79,7 @@ void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
 }
 
 // OpenAI's forms, and the schema that others let json_object have.
-std::string schema_of(const JsonFields &format) {
+std::string schema_of(const JsonFields &format, SchemaPlace place) {
   const std::string type = format.required_text("type");
   if (type == "text") return "";
   if (type == "json_object") {
@@ -89,6 +89,7 @@ std::string schema_of(const JsonFields &format) {
   if (type != "json_schema")
     throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
                                bonsai::quoted(type)));
+  if (place == SchemaPlace::kFormat) return format.required("schema").dump();
   const Json *outer = format.find("json_schema"), *schema = format.find("schema");
   if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
   if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
@@ -102,7 +103,7 @@ void read_format(const JsonFields &fields, GenerateOptions &options) {
   if (const Json *schema = fields.find("json_schema")) options.json_schema = schema->dump();
   if (!options.grammar.empty() && !options.json_schema.empty())
     throw ApiError("grammar and json_schema both give the form: choose one");
-  read_schema(fields, "response_format", options);
+  read_schema(fields, "response_format", SchemaPlace::kWithin, options);
 }
 
 // What other servers know, and this one does not: an answer without it would not be the one that was asked for.
@@ -238,10 +239,10 @@ void want_logprobs(uint32_t top, TextRequest &request) {
   request.options.logprobs = std::max(top, 1u);
 }
 
-void read_schema(const JsonFields &fields, const char *name, GenerateOptions &options) {
+void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, GenerateOptions &options) {
   const Json *format = fields.find(name);
   if (format == nullptr) return;
-  std::string schema = schema_of(object_at(*format, fields.path(name)));
+  std::string schema = schema_of(object_at(*format, fields.path(name)), place);
   if (schema.empty()) return;
   if (!options.grammar.empty() || !options.json_schema.empty())
     throw ApiError(fmt::format("{} and another field both give the form: choose one", fields.path(name)));

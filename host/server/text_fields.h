@@ -32,8 +32,12 @@ void want_logprobs(uint32_t top, TextRequest &request);
 // To a request with logprobs, or to one without.
 uint32_t most_answers(std::optional<uint32_t> top_logprobs);
 
+// Where {"type": "json_schema"} has its schema: in the form itself, or, as chat completions have it, in its
+// "json_schema", too.
+enum class SchemaPlace { kFormat, kWithin };
+
 // The form of the answer, {"type": "text", "json_object" or "json_schema", ...}, which no other field may give.
-void read_schema(const JsonFields &fields, const char *name, GenerateOptions &options);
+void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, GenerateOptions &options);
 
 // Of a conversation: whether to think first. What else other servers' templates and models know is refused.
 void read_chat_options(const JsonFields &fields, ChatOptions &chat);

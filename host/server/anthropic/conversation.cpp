@@ -27,6 +27,9 @@ class BlockReader {
   void add(const Json &message, const std::string &where) {
     const JsonFields fields = object_at(message, where);
     current_ = {.role = fields.required_text("role"), .content = ""};
+    if (current_.role != "user" && current_.role != "assistant" && current_.role != "system")
+      throw ApiError(fmt::format("{}: expected user, assistant or system, found {}", fields.path("role"),
+                                 bonsai::quoted(current_.role)));
     const Json &content = fields.required("content");
     if (content.is_string()) {
       current_.content = content.get<std::string>();
@@ -67,7 +70,7 @@ class BlockReader {
     const std::string name = fields.required_text("name"), id = fields.required_text("id");
     const Json *input = fields.find("input");
     if (input != nullptr && !input->is_object()) fields.fail("input", "an object", *input);
-    names_.emplace(id, name);
+    names_.insert_or_assign(id, name);
     calls_.push_back({{"id", id},
                       {"type", "function"},
                       {"function", {{"name", name}, {"arguments", input == nullptr ? Json::object() : *input}}}});

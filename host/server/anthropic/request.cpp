@@ -22,7 +22,10 @@ Json chat_tool(const Json &tool, const std::string &where) {
     throw ApiError(fmt::format("{}: expected custom, found {}", fields.path("type"), bonsai::quoted(type)));
   Json function = {{"name", fields.required_text("name")}};
   if (auto description = fields.text("description")) function["description"] = *std::move(description);
-  if (const Json *schema = fields.find("input_schema")) function["parameters"] = *schema;
+  if (const Json *schema = fields.find("input_schema")) {
+    if (!schema->is_object()) fields.fail("input_schema", "an object", *schema);
+    function["parameters"] = *schema;
+  }
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
@@ -54,10 +57,10 @@ void read_anthropic_tools(const JsonFields &fields, ChatRequest &request) {
 
 // "output_format" is what it was called first.
 void read_output_format(const JsonFields &fields, GenerateOptions &options) {
-  read_schema(fields, "output_format", options);
+  read_schema(fields, "output_format", SchemaPlace::kFormat, options);
   const Json *config = fields.find("output_config");
   if (config == nullptr) return;
-  read_schema(object_at(*config, "output_config"), "format", options);
+  read_schema(object_at(*config, "output_config"), "format", SchemaPlace::kFormat, options);
 }
 
 bool tells_reasoning(const JsonFields &fields) {

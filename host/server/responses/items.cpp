@@ -43,7 +43,7 @@ void ItemReader::add(const Json &item, const std::string &where) {
   if (type != "reasoning")
     throw ApiError(fmt::format("{}: expected message, reasoning, function_call or function_call_output, found {}",
                                fields.path("type"), bonsai::quoted(type)));
-  answer(Part::kReasoning).reasoning += read_reasoning(fields);
+  if (const std::string text = read_reasoning(fields); !text.empty()) answer(Part::kReasoning).reasoning += text;
 }
 
 // "developer" is what OpenAI calls "system" by now.
@@ -51,7 +51,7 @@ void ItemReader::add_message(const JsonFields &fields) {
   const std::string role = fields.required_text("role");
   std::string content = read_texts(fields, "content");
   if (role == "assistant") {
-    answer(Part::kContent).content = std::move(content);
+    answer(Part::kContent).content += content;
     return;
   }
   end_answer();
@@ -65,7 +65,7 @@ void ItemReader::add_call(const JsonFields &fields) {
   if (const auto space = fields.text("namespace")) name = name_in_space(*space, name);
   Json arguments = read_arguments(fields);
   answer(Part::kCall);
-  names_.emplace(id, name);
+  names_.insert_or_assign(id, name);
   calls_.push_back(
       {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
 }
@@ -80,9 +80,10 @@ void ItemReader::add_result(const JsonFields &fields) {
       {.role = "tool", .content = std::move(output), .tool_calls = Json::array({std::move(call)}).dump()});
 }
 
-// The message that `part` belongs to: what comes out of order, or is said twice, begins another.
+// The message that `part` belongs to: a thought behind something else begins another, as does what is said twice.
 ChatMessage &ItemReader::answer(Part part) {
-  const bool goes_on = in_answer_ && (last_ < part || (last_ == part && part != Part::kContent));
+  const bool is_new = part == Part::kReasoning ? last_ != part : part == Part::kContent && last_ == part;
+  const bool goes_on = in_answer_ && !is_new;
   if (!goes_on) {
     end_answer();
     messages_.push_back({.role = "assistant", .content = ""});

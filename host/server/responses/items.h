@@ -24,7 +24,7 @@ class ItemReader {
   std::vector<ChatMessage> messages() &&;
 
  private:
-  // In the order in which a message of the assistant has them.
+  // Of a message of the assistant.
   enum class Part { kReasoning, kContent, kCall };
 
   void add_message(const JsonFields &fields);

@@ -17,44 +17,57 @@ namespace {
 // ---------------------------------------------------------------------------------------------------------------------
 // The conversation
 
-// One that is kept, by what a client says of it.
-template <class Find>
-Json find_kept(const JsonFields &fields, const char *name, std::string_view what, Find find) {
-  const std::string id = fields.required_text(name);
-  auto found = find(id);
-  if (!found)
-    throw ApiError(fmt::format("{}: there is no {} {}, or it is not kept any more: send what it says instead",
-                               fields.path(name), what, bonsai::quoted(id)),
-                   404);
-  return *std::move(found);
-}
+// What clients call by its id, of all of which together no more is read than a conversation may have.
+class Kept {
+ public:
+  explicit Kept(const ResponseStore &store) : store_(store) {}
 
-// What an item of the input stands for.
-Json resolved(const Json &item, const std::string &where, const ResponseStore &store) {
-  const JsonFields fields = object_at(item, where);
-  if (fields.text("type") != "item_reference") return item;
-  return find_kept(fields, "id", "item", [&](const std::string &id) { return store.item(id); });
-}
+  Json conversation(const JsonFields &fields) {
+    const std::string id = fields.required_text("previous_response_id");
+    return read(store_.conversation(id), fields.path("previous_response_id"), "response", id);
+  }
+  Json item(const JsonFields &fields) {
+    const std::string id = fields.required_text("id");
+    return read(store_.item(id), fields.path("id"), "item", id);
+  }
 
-// A text is a message of the user's.
-Json read_input(const JsonFields &fields, const ResponseStore &store) {
+ private:
+  Json read(const std::optional<std::string> &text, const std::string &path, std::string_view what,
+            const std::string &id) {
+    if (!text)
+      throw ApiError(fmt::format("{}: there is no {} {}, or it is not kept any more: send what it says instead", path,
+                                 what, bonsai::quoted(id)),
+                     404);
+    bytes_ += text->size();
+    if (bytes_ > store_.most())
+      throw ApiError(fmt::format("{}: the conversation is longer than {} bytes", path, store_.most()));
+    return Json::parse(*text);
+  }
+
+  const ResponseStore &store_;
+  size_t bytes_ = 0;
+};
+
+// A text is a message of the user's, and a reference the item that it refers to.
+Json read_input(const JsonFields &fields, Kept &kept) {
   const Json &input = fields.required("input");
   if (input.is_string()) return Json::array({{{"type", "message"}, {"role", "user"}, {"content", input}}});
   if (!input.is_array()) fields.fail("input", "a text or an array of items", input);
   Json items = Json::array();
-  for_each(input, "input",
-           [&](const Json &item, const std::string &where) { items.push_back(resolved(item, where, store)); });
+  for_each(input, "input", [&](const Json &item, const std::string &where) {
+    const JsonFields inner = object_at(item, where);
+    items.push_back(inner.text("type") == "item_reference" ? kept.item(inner) : item);
+  });
   return items;
 }
 
 void read_conversation(const JsonFields &fields, const ResponseStore &store, ResponseRequest &request) {
-  if (fields.find("previous_response_id") != nullptr)
-    request.items = find_kept(fields, "previous_response_id", "response",
-                              [&](const std::string &id) { return store.conversation(id); });
+  Kept kept(store);
+  if (fields.find("previous_response_id") != nullptr) request.items = kept.conversation(fields);
   ItemReader reader;
   for_each(request.items, "previous_response_id",
            [&](const Json &item, const std::string &where) { reader.add(item, where); });
-  const Json input = read_input(fields, store);
+  const Json input = read_input(fields, kept);
   for_each(input, "input", [&](const Json &item, const std::string &where) { reader.add(item, where); });
   request.items.insert(request.items.end(), input.begin(), input.end());
   request.messages = std::move(reader).messages();
@@ -69,7 +82,7 @@ void read_conversation(const JsonFields &fields, const ResponseStore &store, Res
 void read_text_format(const JsonFields &fields, GenerateOptions &options) {
   const Json *text = fields.find("text");
   if (text == nullptr) return;
-  read_schema(object_at(*text, "text"), "format", options);
+  read_schema(object_at(*text, "text"), "format", SchemaPlace::kFormat, options);
 }
 
 // What is said and what is thought are one row of tokens here, and a message's logprobs would be those of both.

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -41,7 +42,7 @@ class ToolReader {
     const std::string type = fields.text("type").value_or("");
     if (is_hosted(type)) return;
     if (type == "function")
-      chat_.push_back(chat_function(fields, tool));
+      tell(chat_function(fields, tool), fields);
     else if (type == "namespace")
       add_space(fields);
     else
@@ -60,15 +61,25 @@ class ToolReader {
     const Json &tools = fields.required("tools");
     if (!tools.is_array()) fields.fail("tools", "an array", tools);
     for_each(tools, fields.path("tools"), [&](const Json &tool, const std::string &where) {
-      Json function = chat_function(object_at(tool, where), tool);
+      const JsonFields inner = object_at(tool, where);
+      Json function = chat_function(inner, tool);
       const std::string name = function["function"]["name"], whole = name_in_space(space, name);
       function["function"]["name"] = whole;
       functions_.insert_or_assign(whole, NamespacedFunction{space, name});
-      chat_.push_back(std::move(function));
+      tell(std::move(function), inner);
     });
   }
 
+  // Of two tools with one name nobody could say which is called.
+  void tell(Json function, const JsonFields &fields) {
+    const auto [name, is_new] = names_.insert(function["function"]["name"].get<std::string>());
+    if (!is_new)
+      throw ApiError(fmt::format("{}: another tool is called {}, too", fields.path("name"), bonsai::quoted(*name)));
+    chat_.push_back(std::move(function));
+  }
+
   NamespacedFunctions &functions_;
+  std::unordered_set<std::string> names_;
   Json told_ = Json::array(), chat_ = Json::array();
 };
 

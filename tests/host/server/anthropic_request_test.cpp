@@ -116,6 +116,8 @@ TEST(AnthropicRequest, SaysWhatIsWrong) {
   EXPECT_EQ(
       messages_refused(R"("messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])"),
       "messages: expected a last message of the user, found one of the assistant, which is not gone on with");
+  EXPECT_EQ(messages_refused(R"("messages": [{"role": "tool", "content": "x"}])"),
+            "messages[0].role: expected user, assistant or system, found 'tool'");
   EXPECT_EQ(with_block("user", "1"), "messages[0].content[0]: expected an object, found 1");
   EXPECT_EQ(with_block("user", R"({"text": "x"})"), "messages[0].content[0].type is missing");
   EXPECT_EQ(with_block("user", R"({"type": "text"})"), "messages[0].content[0].text is missing");
@@ -135,6 +137,9 @@ TEST(AnthropicRequest, SaysWhatIsWrong) {
   EXPECT_EQ(with_message(R"("system": [{"type": "image"}])"), "system[0].type: expected text, found 'image'");
   EXPECT_EQ(with_message(R"("tools": [{"type": "web_search_20250305", "name": "web_search"}])"),
             "tools[0].type: expected custom, found 'web_search_20250305'");
+  EXPECT_EQ(with_message(R"("tools": [{"name": "f", "input_schema": "x"}])"),
+            "tools[0].input_schema: expected an object, found \"x\"");
+  EXPECT_EQ(with_message(R"("output_format": {"type": "json_schema"})"), "output_format.schema is missing");
   EXPECT_EQ(with_message(R"("tools": [{}])"), "tools[0].name is missing");
   EXPECT_EQ(with_message(R"("tool_choice": {"type": "some"})"),
             "tool_choice.type: expected auto, any, tool or none, found 'some'");

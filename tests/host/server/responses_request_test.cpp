@@ -39,7 +39,8 @@ TEST(ResponsesRequest, ItemsOfAnAnswerAreOneMessage) {
       {"role": "assistant", "content": "Done."},
       {"role": "assistant", "content": "Really."},
       {"type": "function_call", "call_id": "3", "name": "f"},
-      {"type": "reasoning", "summary": []},
+      {"type": "reasoning", "summary": [], "encrypted_content": "?"},
+      {"type": "reasoning", "summary": [{"type": "summary_text", "text": "c"}]},
       {"role": "assistant", "content": "Again."}]})");
   const auto &messages = request.messages;
   ASSERT_EQ(messages.size(), 9u);
@@ -62,7 +63,8 @@ TEST(ResponsesRequest, ItemsOfAnAnswerAreOneMessage) {
   EXPECT_NE(messages[7].tool_calls, "");
   EXPECT_EQ(messages[8].content, "Again.");
   EXPECT_EQ(messages[8].tool_calls, "");
-  EXPECT_EQ(request.items.size(), 14u);  // without the instructions, which are this response's only
+  EXPECT_EQ(messages[8].reasoning, "c");
+  EXPECT_EQ(request.items.size(), 15u);  // without the instructions, which are this response's only
   EXPECT_TRUE(request.store);
 }
 
@@ -91,6 +93,47 @@ TEST(ResponsesRequest, FieldsGoByTheNamesOfThisApi) {
   EXPECT_EQ(read(R"({"input": "x", "max_tokens": 3})").options.max_tokens, 3u);
 }
 
+// Text may stand between calls, and thoughts: results are in the order of all of them.
+TEST(ResponsesRequest, ResultsAreInTheOrderOfTheCallsOfAWholeAnswer) {
+  for (const std::string between : {R"({"role": "assistant", "content": "and"})",
+                                    R"({"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]})"}) {
+    const auto messages = read(R"({"input": [{"role": "user", "content": "x"},
+        {"type": "function_call", "call_id": "1", "name": "f"}, )" +
+                               between + R"(,
+        {"type": "function_call", "call_id": "2", "name": "f"}, {"role": "assistant", "content": "."},
+        {"type": "function_call_output", "call_id": "2", "output": "B"},
+        {"type": "function_call_output", "call_id": "1", "output": "A"}]})")
+                              .messages;
+    ASSERT_GE(messages.size(), 4u);
+    EXPECT_EQ(messages[messages.size() - 2].content, "A") << between;
+    EXPECT_EQ(messages.back().content, "B") << between;
+  }
+  const auto messages = read(R"({"input": [{"type": "function_call", "call_id": "1", "name": "f"},
+      {"role": "assistant", "content": "and"}, {"type": "function_call", "call_id": "1", "name": "g"},
+      {"type": "function_call_output", "call_id": "1", "output": "B"}]})")
+                            .messages;
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0].content, "and");
+  EXPECT_EQ(messages[1].tool_calls, R"([{"id":"1","name":"g"}])");  // ids may be used again: the last call counts
+}
+
+TEST(ResponsesRequest, OnlySoMuchIsGoneOnFrom) {
+  ResponseStore store(8000);
+  const Json item = {{"id", "i"}, {"type", "message"}, {"role", "assistant"}, {"content", std::string(200, 'c')}};
+  store.keep({{"id", "r"}, {"output", {item}}}, Json::array({item}));
+  const auto said = [&](int n) {
+    Json input = Json::array();
+    for (int i = 0; i < n; ++i) input.push_back({{"type", "item_reference"}, {"id", "i"}});
+    try {
+      return std::to_string(read_response_request(Json{{"input", input}}.dump(), {}, store).messages.size());
+    } catch (const ApiError &error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(said(3), "3");
+  EXPECT_EQ(said(5), "input[3].id: the conversation is longer than 1000 bytes");
+}
+
 // As Codex sends them.
 TEST(ResponsesRequest, FunctionsMayLieInANamespaceAndWhatOpenAisServerRunsIsLeftOut) {
   const ResponseRequest request = read(
@@ -115,6 +158,8 @@ TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused(""), "input is missing");
   EXPECT_EQ(refused(R"("input": [])"), "input: expected at least one item, found none");
   EXPECT_EQ(refused(R"("input": 1)"), "input: expected a text or an array of items, found 1");
+  EXPECT_EQ(refused(R"("input": [{"type": "reasoning", "summary": []}])"),
+            "input: expected at least one item, found none");
   EXPECT_EQ(refused(R"("input": ["x"])"), "input[0]: expected an object, found \"x\"");
   EXPECT_EQ(refused(R"("input": [{"role": "user"}])"), "input[0].content is missing");
   EXPECT_EQ(refused(R"("input": [{"content": "x"}])"), "input[0].role is missing");
@@ -142,6 +187,9 @@ TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused_with_input(R"("tools": [{"type": "namespace", "name": "s"}])"), "tools[0].tools is missing");
   EXPECT_EQ(refused_with_input(R"("tools": [{"type": "namespace", "name": "s", "tools": [{"type": "custom"}]}])"),
             "tools[0].tools[0].type: expected function, found 'custom'");
+  EXPECT_EQ(refused_with_input(R"("tools": [{"type": "function", "name": "s.f"},
+                {"type": "namespace", "name": "s", "tools": [{"type": "function", "name": "f"}]}])"),
+            "tools[1].tools[0].name: another tool is called 's.f', too");
   EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}], "tool_choice": "required")"),
             "tool_choice: there are no tools to choose from");
   EXPECT_EQ(refused_with_input(R"("tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"})"),
@@ -155,6 +203,8 @@ TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused_with_input(R"("text": 1)"), "text: expected an object, found 1");
   EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "xml"}})"),
             "text.format.type: expected text, json_object or json_schema, found 'xml'");
+  EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "json_schema", "name": "x"}})"),
+            "text.format.schema is missing");
   EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "json_object"}}, "grammar": "root ::= \"x\"")"),
             "text.format and another field both give the form: choose one");
   EXPECT_EQ(refused_with_input(R"("max_output_tokens": 0)"),
@@ -169,21 +219,21 @@ TEST(ResponseStore, TheOldestGoWhereThereIsNoMoreRoom) {
   ResponseStore store(8000);
   const Json conversation = Json::array({{{"role", "user"}}});
   const auto keep = [&](const std::string &id, size_t bytes) { store.keep(kept(id, bytes), conversation); };
-  for (const char *id : {"a", "b", "c", "d", "e", "f", "g", "h"}) keep(id, 850);
-  EXPECT_EQ(store.conversation("resp_a"), conversation);
-  EXPECT_EQ(store.item("msg_b")->at("id"), "msg_b");
+  for (const char *id : {"a", "b", "c", "d", "e", "f", "g", "h"}) keep(id, 420);
+  EXPECT_EQ(store.conversation("resp_a"), conversation.dump());
+  EXPECT_EQ(Json::parse(*store.item("msg_b"))["id"], "msg_b");
   EXPECT_FALSE(store.item("msg_i"));
-  keep("i", 850);
+  keep("i", 420);
   EXPECT_FALSE(store.response("resp_a"));
   EXPECT_FALSE(store.item("msg_a"));
   EXPECT_TRUE(store.response("resp_b"));
-  keep("j", 1000);  // more than one may take: nothing else goes for it
+  keep("j", 600);  // more than one may take: nothing else goes for it
   EXPECT_FALSE(store.response("resp_j"));
   EXPECT_TRUE(store.response("resp_b"));
   EXPECT_TRUE(store.drop("resp_c"));
   EXPECT_FALSE(store.drop("resp_c"));
   EXPECT_FALSE(store.conversation("resp_c"));
-  keep("k", 850);  // in its place
+  keep("k", 420);  // in its place
   EXPECT_TRUE(store.response("resp_b"));
   EXPECT_TRUE(store.response("resp_k"));
 }

@@ -204,6 +204,8 @@ TEST_F(Talking, ResponsesAreKeptUntilTheyAreDropped) {
   EXPECT_EQ(client.response().status, 404);
   client.request("PUT", path);
   EXPECT_EQ(client.response().header("allow"), "GET, HEAD, DELETE");
+  const std::string items = std::string(kRespond) + "/" + streamed["id"].get<std::string>() + "/input_items";
+  EXPECT_NE(service.get(items).body.find("no such path: " + items), std::string::npos);
   const json unkept = service.ask(kRespond, {{"input", "hi"}, {"store", false}});
   EXPECT_EQ(service.get(std::string(kRespond) + "/" + unkept["id"].get<std::string>()).status, 404);
   const std::string id = unkept["id"].get<std::string>();

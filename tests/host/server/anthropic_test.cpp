@@ -12,21 +12,6 @@ namespace {
 
 constexpr const char *kMessages = "/v1/messages";
 
-// Each with the name that its data has.
-std::vector<json> named_events(const Service &service, json body) {
-  body["stream"] = true;
-  const Response response = service.post(kMessages, body);
-  EXPECT_EQ(response.status, 200) << response.body;
-  EXPECT_TRUE(response.is_complete);
-  std::vector<json> events;
-  for (const std::string &data : response.events()) {
-    events.push_back(json::parse(data));
-    const std::string named = "event: " + events.back()["type"].get<std::string>() + "\ndata: " + data + "\n";
-    EXPECT_NE(response.body.find(named), std::string::npos) << data;
-  }
-  return events;
-}
-
 // What the events of a stream put together, as Anthropic's clients do it.
 json message_of(const std::vector<json> &events) {
   json message;
@@ -87,7 +72,7 @@ TEST_F(Talking, MessagesAreAnsweredAsChatCompletionsAre) {
             chat["usage"]["prompt_tokens"]);
   EXPECT_GT(usage["cache_read_input_tokens"], 0);  // the other had computed them
   EXPECT_EQ(usage["output_tokens"], 24);
-  const std::vector<json> events = named_events(service, request);
+  const std::vector<json> events = service.named_stream(kMessages, request);
   EXPECT_EQ(comparable(message_of(events)), comparable(message));
   EXPECT_EQ(events.front()["message"]["usage"]["input_tokens"], chat["usage"]["prompt_tokens"]);
   EXPECT_EQ(service.ask("/v1/messages/count_tokens", request)["input_tokens"], chat["usage"]["prompt_tokens"]);
@@ -110,7 +95,7 @@ TEST_F(Talking, WhatIsThoughtSaidAndUsedIsABlockEach) {
                          {{"type", "tool_use"}, {"name", "time"}, {"input", json::object()}}};
   EXPECT_EQ(comparable(message)["content"], expected);
   EXPECT_NE(message["content"][2]["id"], message["content"][3]["id"]);
-  EXPECT_EQ(comparable(message_of(named_events(service, request))), comparable(message));
+  EXPECT_EQ(comparable(message_of(service.named_stream(kMessages, request))), comparable(message));
   request["thinking"] = {{"type", "adaptive"}, {"display", "omitted"}};
   EXPECT_EQ(comparable(service.ask(kMessages, request))["content"], (json{expected[1], expected[2], expected[3]}));
 
@@ -181,7 +166,8 @@ TEST(ApiService, AMessageThatFailsSaysSoInItsStream) {
   options.backend_options = {{"fail.at", "5"}, {"fail.function", "forward_wait"}};
   const Engine engine = Engine::load(options);
   const Service service(engine);
-  const std::vector<json> events = named_events(service, {{"messages", user("The wolf")}, {"ignore_eos", true}});
+  const std::vector<json> events =
+      service.named_stream(kMessages, {{"messages", user("The wolf")}, {"ignore_eos", true}});
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events.back()["type"], "error");
   EXPECT_NE(events.back()["error"]["message"].get<std::string>().find("injected into forward_wait"), std::string::npos);

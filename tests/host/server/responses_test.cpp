@@ -13,19 +13,10 @@ namespace {
 
 constexpr const char *kRespond = "/v1/responses";
 
-// Each with the name that its data has, and a number that is one higher than the last one's.
-std::vector<json> events_of(const Service &service, json body) {
-  body["stream"] = true;
-  const Response response = service.post(kRespond, body);
-  EXPECT_EQ(response.status, 200) << response.body;
-  EXPECT_TRUE(response.is_complete);
-  std::vector<json> events;
-  for (const std::string &data : response.events()) {
-    events.push_back(json::parse(data));
-    EXPECT_EQ(events.back()["sequence_number"], events.size() - 1);
-    const std::string named = "event: " + events.back()["type"].get<std::string>() + "\ndata: " + data + "\n";
-    EXPECT_NE(response.body.find(named), std::string::npos) << data;
-  }
+// Each with a number that is one higher than the last one's.
+std::vector<json> events_of(const Service &service, const json &body) {
+  std::vector<json> events = service.named_stream(kRespond, body);
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i]["sequence_number"], i);
   return events;
 }
 

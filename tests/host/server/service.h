@@ -81,6 +81,20 @@ class Service {
     for (const std::string &event : events) parsed.push_back(json::parse(event));
     return parsed;
   }
+  // Of a stream whose events have the name that their data has as its "type".
+  std::vector<json> named_stream(const std::string &path, json body) const {
+    body["stream"] = true;
+    const Response response = post(path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_TRUE(response.is_complete);
+    std::vector<json> parsed;
+    for (const std::string &data : response.events()) {
+      parsed.push_back(json::parse(data));
+      const std::string named = "event: " + parsed.back()["type"].get<std::string>() + "\ndata: " + data + "\n";
+      EXPECT_NE(response.body.find(named), std::string::npos) << data;
+    }
+    return parsed;
+  }
   // "400 message".
   std::string refused(const std::string &path, const json &body) const {
     const Response response = post(path, body);

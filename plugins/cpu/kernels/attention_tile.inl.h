@@ -19,8 +19,8 @@ constexpr uint32_t kTileVectors = kMaxTokens >= 8 ? 4 : 1;
 static_assert(kQuerySlab == 32);
 static_assert(kAttentionChunk % kTilePositions == 0);
 
-// Adds up 16 lanes that come one after the other, by the tree of reduce_add: lanes i and i + 8, then i + 4, i + 2, i
-// + 1. In this order every two that belong together are there as early as can be.
+// The order in which reduce_add's tree adds up lanes that come one after the other (i and i + 8, then i + 4, i + 2,
+// i + 1): every two that belong together are there as early as can be.
 constexpr uint32_t kLaneOrder[16] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 
 // What has been read of a chunk, and what is made of it. kTileVectors vectors of every value lie together, and those

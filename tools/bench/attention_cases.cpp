@@ -153,7 +153,8 @@ void run(benchmark::State &state, const Case &a_case, const Limits &limits) {
 void add_attention_cases(const std::shared_ptr<const Limits> &limits) {
   for (const Type &type : kTypes) {
     for (const cpu::KernelTable *kernels : cpu::runnable_kernels()) {
-      for (const uint32_t n_queries : {uint32_t{1}, cpu::kAttentionQueries, cpu::kQuerySlab, kMostQueries}) {
+      for (const uint32_t n_queries :
+           {uint32_t{1}, cpu::kAttentionQueries, cpu::kQuerySlab / 2, cpu::kQuerySlab, kMostQueries}) {
         for (const Place place : kPlaces) {
           const Case a_case = {kernels, type, n_queries, place};
           benchmark::RegisterBenchmark(a_case.name().c_str(),

@@ -13,13 +13,13 @@ MessageJob::MessageJob(const JobContext &context, std::shared_ptr<Responder> res
       model_(model),
       parallel_calls_(request.parallel_calls),
       tells_reasoning_(request.tells_reasoning),
-      content_([this](std::string_view type, Json fields) { event(type, std::move(fields)); }),
+      content_([this](std::string_view type, const Json &fields) { event(type, fields); }),
       parser_(prompt, [this](ChatPiece kind, std::string_view text) {
         if (kind != ChatPiece::kReasoning || tells_reasoning_) content_.add(kind, text);
         return kind != ChatPiece::kToolCall || parallel_calls_;
       }) {}
 
-void MessageJob::event(std::string_view type, Json fields) {
+void MessageJob::event(std::string_view type, const Json &fields) {
   if (!is_stream()) return;
   Json event = {{"type", type}};
   event.update(fields);

@@ -30,7 +30,7 @@ class MessageJob final : public TextJob {
   Json message(Json usage) const;
   Json end_json() const;
   Json usage_json() const;
-  void event(std::string_view type, Json fields);
+  void event(std::string_view type, const Json &fields);
 
   const std::string id_, model_;
   const bool parallel_calls_, tells_reasoning_;

@@ -18,16 +18,16 @@ ResponseJob::ResponseJob(const JobContext &context, std::shared_ptr<Responder> r
       items_(request.store ? to_line(request.items) : ""),
       parallel_calls_(request.parallel_calls),
       store_(store),
-      output_(request.form, [this](std::string_view type, Json fields) { event(type, std::move(fields)); }),
+      output_(request.form, [this](std::string_view type, const Json &fields) { event(type, fields); }),
       parser_(prompt, [this](ChatPiece kind, std::string_view text) {
         output_.add(kind, text);
         return kind != ChatPiece::kToolCall || parallel_calls_;
       }) {}
 
-void ResponseJob::event(std::string_view type, Json fields) {
+void ResponseJob::event(std::string_view type, const Json &fields) {
   if (!is_stream()) return;
   Json event = {{"type", type}, {"sequence_number", n_events_++}};
-  event.update(std::move(fields));
+  event.update(fields);
   responder().named_event(type, to_line(event));
 }
 

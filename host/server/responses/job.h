@@ -35,7 +35,7 @@ class ResponseJob final : public TextJob {
   Json response(std::string_view status) const;
   Json usage_json() const;
   uint64_t reasoning_tokens() const;
-  void event(std::string_view type, Json fields);
+  void event(std::string_view type, const Json &fields);
 
   const std::string id_, model_;
   const int64_t created_;

@@ -80,12 +80,9 @@ TEST_F(Talking, MessagesAreAnsweredAsChatCompletionsAre) {
 
 TEST_F(Talking, WhatIsThoughtSaidAndUsedIsABlockEach) {
   const Service service(engine_);
-  const std::string said =
-      "<think>\nwhy\n</think>\n\nI see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"town\": \"Rome\"}}\n"
-      "</tool_call>\n<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
   json request = {{"messages", user("hi")},
                   {"tools", {tool("weather"), tool("time")}},
-                  {"grammar", only(said)},
+                  {"grammar", only(kAnswerOfAll)},
                   {"max_tokens", 300}};
   const json message = service.ask(kMessages, request);
   EXPECT_EQ(message["stop_reason"], "tool_use");
@@ -105,14 +102,7 @@ TEST_F(Talking, WhatIsThoughtSaidAndUsedIsABlockEach) {
   const json history = {{{"role", "user"}, {"content", "hi"}},
                         {{"role", "assistant"}, {"content", message["content"]}},
                         {{"role", "user"}, {"content", results}}};
-  const json calls = json::parse(
-      R"([{"id":"1","type":"function","function":{"name":"weather","arguments":"{\"town\":\"Rome\"}"}},
-          {"id":"2","type":"function","function":{"name":"time","arguments":"{}"}}])");
-  const json messages = {{{"role", "user"}, {"content", "hi"}},
-                         {{"role", "assistant"}, {"content", "I see."}, {"tool_calls", calls}},
-                         {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}},
-                         {{"role", "tool"}, {"tool_call_id", "2"}, {"content", "noon"}}};
-  const json chat = service.ask(kChat, {{"messages", messages}, {"ignore_eos", true}});
+  const json chat = service.ask(kChat, {{"messages", messages_behind_it()}, {"ignore_eos", true}});
   const json next =
       service.ask(kMessages, {{"messages", history}, {"ignore_eos", true}, {"thinking", {{"type", "enabled"}}}});
   EXPECT_EQ(next["content"][0]["text"], chat["choices"][0]["message"]["content"]);

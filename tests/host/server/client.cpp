@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace bonsai::server {
@@ -157,6 +159,12 @@ Response Client::get(const std::string &path, const std::string &headers) {
 Response Client::post(const std::string &path, const std::string &body, const std::string &headers) {
   request("POST", path, body, headers);
   return response();
+}
+
+bool comes_true(const std::function<bool()> &what) {
+  for (int i = 0; i < 30'000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    if (what()) return true;
+  return false;
 }
 
 uint16_t unused_port() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,6 +55,9 @@ class Client {
   int socket_ = -1;
   std::string buffer_;
 };
+
+// Looks again and again, for 30 s.
+bool comes_true(const std::function<bool()> &what);
 
 // A port of this machine that nobody listens on.
 uint16_t unused_port();

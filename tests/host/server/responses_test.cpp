@@ -99,12 +99,9 @@ TEST_F(Talking, StreamsTheEventsOfATextInOpenAisOrder) {
 
 TEST_F(Talking, WhatIsThoughtSaidAndCalledIsAnItemEach) {
   const Service service(engine_);
-  const std::string said =
-      "<think>\nwhy\n</think>\n\nI see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"town\": \"Rome\"}}\n"
-      "</tool_call>\n<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
   const json request = {{"input", "hi"},
                         {"tools", {function_tool("weather"), function_tool("time")}},
-                        {"grammar", only(said)},
+                        {"grammar", only(kAnswerOfAll)},
                         {"max_output_tokens", 300}};
   const json whole = service.ask(kRespond, request);
   const json part = {
@@ -142,14 +139,7 @@ TEST_F(Talking, WhatIsThoughtSaidAndCalledIsAnItemEach) {
   items.insert(items.end(), whole["output"].begin(), whole["output"].end());
   items.push_back({{"type", "function_call_output"}, {"call_id", whole["output"][3]["call_id"]}, {"output", "noon"}});
   items.push_back({{"type", "function_call_output"}, {"call_id", whole["output"][2]["call_id"]}, {"output", "sunny"}});
-  const json calls = json::parse(
-      R"([{"id":"1","type":"function","function":{"name":"weather","arguments":"{\"town\":\"Rome\"}"}},
-          {"id":"2","type":"function","function":{"name":"time","arguments":"{}"}}])");
-  const json messages = {{{"role", "user"}, {"content", "hi"}},
-                         {{"role", "assistant"}, {"content", "I see."}, {"tool_calls", calls}},
-                         {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}},
-                         {{"role", "tool"}, {"tool_call_id", "2"}, {"content", "noon"}}};
-  const json chat = service.ask(kChat, {{"messages", messages}, {"ignore_eos", true}});
+  const json chat = service.ask(kChat, {{"messages", messages_behind_it()}, {"ignore_eos", true}});
   const json next = service.ask(kRespond, {{"input", items}, {"ignore_eos", true}});
   EXPECT_EQ(text_of(next), chat["choices"][0]["message"]["content"]);
   EXPECT_EQ(next["usage"]["input_tokens"], chat["usage"]["prompt_tokens"]);

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -113,12 +112,6 @@ class Service {
   ApiService service_;
   std::jthread thread_;  // stops first
 };
-
-inline bool comes_true(const std::function<bool()> &what) {
-  for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
-    if (what()) return true;
-  return false;
-}
 
 inline constexpr const char *kChat = "/v1/chat/completions", *kComplete = "/v1/completions", *kEmbed = "/v1/embeddings";
 

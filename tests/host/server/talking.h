@@ -25,6 +25,21 @@ inline test::TinyModel talking_model() {
   return model;
 }
 
+// An answer that thinks, speaks and calls, and the conversation that goes on from it, as chat completions have it.
+inline constexpr const char *kAnswerOfAll =
+    "<think>\nwhy\n</think>\n\nI see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"town\": \"Rome\"}}\n"
+    "</tool_call>\n<tool_call>\n{\"name\": \"time\", \"arguments\": {}}\n</tool_call>";
+
+inline json messages_behind_it() {
+  const json calls = json::parse(
+      R"([{"id":"1","type":"function","function":{"name":"weather","arguments":"{\"town\":\"Rome\"}"}},
+          {"id":"2","type":"function","function":{"name":"time","arguments":"{}"}}])");
+  return {{{"role", "user"}, {"content", "hi"}},
+          {{"role", "assistant"}, {"content", "I see."}, {"tool_calls", calls}},
+          {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "sunny"}},
+          {{"role", "tool"}, {"tool_call_id", "2"}, {"content", "noon"}}};
+}
+
 class Talking : public testing::Test {
  protected:
   const test::TinyModelFile file_{talking_model()};

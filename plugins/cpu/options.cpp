@@ -18,7 +18,7 @@ constexpr bonsai_option_info kThreadsInfo = {
     "threads that compute, 1 to 1024, more than cores allowed (default: every core of the process)"};
 constexpr bonsai_option_info kIsaInfo = {
     sizeof(bonsai_option_info), "cpu.isa",
-    "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512 or "
+    "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512, avx512-panels or "
     "avx512-amx, on AArch64 neon (default: auto, the best that the processor has)"};
 constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.prefetch",
                                               "cache that weights are fetched into ahead of their use: auto, l1, l2 or "

@@ -121,7 +121,7 @@ class Vectors {
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (a_case.abreast) {
       scratch_.emplace(cpu::kAbreastScratchBytes);
-    } else if (a_case.kernels->table_elements(layout.tables) > 0) {
+    } else if (a_case.kernels->table_elements(layout.tables) > 0 && a_case.n <= a_case.kernels->most_looked_up) {
       tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
                       a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
       args.tables = tables_->as<int16_t>();

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -155,22 +156,25 @@ double median(std::vector<double> numbers) {
   return (numbers[(numbers.size() - 1) / 2] + numbers[numbers.size() / 2]) / 2;
 }
 
-// How many times as fast a plugin is as the first, in the rounds in which both had the cores at this distance.
-std::string compare(const std::vector<Round> &rounds, size_t plugin, double Turn::*seconds, Distance distance) {
+// How many times as fast a plugin is as the first, in the rounds in which both had the cores at this distance, or in
+// all.
+std::string compare(const std::vector<Round> &rounds, size_t plugin, double Turn::*seconds,
+                    std::optional<Distance> distance = std::nullopt) {
   std::vector<double> ratios;
   for (const auto &round : rounds) {
-    if (round[0].distance == distance && round[plugin].distance == distance)
+    if (!distance || (round[0].distance == *distance && round[plugin].distance == *distance))
       ratios.push_back(round[0].*seconds / round[plugin].*seconds);
   }
   return fmt::format("{:6.3f} ({:3})", median(ratios), ratios.size());
 }
 
 void print(const Plan &plan, const std::vector<Round> &rounds) {
-  fmt::print("medians of times as fast as {}, and of how many pairs; cores near each other | far apart\n",
+  fmt::print("medians of times as fast as {}, and of how many pairs; all | cores near each other | far apart\n",
              plan.plugins[0]);
   for (size_t i = 1; i < plan.plugins.size(); ++i) {
     const auto of = [&](double Turn::*seconds) {
-      return compare(rounds, i, seconds, Distance::kNear) + " | " + compare(rounds, i, seconds, Distance::kFar);
+      return compare(rounds, i, seconds) + " | " + compare(rounds, i, seconds, Distance::kNear) + " | " +
+             compare(rounds, i, seconds, Distance::kFar);
     };
     fmt::print("{}: decoding {}, prompts {}\n", plan.plugins[i], of(&Turn::decode_seconds), of(&Turn::prompt_seconds));
   }

@@ -6,6 +6,7 @@
 
 #include "plugins/cpu/kernels/abreast.h"
 #include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/transpose.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -62,38 +63,8 @@ struct ByteCodes {
   }
 };
 
-// Bytes as the rows of a matrix of 16 columns, turned into columns: four times what two packs of cards make when they
-// are shuffled.
-typedef int8_t Bytes16 __attribute__((vector_size(16)));
-inline void transpose_16(Bytes16 (&rows)[16]) {
-  for (int step = 0; step < 4; ++step) {
-    Bytes16 shuffled[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      shuffled[2 * i] =
-          __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      shuffled[2 * i + 1] =
-          __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    }
-    memcpy(rows, shuffled, sizeof rows);
-  }
-}
-
-typedef float Floats4 __attribute__((vector_size(16)));
-inline void transpose_4(Floats4 (&rows)[4]) {
-  const Floats4 a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
-  const Floats4 b = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
-  const Floats4 c = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
-  const Floats4 d = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
-  rows[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-  rows[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-  rows[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-  rows[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-}
-
 // As canonical_nan.
 inline Floats4 canonical(Floats4 v) {
-  typedef int32_t Ints4 __attribute__((vector_size(16)));
   const Ints4 is_number = v == v, nan = {0x7FC00000, 0x7FC00000, 0x7FC00000, 0x7FC00000};
   Ints4 bits;
   memcpy(&bits, &v, sizeof bits);

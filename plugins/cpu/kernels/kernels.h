@@ -86,7 +86,7 @@ struct FewRowsArgs {
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-amx", "neon"
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-amx", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for up to most_looked_up vectors, and
   // takes them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with
   // Packing::kTrits; 0: it does not. With tables only, so many vectors are multiplied by matmul with matrices that are
@@ -127,7 +127,8 @@ struct KernelTable {
   bool takes_abreast(const PackedMatrix &matrix) const {
     using quant::Format;
     if (!abreast.multiply || matrix.packing != packing_of(matrix.format)) return false;
-    return matrix.format == Format::kQ1_0_G128 || matrix.format == Format::kQ2_0_G64 || may_be_ternary(matrix.format);
+    if (matrix.format == Format::kQ2_0_G64) return abreast.takes_codes;
+    return matrix.format == Format::kQ1_0_G128 || may_be_ternary(matrix.format);
   }
 
   // Whether there are tabulate_bounds, bound and multiply_few.
@@ -140,10 +141,11 @@ struct KernelTable {
 
 const KernelTable &portable_kernels();
 #if defined(__x86_64__)
-const KernelTable &avx2_kernels();        // runs only where cpu_has_avx2()
-const KernelTable &avx2_vnni_kernels();   // runs only where cpu_has_avx2_vnni()
-const KernelTable &avx512_kernels();      // runs only where cpu_has_avx512()
-const KernelTable &avx512_amx_kernels();  // runs only once cpu_has_avx512_amx() has said so
+const KernelTable &avx2_kernels();           // runs only where cpu_has_avx2()
+const KernelTable &avx2_vnni_kernels();      // runs only where cpu_has_avx2_vnni()
+const KernelTable &avx512_kernels();         // runs only where cpu_has_avx512()
+const KernelTable &avx512_panels_kernels();  // the same
+const KernelTable &avx512_amx_kernels();     // runs only once cpu_has_avx512_amx() has said so
 #elif defined(__aarch64__)
 const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif

@@ -6,18 +6,20 @@
 namespace bonsai::cpu {
 namespace {
 
+bool always() { return true; }
+
 struct Tier {
   const KernelTable &(*kernels)();
   bool (*runs)();
-  const char *needs;  // what the machine lacks when it does not run
+  const char *needs;                // what the machine lacks when it does not run
+  bool (*is_good_here)() = always;  // where it runs: whether it is better than those that follow
 };
-
-bool always() { return true; }
 
 // The best first.
 constexpr Tier kTiers[] = {
 #if defined(__x86_64__)
     {avx512_amx_kernels, cpu_has_avx512_amx, "AVX-512 F, BW, DQ, VL and VNNI, and AMX-INT8"},
+    {avx512_panels_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI", cpu_is_intel},  // AMD: not measured
     {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
     {avx2_vnni_kernels, cpu_has_avx2_vnni, "AVX-VNNI, AVX2, FMA and F16C"},
     {avx2_kernels, cpu_has_avx2, "AVX2, FMA and F16C"},
@@ -27,11 +29,12 @@ constexpr Tier kTiers[] = {
     {portable_kernels, always, "nothing"},
 };
 
-// Zen 3 and 4 are slower with the first level, Zen 5 with the second; Granite Rapids with early requests. Nothing else
-// was measured: Intel's others with tile registers are taken for the same.
+// Zen 3 and 4 are slower with the first level, Zen 5 with the second; Granite Rapids with early requests, Emerald
+// Rapids with late ones and with the first level. Nothing else was measured: Sapphire Rapids is taken for the latter,
+// Intel's others with tile registers for the former.
 Prefetch find_best_prefetch() {
 #if defined(__x86_64__)
-  if (cpu_has_tiles()) return Prefetch::kSecondLevelLate;
+  if (cpu_has_tiles() && !cpu_is_sapphire_or_emerald_rapids()) return Prefetch::kSecondLevelLate;
   if (cpu_is_zen5_or_later()) return Prefetch::kFirstLevel;
 #endif
   return Prefetch::kSecondLevel;
@@ -51,7 +54,7 @@ const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
     const KernelTable &table = tier.kernels();
     names.append(", ").append(table.name);
     if (isa != "auto" && isa != table.name) continue;
-    if (tier.runs()) return &table;
+    if (tier.runs() && (isa == table.name || tier.is_good_here())) return &table;
     if (isa == table.name) {
       *why_not = std::string("'").append(table.name) + "' needs " + tier.needs + ", not all of which this machine has";
       return nullptr;
@@ -62,10 +65,11 @@ const KernelTable *select_kernels(std::string_view isa, std::string *why_not) {
 }
 
 std::vector<const KernelTable *> runnable_kernels() {
-  std::vector<const KernelTable *> tables;
+  std::vector<const KernelTable *> tables, others;
   for (const Tier &tier : kTiers) {
-    if (tier.runs()) tables.push_back(&tier.kernels());
+    if (tier.runs()) (tier.is_good_here() ? tables : others).push_back(&tier.kernels());
   }
+  tables.insert(tables.end(), others.begin(), others.end());
   return tables;
 }
 

@@ -11,7 +11,7 @@
 #include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/tile_tokens.inl.h"
-#include "plugins/cpu/kernels/tile_weights.inl.h"
+#include "plugins/cpu/kernels/unpacked_weights.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -24,8 +24,6 @@ constexpr uint32_t kChunkGroups = 16;
 template <CodeLayout kLayout>
 class TileProduct {
  public:
-  static constexpr CodeLayout kCodes = kLayout;
-
   explicit TileProduct(const TileWork &work) : work_(work) {}
 
   void multiply() {
@@ -135,7 +133,7 @@ class TileProduct {
   };
 
   void multiply_pair(uint64_t tile) {
-    const WeightPair<kLayout> pair(*work_.args.matrix, tile);
+    const WeightPair<kLayout, UnpackedBytes::kSigned> pair(*work_.args.matrix, tile);
     memset(y_, 0, size_t{work_.tokens.count()} * work_.tokens.size() * kPairRows * sizeof(float));
     for (uint64_t block = 0; block < work_.blocks; block += kChunkBlocks) {
       const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kChunkBlocks, work_.blocks - block));

@@ -10,7 +10,7 @@
 #include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/tile_tokens.inl.h"
-#include "plugins/cpu/kernels/tile_weights.inl.h"
+#include "plugins/cpu/kernels/unpacked_weights.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -98,14 +98,14 @@ struct WeightDigits {
 #pragma GCC unroll 4
       for (int run = 0; run < Format::kRunsOfPair; ++run) {
         const I16x32 factor = run < Format::kRunsOfPair / 2 ? repeat_even(factors) : repeat_odd(factors);
-        each_code_of_run<Format>({from, false, nullptr}, high_bits_of_run<Format>(highs + run / 2 * 64, run % 2 != 0),
-                                 [&](Bytes64 codes) {
-                                   const TwoDigits digits = multiply_to_digits(codes, factor);
-                                   store_bytes(to_low, digits.low);
-                                   store_bytes(to_high, digits.high);
-                                   to_low += 64;
-                                   to_high += 64;
-                                 });
+        const Bytes64 high_bits = high_bits_of_run<Format>(highs + run / 2 * 64, run % 2 != 0);
+        each_code_of_run<Format, UnpackedBytes::kSigned>({from, false, nullptr}, high_bits, [&](Bytes64 codes) {
+          const TwoDigits digits = multiply_to_digits(codes, factor);
+          store_bytes(to_low, digits.low);
+          store_bytes(to_high, digits.high);
+          to_low += 64;
+          to_high += 64;
+        });
         from += 64 * Format::kRunVectors;
       }
     }
@@ -115,8 +115,6 @@ struct WeightDigits {
 template <CodeLayout kLayout>
 class SuperBlockProduct {
  public:
-  static constexpr CodeLayout kCodes = kLayout;
-
   explicit SuperBlockProduct(const TileWork &work) : work_(work) {}
 
   void multiply() {

@@ -58,6 +58,16 @@ inline bool cpu_has_avx512_amx() {
   return cpu_has_avx512() && cpu_has_tiles() && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+inline bool cpu_is_intel() { return __builtin_cpu_is("intel"); }
+
+// Intel's Sapphire and Emerald Rapids (Software Developer's Manual, volume 4, "CPUID signature values": family 6).
+inline bool cpu_is_sapphire_or_emerald_rapids() {
+  constexpr unsigned kSapphireRapids = 0x8F, kEmeraldRapids = 0xCF;
+  if (!cpu_is_intel()) return false;
+  const unsigned eax = cpuid(1).eax, model = (eax >> 4 & 0xF) | (eax >> 12 & 0xF0);
+  return (eax >> 8 & 0xF) == 6 && (model == kSapphireRapids || model == kEmeraldRapids);
+}
+
 // AMD's Zen 5 or what came after it: family 1Ah (AMD64 Architecture Programmer's Manual, CPUID Fn0000_0001_EAX).
 inline bool cpu_is_zen5_or_later() {
   constexpr unsigned kZen5 = 0x1A;

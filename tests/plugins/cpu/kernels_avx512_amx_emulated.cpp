@@ -6,7 +6,7 @@
 #define BONSAI_TIER avx512_amx_emulated
 #include "plugins/cpu/simd/avx512/vector.h"
 //
-#include "plugins/cpu/simd/amx/bytes.h"
+#include "plugins/cpu/simd/avx512/bytes.h"
 #include "tests/plugins/cpu/tiles_emulated.h"
 //
 #include "plugins/cpu/kernels/tile_table.inl.h"
@@ -17,9 +17,10 @@ namespace bonsai::cpu {
 static constexpr uint32_t fewest(quant::Format) { return 1; }
 
 const KernelTable &avx512_amx_emulated_kernels() {
-  static constexpr TileKernels kTiles =
-      avx512_amx_emulated::make_tiles<avx512_emulated_kernels, fewest>("avx512-amx (emulated)");
-  static const KernelTable kTable = with_tiles(avx512_emulated_kernels(), kTiles);
+  static constexpr ManyVectors kTiles =
+      avx512_amx_emulated::many_vectors<avx512_amx_emulated::TileKernels, avx512_emulated_kernels, fewest>(
+          "avx512-amx (emulated)");
+  static const KernelTable kTable = with_many_vectors(avx512_emulated_kernels(), kTiles);
   return kTable;
 }
 

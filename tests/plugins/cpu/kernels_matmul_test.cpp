@@ -104,6 +104,13 @@ TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
   expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
 }
 
+// The most that any kernel takes in one go are 132 (kernels/panels.inl.h).
+TEST_P(Matmul, TakesMoreVectorsThanAtOnce) {
+  Matrix matrix(which_, 17, has_integer_codes(format_) ? block_ : columns_up_to(40));
+  fill_random(matrix, random_);
+  expect_pinned(matrix, random_vectors(145 * matrix.columns(), random_));
+}
+
 TEST_P(Matmul, GivesARowTheSameBytesInAnyRange) {
   Matrix matrix(which_, 50, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);

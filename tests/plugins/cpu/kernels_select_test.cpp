@@ -32,22 +32,25 @@ TEST(SelectKernels, AsksForWeightsAsTheProcessorLikes) {
   constexpr int kZen5 = 26;
   std::ifstream file("/proc/cpuinfo");
   bool is_amd = false, has_tiles = false;
-  int family = 0;
+  int family = 0, model = 0;
   for (std::string line; std::getline(file, line) && !line.empty();) {
     const std::string value = line.substr(std::min(line.size(), line.find(':') + 1));
     if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD";
     if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
+    if (line.starts_with("model\t")) model = std::atoi(value.c_str());
     if (line.starts_with("flags")) has_tiles = value.find(" amx_int8") != std::string::npos;
   }
   EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
-  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelLate, has_tiles);
+  constexpr int kSapphireRapids = 143, kEmeraldRapids = 207;
+  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelLate,
+            has_tiles && model != kSapphireRapids && model != kEmeraldRapids);
 }
 
 TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
   std::string why_not;
   EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
 #if defined(__x86_64__)
-  EXPECT_EQ(why_not, "expected one of auto, avx512-amx, avx512, avx2-vnni, avx2, portable");
+  EXPECT_EQ(why_not, "expected one of auto, avx512-amx, avx512-panels, avx512, avx2-vnni, avx2, portable");
 #elif defined(__aarch64__)
   EXPECT_EQ(why_not, "expected one of auto, neon, portable");
 #else
@@ -80,8 +83,12 @@ TEST(SelectKernels, SaysThatTheMachineLacksAmx) {
 
 TEST(SelectKernels, NoTierIsAnotherInDisguise) {
   const KernelTable *tables[] = {
-      &portable_kernels(), &avx2_kernels(),       &avx2_vnni_kernels(),       &avx2_vnni_emulated_kernels(),
-      &avx512_kernels(),   &avx512_amx_kernels(), &avx512_emulated_kernels(), &avx512_amx_emulated_kernels()};
+      &portable_kernels(),      &avx2_kernels(),
+      &avx2_vnni_kernels(),     &avx2_vnni_emulated_kernels(),
+      &avx512_kernels(),        &avx512_emulated_kernels(),
+      &avx512_amx_kernels(),    &avx512_amx_emulated_kernels(),
+      &avx512_panels_kernels(), &avx512_panels_emulated_kernels(),
+  };
   const auto have_other_rows = [](std::string_view a, std::string_view b) {  // but for products, one may be the other
     return !a.starts_with("avx512") || !b.starts_with("avx512") || a.ends_with(")") != b.ends_with(")");
   };
@@ -112,6 +119,13 @@ TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {
     for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0, Format::kQ2_K, Format::kQ4_0, Format::kF16}) {
       EXPECT_FALSE(takes(*kernels, format, Packing::kUsual)) << kernels->name;
     }
+  }
+  // Codes go through panels.
+  for (const KernelTable *kernels : {&avx512_panels_kernels(), &avx512_panels_emulated_kernels()}) {
+    for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kTQ1_0}) {
+      EXPECT_TRUE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;
+    }
+    EXPECT_FALSE(takes(*kernels, Format::kQ2_0_G64, Packing::kUsual)) << kernels->name;
   }
   for (const KernelTable *kernels : {&portable_kernels(), &avx512_amx_kernels(), &avx512_amx_emulated_kernels()}) {
     EXPECT_EQ(kernels->abreast.multiply, nullptr) << kernels->name;

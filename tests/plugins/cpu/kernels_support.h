@@ -23,6 +23,7 @@
 #include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_amx_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_emulated.h"
+#include "tests/plugins/cpu/kernels_avx512_panels_emulated.h"
 #endif
 
 namespace bonsai::cpu {
@@ -35,6 +36,7 @@ inline std::vector<const KernelTable *> testable_kernels() {
 #if defined(__x86_64__)
   if (cpu_has_avx2()) {
     tables.push_back(&avx512_amx_emulated_kernels());
+    tables.push_back(&avx512_panels_emulated_kernels());
     tables.push_back(&avx512_emulated_kernels());
     tables.push_back(&avx2_vnni_emulated_kernels());
   }

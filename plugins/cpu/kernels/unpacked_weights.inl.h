@@ -1,5 +1,5 @@
-// Weights as tile registers take them: signed bytes, of a pair of tiles and a group of 32 columns at a time, unpacked
-// from whatever a format packs. Part of a tier: see simd/portable/vector.h.
+// Weights as products of many vectors take them: bytes, of a pair of tiles and a group of 32 columns at a time,
+// unpacked from whatever a format packs. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,28 @@ namespace {
 // Tiles of a matrix (packed_matrix.h) that are unpacked together: as they lie in strips.
 constexpr int kPairTiles = 2;
 
+// What they become: signed, less the format's offset; or unsigned, as they are, and signed ones with 128 added.
+enum class UnpackedBytes { kSigned, kUnsigned };
+
+// What has to be taken away from a format's unsigned bytes.
+template <CodeLayout kLayout>
+constexpr int kOffsetOfUnsigned = kLayout.bits == 8 ? kSignedDotBias : kLayout.offset;
+
 // A tile's codes of a group: (8, 16 rows, 4 columns), in the order of the activations' codes.
 constexpr size_t kGroupCodes = kTileRows * kActivationGroup;
 using GroupCodes = int8_t[kPairTiles][kGroupCodes];
 
 // -------- Codes of some bits
 
-// Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h), less the format's offset.
-template <class Format, class Body>
+// Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h).
+template <class Format, UnpackedBytes kAs, class Body>
 [[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64 high, const Body &body) {
   constexpr int kUp = Format::kLayout.multiplier_shift;  // what the second step's codes have without a shift
   static_assert(kUp == 0 || kUp == Format::kBits);
   const Bytes64 mask = splat_byte(((1 << Format::kBits) - 1) << kUp);
   const Bytes64 high_mask = splat_byte(Format::kMostCode - ((1 << Format::kBits) - 1));
-  const Bytes64 offset = splat_byte(Format::kLayout.offset);
+  constexpr int kOffset = kAs == UnpackedBytes::kSigned ? Format::kLayout.offset : 0;
+  const Bytes64 offset = splat_byte(kOffset);
 #pragma GCC unroll 8
   for (int v = 0; v < Format::kRunVectors; ++v) {
     Bytes64 bytes = load_words<Format>(view, v);
@@ -38,28 +46,31 @@ template <class Format, class Body>
         codes = bit_or(codes, bit_and(high, high_mask));
         high = shift_right_bytes<Format::kHighBits>(high);
       }
-      body(Format::kLayout.offset == 0 ? codes : sub_bytes(codes, offset));
+      body(kOffset == 0 ? codes : sub_bytes(codes, offset));
     }
   }
 }
 
 // The tile's group at `view`.
-template <class Format>
+template <class Format, UnpackedBytes kAs>
 [[gnu::always_inline]] inline void unpack_codes(GroupView view, int8_t *to) {
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
     const Bytes64 high = high_bits_of_run<Format>(view.bytes + 64 * (Format::kVectors + run / 2), run % 2 != 0);
     const GroupView codes = {view.bytes + 64 * run * Format::kRunVectors, view.odd, nullptr};
-    each_code_of_run<Format>(codes, high, [&to](Bytes64 bytes) {
+    each_code_of_run<Format, kAs>(codes, high, [&to](Bytes64 bytes) {
       store_bytes(to, bytes);
       to += 64;
     });
   }
 }
 
-template <class Format>
+template <class Format, UnpackedBytes kAs>
 requires(Format::kBits == 8) [[gnu::always_inline]] inline void unpack_codes(GroupView view, int8_t *to) {
-  for (int v = 0; v < Format::kVectors; ++v) store_bytes(to + 64 * v, load_bytes(view.bytes + 64 * v));
+  for (int v = 0; v < Format::kVectors; ++v) {
+    const Bytes64 bytes = load_bytes(view.bytes + 64 * v);
+    store_bytes(to + 64 * v, kAs == UnpackedBytes::kSigned ? bytes : signed_weights(bytes).v);
+  }
 }
 
 // -------- Codes in base 3
@@ -124,7 +135,7 @@ template <int kGroup>
 // -------- Of any format
 
 // A pair of tiles of a matrix, the second one the first again where there is no other.
-template <CodeLayout kLayout>
+template <CodeLayout kLayout, UnpackedBytes kAs>
 class WeightPair {
  public:
   static constexpr uint32_t kBlockGroups = kLayout.activations.groups();
@@ -145,9 +156,15 @@ class WeightPair {
     }
   }
 
+  // Where a block's integers and codes begin.
+  const uint8_t *block(int half, uint64_t block) const {
+    return data_ + places_[half].codes + block * places_[half].codes_stride;
+  }
+
   // And its codes, group by group.
   void unpack_block(uint64_t block, GroupCodes *to) const {
     if constexpr (kLayout.base_three) {
+      static_assert(kAs == UnpackedBytes::kSigned);
       const size_t at = block * places_[0].codes_stride;
       for (uint32_t i = 0; i < kLayout.trit_units(); ++i, to += kTritGroups) {
         const size_t begin = at + i * kTritUnitStride;
@@ -162,7 +179,7 @@ class WeightPair {
       for (int half = 0; half < kPairTiles; ++half) {
         const uint8_t *bytes = data_ + places_[half].codes + block * places_[half].codes_stride;
         for (uint32_t i = 0; i < kBlockGroups; ++i) {
-          unpack_codes<Format>({bytes + i * Format::kGroupStride, half != 0, nullptr}, to[i][half]);
+          unpack_codes<Format, kAs>({bytes + i * Format::kGroupStride, half != 0, nullptr}, to[i][half]);
         }
       }
     }

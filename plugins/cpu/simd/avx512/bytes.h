@@ -1,4 +1,4 @@
-// What weights for tile registers are made with, beside the vocabulary of simd/avx512/vector.h.
+// What products of many vectors need beside the vocabulary of simd/avx512/vector.h.
 #pragma once
 
 #include <immintrin.h>
@@ -46,6 +46,13 @@ inline TwoDigits multiply_to_digits(Bytes64 bytes, I16x32 factor) {
                       _mm512_and_si512(_mm512_slli_epi16(odd, 2), _mm512_set1_epi16(static_cast<int16_t>(0xFF00))));
   return {{low}, {high}};
 }
+
+// Those lanes, and zeros in the places of the others, which the lanes are in front of.
+inline I32x16 even_lanes_only(I16x32 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi32(0xFFFF))}; }
+inline I32x16 odd_lanes_only(I16x32 a) { return {_mm512_srli_epi32(a.v, 16)}; }
+
+inline I16x32 mul_words(I16x32 a, I16x32 b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
+inline I16x32 words_of(DotSum sum) { return {sum.v}; }
 
 inline void store_i16(int16_t *to, I16x32 a) { _mm512_storeu_si512(to, a.v); }
 inline I16x32 load_i16(const int16_t *from) { return {_mm512_loadu_si512(from)}; }

@@ -1,4 +1,4 @@
-// A tier that is another one but for products of many vectors, which go through tile registers.
+// A tier that is another one but for products of many vectors, for which weights are unpacked.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace bonsai::cpu {
 
 // What is its own.
-struct TileKernels {
+struct ManyVectors {
   const char *name;
   uint32_t most_looked_up;
   uint64_t vector_bytes;
@@ -16,10 +16,11 @@ struct TileKernels {
 };
 
 // Not compiled for a tier: every machine makes all tables, whatever it runs.
-KernelTable with_tiles(const KernelTable &other, const TileKernels &tiles);
+KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many);
 
 #if defined(__x86_64__)
-const TileKernels &avx512_amx_tiles();
+const ManyVectors &avx512_amx_many_vectors();
+const ManyVectors &avx512_panels_many_vectors();
 #endif
 
 }  // namespace bonsai::cpu

@@ -1,0 +1,29 @@
+#include "plugins/cpu/kernels/many_vectors.h"
+
+namespace bonsai::cpu {
+
+// Vectors are still multiplied abreast where sums are looked up however many there are.
+KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many) {
+  KernelTable table = other;
+  table.name = many.name;
+  table.most_looked_up = many.most_looked_up;
+  table.vector_bytes = many.vector_bytes;
+  table.matmul = many.matmul;
+  if (many.most_looked_up != UINT32_MAX) table.abreast = {};
+  table.abreast.takes_codes = false;
+  return table;
+}
+
+#if defined(__x86_64__)
+const KernelTable &avx512_amx_kernels() {
+  static const KernelTable kTable = with_many_vectors(avx512_kernels(), avx512_amx_many_vectors());
+  return kTable;
+}
+
+const KernelTable &avx512_panels_kernels() {
+  static const KernelTable kTable = with_many_vectors(avx512_kernels(), avx512_panels_many_vectors());
+  return kTable;
+}
+#endif
+
+}  // namespace bonsai::cpu

@@ -1,0 +1,49 @@
+// What a tier with panels has of its own (many_vectors.h). The last include of its translation unit.
+#pragma once
+
+#include <algorithm>
+
+#include "plugins/cpu/kernels/many_vectors.inl.h"
+#include "plugins/cpu/kernels/panel_matmul.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+struct PanelKernels {
+  // Sums of signs and of codes in base 3 are looked up.
+  static constexpr bool takes(CodeLayout layout) { return layout.bits > 1 && !layout.base_three; }
+
+  // How many vectors are worth unpacking a format's weights for (docs/cpu-kernels.md, "Panels").
+  static constexpr uint32_t fewest_vectors(quant::Format format) {
+    using quant::Format;
+    switch (format) {
+      case Format::kQ2_K:
+      case Format::kQ3_K:
+      case Format::kQ6_K:
+        return 12;
+      case Format::kTQ2_0_G128:
+      case Format::kTQ1_0_G128:
+      case Format::kTQ2_0:
+      case Format::kTQ1_0:
+        return 16;
+      case Format::kQ5_K:
+        return 20;
+      case Format::kQ2_0_G64:
+        return 40;
+      default:
+        return 24;
+    }
+  }
+
+  static constexpr uint64_t kVectorBytes = 1024 * 1024;
+
+  template <CodeLayout kLayout>
+  static void multiply(const MatmulArgs &args) {
+    for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
+      PanelProduct<kLayout>(args, first, std::min(kMostInPanels, args.n - first)).multiply();
+    }
+  }
+};
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

@@ -8,10 +8,10 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// Kernels::multiply<layout>(args) of the matrix's layout. False: layouts that these do not take, other formats and
-// looked-up sums are the other tier's.
+// Kernels::multiply<layout>(args) of the matrix's layout, or what they do with formats that have none. False: what
+// these do not take, and looked-up sums, are the other tier's.
 template <class Kernels>
-bool multiply_unpacked(const MatmulArgs &args) {
+bool multiply_here(const MatmulArgs &args) {
   using quant::Format;
   const auto multiply = [&args]<CodeLayout kLayout>() {
     if constexpr (Kernels::takes(kLayout)) Kernels::template multiply<kLayout>(args);
@@ -54,7 +54,7 @@ bool multiply_unpacked(const MatmulArgs &args) {
     case Format::kQ6_K:
       return multiply.template operator()<kQ6_KLayout>();
     default:
-      return false;
+      return Kernels::multiply_floats(args);
   }
 }
 
@@ -62,7 +62,7 @@ bool multiply_unpacked(const MatmulArgs &args) {
 template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::Format)>
 void multiply_many(const MatmulArgs &args) {
   const bool is_few = args.matrix->packing == Packing::kUsual && args.n < fewest(args.matrix->format);
-  if (is_few || !multiply_unpacked<Kernels>(args)) kOther().matmul(args);
+  if (is_few || !multiply_here<Kernels>(args)) kOther().matmul(args);
 }
 
 template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::Format) = Kernels::fewest_vectors>

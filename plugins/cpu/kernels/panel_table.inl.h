@@ -3,11 +3,19 @@
 
 #include <algorithm>
 
+#include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/many_vectors.inl.h"
 #include "plugins/cpu/kernels/panel_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
+
+// More vectors for each row, as its conversion takes the units that multiply.
+template <class Weights>
+struct ForManyVectors : Weights {
+  static constexpr int kRows = 2, kTokens = 8;
+  static constexpr uint64_t kPiece = 4096;
+};
 
 struct PanelKernels {
   // Sums of signs and of codes in base 3 are looked up.
@@ -30,8 +38,24 @@ struct PanelKernels {
         return 20;
       case Format::kQ2_0_G64:
         return 40;
+      case Format::kF16:
+      case Format::kBF16:
+        return 8;
       default:
         return 24;
+    }
+  }
+
+  static bool multiply_floats(const MatmulArgs &args) {
+    switch (args.matrix->format) {
+      case quant::Format::kF16:
+        cpu::BONSAI_TIER::multiply_floats<ForManyVectors<F16Weights>>(args);
+        return true;
+      case quant::Format::kBF16:
+        cpu::BONSAI_TIER::multiply_floats<ForManyVectors<BF16Weights>>(args);
+        return true;
+      default:
+        return false;
     }
   }
 

@@ -36,6 +36,8 @@ struct TileKernels {
     }
   }
 
+  static bool multiply_floats(const MatmulArgs &) { return false; }
+
   // Half of the smallest second-level cache that such a processor has.
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
 

@@ -64,6 +64,7 @@ struct PanelKernels {
   template <CodeLayout kLayout>
   static void multiply(const MatmulArgs &args) {
     for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
+      static_assert(sizeof(PanelProduct<kLayout>) < 288 * 1024);  // of the thread's stack
       PanelProduct<kLayout>(args, first, std::min(kMostInPanels, args.n - first)).multiply();
     }
   }

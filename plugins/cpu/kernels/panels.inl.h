@@ -54,12 +54,13 @@ struct PanelFormat {
   static constexpr bool kSubBlocks = kLayout.sub_blocks > 0;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
   static constexpr int kOffset = kOffsetOfUnsigned<kLayout>;
-  static constexpr int kMost = kOffset > 0 ? kOffset : (1 << (kLayout.bits + kLayout.high_bits)) - 1;
+  static constexpr int kMostByte = ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
+  static constexpr int kMost = kSubBlocks && kOffset > 0 ? kOffset : kMostByte;  // of what runs sum up, around zero
   static constexpr uint32_t kRun = !kSubBlocks ? kActivationGroup : kMost * 127 * 16 < 1 << 15 ? 16 : 8;
   static constexpr uint32_t kRuns = kColumns / kRun;
   static constexpr uint32_t kFactorColumns = kSubBlocks ? kColumns / kLayout.sub_blocks : kActivationGroup;
   static constexpr uint32_t kRunsOfFactor = kFactorColumns / kRun, kFactors = kActivationGroup / kFactorColumns;
-  static_assert(kOneGroup || kMost * 127 * int{kRun} < 1 << 15 || !kSubBlocks);
+  static_assert(kOneGroup || kMost * 127 * int{kRun} < 1 << 15);
   static constexpr uint32_t kSums = kSubBlocks && kMinima ? kColumns / kLayout.activations.sum_columns : 0;
 
   // Where the offset is taken from: the sums of runs where these have no room for it, otherwise those of blocks.

@@ -29,14 +29,11 @@ struct PanelKernels {
       case Format::kQ3_K:
       case Format::kQ6_K:
         return 12;
-      case Format::kTQ2_0_G128:
-      case Format::kTQ1_0_G128:
-      case Format::kTQ2_0:
-      case Format::kTQ1_0:
-        return 16;
       case Format::kQ5_K:
         return 20;
       case Format::kQ2_0_G64:
+      case Format::kTQ2_0_G128:
+      case Format::kTQ2_0:
         return 40;
       case Format::kF16:
       case Format::kBF16:

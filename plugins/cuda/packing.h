@@ -14,6 +14,7 @@ enum class PackedSource {
   kPlain,   // x
   kNormed,  // weight * x / sqrt(mean(x^2) + eps)
   kGated,   // silu(gate) * up, x being gate, then up
+  kPacked,  // what made x has packed it
 };
 
 // All pointers are to device memory; the context is current.

@@ -119,6 +119,7 @@ class Session {
   void prepare_heads(const PrepareHeadsArguments &arguments, uint32_t n_tokens);
   AttendArguments attend_arguments(uint32_t index, const Staged &staged) const;
   CombineArguments combine_arguments(const Staged &staged) const;
+  bool packs_heads(const Layer &layer, const Staged &staged) const;
   void attend(const Layer &layer, uint32_t index, const Staged &staged);
 
   // session_token.cpp

@@ -59,7 +59,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
                .rows = layer.rows(Projection::kO),
                .n = staged.shape.n_tokens,
                .columns = model.q_rows(),
-               .source = PackedSource::kPlain,
+               .source = packs_heads(layer, staged) ? PackedSource::kPacked : PackedSource::kPlain,
                .x = floats(layout_.attended),
                .norm = nullptr,
                .bias = layer.o_bias,
@@ -129,6 +129,7 @@ RowsToPack Session::rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n
 
 PackedActivations Session::pack(const Step &step) {
   RowsToPack packed = rows_to_pack(step.rows, step.n, step.columns);
+  if (step.source == PackedSource::kPacked) return packed.to;
   packed.x = step.x;
   packed.norm = step.norm;
   packed.eps = model_.rms_eps();
@@ -174,6 +175,7 @@ AttendArguments Session::attend_arguments(uint32_t index, const Staged &staged) 
   return {.pool = pool_,
           .queries = floats(layout_.qkv),
           .y = floats(layout_.attended),
+          .packed = {},
           .positions = staged.arrays.positions,
           .block_table = staged.arrays.block_table,
           .pieces = scratch_.as<AttentionPiece>(staged.plan),
@@ -187,12 +189,21 @@ AttendArguments Session::attend_arguments(uint32_t index, const Staged &staged) 
 }
 
 CombineArguments Session::combine_arguments(const Staged &staged) const {
-  return {.splits = scratch_.as<AttentionSplit>(staged.plan + staged.attention.splits_offset()),
+  return {.packed = {},
+          .splits = scratch_.as<AttentionSplit>(staged.plan + staged.attention.splits_offset()),
           .partial_sums = floats(layout_.partials),
           .partial_weights = floats(layout_.partials + planner_.partial_weights_offset()),
           .y = floats(layout_.attended),
           .heads = shape_.model.heads,
           .head_dim = shape_.model.head_dim};
+}
+
+// Whether attention packs what it finds for O's product, in the place of a launch.
+bool Session::packs_heads(const Layer &layer, const Staged &staged) const {
+  const ModelShape &model = shape_.model;
+  return device_.fusion() != Fusion::kOff && staged.attention.wide_pieces == 0 &&
+         may_pack_heads(model.heads, model.head_dim) &&
+         !forms_for(layer.rows(Projection::kO), staged.shape.n_tokens, device_.matmul_device()).halves;
 }
 
 void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
@@ -204,6 +215,11 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
   const DeviceSpan span(device_, Phase::kAttention);
   const ModelShape &model = shape_.model;
   AttendArguments arguments = attend_arguments(index, staged);
+  CombineArguments combine = combine_arguments(staged);
+  if (packs_heads(layer, staged)) {
+    arguments.packed = combine.packed =
+        rows_to_pack(layer.rows(Projection::kO), staged.shape.n_tokens, model.q_rows()).to;
+  }
   if (plan.narrow_pieces > 0) {
     device_.launch(attention_unit(pool_), "attend_narrow",
                    {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
@@ -221,7 +237,7 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
   }
   if (plan.splits > 0) {
     device_.launch(attention_unit(pool_), "combine_sections",
-                   {.grid = {plan.splits, model.heads, 1}, .threads = kCombineThreads}, combine_arguments(staged));
+                   {.grid = {plan.splits, model.heads, 1}, .threads = kCombineThreads}, combine);
   }
 }
 

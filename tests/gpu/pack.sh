@@ -6,8 +6,8 @@
 #                                                OUT is taken from within that tree, unless it begins with a /
 #
 # DIR has the stripped programs and the shared libraries that they load (all but glibc's), the models and golden files,
-# 27 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed; it
-# does so only where nothing is.
+# 27 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed, or
+# that of its build tree; it does so only where nothing is.
 set -euo pipefail
 if [ $# -ne 2 ]; then sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; fi
 source=$(realpath "$(dirname "$0")/../..")
@@ -45,6 +45,8 @@ source='$source'
 if [ ! -e "\$source" ]; then
   mkdir -p "\$(dirname "\$source")"
   ln -s "\$here/tree" "\$source"
+elif [ ! -e "\$source/build" ]; then  # a checkout that nothing was built in
+  ln -s "\$here/tree/build" "\$source/build"
 fi
 export LD_LIBRARY_PATH=\$here/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 cd "\$here/tree"

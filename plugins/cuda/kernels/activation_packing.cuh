@@ -78,6 +78,17 @@ struct Normed {
   }
 };
 
+// Of which a lane has a column's four already.
+struct HeldNormed {
+  Normed row;
+  uint32_t column;
+  Normed::Loaded held;
+
+  using Loaded = Normed::Loaded;
+  __device__ Loaded load(uint32_t at) const { return at == column ? held : row.load(at); }
+  __device__ FourFloats value(const Loaded &loaded) const { return row.value(loaded); }
+};
+
 struct Gated {
   const float *gate, *up;  // (columns)
   uint32_t columns;
@@ -112,13 +123,20 @@ __device__ inline float sum_of_warp(float value) {
 // 1 / sqrt(mean(x^2) + eps) over x (n), for all threads of the block.
 __device__ inline float norm_scale(const float *x, uint32_t n, float eps) {
   BONSAI_SHARED float sums[kSumWarps];
+  constexpr uint32_t kAtOnce = 4, kStride = kSumWarps * kWarpColumns;  // loads that are on their way together
   for (uint32_t part = warp(); part < kSumWarps; part += block_warps()) {
     float squares = 0;
-    for (uint32_t column = part * kWarpColumns + lane() * kLaneColumns; column < n;
-         column += kSumWarps * kWarpColumns) {
-      const FourFloats four = load_four(x, column, n);
+    for (uint32_t first = part * kWarpColumns + lane() * kLaneColumns; first < n; first += kAtOnce * kStride) {
+      FourFloats fours[kAtOnce] = {};
 #pragma unroll
-      for (uint32_t i = 0; i < kLaneColumns; ++i) squares = fmaf(four.of[i], four.of[i], squares);
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        if (first + i * kStride < n) fours[i] = load_four(x, first + i * kStride, n);
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kAtOnce * kLaneColumns; ++i) {
+        const float value = fours[i / kLaneColumns].of[i % kLaneColumns];
+        squares = fmaf(value, value, squares);
+      }
     }
     squares = sum_of_warp(squares);
     if (lane() == 0) sums[part] = squares;
@@ -240,6 +258,10 @@ struct Destination {
       packed.bit_planes[(segment * kWarp + lane()) * 4 + column % kSegmentColumns / 128] = word;
     }
   }
+  __device__ void store_codes(uint32_t column, const FourFloats &x) const {
+    if (packed.groups_128) store_by_128(column, x);
+    if (packed.codes_by_32) store_by_32(column, x);
+  }
   __device__ void store_by_32(uint32_t column, const FourFloats &x) const {
     const Codes4 codes = codes_of_group<8>(x);
     *reinterpret_cast<uint32_t *>(packed.codes_by_32 + place(column)) = codes.bytes();
@@ -294,8 +316,7 @@ __device__ inline void pack(const Source &source, const Destination &to, uint32_
       const uint32_t column = first + i * stride + lane() * kLaneColumns;
       const FourFloats x = source.value(loaded[i]);
       if (to.y) to.store_floats(column, x);
-      if (to.packed.groups_128) to.store_by_128(column, x);
-      if (to.packed.codes_by_32) to.store_by_32(column, x);
+      to.store_codes(column, x);
       if (to.packed.high) to.store_halves(column, x, row.inverse);
     }
   }

@@ -12,15 +12,17 @@ __device__ inline void pack_chunk(const Source &source, const Arguments &argumen
   pack(source, {arguments.packed, arguments.y, block_x(), arguments.columns, padded}, begin, end);
 }
 
-// y = weight * x / sqrt(mean(x^2) + eps). Block (token, chunk). Each block reads the whole row, and once more its own
-// part of it with the weights, from the second-level cache; writes its part in the forms asked for.
+// y = weight * x / sqrt(mean(x^2) + eps). Block (token, chunk). Each block reads the whole row, a warp's first columns
+// beside it and their weights before, and the rest of its own part once more; writes its part in the forms asked for.
 BONSAI_EARLY_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2) {
-  const uint32_t chunk = block_y() * arguments.chunk_columns, column = chunk + thread() * (kCacheLine / sizeof(float));
-  if (column < arguments.columns && column < chunk + arguments.chunk_columns) prefetch(arguments.weight + column);
+  const uint32_t chunk = block_y() * arguments.chunk_columns, columns = arguments.columns;
+  const uint32_t column = chunk + warp() * kWarpColumns + lane() * kLaneColumns;
+  const FourFloats weight = load_four(arguments.weight, column, columns);
   wait_for_kernels_ahead();
   const float *x = arguments.x + block_x() * arguments.x_stride;
-  const float scale = norm_scale(x, arguments.columns, arguments.eps);
-  pack_chunk(Normed{x, arguments.weight, arguments.columns, scale}, arguments);
+  const FourFloats own = load_four(x, column, columns);
+  const Normed normed = {x, arguments.weight, columns, norm_scale(x, columns, arguments.eps)};
+  pack_chunk(HeldNormed{normed, column, {own, weight}}, arguments);
 }
 
 // x, packed. Block (token, chunk). Reads each number once (halves: the row once more) and writes the forms.

@@ -2,6 +2,7 @@
 // they change.
 #pragma once
 
+#include "activation_arguments.h"
 #include "kv_layout.cuh"
 
 namespace bonsai::cuda {
@@ -58,6 +59,8 @@ struct AttendArguments {
   KvPool pool;
   const float *queries;          // (n_tokens, heads * head_dim), query_stride floats from token to token
   float *y;                      // (n_tokens, heads * head_dim)
+  PackedActivations packed;      // of attend_narrow: y as codes, where may_pack_heads, and then not as floats; no forms:
+                                 // as floats
   const uint32_t *positions;     // (n_tokens)
   const uint32_t *block_table;   // (sequences, blocks_per_sequence)
   const AttentionPiece *pieces;  // (grid / kv_heads)
@@ -69,6 +72,12 @@ struct AttendArguments {
   uint32_t heads;
   float score_scale;  // softmax_scale * log2(e)
 };
+
+// Whether a head is packed where it is finished: as codes, whose groups of up to 128 columns it consists of, where
+// nothing stands behind a row's last head but another row.
+constexpr bool may_pack_heads(uint32_t heads, uint32_t head_dim) {
+  return head_dim % 128 == 0 && heads * head_dim % 512 == 0;
+}
 
 // Of attend_narrow. Where heads.qkv is not null, it does what prepare_heads does, too, for the tiles' tokens: they have
 // all of the batch's tokens of their sequences, and all heads of their kv heads.
@@ -108,6 +117,7 @@ struct AttentionSplit {
 };
 inline constexpr uint32_t kCombineThreads = 128;
 struct CombineArguments {
+  PackedActivations packed;      // as above
   const AttentionSplit *splits;  // (grid_x)
   const float *partial_sums;     // as above
   const float *partial_weights;  // as above

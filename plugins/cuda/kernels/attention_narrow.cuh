@@ -2,6 +2,7 @@
 // BONSAI_KV says what is attended to (attention_formats.cuh).
 #pragma once
 
+#include "activation_packing.cuh"
 #include "attention_rows.cuh"
 #include "prepared_heads.cuh"
 
@@ -181,7 +182,7 @@ struct StagedRow {
 // A warp stages its row, which is prepared first if heads are to be, as are the tile's keys and values, behind the
 // wait. `shared`: the warp's, a head long.
 template <class Wait>
-BONSAI_NOINLINE inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece,
+inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece,
                                            uint32_t kv_head, Wait wait, Quad *queries, float *shared) {
   const AttendArguments &attend = arguments.attend;
   prefetch_strip(attend, piece, kv_head);
@@ -195,6 +196,32 @@ BONSAI_NOINLINE inline StagedRow stage_row(const NarrowAttendArguments &argument
   const float scale = new_heads.stage(attend, shared, queries);
   new_heads.store(shared);
   return {scale, row.visible};
+}
+
+// Whether heads may be packed at all, and if so, whether they are.
+constexpr bool kMayPack = Stored::kHeadDim % kWarpColumns == 0;
+inline bool packs(const PackedActivations &packed) { return packed.groups_128 || packed.codes_by_32; }
+
+// Packs four columns of each lane from `column` of a head on.
+inline void pack_head(const PackedActivations &packed, uint32_t heads, uint32_t token, uint32_t head, uint32_t column,
+                      const FourFloats &x) {
+  const uint32_t columns = heads * Stored::kHeadDim;
+  Destination{packed, nullptr, token, columns, columns}.store_codes(head * Stored::kHeadDim + column, x);
+}
+
+// A warp's row leaves, of its head the places of one round.
+inline void put_round(const AttendArguments &arguments, const Row &row, const Leaving &leaving, uint32_t round,
+                      const Floats &sums) {
+  const uint32_t d = round * kTeam * kUnit + lane() * 4;
+  if constexpr (kMayPack) {
+    if (leaving.to && leaving.is_last && packs(arguments.packed)) {
+      FourFloats x;
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) x.of[i] = finished(leaving, d + i, sums.of[i]);
+      return pack_head(arguments.packed, arguments.heads, row.token, row.head, d, x);
+    }
+  }
+  if (d < Stored::kHeadDim) put(leaving, arguments.pool.head_dim, d, sums);
 }
 
 // What a block of kNarrowThreads does for a piece and a kv head. A chunk is a team's of four warps: each scores one
@@ -292,9 +319,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
       RowWeights total = total_of[section % 2][warp()];
       const Row row = find_row(attend, piece, kv_head, warp());
       const Leaving leaving = leave(attend, piece, row, section, of_section, total, round == 0 && lane() == 0);
-      if (round * kTeam + lane() / (kUnit / 4) < Stored::kUnits) {
-        put(leaving, attend.pool.head_dim, round * kTeam * kUnit + lane() * 4, sums);
-      }
+      put_round(attend, row, leaving, round, sums);
       if (lane() == 0) total_of[(section + 1) % 2][warp()] = total;
       if (round + 1 < kRounds || kSumsReplaceScores) sync_block();
     }
@@ -353,11 +378,20 @@ inline void combine_head(const CombineArguments &arguments, const AttentionSplit
   }
   if (split.n_partials == 0) return;
   const float reciprocal = divide(1.0f, state.sum);
-  float *const y = arguments.y + (uint64_t{split.token} * arguments.heads + head) * head_dim;
+  BONSAI_SHARED FourFloats packed_later[kMayPack ? Stored::kHeadDim / kLaneColumns : 1];
+  const bool is_packed = kMayPack && packs(arguments.packed);
+  float *const y =
+      is_packed ? packed_later[0].of : arguments.y + (uint64_t{split.token} * arguments.heads + head) * head_dim;
 #pragma unroll
   for (uint32_t place = 0; place < kPlaces; ++place) {
     const uint32_t d = thread() + place * kCombineThreads;
     if (thread() < kCombineThreads && d < head_dim) y[d] = fmaf(sums[place], reciprocal, 0.0f);
+  }
+  if (!is_packed) return;
+  sync_block();
+  const uint32_t column = warp() * kWarpColumns + lane() * kLaneColumns;
+  if (column < Stored::kHeadDim) {
+    pack_head(arguments.packed, arguments.heads, split.token, head, column, packed_later[column / kLaneColumns]);
   }
 }
 

@@ -155,7 +155,14 @@ inline Leaving leave(const AttendArguments &arguments, const AttentionPiece &pie
   return {to, true, false, false, {1, 1}, 0};
 }
 
-// Elements [d, d + 4) of a row. Adding zero makes one of the two zeros, whatever was folded.
+// Element d of a row, with this section's sum. Of the last section, adding zero makes one of the two zeros, whatever
+// was folded.
+inline float finished(const Leaving &leaving, uint32_t d, float sum) {
+  const float value = fold(leaving.is_first ? 0 : leaving.to[d], sum, leaving.factors);
+  return leaving.is_last ? fmaf(value, leaving.reciprocal, 0.0f) : value;
+}
+
+// Elements [d, d + 4) of a row.
 inline void put(const Leaving &leaving, uint32_t head_dim, uint32_t d, const Floats &sums) {
   if (!leaving.to) return;
   if (leaving.is_partial) {
@@ -164,10 +171,7 @@ inline void put(const Leaving &leaving, uint32_t head_dim, uint32_t d, const Flo
   }
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
-    if (d + i >= head_dim) return;
-    float value = fold(leaving.is_first ? 0 : leaving.to[d + i], sums.of[i], leaving.factors);
-    if (leaving.is_last) value = fmaf(value, leaving.reciprocal, 0.0f);
-    leaving.to[d + i] = value;
+    if (d + i < head_dim) leaving.to[d + i] = finished(leaving, d + i, sums.of[i]);
   }
 }
 

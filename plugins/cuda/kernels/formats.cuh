@@ -335,43 +335,61 @@ __device__ inline void multiply_step(const uint32_t (&weights)[4], const uint32_
   }
 }
 
-// Adds a group times 8 tokens to the segment's sums. Integers: `tokens` has
+// Adds a group times kSets times 8 tokens to the segment's sums. Integers: each of `tokens` has
 //   void codes(uint32_t step, uint32_t (&to)[2])   token g's fragment of 32 columns of the group
 //   RecordPair records()
-template <MatrixLayout kLayout, class Tokens>
+// Several sets take turns, so that no product waits for the one before.
+template <MatrixLayout kLayout, uint32_t kSets, class Tokens>
 requires(!kLayout.is_float()) __device__
-    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales, const Tokens &tokens,
-                               bool second_half, Sums &segment) {
-  int sums[2][4] = {};
+    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales,
+                               const Tokens (&tokens)[kSets], bool second_half, Sums *segments) {
+  int sums[kSets][2][4] = {};
 #pragma unroll
   for (uint32_t step = 0; step < GroupFragments<kLayout>::kSteps; ++step) {
-    uint32_t codes[2];
-    tokens.codes(step, codes);
-    multiply_step<kLayout>(weights.of[step], codes, sums);
+#pragma unroll
+    for (uint32_t i = 0; i < kSets; ++i) {
+      uint32_t codes[2];
+      tokens[i].codes(step, codes);
+      multiply_step<kLayout>(weights.of[step], codes, sums[i]);
+    }
   }
-  add_group<kLayout, 2>(scales, sums, tokens.records().of, second_half, segment);
+#pragma unroll
+  for (uint32_t i = 0; i < kSets; ++i) {
+    add_group<kLayout, 2>(scales, sums[i], tokens[i].records().of, second_half, segments[i]);
+  }
 }
 
-// Floats: `tokens` has Quad high() and Quad low(), token g's halves of columns 8 t to 8 t + 7 of 32.
-template <MatrixLayout kLayout, class Tokens>
+// Floats: each has Quad high() and Quad low(), token g's halves of columns 8 t to 8 t + 7 of 32.
+template <MatrixLayout kLayout, uint32_t kSets, class Tokens>
 requires(kLayout.is_float()) __device__
-    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales, const Tokens &tokens,
-                               bool, Sums &segment) {
+    inline void multiply_group(const GroupFragments<kLayout> &weights, const GroupScales &scales,
+                               const Tokens (&tokens)[kSets], bool, Sums *segments) {
   constexpr bool kScaled = kLayout.scales != Scales::kRow;
-  const Quad high = tokens.high(), low = tokens.low();
-  const uint32_t high_halves[2][2] = {{high.x, high.y}, {high.z, high.w}};
-  const uint32_t low_halves[2][2] = {{low.x, low.y}, {low.z, low.w}};
-  Sums products = {};
-  Sums &sums = kScaled ? products : segment;
+  uint32_t high[kSets][2][2], low[kSets][2][2];
+  Sums products[kSets] = {};
+#pragma unroll
+  for (uint32_t i = 0; i < kSets; ++i) {
+    const Quad of_high = tokens[i].high(), of_low = tokens[i].low();
+    high[i][0][0] = of_high.x, high[i][0][1] = of_high.y, high[i][1][0] = of_high.z, high[i][1][1] = of_high.w;
+    low[i][0][0] = of_low.x, low[i][0][1] = of_low.y, low[i][1][0] = of_low.z, low[i][1][1] = of_low.w;
+  }
+  Sums *const sums = kScaled ? products : segments;
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
-    mma_f16_k16(sums, weights.of[half], high_halves[half]);
-    mma_f16_k16(sums, weights.of[half], low_halves[half]);
-    if constexpr (kLayout.codes == Codes::kTwoHalves) mma_f16_k16(sums, weights.second[half], high_halves[half]);
+#pragma unroll
+    for (uint32_t i = 0; i < kSets; ++i) mma_f16_k16(sums[i], weights.of[half], high[i][half]);
+#pragma unroll
+    for (uint32_t i = 0; i < kSets; ++i) mma_f16_k16(sums[i], weights.of[half], low[i][half]);
+    if constexpr (kLayout.codes == Codes::kTwoHalves) {
+#pragma unroll
+      for (uint32_t i = 0; i < kSets; ++i) mma_f16_k16(sums[i], weights.second[half], high[i][half]);
+    }
   }
   if constexpr (kScaled) {
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) segment[i] = fmaf(products[i], scales.d[i / 2], segment[i]);
+    for (uint32_t i = 0; i < 4 * kSets; ++i) {
+      segments[i / 4][i % 4] = fmaf(products[i / 4][i % 4], scales.d[i % 4 / 2], segments[i / 4][i % 4]);
+    }
   }
 }
 

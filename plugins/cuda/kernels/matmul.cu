@@ -12,23 +12,23 @@ constexpr uint32_t kFragmentTokens = 8;  // that one mma multiplies with
 // kMayBeBeyond: `first` may be so, too.
 template <bool kMayBeBeyond>
 struct GlobalTokens {
-  const MatmulArguments &arguments;
+  const MatmulArguments *arguments;
   uint32_t first, column;
 
   __device__ uint32_t token() const { return first + lane() / 4; }
   __device__ void codes(uint32_t step, uint32_t (&to)[2]) const {
     to[0] = to[1] = 0;
-    if (token() < arguments.n) token_fragment<kLayout>(token_codes(arguments, token(), column + 32 * step), to);
+    if (token() < arguments->n) token_fragment<kLayout>(token_codes(*arguments, token(), column + 32 * step), to);
   }
   __device__ RecordPair records() const {
-    if (kMayBeBeyond && first >= arguments.n) return {};
-    return *reinterpret_cast<const RecordPair *>(token_records(arguments, first + lane() % 4 * 2, column));
+    if (kMayBeBeyond && first >= arguments->n) return {};
+    return *reinterpret_cast<const RecordPair *>(token_records(*arguments, first + lane() % 4 * 2, column));
   }
-  __device__ Quad high() const { return halves(arguments.activations.high); }
-  __device__ Quad low() const { return halves(arguments.activations.low); }
+  __device__ Quad high() const { return halves(arguments->activations.high); }
+  __device__ Quad low() const { return halves(arguments->activations.low); }
   __device__ Quad halves(const uint16_t *of) const {
-    if (token() >= arguments.n) return {0, 0, 0, 0};
-    const uint64_t at = packed_place(arguments.activations.together_log2, padded_columns(arguments), token(), column);
+    if (token() >= arguments->n) return {0, 0, 0, 0};
+    const uint64_t at = packed_place(arguments->activations.together_log2, padded_columns(*arguments), token(), column);
     return *reinterpret_cast<const Quad *>(of + at + lane() % 4 * 8);
   }
 };
@@ -46,12 +46,12 @@ struct TokenSums {
     for (uint32_t i = 0; i < kGroupsInStep; ++i) {
       const GroupFragments<kLayout> fragments = take_fragments(weights.codes, i);
       const GroupScales scales = take_scales(weights.scales, i);
+      GlobalTokens<(kFragments > 1)> tokens[kFragments];
 #pragma unroll
       for (uint32_t j = 0; j < kFragments; ++j) {
-        const GlobalTokens<(kFragments > 1)> tokens = {place.arguments, place.first_token + j * kFragmentTokens,
-                                                       column};
-        multiply_group<kLayout>(fragments, scales, tokens, i % 2 != 0, segments[j]);
+        tokens[j] = {&place.arguments, place.first_token + j * kFragmentTokens, column};
       }
+      multiply_group<kLayout>(fragments, scales, tokens, i % 2 != 0, segments);
       column += group_columns(kLayout);
     }
   }
@@ -77,10 +77,10 @@ BONSAI_EARLY_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_bl
 }
 // The same for 16 or 32 tokens: weights are moved and turned into fragments once for all of them.
 BONSAI_EARLY_KERNEL(matmul_decode_16, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
-  decode<TokenSums<16>>(arguments);
+  if constexpr (has_decode_16(kLayout)) decode<TokenSums<16>>(arguments);
 }
 BONSAI_EARLY_KERNEL(matmul_decode_32, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
-  decode<TokenSums<32>>(arguments);
+  if constexpr (has_decode_32(kLayout)) decode<TokenSums<32>>(arguments);
 }
 
 // -------- Many tokens
@@ -96,28 +96,35 @@ constexpr uint32_t kPlanes = kLayout.is_float() ? 2 : 1;                        
 constexpr uint32_t kRecordGroups = kLayout.packing == Packing::kCodesBy32 ? kPieces : 1;  // of integer activations
 constexpr uint32_t kGroupsInStage = kStageColumns / group_columns(kLayout);
 
+// Stages that are there or on their way: a copy takes longer than a stage's products.
+constexpr uint32_t kStages = kLayout.is_float() ? 2 : 4;
+
 struct alignas(16) Stage {
   uint8_t pieces[kPlanes][kPieces][kPrefillTokens][kPieceBytes];
   GroupRecord records[kRecordGroups][kPrefillTokens];
 };
 
-// Eight tokens of a stage, from `first` on.
+constexpr uint32_t kSets = 4;  // of eight tokens, that a warp multiplies with in turns
+
+// The set-th eight tokens of a stage.
 struct SharedTokens {
   const Stage &stage;
-  uint32_t first, group;  // of the stage
+  uint32_t set, group;  // of the stage
+
+  __device__ uint32_t token() const { return set * kFragmentTokens + lane() / 4; }
 
   __device__ void codes(uint32_t step, uint32_t (&to)[2]) const {
     const uint32_t piece = group * group_columns(kLayout) / 32 + step;
-    token_fragment<kLayout>(reinterpret_cast<const int8_t *>(stage.pieces[0][piece][first + lane() / 4]), to);
+    token_fragment<kLayout>(reinterpret_cast<const int8_t *>(stage.pieces[0][piece][token()]), to);
   }
   __device__ RecordPair records() const {
     const uint32_t of = group * kRecordGroups / kGroupsInStage;
-    return *reinterpret_cast<const RecordPair *>(&stage.records[of][first + lane() % 4 * 2]);
+    return *reinterpret_cast<const RecordPair *>(&stage.records[of][set * kFragmentTokens + lane() % 4 * 2]);
   }
   __device__ Quad high() const { return halves(0); }
   __device__ Quad low() const { return halves(kPlanes - 1); }
   __device__ Quad halves(uint32_t plane) const {
-    return *reinterpret_cast<const Quad *>(&stage.pieces[plane][group][first + lane() / 4][lane() % 4 * 16]);
+    return *reinterpret_cast<const Quad *>(&stage.pieces[plane][group][token()][lane() % 4 * 16]);
   }
 };
 
@@ -175,11 +182,10 @@ __device__ inline void multiply_stage(const StepWeights<kLayout> &weights, uint3
     const GroupFragments<kLayout> fragments = take_fragments(weights.codes, index);
     const GroupScales scales = take_scales(weights.scales, index);
 #pragma unroll
-    for (uint32_t j = 0; j < TileSums::kFragments; ++j) {
-      if (j < n_fragments) {
-        multiply_group<kLayout>(fragments, scales, SharedTokens{stage, j * kFragmentTokens, i}, i % 2 != 0,
-                                sums.segments[j]);
-      }
+    for (uint32_t j = 0; j < TileSums::kFragments; j += kSets) {
+      if (j >= n_fragments) break;
+      SharedTokens tokens[kSets] = {{stage, j, i}, {stage, j + 1, i}, {stage, j + 2, i}, {stage, j + 3, i}};
+      multiply_group<kLayout>(fragments, scales, tokens, i % 2 != 0, &sums.segments[j]);
     }
   }
 }
@@ -203,26 +209,31 @@ __device__ inline void write_tile(const MatmulArguments &arguments, uint32_t til
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
       const uint32_t row = tile * kTileRows + g + i / 2 * 8;
-      write_result(arguments, row, first_token + j * kFragmentTokens + 2 * t + i % 2, sums.totals[j][i]);
+      const uint32_t token = first_token + j * kFragmentTokens + 2 * t + i % 2;
+      float *const y = find_result(arguments, row, token);
+      if (y) write_result(arguments, row, token, sums.totals[j][i], y, arguments.add ? *y : 0);
     }
   }
 }
 
 // y for 64 tokens. Block (x, y): a tile for each of its warps, tokens 64 y to 64 y + 63. The activations go through
-// shared memory, two stages of it, and serve all warps; each warp reads its own tile's weights, once for 64 tokens.
-BONSAI_KERNEL(matmul_prefill, MatmulArguments, kPrefillMaxThreads, 1) {
-  BONSAI_SHARED Stage stages[2];
+// shared memory, kStages stages of it, and serve all warps; each warp reads its own tile's weights, once for 64 tokens.
+BONSAI_KERNEL(matmul_prefill, MatmulArguments, kPrefillMaxThreads, prefill_blocks(kLayout)) {
+  BONSAI_SHARED Stage stages[kStages];
   const uint32_t tile = first_tile(arguments) + block_x() * (block_threads() / kWarp) + warp();
   const bool has_tile = tile < end_tile(arguments);
   const uint32_t first_token = block_y() * kPrefillTokens, tokens = arguments.n - first_token;
   const uint32_t n_fragments =
       tokens < kPrefillTokens ? (tokens + kFragmentTokens - 1) / kFragmentTokens : TileSums::kFragments;
-  const uint32_t n_steps = arguments.segments * kStepsInSegment;
+  const uint32_t n_steps = arguments.segments * kStepsInSegment, n_stages = n_steps * kStagesInStep;
   const uint8_t *records = tile_at(arguments, tile);
   StepWeights<kLayout> weights = {};
   if (has_tile) weights = load_step<kLayout>(records, 0);
-  fill_stage(arguments, first_token, 0, stages[0]);
-  copy_async_commit();
+#pragma unroll
+  for (uint32_t stage = 0; stage + 1 < kStages; ++stage) {
+    if (stage < n_stages) fill_stage(arguments, first_token, stage * kStageColumns, stages[stage]);
+    copy_async_commit();
+  }
   TileSums sums = {};
   for (uint32_t step = 0; step < n_steps; ++step) {
     StepWeights<kLayout> next_weights = weights;
@@ -232,14 +243,14 @@ BONSAI_KERNEL(matmul_prefill, MatmulArguments, kPrefillMaxThreads, 1) {
     }
 #pragma unroll
     for (uint32_t part = 0; part < kStagesInStep; ++part) {
-      const uint32_t stage = step * kStagesInStep + part;
-      copy_async_wait<0>();
+      const uint32_t stage = step * kStagesInStep + part, filled = stage + kStages - 1;
+      copy_async_wait<kStages - 2>();
       sync_block();  // this stage is there, and no one reads the one before
-      if (stage + 1 < n_steps * kStagesInStep) {
-        fill_stage(arguments, first_token, (stage + 1) * kStageColumns, stages[(stage + 1) % 2]);
-        copy_async_commit();
+      if (filled < n_stages) {
+        fill_stage(arguments, first_token, filled * kStageColumns, stages[filled % kStages]);
       }
-      if (has_tile) multiply_stage(weights, part, stages[stage % 2], n_fragments, sums);
+      copy_async_commit();
+      if (has_tile) multiply_stage(weights, part, stages[stage % kStages], n_fragments, sums);
     }
     if ((step + 1) % kStepsInSegment == 0) end_segment(sums);
     weights = next_weights;

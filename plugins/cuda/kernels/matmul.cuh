@@ -45,10 +45,16 @@ __device__ inline const GroupRecord *token_records(const MatmulArguments &argume
   }
 }
 
-// Writes the sum over all segments of a row of the matrix times a token, if both are asked for.
-__device__ inline void write_result(const MatmulArguments &arguments, uint32_t row, uint32_t token, float sum) {
+// Where the sum over all segments of a row of the matrix times a token goes; null: it is not asked for.
+__device__ inline float *find_result(const MatmulArguments &arguments, uint32_t row, uint32_t token) {
   const uint32_t index = row - arguments.first_row;  // of rows before the first: larger than any
-  if (index >= arguments.rows || token >= arguments.n) return;
+  if (index >= arguments.rows || token >= arguments.n) return nullptr;
+  return arguments.y + token * arguments.y_stride + index;
+}
+
+// Writes the sum to `y`, where it goes. `before`: what is there, if it is to be added to that.
+__device__ inline void write_result(const MatmulArguments &arguments, uint32_t row, uint32_t token, float sum, float *y,
+                                    float before) {
   if constexpr (kLayout.is_float()) {
     if constexpr (kLayout.scales == Scales::kRow) {
       const uint8_t *scales = tile_at(arguments, row / kTileRows) + arguments.segments * kLayout.record_bytes();
@@ -56,9 +62,8 @@ __device__ inline void write_result(const MatmulArguments &arguments, uint32_t r
     }
     sum *= arguments.activations.row_scales[token];
   }
-  if (arguments.bias) sum += arguments.bias[index];
-  float *y = arguments.y + token * arguments.y_stride + index;
-  *y = arguments.add ? *y + sum : sum;
+  if (arguments.bias) sum += arguments.bias[row - arguments.first_row];
+  *y = arguments.add ? before + sum : sum;
 }
 
 }  // namespace bonsai::cuda

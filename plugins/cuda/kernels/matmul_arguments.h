@@ -34,6 +34,10 @@ inline constexpr uint32_t kPrefillMaxThreads = 256;
 // Segments whose sums a block that multiplies so many tokens has in shared memory at a time.
 constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTokens ? 32 : 256 / tokens; }
 
+// For which formats there are matmul_decode_16 and _32: those that any plan takes them for.
+constexpr bool has_decode_16(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy32; }
+constexpr bool has_decode_32(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy128; }
+
 // Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling, or in
 // matmul_decode_16 and _32 with little of it (compile/units.cpp): the kernels' launch bounds, and what grids are
 // planned for.
@@ -48,6 +52,11 @@ constexpr uint32_t one_blocks(const MatrixLayout &layout) {
 }
 constexpr uint32_t decode_blocks(const MatrixLayout &layout) {
   return layout.scales == Scales::kHalfAndMinimum && layout.high_bits > 0 ? 1 : 2;  // a step of Q5_1 likewise
+}
+
+// Of matmul_prefill.
+constexpr uint32_t prefill_blocks(const MatrixLayout &layout) {
+  return layout.bits == 4 && layout.high_bits > 0 && layout.has_minima() ? 1 : 2;  // Q5_1 and Q5_K
 }
 
 }  // namespace bonsai::cuda

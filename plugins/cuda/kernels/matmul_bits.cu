@@ -28,13 +28,14 @@ struct BitProduct {
 };
 
 // Computes this warp's part of the segments in [begin, end).
-template <uint32_t kTokens>
-__device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &block, uint32_t begin, uint32_t end) {
+template <uint32_t kTokens, class Wait>
+__device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &block, uint32_t begin, uint32_t end,
+                                    Wait wait) {
   const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
-  if (walk.at_end()) return wait_for_kernels_ahead();
+  if (walk.at_end()) return wait();
   BitWeights<kTokens> weights;
   load_step<kTokens>(block, walk, weights);
-  wait_for_kernels_ahead();
+  wait();
   sum_steps<false, kTokens>(block, walk, weights);
 }
 

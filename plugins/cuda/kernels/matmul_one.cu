@@ -100,15 +100,16 @@ __device__ inline void multiply_tile(const TileCodes &codes, const StepToken &to
 }
 
 // Computes this warp's share of the segments in [begin, end). As soon as a tile is multiplied, its next codes come.
-__device__ inline void sum_segments(const DecodeBlock<OneToken> &block, uint32_t begin, uint32_t end) {
+template <class Wait>
+__device__ inline void sum_segments(const DecodeBlock<OneToken> &block, uint32_t begin, uint32_t end, Wait wait) {
   OneWalk walk = {block.tiles, end, begin + warp(), 0, 0};
-  if (walk.at_end()) return wait_for_kernels_ahead();
+  if (walk.at_end()) return wait();
   TileCodes codes[kTiles] = {};
   OwnScales scales = {};
 #pragma unroll
   for (uint32_t tile = 0; tile < kTiles; ++tile) load_tile(block, walk, tile, codes[tile]);
   load_own_scales(block, walk, scales);
-  wait_for_kernels_ahead();
+  wait();
   float segment[2] = {};
   while (!walk.at_end()) {
     const OneWalk next = walk.next();

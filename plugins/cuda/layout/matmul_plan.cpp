@@ -12,9 +12,6 @@ constexpr const char *kBits = "matmul_bits";
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kSharedBytes = 48 * 1024;  // that a block gets without asking
 constexpr uint32_t kMostTiles = 16;           // of a block: beyond, nothing is gained
-// Tokens up to which a warp has a segment of a row, and reads the tokens from memory, rather than whole rows, and
-// tokens from shared memory, 64 at a time.
-constexpr uint64_t kMostDecodeTokens = 32;
 
 std::string unit_of(const char *kernels, quant::Format format) {
   return std::string(kernels) + "." + std::string(kernel_format(format));
@@ -46,16 +43,33 @@ constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, 1, kD
 constexpr DecodeKernel kSixteen = {"matmul", "matmul_decode_16", 16, 1, kDecodeMaxThreads, decode_blocks};
 constexpr DecodeKernel kThirtyTwo = {"matmul", "matmul_decode_32", 32, 1, kDecodeMaxThreads, decode_blocks};
 
-// A row of more segments than a block of matmul_bits_1 has warps.
+// Whether a row has more segments than a block of kDecodeMaxThreads has warps.
+bool has_long_rows(const MatmulShape &shape) { return segment_count(shape.columns) * kWarp > kDecodeMaxThreads; }
+
 DecodeKernel bits_for_one(const MatmulShape &shape) {
-  if (segment_count(shape.columns) * kWarp <= kDecodeMaxThreads) return kBits1;
+  if (!has_long_rows(shape)) return kBits1;
   const MatrixLayout &layout = matrix_layout(shape.format);
   return {kBits, "matmul_bits_1_long", 1, 4, long_max_threads(layout), [](const MatrixLayout &) { return 1u; }};
 }
 
+// Of more tokens than bits are counted for; null: matmul_prefill, by which a warp has whole rows, and tokens come
+// through shared memory, 64 at a time. It takes as long for a few of them, and so long that it needs as many rows as
+// keep the device busy. With the other kernels a warp has a segment, and reads tokens from memory; what several of them
+// save in reading weights they lose in being fewer, more or less. As measured: docs/cuda-kernels.md, "Which kernel".
+const DecodeKernel *kernel_for_several(const MatmulShape &shape, const MatmulDevice &device) {
+  if (shape.n <= kEight.tokens) return &kEight;
+  const bool is_busy = tiles_of(shape) >= device.multiprocessors * (kPrefillMaxThreads / kWarp);
+  if (shape.n > kSixteen.tokens && is_busy) return nullptr;
+  const MatrixLayout &layout = matrix_layout(shape.format);
+  if (layout.packing == Packing::kCodesBy128) return shape.n <= 4 * kSixteen.tokens ? &kSixteen : nullptr;
+  if (shape.n > kThirtyTwo.tokens) return nullptr;
+  if (layout.is_float()) return shape.n <= kSixteen.tokens ? &kSixteen : &kThirtyTwo;
+  return shape.n > kSixteen.tokens && has_long_rows(shape) ? &kThirtyTwo : &kEight;
+}
+
 // A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once:
 // with more blocks of fewer tiles the tokens would be read more often. Nor fewer tiles than a warp works on at once, as
-// long as every multiprocessor has a block: so the next kernel's blocks find room beside them.
+// long as every second multiprocessor has a block: so the next kernels' blocks find room beside them.
 MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
   const uint32_t max_warps = kernel.max_threads / kWarp;
@@ -66,7 +80,7 @@ MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, con
       (1 + std::min(segments, round_segments(kernel.tokens))) * kernel.tokens * kTileRows * sizeof(float);
   const uint32_t token_blocks = ceil_divide(shape.n, kernel.tokens);
   const uint64_t all_tiles = uint64_t{tiles} * token_blocks;
-  const uint32_t at_once = std::min(kernel.step_tiles, ceil_divide(all_tiles, device.multiprocessors));
+  const uint32_t at_once = std::min(kernel.step_tiles, ceil_divide(2 * all_tiles, device.multiprocessors));
   const uint32_t tiles_of_block =
       std::clamp(std::max(ceil_divide(all_tiles, slots), at_once), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
   return {.unit = unit_of(kernel.unit, shape.format),
@@ -105,15 +119,12 @@ bool may_take_bits(quant::Format format, const MatmulDevice &device) {
 bool takes_bits(const MatmulPlan &plan) { return plan.kernel.starts_with(kBits); }
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
-  if (shape.n > kMostDecodeTokens) return plan_prefill(shape, device);
   if (shape.n <= kBitTokens && may_take_bits(shape.format, device)) {
     return plan_decode(shape, device, shape.n == 1 ? bits_for_one(shape) : shape.n == 2 ? kBits2 : kBits4);
   }
   if (shape.n == 1 && has_kernel_for_one(shape.format)) return plan_decode(shape, device, kOne);
-  return plan_decode(shape, device,
-                     shape.n <= kEight.tokens     ? kEight
-                     : shape.n <= kSixteen.tokens ? kSixteen
-                                                  : kThirtyTwo);
+  const DecodeKernel *const kernel = kernel_for_several(shape, device);
+  return kernel ? plan_decode(shape, device, *kernel) : plan_prefill(shape, device);
 }
 
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device) {

@@ -108,10 +108,59 @@ float *Sequences::query(const Token &token, float *to) const {
   return std::copy(numbers.begin(), numbers.end(), to);
 }
 
-std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Circumstances &circumstances) const {
+std::vector<float> Sequences::queries(const std::vector<Token> &tokens) const {
   std::vector<float> queries(tokens.size() * row_width(), NAN);
   for (size_t i = 0; i < tokens.size(); ++i) query(tokens[i], &queries[i * row_width()]);
-  return launch(tokens, queries, nullptr, circumstances);
+  return queries;
+}
+
+std::vector<float> Sequences::attend(const std::vector<Token> &tokens, const Circumstances &circumstances) const {
+  return launch(tokens, queries(tokens), nullptr, {}, circumstances);
+}
+
+namespace {
+
+// Memory for the forms of n tokens, aligned.
+struct PackedMemory {
+  PackedMemory(const ActivationForms &forms, uint64_t n, uint64_t columns)
+      : bytes(packed_activation_bytes(forms, n, columns)),
+        quads(bytes / sizeof(Quad)),
+        packed(place_activations(forms, reinterpret_cast<std::byte *>(quads.data()), n, columns)) {}
+  std::vector<std::byte> content() const {
+    const auto *begin = reinterpret_cast<const std::byte *>(quads.data());
+    return {begin, begin + bytes};
+  }
+
+  size_t bytes;
+  std::vector<Quad> quads;
+  PackedActivations packed;
+};
+
+}  // namespace
+
+std::vector<std::byte> Sequences::attend_packing(const std::vector<Token> &tokens, const ActivationForms &forms,
+                                                 const Circumstances &circumstances) const {
+  const PackedMemory memory(forms, tokens.size(), uint64_t{shape_.heads()} * shape_.head_dim);
+  launch(tokens, queries(tokens), nullptr, memory.packed, circumstances);
+  return memory.content();
+}
+
+std::vector<std::byte> Sequences::attend_and_pack(const std::vector<Token> &tokens, const ActivationForms &forms,
+                                                  const Circumstances &circumstances) const {
+  const uint32_t columns = shape_.heads() * shape_.head_dim;
+  const PackedMemory memory(forms, tokens.size(), columns);
+  const std::vector<float> y = attend(tokens, circumstances);
+  const QuantizeArguments arguments = {.x = y.data(),
+                                       .weight = nullptr,
+                                       .y = nullptr,
+                                       .packed = memory.packed,
+                                       .x_stride = columns,
+                                       .columns = columns,
+                                       .chunk_columns = static_cast<uint32_t>(padded_columns(columns)),
+                                       .eps = 0};
+  emulation::launch({"activations.cu", "quantize"}, {static_cast<uint32_t>(tokens.size()), 1}, kActivationThreads, 0,
+                    &arguments);
+  return memory.content();
 }
 
 std::vector<float> Sequences::prepare_and_attend(const std::vector<Token> &tokens, Launches launches,
@@ -137,18 +186,19 @@ std::vector<float> Sequences::prepare_and_attend(const std::vector<Token> &token
                                  .heads = shape_.heads(),
                                  .rope_dim = shape_.head_dim / 4 * 2,
                                  .rms_eps = 1e-6f};
-  if (is_one) return launch(tokens, qkv, &heads, circumstances);
+  if (is_one) return launch(tokens, qkv, &heads, {}, circumstances);
   const TokenArrays arrays(tokens);
   heads.positions = arrays.positions.data();
   heads.sequences = arrays.sequences.data();
   constexpr uint32_t kHeads = kPrepareThreads / 32;
   emulation::launch({"rope.cu", "prepare_heads", circumstances.order},
                     {n, divide_up(shape_.heads() + 2 * shape_.kv_heads, kHeads)}, kPrepareThreads, 0, &heads);
-  return launch(tokens, qkv, nullptr, circumstances);
+  return launch(tokens, qkv, nullptr, {}, circumstances);
 }
 
 std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
-                                     const PrepareHeadsArguments *heads, const Circumstances &circumstances) const {
+                                     const PrepareHeadsArguments *heads, const PackedActivations &packed,
+                                     const Circumstances &circumstances) const {
   const auto n = static_cast<uint32_t>(tokens.size());
   const TokenArrays of_tokens(tokens);
   std::vector<float> y(size_t{n} * shape_.heads() * shape_.head_dim, NAN);
@@ -170,6 +220,7 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
       .pool = pool_.shape(),
       .queries = qkv.data(),
       .y = y.data(),
+      .packed = packed,
       .positions = of_tokens.positions.data(),
       .block_table = block_table_.data(),
       .pieces = reinterpret_cast<const AttentionPiece *>(array_bytes),
@@ -201,6 +252,7 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
   }
   if (plan.splits > 0) {
     const CombineArguments combined = {
+        .packed = packed,
         .splits = reinterpret_cast<const AttentionSplit *>(array_bytes + plan.splits_offset()),
         .partial_sums = arguments.partial_sums,
         .partial_weights = arguments.partial_weights,

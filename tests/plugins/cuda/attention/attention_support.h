@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugins/cuda/attention.h"
+#include "plugins/cuda/layout/activations.h"
 #include "tests/plugins/cuda/emulator/emulator.h"
 #include "tests/plugins/cuda/kv/pool.h"
 
@@ -44,6 +45,13 @@ class Sequences {
   std::vector<float> attend(const std::vector<Token> &tokens, const Circumstances &circumstances = {}) const;
   std::vector<double> expect(const Token &token) const;
 
+  // What attention leaves for the next product, where it packs heads itself, and what packing attend()'s results
+  // leaves: the bytes of these forms.
+  std::vector<std::byte> attend_packing(const std::vector<Token> &tokens, const ActivationForms &forms,
+                                        const Circumstances &circumstances) const;
+  std::vector<std::byte> attend_and_pack(const std::vector<Token> &tokens, const ActivationForms &forms,
+                                         const Circumstances &circumstances) const;
+
   // The same of queries, keys and values that come out of a product: prepared, stored and attended to.
   enum class Launches { kOne, kTwo };
   std::vector<float> prepare_and_attend(const std::vector<Token> &tokens, Launches launches,
@@ -64,7 +72,9 @@ class Sequences {
   void fill(uint32_t sequence);
   uint32_t row_width() const { return (shape_.heads() + 2 * shape_.kv_heads) * shape_.head_dim; }
   std::vector<float> launch(const std::vector<Token> &tokens, const std::vector<float> &qkv,
-                            const PrepareHeadsArguments *heads, const Circumstances &circumstances) const;
+                            const PrepareHeadsArguments *heads, const PackedActivations &packed,
+                            const Circumstances &circumstances) const;
+  std::vector<float> queries(const std::vector<Token> &tokens) const;
 
   AttentionShape shape_;
   float query_size_ = 1.5f;

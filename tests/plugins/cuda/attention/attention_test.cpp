@@ -106,6 +106,31 @@ TEST_P(EveryShape, PreparesWhatItAttendsTo) {
 }
 
 // Contexts split over blocks and walked along, tiles of few and of many rows: all in every order of the emulator.
+// Heads that are packed where they are finished: by the block that has all of a context, which walks along it where the
+// device is small, or where its sections are folded.
+TEST(Attention, PacksHeadsAsTheyWouldBePackedLater) {
+  const ActivationForms of_128 = {.codes_by_128 = true, .bit_planes = true}, of_32 = {.codes_by_32 = true};
+  const ActivationForms all = {.codes_by_128 = true, .bit_planes = true, .codes_by_32 = true};
+  for (const AttentionShape &shape : {AttentionShape{kKvF16, 128, 2, 4, 32}, AttentionShape{kKvQ8_0, 128, 1, 8, 16},
+                                      AttentionShape{kKvF16, 256, 1, 2, 32}, AttentionShape{kKvQ8_0, 256, 2, 1, 64}}) {
+    ASSERT_TRUE(may_pack_heads(shape.heads(), shape.head_dim));
+    const Sequences sequences(shape, {700, 65, 1, 300});
+    const std::vector<Token> one = run(0, 699, 700);
+    const std::vector<Token> several = run(0, 698, 700) + run(1, 64, 65) + run(2, 0, 1) + run(3, 298, 300);
+    for (const std::vector<Token> &tokens : {one, run(1, 64, 65), several}) {
+      for (const uint32_t multiprocessors : {1, 132}) {
+        for (const ActivationForms &forms : {of_128, of_32, all}) {
+          const Circumstances circumstances = {.multiprocessors = multiprocessors, .order = emulation::kOrders[1]};
+          EXPECT_EQ(sequences.attend_packing(tokens, forms, circumstances),
+                    sequences.attend_and_pack(tokens, forms, circumstances))
+              << name_of(shape) << ", " << tokens.size() << " tokens, " << multiprocessors << " multiprocessors, forms "
+              << forms.codes_by_128 << forms.codes_by_32;
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, GivesTheSameBytesInEveryOrder) {
   for (const AttentionShape &shape : {AttentionShape{kKvF16, 64, 1, 4, 16}, AttentionShape{kKvQ8_0, 32, 2, 2, 16},
                                       AttentionShape{kKvF32, 32, 1, 3, 16}}) {

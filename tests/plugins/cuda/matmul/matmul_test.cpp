@@ -161,7 +161,7 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
 
 // Blocks of more tiles than are counted at a time, in more segments than there are warps.
 TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
-  constexpr uint64_t kManyRows = 150, kLong = 512 * 9, kTiles = 10;
+  constexpr uint64_t kManyRows = 120, kLong = 512 * 9, kTiles = 8;
   for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ6_K}) {
     for (const uint64_t n : {1, 2, 4, 12, 20}) {
       RandomMatrix matrix(format, kManyRows, kLong);

@@ -32,11 +32,28 @@ TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
 
 TEST(MatmulPlan, ManyTokensSharePieces) {
   EXPECT_EQ(kernel_for(Format::kQ4_K, 8, kHopper), "matmul.Q4_K matmul_decode");
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 9, kHopper), "matmul.Q4_K matmul_decode_16");
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 17, kHopper), "matmul.Q4_K matmul_decode_32");
-  EXPECT_EQ(kernel_for(Format::kQ4_K, 32, kHopper), "matmul.Q4_K matmul_decode_32");
   EXPECT_EQ(kernel_for(Format::kQ4_K, 33, kHopper), "matmul.Q4_K matmul_prefill");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 65, kHopper), "matmul.Q1_0_G128 matmul_prefill");
+  EXPECT_EQ(kernel_for(Format::kBF16, 16, kHopper), "matmul.F16 matmul_decode_16");
+  EXPECT_EQ(kernel_for(Format::kBF16, 32, kHopper), "matmul.F16 matmul_decode_32");
   EXPECT_EQ(kernel_for(Format::kBF16, 512, kHopper), "matmul.F16 matmul_prefill");
+}
+
+TEST(MatmulPlan, SomeTokensTakeWhatWasMeasuredToBeFastest) {
+  const auto kernel = [](Format format, uint64_t rows, uint64_t columns, uint64_t n) {
+    return plan_matmul({format, 0, rows, columns, n}, kHopper).kernel;
+  };
+  // 8B: qkv, gate and up, down
+  for (const uint64_t n : {9, 16, 32, 64}) {
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 6144, 4096, n), "matmul_decode_16") << n;
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 4096, 12288, n), "matmul_decode_16") << n;
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 24576, 4096, n), n <= 16 ? "matmul_decode_16" : "matmul_prefill") << n;
+  }
+  for (const uint64_t n : {9, 16, 32}) {
+    EXPECT_EQ(kernel(Format::kQ4_0, 6144, 4096, n), "matmul_decode") << n;
+    EXPECT_EQ(kernel(Format::kQ4_0, 4096, 12288, n), n <= 16 ? "matmul_decode" : "matmul_decode_32") << n;
+    EXPECT_EQ(kernel(Format::kQ4_0, 24576, 4096, n), n <= 16 ? "matmul_decode" : "matmul_prefill") << n;
+  }
 }
 
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
@@ -75,16 +92,16 @@ std::string plan_for_one(Format format, uint64_t rows, uint64_t columns) {
 TEST(MatmulPlan, OneTokenLeavesRoomForTheNextProductInModelsThatWeKnow) {
   constexpr Format kBits = Format::kQ1_0_G128;
   // 8B: qkv, o, gate and up, down, head
-  EXPECT_EQ(plan_for_one(kBits, 6144, 4096), "matmul_bits_1, 128 blocks of 8 warps, 3 tiles");
-  EXPECT_EQ(plan_for_one(kBits, 4096, 4096), "matmul_bits_1, 128 blocks of 8 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 6144, 4096), "matmul_bits_1, 96 blocks of 8 warps, 4 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 4096, 4096), "matmul_bits_1, 64 blocks of 8 warps, 4 tiles");
   EXPECT_EQ(plan_for_one(kBits, 24576, 4096), "matmul_bits_1, 384 blocks of 8 warps, 4 tiles");
-  EXPECT_EQ(plan_for_one(kBits, 4096, 12288), "matmul_bits_1_long, 128 blocks of 24 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 4096, 12288), "matmul_bits_1_long, 64 blocks of 24 warps, 4 tiles");
   EXPECT_EQ(plan_for_one(kBits, 151936, 4096), "matmul_bits_1, 594 blocks of 8 warps, 16 tiles");
   // 1.7B: o, gate and up, down
-  EXPECT_EQ(plan_for_one(kBits, 2048, 2048), "matmul_bits_1, 128 blocks of 4 warps, 1 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 2048, 2048), "matmul_bits_1, 64 blocks of 4 warps, 2 tiles");
   EXPECT_EQ(plan_for_one(kBits, 12288, 2048), "matmul_bits_1, 192 blocks of 4 warps, 4 tiles");
-  EXPECT_EQ(plan_for_one(kBits, 2048, 6144), "matmul_bits_1_long, 128 blocks of 12 warps, 1 tiles");
-  EXPECT_EQ(plan_for_one(Format::kTQ2_0_G128, 4096, 12288), "matmul_bits_1_long, 128 blocks of 12 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 2048, 6144), "matmul_bits_1_long, 64 blocks of 12 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(Format::kTQ2_0_G128, 4096, 12288), "matmul_bits_1_long, 64 blocks of 12 warps, 4 tiles");
 }
 
 TEST(MatmulPlan, GridsCoverEveryTileAndTokenWithinABlocksLimits) {

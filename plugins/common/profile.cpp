@@ -5,9 +5,9 @@
 namespace bonsai::plugin {
 namespace {
 
-constexpr std::array<const char *, kPhases> kNames = {"embedding", "norm",    "qkv",       "rope", "attention",
-                                                      "o",         "gate_up", "swiglu",    "down", "residual",
-                                                      "barriers",  "head",    "selection", "gemv"};
+constexpr std::array<const char *, kPhases> kNames = {"embedding", "norm",      "qkv",    "rope", "attention",
+                                                      "o",         "gate_up",   "swiglu", "down", "residual",
+                                                      "head",      "selection", "gemv"};
 
 }  // namespace
 
@@ -18,10 +18,10 @@ void Profile::apply(bonsai_profile_action action, bonsai_profile *profile) {
   if (action != BONSAI_PROFILE_READ) on_ = action == BONSAI_PROFILE_START;
 }
 
-void Profile::add_time(Phase phase, std::chrono::duration<double> time, uint64_t calls) {
+void Profile::add_time(Phase phase, std::chrono::duration<double> time) {
   Totals &totals = totals_[static_cast<size_t>(phase)];
   totals.seconds += time.count();
-  totals.calls += calls;
+  ++totals.calls;
 }
 
 void Profile::describe(bonsai_profile &profile) {

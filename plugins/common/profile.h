@@ -23,12 +23,11 @@ enum class Phase : size_t {
   kSwiglu,
   kDown,
   kResidual,
-  kBarriers,
   kHead,
   kSelection,
   kGemv
 };
-inline constexpr size_t kPhases = 14;
+inline constexpr size_t kPhases = 13;
 
 class Profile {
  public:
@@ -36,9 +35,8 @@ class Profile {
   void apply(bonsai_profile_action action, bonsai_profile *profile);
 
   bool is_on() const { return on_; }
-  // While on: bytes that a phase had to read, and calls whose time was taken elsewhere.
+  // While on: bytes that a phase had to read.
   void add_bytes(Phase phase, uint64_t bytes) { totals_[static_cast<size_t>(phase)].bytes += bytes; }
-  void add_time(Phase phase, std::chrono::duration<double> time, uint64_t calls = 1);
 
   // Adds the time of its life to a phase. Spans do not nest.
   class Span {
@@ -65,6 +63,7 @@ class Profile {
     uint64_t calls = 0;
     uint64_t bytes = 0;
   };
+  void add_time(Phase phase, std::chrono::duration<double> time);
   void describe(bonsai_profile &profile);
 
   bool on_ = false;

@@ -93,23 +93,11 @@ bool Device::stop_overlap(const std::string &why) {
   return true;
 }
 
-void Device::prepare_for_profile(const std::string &unit) {
-  if (profile_.is_on()) library_.prepare({&unit, 1});
-  profiled_units_.insert(unit);
-}
-
 // A kernel that may be launched with this much dynamic shared memory.
 Function &Device::ready_function(const std::string &unit, const std::string &kernel, unsigned shared_bytes) {
   Function &function = library_.function(unit, kernel);
   if (shared_bytes + function.shared_bytes() > kPlainSharedBytes) function.allow_shared_bytes(shared_bytes);
   return function;
-}
-
-bool Device::fits(const std::string &unit, const std::string &kernel, const LaunchShape &shape) {
-  const uint64_t shared_bytes = uint64_t{shape.shared_bytes} + library_.function(unit, kernel).shared_bytes();
-  if (shared_bytes > description_.shared_bytes_per_block) return false;
-  const Function &function = ready_function(unit, kernel, shape.shared_bytes);
-  return function.blocks_per_multiprocessor(shape.threads, shape.shared_bytes) > 0;
 }
 
 void Device::describe(bonsai_device_status &status) const {
@@ -131,10 +119,6 @@ void Device::synchronize() {
 
 void Device::profile(bonsai_profile_action action, bonsai_profile *profile) {
   synchronize();
-  if (action == BONSAI_PROFILE_START && !profiled_units_.empty()) {
-    const CurrentContext current(context_);
-    library_.prepare(std::vector<std::string>(profiled_units_.begin(), profiled_units_.end()));
-  }
   profile_.apply(action, profile);
 }
 

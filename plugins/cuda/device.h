@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,22 +40,15 @@ class Device {
   Fusion fusion() const { return options_.fusion; }
   Event::Waiting waiting() const { return options_.waiting; }
   MatmulDevice matmul_device() const;
-  // Has a unit compiled when a profile is begun, which would measure its compiling else.
-  void prepare_for_profile(const std::string &unit);
   // Has every kernel wait for the end of the one ahead of it from here on, and says so in the log; false if they do so
   // already.
   bool stop_overlap(const std::string &why);
-
-  // Whether a block of a kernel fits a multiprocessor, with all that it takes as it was compiled.
-  bool fits(const std::string &unit, const std::string &kernel, const LaunchShape &shape);
 
   // Submits a kernel on the device's stream; compiles its unit if need be. The context is current.
   template <class Arguments>
   void launch(const std::string &unit, const std::string &kernel, LaunchShape shape, const Arguments &arguments) {
     Function &function = ready_function(unit, kernel, shape.shared_bytes);
-    // Kernels that run all at once, and those behind them, keep out of what drivers may not have thought of.
-    const bool was_cooperative = std::exchange(is_behind_cooperative_, shape.is_cooperative);
-    shape.starts_early = overlaps_ && !shape.is_cooperative && !was_cooperative;
+    shape.starts_early = overlaps_;
     cuda::launch(stream_, function, shape, arguments);
   }
 
@@ -89,8 +81,6 @@ class Device {
   KernelLibrary library_;
   Uploader uploader_;
   Profile profile_;
-  bool is_behind_cooperative_ = false;    // the launch that comes next
-  std::set<std::string> profiled_units_;  // to be compiled when a profile is begun
   GemvScratch gemv_;
   std::vector<MatrixRows> gemv_rows_;
 };

@@ -76,13 +76,9 @@ void GraphCache::stop(const plugin::Failure &failure) {
 }
 
 // False if the pass cannot be recorded: it has not run then.
-bool GraphCache::launch_recording(GraphKey key, const std::function<void()> &pass, const Simplify &simplify) {
+bool GraphCache::launch_recording(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify) {
   bool has_given_back = false;
   for (;;) {
-    if (const GraphExec *graph = find(key)) {  // a plainer pass may have been recorded before
-      graph->launch(stream_);
-      return true;
-    }
     try {
       record_and_launch(key, pass);
       return true;
@@ -91,7 +87,7 @@ bool GraphCache::launch_recording(GraphKey key, const std::function<void()> &pas
       // Memory that is not to be had is no fault of the launches.
       const bool lacks_memory = failure.status() == BONSAI_OUT_OF_MEMORY;
       if (lacks_memory && !std::exchange(has_given_back, true) && drop_oldest()) continue;
-      if (!lacks_memory && simplify && simplify(failure.what(), key)) continue;
+      if (!lacks_memory && simplify && simplify(failure.what())) continue;
       stop(failure);
       return false;
     }

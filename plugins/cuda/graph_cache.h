@@ -24,8 +24,8 @@ class GraphCache {
   static constexpr size_t kMostSeen = 64;
 
   // Asked when a pass could not be recorded, and why: true if the same pass is submitted in a plainer way from now on,
-  // and is to be recorded once more. Where the plainer pass has another key, it is written to `key`.
-  using Simplify = std::function<bool(const std::string &why, GraphKey &key)>;
+  // and is to be recorded once more.
+  using Simplify = std::function<bool(const std::string &why)>;
 
   GraphCache(const Stream &stream, bool is_on, Log log) : stream_(stream), log_(std::move(log)), is_on_(is_on) {}
 
@@ -49,7 +49,7 @@ class GraphCache {
   bool drop_oldest();
   GraphExec record(const std::function<void()> &pass) const;
   void record_and_launch(const GraphKey &key, const std::function<void()> &pass);
-  bool launch_recording(GraphKey key, const std::function<void()> &pass, const Simplify &simplify);
+  bool launch_recording(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify);
   void stop(const plugin::Failure &failure);
 
   const Stream &stream_;

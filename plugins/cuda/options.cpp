@@ -19,9 +19,8 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {
     sizeof(bonsai_option_info), "cuda.fusion",
-    "what one kernel does of a token: off; attention: RoPE, too; layers: all layers, of 1-bit and ternary models; "
-    "auto: "
-    "what its first tokens show to be faster of these two. The bytes are the same (default: attention)"};
+    "off or attention: have attention do RoPE, and pack what it finds for the next product, where it can. The bytes "
+    "are the same (default: attention)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
                                              "of them end, from compute capability 9.0 on "
@@ -43,9 +42,7 @@ bool parse_switch(std::string_view key, std::string_view value) {
 
 Fusion parse_fusion(std::string_view key, std::string_view value) {
   if (value == "attention") return Fusion::kAttention;
-  if (value == "layers") return Fusion::kLayers;
-  if (value == "auto") return Fusion::kAuto;
-  if (value != "off") reject("{} is '{}', expected off, attention, layers or auto", key, value);
+  if (value != "off") reject("{} is '{}', expected off or attention", key, value);
   return Fusion::kOff;
 }
 

@@ -13,9 +13,7 @@ namespace bonsai::cuda {
 // What kernels that decode do beside their own work, rather than kernels of their own.
 enum class Fusion {
   kOff,
-  kAttention,  // attention prepares heads
-  kLayers,     // and all layers of a single token are one kernel, where there is one for the model
-  kAuto,       // as kAttention or kLayers, whichever is found to be faster
+  kAttention,  // attention prepares heads and packs what it finds
 };
 
 struct Options {

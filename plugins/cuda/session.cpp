@@ -43,7 +43,6 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
       planner_(shape_.attention),
       layout_(shape_, planner_),
       model_(device, spec),
-      token_plan_(plan_layers()),
       pool_(shape_.pool()),
       checker_(shape_.batch),
       output_checker_(output_bounds(shape_)),
@@ -57,7 +56,6 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
-  prepare_layers_at_once();
   device_.uploader().release();
   device_.stream().synchronize();
   device_.session_bytes += device_bytes_;
@@ -72,16 +70,13 @@ Session::Slot Session::make_slot() {
   const Context &context = device_.context();
   const SelectionLimits &limits = shape_.selection;
   const uint64_t results = shape_.has_selection() ? SelectionSizes(limits).results : 0;
-  const auto timing = token_plan_ && device_.fusion() == Fusion::kAuto ? Event::Timing::kOn : Event::Timing::kOff;
   return {.sent = PinnedBuffer(context, sent_bytes(shape_, planner_), "batches", Pinned::kWriteOnly),
           .results = PinnedBuffer(context, results, "outputs"),
           .rows = PinnedBuffer(context, row_slot_bytes(shape_), "outputs"),
           .shape = {},
           .round = SelectionRound(limits),
           .pending = {},
-          .begun = Event(context, timing, device_.waiting()),
-          .done = Event(context, timing, device_.waiting()),
-          .measured = {}};
+          .done = Event(context, Event::Timing::kOff, device_.waiting())};
 }
 
 // Has every kernel that the model can need compiled and loaded: nothing may be loaded while a graph is recorded, and
@@ -97,7 +92,6 @@ void Session::prepare_kernels() {
   for (uint32_t i = 0; i < shape_.model.layers; ++i) {
     for (const auto &rows : model_.layer(i).projections) add_products(rows);
   }
-  if (token_plan_) units.insert(token_plan_->unit);
   for (const MatrixRows &part : model_.embedding()) units.insert(embedding_unit(part.matrix->format));
   if (shape_.has_selection()) {
     add_products(model_.head());
@@ -113,12 +107,10 @@ Session::Staged Session::stage_batch(const bonsai_batch &batch, Slot &slot) {
   const AttentionPlan plan = planner_.plan({batch.positions, batch.n_tokens}, {batch.sequences, batch.n_tokens},
                                            slot.sent.as<std::byte>(shape.end()));
   slot.shape = SentShape::of(shape, plan);
-  Staged staged = {.shape = shape,
-                   .arrays = BatchArrays::at(scratch(layout_.sent), shape),
-                   .attention = plan,
-                   .plan = layout_.sent + slot.shape.plan};
-  staged.way = choose_way(staged, slot);
-  return staged;
+  return {.shape = shape,
+          .arrays = BatchArrays::at(scratch(layout_.sent), shape),
+          .attention = plan,
+          .plan = layout_.sent + slot.shape.plan};
 }
 
 // Copies bytes of what is staged to where it belongs on the device, for what is submitted from here on.
@@ -173,8 +165,7 @@ void Session::lm_head(const float *in, uint32_t n_rows, const bonsai_output *con
 void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slot &slot) {
   slot.has_results = false;
   slot.pending.clear();
-  Staged staged = stage_batch(batch, slot);
-  if (slot.measured) slot.begun.record(device_.stream());
+  const Staged staged = stage_batch(batch, slot);
   const uint32_t next = request.n > 0 ? stage_round(request, 0, slot) : 0;
   send(slot, 0, slot.shape.parameters + (request.n > 0 ? slot.round.staged_bytes() : 0));
   if (batch.hidden) {
@@ -190,12 +181,7 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
   };
   if (is_one && batch.n_tokens <= kGraphTokens && !device_.profile().is_on()) {
     const SelectionGroup *group = request.n > 0 ? &slot.round.groups()[0] : nullptr;
-    // What is tested least, and costs least to do without, goes first.
-    graphs_.run(graph_key(staged, group), pass, [&](const std::string &why, GraphKey &key) {
-      if (!stop_at_once(why, staged, slot)) return device_.stop_overlap(why);
-      key = graph_key(staged, group);
-      return true;
-    });
+    graphs_.run(graph_key(staged, group), pass, [&](const std::string &why) { return device_.stop_overlap(why); });
   } else {
     pass();
   }
@@ -211,7 +197,7 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
 GraphKey Session::graph_key(const Staged &staged, const SelectionGroup *group) const {
   GraphKey key = {staged.shape.n_tokens,          staged.shape.n_sequences,     staged.shape.columns,
                   staged.attention.narrow_pieces, staged.attention.wide_pieces, staged.attention.splits,
-                  staged.attention.may_prepare,   staged.way == Way::kAtOnce};
+                  staged.attention.may_prepare};
   if (group) key.insert(key.end(), {group->first, group->n, group->has_logits, group->selects});
   return key;
 }
@@ -247,7 +233,6 @@ void Session::forward_wait(uint64_t ticket) {
   Slot &slot = *slots_[ticket % kSlots];
   slot.done.synchronize();
   deliver(slot);
-  note_way(slot);
 }
 
 }  // namespace bonsai::cuda

@@ -19,12 +19,10 @@
 #include "plugins/cuda/batch_arrays.h"
 #include "plugins/cuda/device.h"
 #include "plugins/cuda/graph_cache.h"
-#include "plugins/cuda/layout/token_plan.h"
 #include "plugins/cuda/model.h"
 #include "plugins/cuda/packing.h"
 #include "plugins/cuda/selection.h"
 #include "plugins/cuda/session_shape.h"
-#include "plugins/cuda/way_trial.h"
 
 namespace bonsai::cuda {
 
@@ -67,16 +65,14 @@ class Session {
     SelectionRound round;
     bool has_results = false;      // the round's, which nobody has been given yet
     std::vector<RowCopy> pending;  // the rows in `rows`, likewise
-    Event begun, done;
-    std::optional<Way> measured;  // how its one token goes, if that is being tried
+    Event done;
   };
   // A batch on the device.
   struct Staged {
     BatchShape shape;
     BatchArrays arrays;
     AttentionPlan attention;
-    uint64_t plan;          // where attention's arrays lie in scratch
-    Way way = Way::kApart;  // that its layers run
+    uint64_t plan;  // where attention's arrays lie in scratch
   };
 
   // session.cpp
@@ -122,18 +118,6 @@ class Session {
   bool packs_heads(const Layer &layer, const Staged &staged) const;
   void attend(const Layer &layer, uint32_t index, const Staged &staged);
 
-  // session_token.cpp
-  std::optional<TokenPlan> plan_layers() const;
-  std::string why_not_at_once();
-  void prepare_layers_at_once();
-  LaunchShape token_launch() const;
-  bool may_run_at_once(const Staged &staged) const;
-  Way choose_way(const Staged &staged, Slot &slot);
-  void note_way(Slot &slot);
-  bool stop_at_once(const std::string &why, Staged &staged, Slot &slot);
-  void run_at_once(uint32_t first, uint32_t n, const Staged &staged);
-  void add_times(uint32_t first, uint32_t n, bool has_combined);
-
   // session_outputs.cpp
   SelectionBuffers selection_buffers(const Slot &slot) const;
   uint32_t stage_round(const Request &request, uint32_t first, Slot &slot);
@@ -160,7 +144,6 @@ class Session {
   AttentionPlanner planner_;
   ScratchLayout layout_;
   Model model_;
-  std::optional<TokenPlan> token_plan_;  // of all layers of a token at once, where that is possible and asked for
   KvPool pool_;
   BatchChecker checker_;
   OutputChecker output_checker_;
@@ -168,7 +151,6 @@ class Session {
   uint64_t device_bytes_;                                // of all of it
   std::array<std::unique_ptr<Slot>, kSlots + 1> slots_;  // of tickets, by number; the last: own_slot()
   GraphCache graphs_;
-  WayTrial trial_;             // where cuda.fusion=auto
   std::vector<bool> selects_;  // of the previous submit's outputs: whether it selects a token; none if it failed
   uint32_t n_states_ = 0;      // rows that the previous layer_encode left in x; 0 if it failed
   Tickets tickets_;

@@ -30,7 +30,6 @@ void Session::embed(const Staged &staged) {
 
 // Layers [first, first + n).
 void Session::run_layers(uint32_t first, uint32_t n, const Staged &staged) {
-  if (staged.way == Way::kAtOnce) return run_at_once(first, n, staged);
   for (uint32_t layer = first; layer < first + n; ++layer) run_layer(layer, staged);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "plugins/cuda/kernels/token_arguments.h"
 #include "plugins/cuda/model.h"
 
 namespace bonsai::cuda {
@@ -98,9 +97,6 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   partials = places.take(planner.partial_bytes());
   sent = places.take(sent_bytes(shape, planner));
   block_lists = places.take(2 * uint64_t{shape.batch.n_blocks} * sizeof(uint32_t));
-  layer_pointers = places.take(model.layers * sizeof(LayerPointers));
-  grid_barrier = places.take(sizeof(uint32_t));
-  layer_times = places.take(uint64_t{model.layers} * kTokenSteps * sizeof(TokenTimes));
   gathered = places.take(floats(rows * model.hidden));
   normed = places.take(floats(rows * model.hidden));
   logits = places.take(floats(rows * model.vocab));

@@ -6,7 +6,7 @@
 #                                                OUT is taken from within that tree, unless it begins with a /
 #
 # DIR has the stripped programs and the shared libraries that they load (all but glibc's), the models and golden files,
-# 27 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed, or
+# 31 MB. Test programs know files by where they were built, so `in` links the checkout's path to what was packed, or
 # that of its build tree; it does so only where nothing is.
 set -euo pipefail
 if [ $# -ne 2 ]; then sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; fi
@@ -22,16 +22,16 @@ mkdir -p "$tree"/build/{bin,tests,lib/bonsai} "$tree"/tests/gpu "$2/lib"
 
 programs=(bin/bonsai bin/bonsai-synth bin/bonsai-bench-cuda tests/gpu_device_test tests/gpu_seedling_test
   tests/gpu_conformance_quick_test tests/gpu_conformance_exhaustive_test)
-plugins=(lib/bonsai/libbonsai_cpu.so lib/bonsai/libbonsai_cuda.so)
-for file in "${programs[@]}" "${plugins[@]}"; do strip -o "$tree/build/$file" "$build/$file"; done
+libraries=(lib/bonsai/libbonsai_cpu.so lib/bonsai/libbonsai_cuda.so lib/libbonsai.so)
+for file in "${programs[@]}" "${libraries[@]}"; do strip -o "$tree/build/$file" "$build/$file"; done
 cp -r "$source/tests/data" "$tree/tests/"
-cp "$source/tests/gpu/run.sh" "$tree/tests/gpu/"
+cp "$source"/tests/gpu/{run.sh,trace.py} "$tree/tests/gpu/"
 mkdir "$tree/models"
 cp "$source"/models/*.gguf "$tree/models/"
 
 # Of glibc's libraries those of the other machine are used: they belong to its loader.
 glibc='^(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv))\.so'
-for file in "${programs[@]}" "${plugins[@]}"; do ldd "$build/$file"; done |
+for file in "${programs[@]}" "${libraries[@]}"; do ldd "$build/$file"; done |
   awk '$3 ~ "^/" { print $3 }' | sort -u | while read -r library; do
   [[ $(basename "$library") =~ $glibc ]] || cp -L "$library" "$2/lib/"
 done

@@ -84,14 +84,6 @@ same_answer() {
 # A pass that could not be recorded is said once, and would be measured as if it had been.
 complain_of_graphs() { grep -l 'run without graphs' "$out"/*.log | sed 's/^/WITHOUT GRAPHS: /' | tee -a "$out/summary.txt"; }
 
-# Layers that were to run in one kernel and did not: what was measured is something else.
-complain_of_layers() {
-  local found
-  found=$(grep -h 'layers run one by one' "$out"/*.log | sort -u) || return 0
-  echo "NOT AT ONCE: $found" | tee -a "$out/summary.txt"
-  touch "$out/failed"
-}
-
 check() {
   step device 60 "$bonsai" backends
   show 'device|cuda' device
@@ -99,9 +91,6 @@ check() {
   XDG_CACHE_HOME=$out/cache step kernels-cold 300 "$bonsai" backends --warm
   XDG_CACHE_HOME=$out/cache step kernels-warm 60 "$bonsai" backends --warm
   export XDG_CACHE_HOME=$out/cache
-  # By itself first: a kernel that waits for ever would keep the device from all others.
-  BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers step layers-end 60 "$build/tests/gpu_conformance_quick_test" \
-    --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128'
   side_step gpu_seedling_test 150 "$build/tests/gpu_seedling_test"
   side_step gpu_device_test 150 "$build/tests/gpu_device_test" --gtest_filter='-*NoByte*'
   side_step gpu_device_test-bytes 150 "$build/tests/gpu_device_test" --gtest_filter='*NoByte*'
@@ -110,10 +99,8 @@ check() {
   # Kernels that do not overlap must give the same bytes: a race would show as a difference.
   BONSAI_CONFORMANCE_OPTIONS=cuda.overlap=off side_step without-overlap 150 "$build/tests/gpu_conformance_quick_test" \
     --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*:*forward_F16*'
-  BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers side_step layers-at-once 150 "$build/tests/gpu_conformance_quick_test" \
-    --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*'
   meet
-  for log in "$out"/gpu_*_test*.log "$out/without-overlap.log" "$out/layers-at-once.log"; do
+  for log in "$out"/gpu_*_test*.log "$out/without-overlap.log"; do
     show '^\[  (PASSED|FAILED)|exact' "$(basename "$log" .log)"
   done
 }
@@ -134,12 +121,9 @@ bench() {
       step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
         --concurrency 1,8,32 -r 3
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
-      step "layers-$shape-$format" 60 "$bonsai" bench -v -m "$file" --backend cuda --backend-strict -p 512 -n 128 -r 3 \
-        --backend-opt cuda.fusion=layers
-      show 'decode' "layers-$shape-$format"
       # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
       local option
-      for option in cuda.graphs=on cuda.fusion=off cuda.fusion=layers cuda.fusion=auto cuda.overlap=off cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -v -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"
@@ -159,9 +143,11 @@ bench() {
   done
   step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
   show '.' profile-8b
-  step profile-8b-layers 60 "$bonsai" bench -v -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 \
-    --profile --backend-opt cuda.fusion=layers
-  show '.' profile-8b-layers
+  if python3 -c 'import torch' 2>/dev/null; then
+    step trace-8b 90 python3 "$(dirname "$0")/trace.py" "$build/lib/libbonsai.so" "$build/lib/bonsai/libbonsai_cuda.so" \
+      "$(model 8b Q1_0_G128)"
+    show ' us ' trace-8b
+  fi
   step first-token-8b 60 "$bonsai" run -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p "Once" -n 1 -c 1024
   show 'prompt|memory|load' first-token-8b
   step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
@@ -180,15 +166,11 @@ sanitize() {
     side_step "$tool" 140 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" \
       --gtest_filter="$small$([ "$tool" = memcheck ] && echo "$kv")"
   done
-  # The rest of racecheck, each by itself: KV types, heads beyond 128, whose sums come in two rounds, all layers at once.
+  # The rest of racecheck, each by itself: KV types, heads beyond 128, whose sums come in two rounds.
   local part
   for part in kv_f16 kv_q8_0 forward_heads; do
     side_step "racecheck-$part" 280 compute-sanitizer --tool racecheck --error-exitcode 9 \
       "$build/tests/gpu_conformance_quick_test" --gtest_filter="*$part"
-  done
-  for tool in memcheck racecheck synccheck; do
-    BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=layers side_step "$tool-layers" 280 compute-sanitizer --tool "$tool" \
-      --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" --gtest_filter='*forward_Q1_0_G128:*forward_TQ2_0_G128'
   done
   # Long rows, and every kernel for few tokens.
   for tool in memcheck racecheck synccheck; do
@@ -203,7 +185,7 @@ sanitize() {
 }
 
 case $what in
-  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs; complain_of_layers ;;
+  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs ;;
   *) echo "unknown piece '$what': expected check, bench or sanitize"; exit 2 ;;
 esac
 [ ! -e "$out/failed" ]

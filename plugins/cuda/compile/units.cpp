@@ -66,29 +66,10 @@ void add_products(std::vector<Unit> &units) {
       {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
-// All layers of a token in one kernel: for heads of the sizes that 1-bit models have, and KV caches of F16 and Q8_0;
-// and once more for profiles. It spills where it goes from products to attention.
-void add_token_layers(std::vector<Unit> &units) {
-  const auto add = [&](const char *format, const std::string &kv) {
-    const std::string kinds = fmt::format("{}.{}", format, kv);
-    std::vector<std::string> defines = {fmt::format("BONSAI_FORMAT={}", format), fmt::format("BONSAI_KV={}", kv)};
-    units.push_back({.name = "token_layers." + kinds,
-                     .file = "token_layers.cu",
-                     .defines = defines,
-                     .hot = {{"token_layers", 128, 1024}}});
-    defines.push_back("BONSAI_TIMED");
-    units.push_back({.name = "token_layers_timed." + kinds, .file = "token_layers.cu", .defines = defines, .hot = {}});
-  };
-  for (const char *format : {"Q1_0_G128", "TQ2_0_G128"}) {
-    for (const char *kv : {"F16_64", "F16_128", "Q8_0_64", "Q8_0_128"}) add(format, kv);
-  }
-}
-
 std::vector<Unit> make_units() {
   std::vector<Unit> units;
   add_products(units);
   add_attention(units);
-  add_token_layers(units);
   units.push_back({.name = "selection",
                    .file = "selection.cu",
                    .defines = {},

@@ -49,28 +49,10 @@ void Function::allow_shared_bytes(unsigned bytes) {
   allowed_shared_bytes_ = bytes;
 }
 
-int Function::blocks_per_multiprocessor(unsigned threads, unsigned shared_bytes) const {
-  int blocks = 0;
-  const Driver &driver = context_->driver();
-  driver.check(
-      driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, handle_, static_cast<int>(threads), shared_bytes),
-      "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  return blocks;
-}
-
 void Function::launch_raw(const Stream &stream, const LaunchShape &shape, const void *arguments) const {
-  std::array<CUlaunchAttribute, 2> attributes = {};
-  unsigned n_attributes = 0;
-  if (shape.starts_early) {
-    CUlaunchAttribute &early = attributes[n_attributes++];
-    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    early.value.programmaticStreamSerializationAllowed = 1;
-  }
-  if (shape.is_cooperative) {
-    CUlaunchAttribute &cooperative = attributes[n_attributes++];
-    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    cooperative.value.cooperative = 1;
-  }
+  CUlaunchAttribute early = {};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
   CUlaunchConfig config = {};
   config.gridDimX = shape.grid.x;
   config.gridDimY = shape.grid.y;
@@ -80,8 +62,8 @@ void Function::launch_raw(const Stream &stream, const LaunchShape &shape, const 
   config.blockDimZ = 1;
   config.sharedMemBytes = shape.shared_bytes;
   config.hStream = stream.handle();
-  config.attrs = attributes.data();
-  config.numAttrs = n_attributes;
+  config.attrs = &early;
+  config.numAttrs = shape.starts_early ? 1 : 0;
   void *parameters[] = {const_cast<void *>(arguments)};
   const Driver &driver = context_->driver();
   const CUresult result = driver.cuLaunchKernelEx(&config, handle_, parameters, nullptr);

@@ -19,7 +19,6 @@ struct LaunchShape {
   unsigned shared_bytes = 0;  // dynamic shared memory; with the static beyond 48 KiB see Function::allow_shared_bytes
   bool starts_early =
       false;  // may start before the kernel ahead of it has ended (griddepcontrol; compute capability 9.0)
-  bool is_cooperative = false;  // all its blocks run at once, and may wait for each other
 };
 
 class Function {
@@ -33,8 +32,6 @@ class Function {
 
   // Lets launches ask for this much dynamic shared memory, or as much as they were let before: graphs may hold those.
   void allow_shared_bytes(unsigned bytes);
-  // Blocks that one multiprocessor runs at once.
-  int blocks_per_multiprocessor(unsigned threads, unsigned shared_bytes) const;
 
   // Launches with one parameter of any trivially copyable type, copied during the call. See launch() below.
   void launch_raw(const Stream &stream, const LaunchShape &shape, const void *arguments) const;

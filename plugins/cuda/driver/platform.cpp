@@ -40,7 +40,6 @@ DeviceDescription describe(const Driver &driver, int ordinal) {
   device.shared_bytes_per_block = static_cast<uint64_t>(read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   device.shared_bytes_per_multiprocessor =
       static_cast<uint64_t>(read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
-  device.has_cooperative_launch = read(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0;
   return device;
 }
 

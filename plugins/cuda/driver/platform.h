@@ -24,7 +24,6 @@ struct DeviceDescription {
   uint64_t l2_bytes = 0;
   uint64_t shared_bytes_per_block = 0;  // most dynamic shared memory that a launch may ask for
   uint64_t shared_bytes_per_multiprocessor = 0;
-  bool has_cooperative_launch = false;  // of grids whose blocks wait for each other
 };
 
 struct Platform {

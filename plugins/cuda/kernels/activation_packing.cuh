@@ -48,15 +48,13 @@ __device__ inline float gated(float gate, float up) {
   return divide(gate, 1.0f + exp2_fast(-gate * kLog2E)) * up;
 }
 
-// -------- What is packed. A source has `columns`, what a lane loads of it at a column, and what that is worth.
+// -------- What is packed. A source has `columns`, and four numbers from a column on.
 
 struct Plain {
   const float *x;  // (columns)
   uint32_t columns;
 
-  using Loaded = FourFloats;
-  __device__ Loaded load(uint32_t column) const { return load_four(x, column, columns); }
-  __device__ FourFloats value(const Loaded &loaded) const { return loaded; }
+  __device__ FourFloats at(uint32_t column) const { return load_four(x, column, columns); }
 };
 
 struct Normed {
@@ -64,16 +62,13 @@ struct Normed {
   uint32_t columns;
   float scale;  // 1 / sqrt(mean(x^2) + eps)
 
-  struct Loaded {
-    FourFloats x, weight;
-  };
-  __device__ Loaded load(uint32_t column) const {
-    return {load_four(x, column, columns), load_four(weight, column, columns)};
+  __device__ FourFloats at(uint32_t column) const {
+    return of(load_four(x, column, columns), load_four(weight, column, columns));
   }
-  __device__ FourFloats value(const Loaded &loaded) const {
+  __device__ FourFloats of(const FourFloats &numbers, const FourFloats &weights) const {
     FourFloats y;
 #pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = loaded.x.of[i] * scale * loaded.weight.of[i];
+    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = numbers.of[i] * scale * weights.of[i];
     return y;
   }
 };
@@ -81,28 +76,23 @@ struct Normed {
 // Of which a lane has a column's four already.
 struct HeldNormed {
   Normed row;
-  uint32_t column;
-  Normed::Loaded held;
+  uint32_t held_column;
+  FourFloats numbers, weights;
 
-  using Loaded = Normed::Loaded;
-  __device__ Loaded load(uint32_t at) const { return at == column ? held : row.load(at); }
-  __device__ FourFloats value(const Loaded &loaded) const { return row.value(loaded); }
+  __device__ FourFloats at(uint32_t column) const {
+    return column == held_column ? row.of(numbers, weights) : row.at(column);
+  }
 };
 
 struct Gated {
   const float *gate, *up;  // (columns)
   uint32_t columns;
 
-  struct Loaded {
-    FourFloats gate, up;
-  };
-  __device__ Loaded load(uint32_t column) const {
-    return {load_four(gate, column, columns), load_four(up, column, columns)};
-  }
-  __device__ FourFloats value(const Loaded &loaded) const {
+  __device__ FourFloats at(uint32_t column) const {
+    const FourFloats gates = load_four(gate, column, columns), ups = load_four(up, column, columns);
     FourFloats y;
 #pragma unroll
-    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = gated(loaded.gate.of[i], loaded.up.of[i]);
+    for (uint32_t i = 0; i < kLaneColumns; ++i) y.of[i] = gated(gates.of[i], ups.of[i]);
     return y;
   }
 };
@@ -292,33 +282,25 @@ struct RowScale {
   }
 };
 
-// Packs columns [begin, end) of a token, multiples of 128, in all forms that are asked for. A warp loads kAtOnce times
-// 128 columns before it works on the first of them.
-template <uint32_t kAtOnce = 1, class Source>
+// Packs columns [begin, end) of a token, multiples of 128, in all forms that are asked for.
+template <class Source>
 __device__ inline void pack(const Source &source, const Destination &to, uint32_t begin, uint32_t end) {
   RowScale row(0);
   if (to.packed.high) {
     uint32_t bits = 0;
     for (uint32_t column = thread() * kLaneColumns; column < to.columns; column += block_threads() * kLaneColumns) {
-      bits = larger(bits, amax_bits(source.value(source.load(column))));
+      bits = larger(bits, amax_bits(source.at(column)));
     }
     row = RowScale(largest_of_block(bits));
     if (thread() == 0 && begin == 0) to.packed.row_scales[to.token] = row.scale;
   }
   const uint32_t stride = block_warps() * kWarpColumns;
-  for (uint32_t first = begin + warp() * kWarpColumns; first < end; first += kAtOnce * stride) {
-    typename Source::Loaded loaded[kAtOnce];
-#pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) loaded[i] = source.load(first + i * stride + lane() * kLaneColumns);
-#pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (i > 0 && first + i * stride >= end) break;
-      const uint32_t column = first + i * stride + lane() * kLaneColumns;
-      const FourFloats x = source.value(loaded[i]);
-      if (to.y) to.store_floats(column, x);
-      to.store_codes(column, x);
-      if (to.packed.high) to.store_halves(column, x, row.inverse);
-    }
+  for (uint32_t first = begin + warp() * kWarpColumns; first < end; first += stride) {
+    const uint32_t column = first + lane() * kLaneColumns;
+    const FourFloats x = source.at(column);
+    if (to.y) to.store_floats(column, x);
+    to.store_codes(column, x);
+    if (to.packed.high) to.store_halves(column, x, row.inverse);
   }
 }
 

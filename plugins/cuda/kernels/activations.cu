@@ -22,7 +22,7 @@ BONSAI_EARLY_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2)
   const float *x = arguments.x + block_x() * arguments.x_stride;
   const FourFloats own = load_four(x, column, columns);
   const Normed normed = {x, arguments.weight, columns, norm_scale(x, columns, arguments.eps)};
-  pack_chunk(HeldNormed{normed, column, {own, weight}}, arguments);
+  pack_chunk(HeldNormed{normed, column, own, weight}, arguments);
 }
 
 // x, packed. Block (token, chunk). Reads each number once (halves: the row once more) and writes the forms.

@@ -19,8 +19,7 @@ namespace bonsai::cuda {
 // Block (piece, kv_head).
 BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
   const uint32_t kv_heads = arguments.attend.pool.kv_heads;
-  attend_piece(arguments, arguments.attend.pieces[block_x() / kv_heads], block_x() % kv_heads,
-               [] { wait_for_kernels_ahead(); });
+  attend_piece(arguments, arguments.attend.pieces[block_x() / kv_heads], block_x() % kv_heads);
 }
 
 // Grid (splits, heads).

@@ -1,4 +1,4 @@
-// Attention for few rows, and the folding of sections that were apart: what kernels for tokens that are decoded share.
+// Attention for few rows, and the folding of sections that were apart: the kernels of tokens that are decoded.
 // BONSAI_KV says what is attended to (attention_formats.cuh).
 #pragma once
 
@@ -181,18 +181,17 @@ struct StagedRow {
 
 // A warp stages its row, which is prepared first if heads are to be, as are the tile's keys and values, behind the
 // wait. `shared`: the warp's, a head long.
-template <class Wait>
-inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece,
-                                           uint32_t kv_head, Wait wait, Quad *queries, float *shared) {
+inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
+                           Quad *queries, float *shared) {
   const AttendArguments &attend = arguments.attend;
   prefetch_strip(attend, piece, kv_head);
   const Row row = find_row(attend, piece, kv_head, warp());
   if (!arguments.heads.qkv) {
-    wait();
+    wait_for_kernels_ahead();
     return {stage_query<Stored>(attend, find_query(attend, row), warp(), queries), row.visible};
   }
   NewHeads new_heads(arguments.heads, piece, kv_head, row);
-  wait();
+  wait_for_kernels_ahead();
   const float scale = new_heads.stage(attend, shared, queries);
   new_heads.store(shared);
   return {scale, row.visible};
@@ -226,13 +225,10 @@ inline void put_round(const AttendArguments &arguments, const Row &row, const Le
 
 // What a block of kNarrowThreads does for a piece and a kv head. A chunk is a team's of four warps: each scores one
 // strip of positions, and then, with the weights of all four, sums a quarter of the head's places. A warp stages a row,
-// and folds it over the chunks. Starts with preparing the tile's heads, if it is to. All threads call `wait` once,
-// before they read what kernels or blocks ahead wrote, or write themselves.
-template <class Wait>
-inline void attend_piece(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
-                         Wait wait) {
+// and folds it over the chunks. Starts with preparing the tile's heads, if it is to.
+inline void attend_piece(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
   const AttendArguments &attend = arguments.attend;
-  if (piece.n_tokens == 0) return wait();
+  if (piece.n_tokens == 0) return wait_for_kernels_ahead();
   const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
 
   Quad *const queries = dynamic_shared<Quad>();
@@ -246,7 +242,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
   const StagedRow staged =
-      stage_row(arguments, piece, kv_head, wait, queries, reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
+      stage_row(arguments, piece, kv_head, queries, reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
   scales_of[warp()] = staged.scale;
   visible_of[warp()] = staged.visible;
   sync_block();
@@ -341,8 +337,8 @@ inline void find_factors(const RowWeights *sections, uint32_t n, float largest_b
   factors[thread()] = fold_weights(state, sections[thread()]);
 }
 
-// What a block does for a head of a token whose sections were apart; each of its first kCombineThreads threads takes a
-// place of the head. Reads (head_dim + 2) floats a section.
+// What a block of kCombineThreads does for a head of a token whose sections were apart; each thread takes a place of
+// the head. Reads (head_dim + 2) floats a section.
 inline void combine_head(const CombineArguments &arguments, const AttentionSplit &split, uint32_t head) {
   BONSAI_SHARED RowWeights sections[kSections];
   BONSAI_SHARED Factors factors[kSections];
@@ -365,7 +361,7 @@ inline void combine_head(const CombineArguments &arguments, const AttentionSplit
 #pragma unroll
     for (uint32_t place = 0; place < kPlaces; ++place) {
       const uint32_t d = thread() + place * kCombineThreads;
-      if (thread() >= kCombineThreads || d >= head_dim) break;
+      if (d >= head_dim) break;
 #pragma unroll 16
       for (uint32_t i = 0; i < n; ++i) {
         sums[place] = fold(sums[place], from[uint64_t{i} * arguments.heads * padded + d], factors[i]);
@@ -385,7 +381,7 @@ inline void combine_head(const CombineArguments &arguments, const AttentionSplit
 #pragma unroll
   for (uint32_t place = 0; place < kPlaces; ++place) {
     const uint32_t d = thread() + place * kCombineThreads;
-    if (thread() < kCombineThreads && d < head_dim) y[d] = fmaf(sums[place], reciprocal, 0.0f);
+    if (d < head_dim) y[d] = fmaf(sums[place], reciprocal, 0.0f);
   }
   if (!is_packed) return;
   sync_block();

@@ -70,12 +70,6 @@ __device__ inline uint32_t sum_of_item(uint32_t a, uint32_t b, uint32_t c, uint3
   return (odd ? odd_item : even_item) + shuffle_xor(odd ? even_item : odd_item, 1);
 }
 
-// The sum of one item's four parts, for all four lanes.
-__device__ inline uint32_t sum_of_four(uint32_t part) {
-  part += shuffle_xor(part, 1);
-  return part + shuffle_xor(part, 2);
-}
-
 // The activations of a segment: every token's bit planes, and this lane's token's records.
 template <uint32_t kTokens>
 struct BitTokens {
@@ -151,22 +145,22 @@ __device__ inline void load_step(const Block &block, const Walk &walk, BitWeight
 }
 
 // Computes the segments' sums from `walk` to its end; `weights` are those of its first step. As soon as a tile's
-// weights are counted, those of the next step come in their place. kShared: the token is in shared memory, whence it
-// is read again for each step rather than kept, and tiles that there are not are not counted.
-template <bool kShared, uint32_t kTokens, class Block, class Walk>
+// weights are counted, those of the next step come in their place.
+template <uint32_t kTokens, class Block, class Walk>
 __device__ inline void sum_steps(const Block &block, Walk walk, BitWeights<kTokens> &weights) {
   constexpr uint32_t kTiles = kItems / kTokens;
   const PlaneValues values;
   BitTokens<kTokens> tokens;
   while (!walk.at_end()) {
-    if (kShared || walk.tile == 0) tokens.load_planes(block.arguments, block.first_token, walk.segment);
-    if (!kShared && walk.tile == 0) tokens.load_records(block.arguments, block.first_token, walk.segment);
+    if (walk.tile == 0) {
+      tokens.load_planes(block.arguments, block.first_token, walk.segment);
+      tokens.load_records(block.arguments, block.first_token, walk.segment);
+    }
     Walk next = walk;
     next.advance();
     Four parts[kItems];
 #pragma unroll
     for (uint32_t tile = 0; tile < kTiles; ++tile) {
-      if (kShared && walk.tile + tile >= block.tiles) continue;  // nor has any step that follows
 #pragma unroll
       for (uint32_t token = 0; token < kTokens; ++token) {
 #pragma unroll
@@ -176,16 +170,10 @@ __device__ inline void sum_steps(const Block &block, Walk walk, BitWeights<kToke
       }
       load_codes(block, next, tile, weights.codes[tile]);
     }
-    if (kShared) tokens.load_records(block.arguments, block.first_token, walk.segment);
     Four &sums = parts[0];
-    if (kShared && walk.tile + 1 >= block.tiles) {
 #pragma unroll
-      for (uint32_t group = 0; group < kGroups; ++group) sums[group] = sum_of_four(parts[0][group]);
-    } else {
-#pragma unroll
-      for (uint32_t group = 0; group < kGroups; ++group) {
-        sums[group] = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
-      }
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      sums[group] = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
     }
     RowSums rows;
 #pragma unroll

@@ -36,7 +36,7 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
   BitWeights<kTokens> weights;
   load_step<kTokens>(block, walk, weights);
   wait();
-  sum_steps<false, kTokens>(block, walk, weights);
+  sum_steps<kTokens>(block, walk, weights);
 }
 
 // y for 1, 2 or 4 tokens. Block (x, y): tiles_per_block tiles from x * tiles_per_block on, as many tokens from the y-th

@@ -34,9 +34,6 @@
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Arguments arguments)
 
-// A function that keeps its registers to itself.
-#define BONSAI_NOINLINE __noinline__
-
 // Declares an array in the block's shared memory: BONSAI_SHARED float sums[32];
 #define BONSAI_SHARED __shared__
 
@@ -51,13 +48,6 @@ inline constexpr unsigned kWarp = 32;
 // Where this thread is. Blocks are one-dimensional, grids have up to three dimensions.
 __device__ inline unsigned thread() { return threadIdx.x; }
 __device__ inline unsigned lane() { return threadIdx.x % kWarp; }
-// thread(), asked for again: what the compiler keeps of it while registers are short it may keep in memory, and a load
-// from there waits for all loads that are on their way.
-__device__ inline unsigned thread_anew() {
-  unsigned number;
-  asm volatile("mov.u32 %0, %tid.x;" : "=r"(number));
-  return number;
-}
 __device__ inline unsigned warp() { return threadIdx.x / kWarp; }
 __device__ inline unsigned block_threads() { return blockDim.x; }
 __device__ inline unsigned block_x() { return blockIdx.x; }
@@ -75,55 +65,12 @@ __device__ inline T *dynamic_shared() {
 __device__ inline void sync_block() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
 
-// A barrier of all blocks of a launch whose blocks run at once (LaunchShape::is_cooperative), in two halves: what is
-// done in between must not depend on the other blocks. What any thread wrote before its block arrived is seen by all
-// behind the wait, but not by loads for what never changes. All threads of a block take part. The counter, in global
-// memory and 0 at first, serves one launch after the other: with each barrier its uppermost bit changes, and no other.
-class GridBarrier {
- public:
-  // Before the launch's first arrival, which no barrier passes without this block.
-  __device__ explicit GridBarrier(unsigned *counter) : counter_(counter) {
-    if (thread() == 0) asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(before_) : "l"(counter) : "memory");
-  }
-  // Without a result, which would be waited for along with whatever is loaded behind it.
-  __device__ void arrive() const {
-    sync_block();
-    if (thread() != 0) return;
-    const unsigned step = block_x() == 0 ? kFlag - (grid_x() - 1) : 1;
-    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter_), "r"(step) : "memory");
-  }
-  // Ends with the block's barrier.
-  __device__ void wait() const {
-    if (thread() == 0) {
-      unsigned now;
-      do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter_) : "memory");
-      } while (((now ^ before_) & kFlag) == 0);
-    }
-    sync_block();
-  }
-  // Behind each wait: turns to the next barrier.
-  __device__ void turn() { before_ ^= kFlag; }
-
- private:
-  static constexpr unsigned kFlag = 0x80000000u;
-  unsigned *counter_;
-  unsigned before_ = 0;  // the flag, before the barrier that comes
-};
-
 // Where a kernel was launched to start before those ahead of it in its stream have ended: lets the next one start
 // likewise, and waits until all that was ahead has run and can be read. Else nothing.
 __device__ inline void wait_for_kernels_ahead() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
 #endif
-}
-
-// Nanoseconds since some time in the past, in steps of up to a microsecond.
-__device__ inline uint64_t device_time() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
 }
 
 // Values of other lanes. All 32 lanes take part. T has 4 bytes.

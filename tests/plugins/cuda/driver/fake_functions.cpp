@@ -164,10 +164,6 @@ void fill_modules(DriverFunctions &functions) {
     return called("cuFuncGetAttribute");
   };
   functions.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return called("cuFuncSetAttribute"); };
-  functions.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int *blocks, CUfunction, int threads, size_t) {
-    *blocks = 2048 / threads;
-    return called("cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  };
   functions.cuLaunchKernelEx = launch_kernel;
 }
 

@@ -176,7 +176,6 @@ TEST_F(DriverLoading, DeviceIsDescribed) {
   EXPECT_EQ(device.l2_bytes, uint64_t{50} << 20);
   EXPECT_EQ(device.shared_bytes_per_block, uint64_t{227} << 10);
   EXPECT_EQ(device.shared_bytes_per_multiprocessor, uint64_t{228} << 10);
-  EXPECT_TRUE(device.has_cooperative_launch);
 }
 
 TEST_F(DriverLoading, DeviceThatCannotBeDescribedIsAReason) {

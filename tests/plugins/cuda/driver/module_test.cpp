@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plugins/cuda/kernels/token_arguments.h"
+#include "plugins/cuda/kernels/attention_arguments.h"
 #include "tests/plugins/cuda/driver/fake_functions.h"
 
 namespace bonsai::cuda {
@@ -62,7 +62,6 @@ TEST_F(DriverModules, FunctionTellsWhatItNeeds) {
   const auto module = Module::load(context_, "cubin", &why_);
   const Function function = module->function("kernel");
   EXPECT_EQ(function.shared_bytes(), 100 + CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-  EXPECT_EQ(function.blocks_per_multiprocessor(256, 0), 8);
 }
 
 TEST_F(DriverModules, LaunchCarriesShapeAndArguments) {
@@ -85,31 +84,27 @@ TEST_F(DriverModules, LaunchCarriesShapeAndArguments) {
 TEST_F(DriverModules, LaunchKeepsEveryMemberOfLargeArguments) {
   const auto module = Module::load(context_, "cubin", &why_);
   const Function function = module->function("kernel");
-  TokenLayersArguments arguments;
+  NarrowAttendArguments arguments;
   std::memset(static_cast<void *>(&arguments), 0xFF, sizeof arguments);
   fake_.arguments_bytes = sizeof arguments;
   launch(stream_, function, {}, arguments);
-  const auto *launched = reinterpret_cast<const TokenLayersArguments *>(fake_.launched_arguments.data());
-  const PrepareHeadsArguments &heads = launched->attention.heads;
+  const auto *launched = reinterpret_cast<const NarrowAttendArguments *>(fake_.launched_arguments.data());
+  const PrepareHeadsArguments &heads = launched->heads;
   EXPECT_EQ(std::memcmp(&heads.pool.data, &arguments, sizeof heads.pool.data), 0);
   EXPECT_EQ(heads.pool.n_blocks & heads.blocks_per_sequence & heads.layer & heads.heads & heads.rope_dim, UINT32_MAX);
-  const AttendArguments &attend = launched->attention.attend;
+  const AttendArguments &attend = launched->attend;
   EXPECT_EQ(attend.pool.head_dim & attend.pool.kv_heads & attend.query_stride & attend.layer & attend.heads,
             UINT32_MAX);
-  EXPECT_EQ(std::memcmp(&launched->combine, &arguments, sizeof arguments.combine), 0);
-  EXPECT_EQ(std::memcmp(&launched->products, &arguments, sizeof arguments.products), 0);
-  EXPECT_EQ(launched->first_layer & launched->n_layers & launched->n_items & launched->n_splits, UINT32_MAX);
+  EXPECT_EQ(std::memcmp(&attend.packed, &arguments, sizeof attend.packed), 0);
 }
 
-TEST_F(DriverModules, LaunchMayStartEarlyOrTogether) {
+TEST_F(DriverModules, LaunchMayStartEarly) {
   const auto module = Module::load(context_, "cubin", &why_);
   const Function function = module->function("kernel");
-  launch(stream_, function, {.starts_early = true, .is_cooperative = true}, Arguments{});
-  ASSERT_EQ(fake_.launched.numAttrs, 2u);
+  launch(stream_, function, {.starts_early = true}, Arguments{});
+  ASSERT_EQ(fake_.launched.numAttrs, 1u);
   EXPECT_EQ(fake_.launched_attributes[0].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   EXPECT_EQ(fake_.launched_attributes[0].value.programmaticStreamSerializationAllowed, 1);
-  EXPECT_EQ(fake_.launched_attributes[1].id, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-  EXPECT_EQ(fake_.launched_attributes[1].value.cooperative, 1);
 }
 
 TEST_F(DriverModules, LaunchThatFailsNamesTheKernel) {

@@ -41,44 +41,6 @@ BONSAI_KERNEL(two_barriers, ExampleArguments, 64, 1) {
   }
 }
 
-// Block 1 leaves, the others wait for it. The counter of these is behind what they write.
-BONSAI_KERNEL(missing_block, ExampleArguments, 32, 1) {
-  GridBarrier barrier(arguments.out + 200);
-  if (block_x() == 1) return;
-  barrier.arrive();
-  barrier.wait();
-}
-
-// All blocks write to one place between the same two barriers.
-BONSAI_KERNEL(grid_race, ExampleArguments, 32, 1) {
-  GridBarrier barrier(arguments.out + 200);
-  barrier.arrive();
-  barrier.wait();
-  barrier.turn();
-  if (thread() == 0) arguments.out[0] = block_x();
-  barrier.arrive();
-  barrier.wait();
-}
-
-// Reads behind the arrival what the others write behind the barrier.
-BONSAI_KERNEL(late_read, ExampleArguments, 32, 1) {
-  GridBarrier barrier(arguments.out + 200);
-  barrier.arrive();
-  const uint32_t read = arguments.in[0];
-  barrier.wait();
-  if (thread() == 0) const_cast<uint32_t *>(arguments.in)[0] = 7;
-  if (thread() == 0) arguments.out[block_x()] = read;
-}
-
-// Writes to the counter itself.
-BONSAI_KERNEL(spoiled_counter, ExampleArguments, 32, 1) {
-  GridBarrier barrier(arguments.out + 200);
-  if (thread() == 0 && block_x() == 0) arguments.out[200] = 5;
-  barrier.arrive();
-  if (thread() == 0) arguments.out[200] = 0;
-  barrier.wait();
-}
-
 BONSAI_KERNEL(endless, ExampleArguments, 32, 1) {
   while (arguments.n == 0) sync_warp();
 }

@@ -120,8 +120,6 @@ const char *name(Collective::Kind kind) {
   switch (kind) {
     case Collective::Kind::kSyncBlock:
       return "sync_block";
-    case Collective::Kind::kSyncGrid:
-      return "a barrier of the grid";
     case Collective::Kind::kSyncWarp:
       return "sync_warp";
     case Collective::Kind::kShuffle:
@@ -158,7 +156,6 @@ std::string describe(const Collective &collective) {
 void perform(Lanes lanes) {
   switch (lanes[0]->kind) {
     case Collective::Kind::kSyncBlock:
-    case Collective::Kind::kSyncGrid:
     case Collective::Kind::kSyncWarp:
       return;
     case Collective::Kind::kShuffle:

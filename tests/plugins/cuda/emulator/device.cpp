@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -36,29 +35,6 @@ constinit Position position = {};
 void *dynamic_shared() { return machine().dynamic_shared(); }
 
 void sync_block(const Where &where) { machine().meet({Collective::Kind::kSyncBlock, where}); }
-
-uint64_t device_time() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
-void arrive_at_grid(const Where &where) {
-  if (!machine().is_cooperative()) machine().fault("a barrier of the grid: the launch is not cooperative");
-  const unsigned arrival = machine().running_lane().arrivals++;
-  machine().meet(
-      {machine().waits_on_arrival(arrival) ? Collective::Kind::kSyncGrid : Collective::Kind::kSyncBlock, where});
-}
-
-void wait_for_grid(const Where &where) {
-  const unsigned arrivals = machine().running_lane().arrivals;
-  if (arrivals == 0) machine().fault("a barrier of the grid: waited for, but no thread has arrived");
-  machine().meet(
-      {machine().waits_on_arrival(arrivals - 1) ? Collective::Kind::kSyncBlock : Collective::Kind::kSyncGrid, where});
-}
-
-void require_grid_flag(bool has_changed) {
-  if (!has_changed) machine().fault("a barrier of the grid: its counter does not say that all blocks have come");
-}
 
 void sync_warp(const Where &where) { machine().meet({Collective::Kind::kSyncWarp, where}); }
 

@@ -24,11 +24,6 @@ void *dynamic_shared();
 
 void sync_block(const Where &where);
 void sync_warp(const Where &where);
-uint64_t device_time();
-// The two halves of a barrier of the grid; and what its counter says behind them.
-void arrive_at_grid(const Where &where);
-void wait_for_grid(const Where &where);
-void require_grid_flag(bool has_changed);
 uint32_t shuffle(uint32_t value, unsigned from, const Where &where);
 uint32_t shuffle_xor(uint32_t value, unsigned mask, const Where &where);
 unsigned ballot(bool predicate, const Where &where);

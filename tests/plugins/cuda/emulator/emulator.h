@@ -8,8 +8,7 @@
 //   BONSAI_KERNEL in reduce.cu, listed in CMake as bonsai_emulated_kernels(reduce_test reduce.cu), runs by
 //   emulation::launch({.unit = "reduce.cu", .kernel = "add_rows"}, {.x = 4}, 256, 0, &arguments);
 //
-// One block runs at a time, in the thread that launches; global memory is the process's own. Blocks of a cooperative
-// grid take turns at its barriers.
+// One block runs at a time, in the thread that launches; global memory is the process's own.
 #pragma once
 
 #include <array>
@@ -45,7 +44,6 @@ struct Call {
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
-  bool is_cooperative = false;  // its blocks may wait for each other
 };
 
 // A kernel broke a rule. The message names kernel, block and warp, and what was expected.

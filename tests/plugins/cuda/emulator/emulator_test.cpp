@@ -54,16 +54,6 @@ TEST_P(EveryOrder, RunsEveryThreadOnce) {
   for (uint32_t i = 1000; i < 1024; ++i) EXPECT_EQ(out[i], 7u);
 }
 
-TEST_P(EveryOrder, BlocksOfACooperativeGridWaitForEachOther) {
-  for (const unsigned blocks : {1u, 2u, 5u, 6u}) {
-    const std::vector<uint32_t> in = random_words(blocks * 32, 1);
-    std::vector<uint32_t> out(2 * blocks * 32 + 1);
-    const ExampleArguments arguments{in.data(), out.data(), 3};
-    launch(example("go_round", GetParam()), {.x = blocks, .is_cooperative = true}, 64, 0, &arguments);
-    for (uint32_t i = 0; i < blocks * 32; ++i) EXPECT_EQ(out[i + blocks % 2 * blocks * 32], in[i] + 3 * blocks);
-  }
-}
-
 TEST_P(EveryOrder, TellsThreadsWhereTheyAre) {
   constexpr Grid kGrid{5, 3};
   std::vector<uint32_t> out(5 * 5 * 3 * 64, 99);

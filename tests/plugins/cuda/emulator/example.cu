@@ -33,28 +33,6 @@ BONSAI_KERNEL(block_sum, ExampleArguments, 256, 1) {
   arguments.out[thread()] = total;
 }
 
-// in[i] + n is handed from block to block, each time to the one behind: out[i] after as many rounds as there are blocks
-// has been everywhere. in is (blocks, 32); out is written in turns with (blocks, 32) behind it, and behind these is the
-// barrier's counter.
-BONSAI_KERNEL(go_round, ExampleArguments, 64, 1) {
-  BONSAI_SHARED uint32_t kept[64];
-  const unsigned words = grid_x() * kWarp, own = block_x() * kWarp + lane();
-  GridBarrier barrier(arguments.out + 2 * words);
-  kept[thread()] = arguments.in[own];
-  for (unsigned round = 0; round < grid_x(); ++round) {
-    uint32_t *const row = arguments.out + round % 2 * words;
-    sync_block();
-    if (warp() == 1) row[own] = kept[thread() - kWarp] + arguments.n;
-    barrier.arrive();
-    const unsigned neighbour = (own + kWarp) % words;
-    barrier.wait();
-    barrier.turn();
-    kept[thread()] = row[neighbour];
-  }
-  sync_block();
-  if (warp() == 0) arguments.out[own + grid_x() % 2 * words] = kept[thread() + kWarp];
-}
-
 // out[i] = in of the lane that in of this lane names, then of the lane n above.
 BONSAI_KERNEL(shuffles, ExampleArguments, 32, 1) {
   const uint32_t value = arguments.in[lane()];

@@ -36,10 +36,6 @@ void check(const Kernel &kernel, const Grid &grid, unsigned block_threads, size_
     refuse(kernel, fmt::format("launched with a grid of ({}, {}, {}), expected 1 to ({}, {}, {})", grid.x, grid.y,
                                grid.z, INT32_MAX, kMostGridYZ, kMostGridYZ));
   }
-  if (grid.is_cooperative && (grid.y != 1 || grid.z != 1)) {
-    refuse(kernel, fmt::format("launched with a cooperative grid of ({}, {}, {}), expected one dimension", grid.x,
-                               grid.y, grid.z));
-  }
   const size_t fixed = kernel.static_shared.size();
   if (shared_bytes + fixed > kMostSharedBytes) {
     refuse(kernel,

@@ -14,8 +14,7 @@ namespace {
 // Thrown inside a fiber to unwind it.
 struct Abandoned {};
 
-// More turns of a warp than any kernel of a test takes in a block, or between barriers of the grid: a loop that never
-// ends.
+// More turns of a warp than any kernel of a test takes in a block: a loop that never ends.
 constexpr uint64_t kMostTurns = 1'000'000;
 
 // Puts 0..n-1 into the order of the launch.
@@ -80,106 +79,52 @@ void Machine::run(const Launch &launch) {
   launch_ = &launch;
   warps_ = launch.block_threads / kLanes;
   random_.seed(static_cast<unsigned>(launch.order.seed + 1));
-  abandoned_ = false;
-  fault_.clear();
-  order_.resize(size_t{launch.grid.x} * launch.grid.y * launch.grid.z);
-  blocks_at_once_ = launch.grid.is_cooperative ? static_cast<unsigned>(order_.size()) : 1;
-  while (blocks_.size() < blocks_at_once_) blocks_.push_back(std::make_unique<Block>());
-  if (launch.grid.is_cooperative) {
-    run_together();
-  } else {
-    run_one_by_one();
+  if (!dynamic_shared_ || dynamic_shared_->size() != launch.shared_bytes) {
+    dynamic_shared_.emplace(launch.shared_bytes, alignof(std::max_align_t));
   }
-}
-
-void Machine::run_one_by_one() {
-  take_turns(order_, launch_->order.kind, random_);
-  for (const unsigned number : order_) {
-    begin_block(*blocks_[0], number);
+  while (lanes_.size() < launch.block_threads) {
+    const auto thread = static_cast<unsigned>(lanes_.size());
+    lanes_.push_back({std::make_unique<Fiber>([this, thread] { run_lane(thread); }), nullptr, {}, 0});
+  }
+  const Grid &grid = launch.grid;
+  position.block_threads = launch.block_threads;
+  position.grid_x = grid.x;
+  std::vector<unsigned> blocks(size_t{grid.x} * grid.y * grid.z);
+  take_turns(blocks, launch.order.kind, random_);
+  for (const unsigned block : blocks) {
+    position.block_x = block % grid.x;
+    position.block_y = block / grid.x % grid.y;
+    position.block_z = block / grid.x / grid.y;
     run_block();
   }
 }
 
-// All to the first barrier of the grid, all to the next one, and so on, each time in another order if that is random.
-void Machine::run_together() {
-  for (unsigned i = 0; i < blocks_at_once_; ++i) {
-    begin_block(*blocks_[i], i);
-    go(*blocks_[i]);
-  }
-  for (unsigned ended = 0; ended < blocks_at_once_;) {
-    take_turns(order_, launch_->order.kind, random_);
-    ended = 0;
-    for (const unsigned number : order_) {
-      come(*blocks_[number]);
-      ended += run_block() == Stop::kEnd;
-      go(*blocks_[number]);
-    }
-    if (ended > 0 && ended < blocks_at_once_) {
-      abandon_and_throw(
-          fmt::format("{} of {} blocks ended while the others wait for the grid", ended, blocks_at_once_));
-    }
-    for (unsigned i = 0; i < blocks_at_once_; ++i) blocks_[i]->at_barrier.assign(warps_, false);
-  }
-}
-
-// Makes it the block that runs, at its beginning.
-void Machine::begin_block(Block &block, unsigned number) {
-  const Grid &grid = launch_->grid;
-  block.position = {.thread = 0,
-                    .block_threads = launch_->block_threads,
-                    .block_x = number % grid.x,
-                    .block_y = number / grid.x % grid.y,
-                    .block_z = number / grid.x / grid.y,
-                    .grid_x = grid.x};
-  if (!block.dynamic_shared || block.dynamic_shared->size() != launch_->shared_bytes) {
-    block.dynamic_shared.emplace(launch_->shared_bytes, alignof(std::max_align_t));
-  }
-  while (block.lanes.size() < launch_->block_threads) {
-    block.lanes.emplace_back().fiber = std::make_unique<Fiber>([this] { run_lane(); });
-  }
-  for (unsigned thread = 0; thread < launch_->block_threads; ++thread) {
-    Lane &lane = block.lanes[thread];
-    lane.copies.clear();
-    lane.groups = lane.arrivals = 0;
-  }
-  block.at_barrier.assign(warps_, false);
-  block.ended.assign(warps_, false);
-  block.turns = 0;
-  block_ = &block;
-  position = block.position;
-  fill_with_garbage({block.dynamic_shared->data(), block.dynamic_shared->size()}, launch_->order, random_);
+void Machine::run_block() {
+  fill_with_garbage({dynamic_shared_->data(), dynamic_shared_->size()}, launch_->order, random_);
   fill_with_garbage(launch_->kernel.static_shared, launch_->order, random_);
+  at_barrier_.assign(warps_, false);
+  ended_.assign(warps_, false);
+  turns_ = 0;
+  abandoned_ = false;
+  fault_.clear();
+  for (unsigned thread = 0; thread < launch_->block_threads; ++thread) {
+    lanes_[thread].copies.clear();
+    lanes_[thread].groups = 0;
+  }
+  while (run_some_warp()) {
+  }
 }
 
-// Makes it the block that runs, where it stopped.
-void Machine::come(Block &block) {
-  block_ = &block;
-  position = block.position;
-  std::copy(block.static_shared.begin(), block.static_shared.end(), launch_->kernel.static_shared.begin());
-}
-
-void Machine::go(Block &block) {
-  const std::span<std::byte> fixed = launch_->kernel.static_shared;
-  block.static_shared.assign(fixed.begin(), fixed.end());
-}
-
-// To its end, or to the grid's next barrier.
-Machine::Stop Machine::run_block() {
-  block_->turns = 0;
-  std::optional<Stop> stop;
-  while (!stop) stop = run_some_warp();
-  return *stop;
-}
-
-// Gives one warp a turn, or lets all cross the block's barrier, if that is what they wait for.
-std::optional<Machine::Stop> Machine::run_some_warp() {
+// Gives one warp a turn, or lets all cross the barrier; false when all have ended.
+bool Machine::run_some_warp() {
   std::vector<unsigned> ready;
   for (unsigned warp = 0; warp < warps_; ++warp) {
-    if (!block_->ended[warp] && !block_->at_barrier[warp]) ready.push_back(warp);
+    if (!ended_[warp] && !at_barrier_[warp]) ready.push_back(warp);
   }
   if (ready.empty()) {
-    const bool all_ended = std::find(block_->ended.begin(), block_->ended.end(), false) == block_->ended.end();
-    return all_ended ? Stop::kEnd : cross_barrier();
+    if (std::find(ended_.begin(), ended_.end(), false) == ended_.end()) return false;
+    cross_barrier();
+    return true;
   }
   switch (launch_->order.kind) {
     case Order::Kind::kForward:
@@ -192,25 +137,22 @@ std::optional<Machine::Stop> Machine::run_some_warp() {
       run_warp(ready[random_() % ready.size()]);
       break;
   }
-  return std::nullopt;
+  return true;
 }
 
 // All warps wait at a barrier or have ended.
-std::optional<Machine::Stop> Machine::cross_barrier() {
+void Machine::cross_barrier() {
   std::vector<const Collective *> places(warps_);
-  for (unsigned warp = 0; warp < warps_; ++warp)
-    places[warp] = block_->ended[warp] ? nullptr : lanes_of(warp)[0].waits_at;
+  for (unsigned warp = 0; warp < warps_; ++warp) places[warp] = ended_[warp] ? nullptr : lanes_of(warp)[0].waits_at;
   if (!all_at_one_place(places)) {
     abandon_and_throw(who_stands_where("warps", places) + ", expected all of the block at one place");
   }
-  if (places[0]->kind == Collective::Kind::kSyncGrid) return Stop::kGridBarrier;
-  block_->at_barrier.assign(warps_, false);
-  return std::nullopt;
+  at_barrier_.assign(warps_, false);
 }
 
 // Every lane of the warp runs to where it meets the others; there they do what they came for.
 void Machine::run_warp(unsigned warp) {
-  if (++block_->turns > kMostTurns) abandon_and_throw(fmt::format("no end after {} steps of its warps", kMostTurns));
+  if (++turns_ > kMostTurns) abandon_and_throw(fmt::format("no end after {} steps of its warps", kMostTurns));
   std::array<unsigned, kLanes> turns;
   take_turns(turns, launch_->order.kind, random_);
   for (const unsigned lane : turns) resume(warp * kLanes + lane);
@@ -221,9 +163,9 @@ void Machine::run_warp(unsigned warp) {
         fmt::format("warp {}: {}, expected all of the warp at one place", warp, who_stands_where("lanes", places)));
   }
   if (!places[0]) {
-    block_->ended[warp] = true;
-  } else if (places[0]->kind == Collective::Kind::kSyncBlock || places[0]->kind == Collective::Kind::kSyncGrid) {
-    block_->at_barrier[warp] = true;
+    ended_[warp] = true;
+  } else if (places[0]->kind == Collective::Kind::kSyncBlock) {
+    at_barrier_[warp] = true;
   } else {
     perform(places);
   }
@@ -232,19 +174,19 @@ void Machine::run_warp(unsigned warp) {
 void Machine::resume(unsigned thread) {
   running_ = thread;
   position.thread = thread;
-  block_->lanes[thread].fiber->resume();
+  lanes_[thread].fiber->resume();
   if (!fault_.empty() && !abandoned_) {
     abandon_and_throw(fmt::format("warp {}, lane {}: {}", thread / kLanes, thread % kLanes, fault_));
   }
 }
 
 // A fiber's body.
-void Machine::run_lane() {
+void Machine::run_lane(unsigned thread) {
   try {
     launch_->kernel.entry(launch_->arguments);
   } catch (const Abandoned &) {
   }
-  running_lane().waits_at = nullptr;
+  lanes_[thread].waits_at = nullptr;
 }
 
 void Machine::meet(const Collective &collective) {
@@ -262,11 +204,8 @@ void Machine::fault(const std::string &message) {
 void Machine::abandon_and_throw(const std::string &message) {
   const Position at = position;
   abandoned_ = true;
-  for (unsigned i = 0; i < blocks_at_once_; ++i) {
-    block_ = blocks_[i].get();
-    for (unsigned thread = 0; thread < launch_->block_threads && thread < block_->lanes.size(); ++thread) {
-      if (block_->lanes[thread].waits_at) resume(thread);
-    }
+  for (unsigned thread = 0; thread < launch_->block_threads; ++thread) {
+    if (lanes_[thread].waits_at) resume(thread);
   }
   throw Failure(fmt::format("{}: {}, block ({}, {}, {}): {}", launch_->kernel.unit, launch_->kernel.name, at.block_x,
                             at.block_y, at.block_z, message));
@@ -278,12 +217,10 @@ bool Machine::in_shared_memory(const void *address, size_t bytes) const {
     return first >= memory && first + bytes <= memory + size;
   };
   const std::span<std::byte> fixed = launch_->kernel.static_shared;
-  const GuardedMemory &dynamic = *block_->dynamic_shared;
-  return within(dynamic.data(), dynamic.size()) || within(fixed.data(), fixed.size());
+  return within(dynamic_shared_->data(), dynamic_shared_->size()) || within(fixed.data(), fixed.size());
 }
 
-// What may happen early or late: late in forward order, early in backward order.
-bool Machine::is_early(std::minstd_rand &random) const {
+bool Machine::copies_at_once() {
   switch (launch_->order.kind) {
     case Order::Kind::kForward:
       return false;
@@ -292,16 +229,7 @@ bool Machine::is_early(std::minstd_rand &random) const {
     case Order::Kind::kRandom:
       break;
   }
-  return random() / 256 % 2 == 0;
-}
-
-bool Machine::copies_at_once() { return is_early(random_); }
-
-// The same for all lanes.
-bool Machine::waits_on_arrival(unsigned n) const {
-  std::minstd_rand random(static_cast<unsigned>(launch_->order.seed + n));
-  random.discard(3);
-  return is_early(random);
+  return random_() / 256 % 2 == 0;
 }
 
 }  // namespace bonsai::emulation

@@ -158,12 +158,12 @@ TEST(EmulatorRulesDeathTest, WritingBeyondDynamicSharedMemoryStopsTheProgram) {
 }
 
 // How many different outputs the orders have.
-size_t outputs_of(const char *kernel, unsigned block_threads, const Grid &grid = {2}) {
+size_t outputs_of(const char *kernel, unsigned block_threads) {
   std::set<std::vector<uint32_t>> outputs;
   for (const Order &order : kOrders) {
     Words words;
     const ExampleArguments arguments = words.arguments();
-    launch({"broken.cu", kernel, order}, grid, block_threads, 1024, &arguments);
+    launch({"broken.cu", kernel, order}, {2}, block_threads, 1024, &arguments);
     outputs.insert(std::vector<uint32_t>(words.out, words.out + kWords));
   }
   return outputs.size();
@@ -176,34 +176,6 @@ TEST(EmulatorRules, MissingSynchronisationShowsAsOtherBytesInAnotherOrder) {
   EXPECT_GT(outputs_of("no_wait", 32), 1u);
   EXPECT_GT(outputs_of("copy_too_early", 32), 1u);
   EXPECT_GT(outputs_of("ordered_blocks", 32), 1u);
-  EXPECT_GT(outputs_of("grid_race", 32, {.x = 3, .is_cooperative = true}), 1u);
-  EXPECT_GT(outputs_of("late_read", 32, {.x = 3, .is_cooperative = true}), 1u);
-}
-
-TEST_P(RulesInEveryOrder, BlocksThatTheGridWaitsForInVainFail) {
-  Words words;
-  const ExampleArguments arguments = words.arguments();
-  const Grid grid = {.x = 4, .is_cooperative = true};
-  const std::string message = failure_of([&] {
-    launch({"broken.cu", "missing_block", GetParam()}, grid, 32, 0, &arguments);
-  });
-  EXPECT_TRUE(message.ends_with(": 1 of 4 blocks ended while the others wait for the grid")) << message;
-}
-
-TEST(EmulatorRules, CountersOfTheGridsBarrierAreItsAlone) {
-  Words words;
-  const ExampleArguments arguments = words.arguments();
-  EXPECT_EQ(failure_of([&] {
-              launch({"broken.cu", "spoiled_counter"}, {.x = 2, .is_cooperative = true}, 32, 0, &arguments);
-            }),
-            "broken.cu: spoiled_counter, block (0, 0, 0): warp 0, lane 0: a barrier of the grid: its counter does not "
-            "say that all blocks have come");
-}
-
-TEST(EmulatorRules, OnlyCooperativeGridsHaveABarrier) {
-  EXPECT_EQ(failure_of_kernel("grid_race", 32),
-            "broken.cu: grid_race, block (0, 0, 0): warp 0, lane 0: a barrier of the grid: the launch is not "
-            "cooperative");
 }
 
 std::string failure_of_launch(const Grid &grid, unsigned block_threads, size_t shared_bytes) {
@@ -223,10 +195,8 @@ TEST(EmulatorRules, LaunchesThatADriverRefusesFail) {
             "example.cu: add_index: launched with a grid of (1, 65536, 1), expected 1 to (2147483647, 65535, 65535)");
   EXPECT_EQ(failure_of_launch({0}, 32, 0),
             "example.cu: add_index: launched with a grid of (0, 1, 1), expected 1 to (2147483647, 65535, 65535)");
-  EXPECT_EQ(failure_of_launch({.x = 2, .y = 3, .is_cooperative = true}, 32, 0),
-            "example.cu: add_index: launched with a cooperative grid of (2, 3, 1), expected one dimension");
   EXPECT_EQ(failure_of_launch({1}, 32, 232'448),
-            "example.cu: add_index: launched with 232448 bytes of shared memory beside 288 of its unit's own, expected "
+            "example.cu: add_index: launched with 232448 bytes of shared memory beside 32 of its unit's own, expected "
             "232448 at the most");
 }
 

@@ -30,7 +30,6 @@ inline constexpr unsigned kWarp = 32;
 
 inline unsigned thread() { return ::bonsai::emulation::position.thread; }
 inline unsigned lane() { return thread() % kWarp; }
-inline unsigned thread_anew() { return thread(); }
 inline unsigned warp() { return thread() / kWarp; }
 inline unsigned block_threads() { return ::bonsai::emulation::position.block_threads; }
 inline unsigned block_x() { return ::bonsai::emulation::position.block_x; }
@@ -44,29 +43,6 @@ inline T *dynamic_shared() {
 
 inline void sync_block(const Where &where = Where::current()) { ::bonsai::emulation::sync_block(where); }
 inline void sync_warp(const Where &where = Where::current()) { ::bonsai::emulation::sync_warp(where); }
-
-inline uint64_t device_time() { return ::bonsai::emulation::device_time(); }
-
-// Counts as the device does, so that a counter which something else writes to is found out.
-class GridBarrier {
- public:
-  explicit GridBarrier(unsigned *counter) : counter_(counter), before_(*counter & kFlag) {}
-  void arrive(const Where &where = Where::current()) const {
-    sync_block(where);
-    if (thread() == 0) *counter_ += block_x() == 0 ? kFlag - (grid_x() - 1) : 1;
-    ::bonsai::emulation::arrive_at_grid(where);
-  }
-  void wait(const Where &where = Where::current()) const {
-    ::bonsai::emulation::wait_for_grid(where);
-    if (thread() == 0) ::bonsai::emulation::require_grid_flag(((*counter_ ^ before_) & kFlag) != 0);
-  }
-  void turn() { before_ ^= kFlag; }
-
- private:
-  static constexpr unsigned kFlag = 0x80000000u;
-  unsigned *counter_;
-  unsigned before_;
-};
 
 template <class T>
 inline T shuffle(T value, unsigned from, const Where &where = Where::current()) {

@@ -33,7 +33,6 @@ constexpr ErrorText kErrors[] = {
     BONSAI_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
     BONSAI_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     BONSAI_ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
-    BONSAI_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"),
     BONSAI_ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     BONSAI_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
     BONSAI_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"),

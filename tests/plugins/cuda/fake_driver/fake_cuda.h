@@ -52,21 +52,16 @@ void bonsai_fake_cuda_fail_call(uint64_t n, int result);
 // The nth piece of work (copy or kernel) that runs on a stream fails with `result`, and all calls from then on.
 void bonsai_fake_cuda_fail_work(uint64_t n, int result);
 
-// Calls of the driver, work run, kernels among it, and cooperative ones among those, since the last reset or fail_*.
+// Calls of the driver, work run, and kernels among it, since the last reset or fail_*.
 uint64_t bonsai_fake_cuda_calls(void);
 uint64_t bonsai_fake_cuda_work(void);
 uint64_t bonsai_fake_cuda_kernels(void);
-uint64_t bonsai_fake_cuda_cooperative_kernels(void);
 
 // The order of the emulator from here on: 0 forward, 1 backward, from 2 on: random.
 void bonsai_fake_cuda_set_order(uint64_t order);
 
 // 0: kernels are checked and counted but leave memory as it is, for tests of what is around them; 1: they run.
 void bonsai_fake_cuda_run_kernels(int run);
-
-// 0: graphs take no cooperative launches, which end a capture as with a driver that does not support them there; 1:
-// they do.
-void bonsai_fake_cuda_capture_cooperative(int capture);
 
 // Forgets misuse and failures, set or suffered. What is alive stays.
 void bonsai_fake_cuda_reset(void);

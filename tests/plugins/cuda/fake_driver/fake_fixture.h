@@ -67,24 +67,6 @@ class FakeDriver : public testing::Test {
     void *parameters[] = {const_cast<cuda::ExampleArguments *>(&arguments)};
     return cu->cuLaunchKernelEx(&config, function, parameters, nullptr);
   }
-  // Blocks that may wait for each other.
-  CUresult launch_together(CUfunction function, const cuda::ExampleArguments &arguments, unsigned threads,
-                           unsigned blocks) {
-    CUlaunchAttribute cooperative = {};
-    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    cooperative.value.cooperative = 1;
-    CUlaunchConfig config = {};
-    config.gridDimX = blocks;
-    config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = threads;
-    config.blockDimY = config.blockDimZ = 1;
-    config.hStream = stream;
-    config.attrs = &cooperative;
-    config.numAttrs = 1;
-    void *parameters[] = {const_cast<cuda::ExampleArguments *>(&arguments)};
-    return cu->cuLaunchKernelEx(&config, function, parameters, nullptr);
-  }
-
   // What was done wrong since the last time, and forgets it.
   std::string take_misuse() {
     const std::string misuse = control().misuse();

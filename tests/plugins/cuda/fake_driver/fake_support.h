@@ -22,10 +22,8 @@ struct Control {
   decltype(&bonsai_fake_cuda_calls) calls;
   decltype(&bonsai_fake_cuda_work) work;
   decltype(&bonsai_fake_cuda_kernels) kernels;
-  decltype(&bonsai_fake_cuda_cooperative_kernels) cooperative_kernels;
   decltype(&bonsai_fake_cuda_set_order) set_order;
   decltype(&bonsai_fake_cuda_run_kernels) run_kernels;
-  decltype(&bonsai_fake_cuda_capture_cooperative) capture_cooperative;
   decltype(&bonsai_fake_cuda_reset) reset;
 
   bonsai_fake_cuda_alive_counts alive() const {
@@ -53,10 +51,8 @@ inline const Control &control() {
     find(control.calls, "bonsai_fake_cuda_calls");
     find(control.work, "bonsai_fake_cuda_work");
     find(control.kernels, "bonsai_fake_cuda_kernels");
-    find(control.cooperative_kernels, "bonsai_fake_cuda_cooperative_kernels");
     find(control.set_order, "bonsai_fake_cuda_set_order");
     find(control.run_kernels, "bonsai_fake_cuda_run_kernels");
-    find(control.capture_cooperative, "bonsai_fake_cuda_capture_cooperative");
     find(control.reset, "bonsai_fake_cuda_reset");
     return control;
   }();

@@ -11,7 +11,7 @@ using bonsai::emulation::Kernel;
 namespace {
 
 constexpr size_t kPlainSharedBytes = 48 * 1024;               // more must be allowed first
-constexpr unsigned kRegisters = 65'536, kMostThreads = 2048;  // of a multiprocessor
+constexpr unsigned kRegisters = 65'536;  // of a multiprocessor
 
 // Where a caller wants to read why an image is refused.
 struct ErrorLog {
@@ -98,35 +98,6 @@ int attribute(const Function &function, CUfunction_attribute which) {
   }
 }
 
-// Blocks of a function that a multiprocessor holds.
-unsigned blocks_at_once(const Settings &settings, const Function &function, unsigned threads, size_t shared_bytes) {
-  const auto registers = static_cast<unsigned>(attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS));
-  const size_t shared = shared_bytes + function.kernel->static_shared.size() + 1024;  // a block's own
-  const unsigned n = std::min(kMostThreads, kRegisters / std::max(1u, registers)) / threads;
-  return static_cast<unsigned>(std::min<size_t>(n, shared_bytes_of_multiprocessor(settings.capability) / shared));
-}
-
-bool is_cooperative(const CUlaunchAttribute &attribute) {
-  return attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute.value.cooperative != 0;
-}
-
-bool is_cooperative(const CUlaunchConfig &config) {
-  return std::any_of(config.attrs, config.attrs + config.numAttrs,
-                     [](const CUlaunchAttribute &attribute) { return is_cooperative(attribute); });
-}
-
-// A cooperative grid's blocks have to fit on the device all at once.
-void check_cooperative(const Settings &settings, const CUlaunchConfig &config, const Function &function) {
-  const auto multiprocessors = static_cast<unsigned>(settings.multiprocessors);
-  const unsigned most = multiprocessors * blocks_at_once(settings, function, config.blockDimX, config.sharedMemBytes);
-  const unsigned blocks = config.gridDimX * config.gridDimY * config.gridDimZ;
-  if (blocks > most) {
-    throw Misuse{CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-                 fmt::format("{} is launched with {} blocks that may wait for each other, the device runs {} at once",
-                             function.kernel->name, blocks, most)};
-  }
-}
-
 // What a driver checks of a launch, where the emulator does not.
 void check_launch(const Settings &settings, const CUlaunchConfig &config, const Function &function) {
   const Kernel &kernel = *function.kernel;
@@ -150,11 +121,9 @@ void check_launch(const Settings &settings, const CUlaunchConfig &config, const 
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const bool is_early = config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     if (is_early && settings.capability >= 90) continue;
-    if (is_cooperative(config.attrs[i])) continue;
     throw Misuse{CUDA_ERROR_NOT_SUPPORTED, fmt::format("{} is launched with attribute {}, which the device lacks",
                                                        kernel.name, static_cast<int>(config.attrs[i].id))};
   }
-  if (is_cooperative(config)) check_cooperative(settings, config, function);
 }
 
 }  // namespace
@@ -205,28 +174,16 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int v
   });
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle, int threads, size_t shared_bytes) {
-  return call(__func__, kNeedsContext, [&](World &world) {
-    const Function &function = find_function(world, handle);
-    if (threads <= 0) throw Misuse{CUDA_ERROR_INVALID_VALUE, fmt::format("blocks of {} threads", threads)};
-    *blocks = static_cast<int>(blocks_at_once(world.settings, function, static_cast<unsigned>(threads), shared_bytes));
-  });
-}
-
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **parameters, void **) {
   return call(__func__, kNeedsContext, [&](World &world) {
     const Function &function = find_function(world, handle);
     Stream &stream = find_stream(world, config->hStream);
     check_launch(world.settings, *config, function);
-    if (stream.capture && is_cooperative(*config) && !world.captures_cooperative) {
-      stream.capture->is_invalid = true;
-      throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED};
-    }
     const auto *arguments = static_cast<const std::byte *>(parameters[0]);
     submit(world, stream,
            Work{.kind = Work::Kind::kKernel,
                 .function = &function,
-                .grid = {config->gridDimX, config->gridDimY, config->gridDimZ, is_cooperative(*config)},
+                .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
                 .block_threads = config->blockDimX,
                 .shared_bytes = config->sharedMemBytes,
                 .arguments = {arguments, arguments + function.kernel->arguments_bytes}});

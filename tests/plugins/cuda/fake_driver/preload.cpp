@@ -22,9 +22,6 @@ __attribute__((constructor)) void prepare() {
 #ifdef BONSAI_CUDA_PLUGIN
   setenv("BONSAI_CONFORMANCE_PLUGIN", BONSAI_CUDA_PLUGIN, 1);
 #endif
-#ifdef BONSAI_TEST_MULTIPROCESSORS
-  setenv("BONSAI_FAKE_CUDA_MULTIPROCESSORS", BONSAI_TEST_MULTIPROCESSORS, 1);
-#endif
 #ifdef BONSAI_TEST_FILTER
   setenv("GTEST_FILTER", BONSAI_TEST_FILTER, 0);  // also where CTest asks which tests there are
 #endif

@@ -77,7 +77,6 @@ void require_device_pointers(const World &world, const Work &work) {
 
 void run_kernel(World &world, const Work &work) {
   ++world.kernels;
-  world.cooperative_kernels += work.grid.is_cooperative;
   try {
     if (!world.modules.is_alive(work.function->module)) {
       throw Misuse{CUDA_ERROR_ILLEGAL_ADDRESS,

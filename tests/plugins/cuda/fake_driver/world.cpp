@@ -186,13 +186,11 @@ uint64_t bonsai_fake_cuda_work() { return world().work.count; }
 
 uint64_t bonsai_fake_cuda_kernels() { return world().kernels; }
 
-uint64_t bonsai_fake_cuda_cooperative_kernels() { return world().cooperative_kernels; }
 
 void bonsai_fake_cuda_set_order(uint64_t order) { world().order = bonsai::fake::order_of(order); }
 
 void bonsai_fake_cuda_run_kernels(int run) { world().runs_kernels = run != 0; }
 
-void bonsai_fake_cuda_capture_cooperative(int capture) { world().captures_cooperative = capture != 0; }
 
 void bonsai_fake_cuda_reset() {
   World &here = world();
@@ -200,7 +198,7 @@ void bonsai_fake_cuda_reset() {
   here.broken = CUDA_SUCCESS;
   here.misuse.clear();
   here.calls = here.work = {};
-  here.kernels = here.cooperative_kernels = 0;
+  here.kernels = 0;
 }
 
 }  // extern "C"

@@ -41,8 +41,8 @@ class World {
   std::string misuse;              // a line each
   Fault calls, work;
   uint64_t time = 0;  // of the device: pieces of work that it has run, so that what takes longer does so in every run
-  uint64_t kernels = 0, cooperative_kernels = 0;
-  bool runs_kernels = true, captures_cooperative = true;
+  uint64_t kernels = 0;
+  bool runs_kernels = true;
   emulation::Order order = settings.order;
 
   std::vector<Context> contexts = std::vector<Context>(static_cast<size_t>(settings.devices));  // the primary ones

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "plugins/cuda/compile/units.h"
-#include "plugins/cuda/layout/token_plan.h"
 #include "tests/plugins/cuda/matmul/support.h"
 
 namespace bonsai::cuda {
@@ -30,27 +29,6 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
   }
   for (const char *kernel : {"quantize", "rms_norm_quantize", "swiglu_quantize"})
     expect_compiled("activations", kernel);
-}
-
-TEST(PlannedKernels, OfAllLayersAreInTheTableOfUnits) {
-  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kTQ1_0_G128}) {
-    for (const uint32_t kv_dtype : {kKvF16, kKvQ8_0}) {
-      for (const uint32_t head_dim : {64, 128}) {
-        const auto plan = plan_token({.format = format,
-                                      .hidden = 2048,
-                                      .qkv_rows = 4096,
-                                      .q_rows = 2048,
-                                      .ffn = 6144,
-                                      .kv_dtype = kv_dtype,
-                                      .padded_head_dim = head_dim,
-                                      .attention_shared_bytes = 50'000},
-                                     {132, true, 227 << 10});
-        ASSERT_TRUE(plan.has_value());
-        EXPECT_EQ(find_unit(units(), plan->unit).file, "token_layers.cu");
-        EXPECT_EQ(find_unit(units(), plan->timed_unit).file, "token_layers.cu");
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "plugins/cuda/way_trial.h"
 #include "tests/plugins/cuda/fake_driver/fake_support.h"
 #include "tests/plugins/cuda/plugin/life.h"
 
@@ -16,9 +14,7 @@ namespace {
 using fake::control;
 
 // cuda.h's numbers.
-constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700, kTooManyBlocksAtOnce = 720;
-// Kernels that a token takes.
-constexpr uint64_t kApart = 5 + 9, kAtOnce = 5 + 1;
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kIllegalAddress = 700;
 
 class CudaFailures : public testing::Test {
  public:
@@ -90,21 +86,6 @@ TEST_F(CudaFailures, ALifeLeavesNothing) {
   RecordProperty("work", static_cast<int>(extent.work));
 }
 
-// A token's layers are one kernel, or nine and more; where both are tried, each way has its turns and one is chosen.
-TEST_F(CudaFailures, ALifeRunsItsTokensTheWayThatWasAskedFor) {
-  Life life(Life::AfterFailure::kStop);
-  ASSERT_EQ(life.run().call, "");
-  const std::string_view fusion = BONSAI_LIFE_FUSION;
-  EXPECT_EQ(life.has_chosen_way(), fusion == "auto");
-  EXPECT_EQ(control().cooperative_kernels() > 0, fusion != "attention");
-  if (fusion == "auto") {
-    EXPECT_GE(control().cooperative_kernels(), 2 * cuda::WayTrial::kTurnTokens);
-    EXPECT_GE(control().kernels(), 2 * cuda::WayTrial::kTurnTokens * (kApart + kAtOnce));
-  } else {
-    EXPECT_EQ(control().kernels() < 100, fusion == "layers") << control().kernels();
-  }
-}
-
 // The lists of blocks lie in memory that is used again for the next link of the chain: the driver may read it late.
 TEST_F(CudaFailures, CopiesOfCopiesAreWhatWasCopied) {
   Life life(Life::AfterFailure::kStop);
@@ -135,35 +116,8 @@ TEST_F(CudaFailures, EveryPieceOfWorkMayLoseTheDevice) {
   }
 }
 
-// A driver may refuse a launch whose blocks wait for each other although a multiprocessor has room for each of them (of
-// a process that has a share of the device, for one): then layers run one by one, from the first token on.
-TEST_F(CudaFailures, LayersThatCannotBeLaunchedAtOnceRunOneByOne) {
-  Life at_once(Life::AfterFailure::kStop);
-  ASSERT_EQ(at_once.run().call, "");
-  at_once.end();
-  control().run_kernels(0);
-  const uint64_t calls = measure().calls;
-  uint64_t first_launch = 0;
-  for (uint64_t n = 1; n <= calls && first_launch == 0; ++n) {
-    control().reset();
-    control().fail_call(n, kTooManyBlocksAtOnce);
-    Life life(Life::AfterFailure::kStop);
-    if (life.run().call.empty() && control().cooperative_kernels() == 0) first_launch = n;
-  }
-  ASSERT_NE(first_launch, 0u) << "a launch that is refused is an error";
-  control().run_kernels(1);
-  control().reset();
-  control().fail_call(first_launch, kTooManyBlocksAtOnce);
-  Life one_by_one(Life::AfterFailure::kStop);
-  const Ending ending = one_by_one.run();
-  EXPECT_EQ(ending.call, "") << ending.message;
-  EXPECT_FALSE(one_by_one.has_chosen_way());
-  EXPECT_EQ(one_by_one.numbers(), at_once.numbers());
-  EXPECT_EQ(one_by_one.kv(), at_once.kv());
-}
-
-// Calls of a life between two that fail, where lives are long: about as many fail in each program.
-constexpr uint64_t kAFew = std::string_view(BONSAI_LIFE_FUSION) == "auto" ? 61 : 17;
+// Calls of a life between two that fail.
+constexpr uint64_t kAFew = 17;
 
 // A call that failed for want of memory is made again, and the life goes on to the same numbers. Kernels run here.
 void make_every_nth_failure_good(uint64_t n_th) {

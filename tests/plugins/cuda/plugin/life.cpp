@@ -10,16 +10,11 @@
 #include <string_view>
 #include <utility>
 
-#include "plugins/cuda/way_trial.h"
-
 namespace bonsai::test {
 namespace {
 
 constexpr uint32_t kBlock = 32, kBlocks = 8, kPositions = 64;
-// Tokens that are decoded one by one: as many as a session takes to try both ways and to go on with one of them, where
-// it is to find out which is faster.
-constexpr bool kTriesWays = std::string_view(BONSAI_LIFE_FUSION) == "auto";
-constexpr uint32_t kPrompt = 9, kDecoded = kTriesWays ? 4 * cuda::WayTrial::kTurnTokens + 2 : 3;
+constexpr uint32_t kPrompt = 9, kDecoded = 3;  // tokens
 
 // One layer of 1-bit matrices, narrow.
 const check::RandomModel &the_model() {
@@ -116,16 +111,11 @@ Ending Life::run() {
 
 void Life::open() {
   const bonsai_option no_cache = {sizeof(bonsai_option), "cuda.kernel_cache", "off"};
-  const bonsai_option fusion = {sizeof(bonsai_option), "cuda.fusion", BONSAI_LIFE_FUSION};
-  const bonsai_option *options[] = {&no_cache, &fusion};
+  const bonsai_option *options[] = {&no_cache};
   bonsai_device_config config{};
   config.struct_size = sizeof config;
-  config.n_options = 2;
+  config.n_options = 1;
   config.options = options;
-  config.log_context = &has_chosen_way_;
-  config.log = [](void *has_chosen_way, bonsai_log_level, const char *line) {
-    if (std::strstr(line, "the session goes on with the")) *static_cast<bool *>(has_chosen_way) = true;
-  };
   make("device_open", [&](bonsai_error *error) { return plugin_api().device_open(0, &config, &device_, error); });
 }
 

@@ -43,8 +43,6 @@ class Life {
   const std::vector<std::byte> &copied_kv() const { return copied_kv_; }
   // Calls that were not refused although they go on from what a failed one was to leave.
   const std::vector<std::string> &went_on() const { return went_on_; }
-  // Whether the session has found out which way of running a token's layers is faster.
-  bool has_chosen_way() const { return has_chosen_way_; }
   // Ends what is alive, in the order that the ABI asks for.
   void end();
 
@@ -81,7 +79,6 @@ class Life {
   std::vector<float> numbers_;
   std::vector<std::byte> kv_, copied_kv_;
   std::vector<std::string> went_on_;
-  bool has_chosen_way_ = false;
 };
 
 // The table of the plugin under test.

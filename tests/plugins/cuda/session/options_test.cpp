@@ -55,13 +55,11 @@ TEST(CudaOptions, AreRead) {
   EXPECT_EQ(options.waiting, Event::Waiting::kAsleep);
   EXPECT_TRUE(options.warm);
   EXPECT_EQ(parse({{"cuda.kernel_cache", "off"}}).kernel_cache, "off");
-  EXPECT_EQ(parse({{"cuda.fusion", "layers"}}).fusion, Fusion::kLayers);
-  EXPECT_EQ(parse({{"cuda.fusion", "auto"}}).fusion, Fusion::kAuto);
 }
 
 TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", "yes"), "cuda.graphs is 'yes', expected on or off");
-  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected off, attention, layers or auto");
+  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected off or attention");
   EXPECT_EQ(failure_of("cuda.wait", "sleep"), "cuda.wait is 'sleep', expected spin or block");
   EXPECT_EQ(failure_of("cuda.warm", ""), "cuda.warm is '', expected on or off");
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),

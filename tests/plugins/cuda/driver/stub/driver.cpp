@@ -112,9 +112,6 @@ STUB_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribu
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       *value = capability(device - 10) % 10;
       break;
-    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-      *value = 1;
-      break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *value = 132;
       break;

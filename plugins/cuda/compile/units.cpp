@@ -47,7 +47,7 @@ void add_products(std::vector<Unit> &units) {
                    .defines = {},
                    .hot = {{"rms_norm_quantize", 64}, {"quantize", 64}, {"swiglu_quantize", 64}}});
   for (const char *format : {"F32", "F16", "F8_E4M3", "F8_E5M2"}) {
-    add("matmul", format, hot_products(128, 128, {"matmul_prefill", 128, 256}));
+    add("matmul", format, hot_products(128, 128, {"matmul_prefill", 128, 512}));
     add("embedding", format, {{"embed", 40}});
   }
   for (const char *format : {"Q8_0", "Q4_0", "Q1_0_G128", "TQ2_0_G128", "Q2_0_G64", "Q4_1", "Q5_0", "Q5_1", "Q2_K",
@@ -56,7 +56,7 @@ void add_products(std::vector<Unit> &units) {
     const bool is_alone = is_long || format == std::string_view("Q5_K");  // prefill_blocks
     add("matmul", format,
         hot_products(is_long ? 216 : 128, is_long ? 255 : 128,
-                     is_alone ? HotKernel{"matmul_prefill", 240} : HotKernel{"matmul_prefill", 128, 256}));
+                     is_alone ? HotKernel{"matmul_prefill", 240} : HotKernel{"matmul_prefill", 128, 512}));
     add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 216 : 168}});
     add("embedding", format, {{"embed", 40}});
   }

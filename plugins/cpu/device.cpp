@@ -61,8 +61,12 @@ bool Device::copies_floats(uint64_t bytes) const {
   return memory.free_bytes >= bytes && memory.free_bytes - bytes >= memory.total_bytes / 4;
 }
 
+ActivationRoom Device::gemv_room(uint64_t columns) const {
+  return activation_room(kGemvVectors, columns, threads_.count(), {}, kernels_.scratch_bytes);
+}
+
 void Device::reserve_gemv(uint64_t columns) {
-  const uint64_t wanted = activation_room(kGemvVectors, columns, threads_.count()).bytes;
+  const uint64_t wanted = gemv_room(columns).bytes;
   if (gemv_activations_.size() < wanted) gemv_activations_ = Buffer<std::byte>(wanted, "activations");
 }
 
@@ -73,7 +77,7 @@ void Device::gemv(const bonsai_gemv_args &args) {
   const Weight &weight = *reinterpret_cast<const Weight *>(args.weight);
   check_gemv(args, weight.shape());
   const uint64_t columns = weight.shape().columns;
-  const ActivationRoom room = activation_room(kGemvVectors, columns, threads_.count());
+  const ActivationRoom room = gemv_room(columns);
   const Profile::Span span(profile_, Phase::kGemv);
   gemv_rows_.clear();
   weight.append_rows(args.first_row, args.rows, 0, gemv_rows_);

@@ -43,6 +43,7 @@ class Device {
   // y = W x for n vectors. Checks its arguments; throws BONSAI_INVALID_ARGUMENT.
   void gemv(const bonsai_gemv_args &args);
   // Makes room for gemv over matrices of this many columns, so that gemv itself need not.
+  ActivationRoom gemv_room(uint64_t columns) const;
   void reserve_gemv(uint64_t columns);
 
   uint64_t weight_bytes = 0;    // of live weights, without borrowed memory

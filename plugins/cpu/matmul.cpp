@@ -84,6 +84,7 @@ struct MatrixShare {
   const MatrixRows &rows;
   TileRange tiles;
   const std::byte *then;  // what it reads next
+  int worker;
 };
 
 // Where results go: of all vectors, the first row's to y[0].
@@ -124,7 +125,8 @@ void multiply_matrix(const KernelTable &kernels, const Product &product, const Q
                     .y = results.y + i * results.stride,
                     .y_stride = results.stride,
                     .then = share.then,
-                    .prefetch = kernels.prefetch});
+                    .prefetch = kernels.prefetch,
+                    .scratch = product.activations.many_of(share.worker)});
   }
 }
 
@@ -180,7 +182,7 @@ void multiply_tiles(const KernelTable &kernels, ActivationLayout layout, const S
     if (first < last) {
       const std::byte *then = last < share.end ? find_tile(product.rows, layout, last) : share.then;
       const TileRange part = {tiles.first + first - passed, tiles.first + last - passed};
-      multiply_matrix(kernels, product, share.vectors, {rows, part, then},
+      multiply_matrix(kernels, product, share.vectors, {rows, part, then, share.worker},
                       {product.y + output_of(rows, part), product.y_stride});
     }
     passed += tiles.last - tiles.first;
@@ -195,7 +197,7 @@ void multiply_sectors(const KernelTable &kernels, const Share &share) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
     const MatrixRows rows = part(i);
     const std::byte *then = i + 1 < product.rows.size() ? begin_of(part(i + 1)) : share.then;
-    multiply_matrix(kernels, product, share.vectors, {rows, tiles_of(rows), then},
+    multiply_matrix(kernels, product, share.vectors, {rows, tiles_of(rows), then, share.worker},
                     {product.y + rows.output, product.y_stride});
   }
 }
@@ -246,7 +248,7 @@ struct Piece {
 void multiply_piece(const KernelTable &kernels, const Share &share, const Piece &piece, uint32_t first, uint32_t last) {
   const Product part = part_of(share.part, first, last);
   const Results results = {piece.y + first * kPieceStride, kPieceStride};
-  multiply_matrix(kernels, part, share.vectors.from(first), {piece.rows, piece.tiles, piece.then}, results);
+  multiply_matrix(kernels, part, share.vectors.from(first), {piece.rows, piece.tiles, piece.then, share.worker}, results);
   part.sink->take(share.worker, piece.whole(), {part.first_vector, part.n, results.y, results.stride});
 }
 
@@ -338,7 +340,7 @@ uint64_t multiply_run(const KernelTable &kernels, const Share &share, const Prod
     multiply_few(kernels, share, part, vectors, piece, tiles, std::span(places).first(n));
     return n * kFewRowCost;
   }
-  multiply_matrix(kernels, part, vectors, {piece.rows, tiles, nullptr}, {y.data(), kPieceStride});
+  multiply_matrix(kernels, part, vectors, {piece.rows, tiles, nullptr, share.worker}, {y.data(), kPieceStride});
   part.sink->take(share.worker, piece.part(tiles), {part.first_vector, 1, y.data(), kPieceStride});
   return y.size();
 }

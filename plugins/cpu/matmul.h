@@ -75,6 +75,10 @@ struct ActivationScratch {
   std::byte *data;
   uint64_t of_worker;            // bytes from one's to the next one's
   std::byte *abreast = nullptr;  // every worker's kAbreastScratchBytes; nullptr: no vectors are multiplied abreast
+  std::byte *many = nullptr;  // every worker's many_bytes, which is KernelTable::scratch_bytes; nullptr: there is none
+  uint64_t many_bytes = 0;
+
+  std::byte *many_of(int worker) const { return many ? many + static_cast<uint64_t>(worker) * many_bytes : nullptr; }
 };
 
 struct Product {
@@ -101,16 +105,19 @@ uint64_t count_pieces(std::span<const MatrixRows> rows);
 uint64_t piece_elements(uint32_t n);
 
 // What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included; and, with
-// kernels that multiply vectors abreast, for that, if there can be enough of them.
+// kernels that multiply vectors abreast, for that, if there can be enough of them; and many_bytes for each.
 struct ActivationRoom {
   uint64_t bytes, of_worker;
-  uint64_t abreast_at = 0;  // from the beginning; 0: there is none
+  uint64_t abreast_at = 0, many_at = 0;  // from the beginning; 0: there is none
+  uint64_t many_bytes = 0;
 
   ActivationScratch in(std::byte *memory) const {
-    return {memory, of_worker, abreast_at > 0 ? memory + abreast_at : nullptr};
+    const auto place = [&](uint64_t at) { return at > 0 ? memory + at : nullptr; };
+    return {memory, of_worker, place(abreast_at), place(many_at), many_bytes};
   }
 };
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast = {});
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast = {},
+                               uint64_t many_bytes = 0);
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);

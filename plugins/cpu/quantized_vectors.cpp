@@ -158,7 +158,8 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   });
 }
 
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast) {
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast,
+                               uint64_t many_bytes) {
   const uint64_t groups = columns / kActivationGroup + 1;
   const uint64_t row =
       round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
@@ -173,6 +174,11 @@ ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const 
   if (abreast.multiply && n >= abreast.fewest_vectors) {
     room.abreast_at = round_up(room.bytes, kPage);
     room.bytes = room.abreast_at + static_cast<uint64_t>(threads) * kAbreastScratchBytes;
+  }
+  if (many_bytes > 0) {
+    room.many_at = round_up(room.bytes, kPage);
+    room.many_bytes = many_bytes;
+    room.bytes = room.many_at + static_cast<uint64_t>(threads) * many_bytes;
   }
   return room;
 }

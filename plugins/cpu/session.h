@@ -30,6 +30,7 @@ struct SessionShape {
   AttentionLimits attention;
   OutputLimits outputs;
   AbreastKernel abreast;  // the device's
+  size_t many_bytes;      // of scratch, likewise
 
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
   static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, const Device &device);

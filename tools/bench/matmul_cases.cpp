@@ -121,7 +121,11 @@ class Vectors {
     cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (a_case.abreast) {
       scratch_.emplace(cpu::kAbreastScratchBytes);
-    } else if (a_case.kernels->table_elements(layout.tables) > 0 && a_case.n <= a_case.kernels->most_looked_up) {
+    } else if (a_case.kernels->scratch_bytes > 0) {
+      scratch_.emplace(a_case.kernels->scratch_bytes);
+    }
+    if (!a_case.abreast && a_case.kernels->table_elements(layout.tables) > 0 &&
+        a_case.n <= a_case.kernels->most_looked_up) {
       tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
                       a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
       args.tables = tables_->as<int16_t>();
@@ -151,7 +155,8 @@ class Vectors {
             .tables = tables_ ? tables_->as<int16_t>() : nullptr,
             .y = y_.as<float>(),
             .y_stride = a_case_.shape.rows,
-            .prefetch = cpu::best_prefetch()};
+            .prefetch = cpu::best_prefetch(),
+            .scratch = scratch_ ? scratch_->data() : nullptr};
   }
 
   const Case &a_case_;

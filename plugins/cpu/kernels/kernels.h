@@ -74,6 +74,7 @@ struct MatmulArgs {
   size_t y_stride;                  // elements from row to row of y
   const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
   Prefetch prefetch = Prefetch::kSecondLevel;
+  std::byte *scratch = nullptr;  // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it
 };
 
 // y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
@@ -95,6 +96,7 @@ struct KernelTable {
   Packing sign_packing;
   // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.
   uint32_t most_looked_up = UINT32_MAX;
+  size_t scratch_bytes = 0;  // with which matmul is faster for many vectors
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);

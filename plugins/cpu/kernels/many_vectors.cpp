@@ -7,6 +7,7 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   KernelTable table = other;
   table.name = many.name;
   table.most_looked_up = many.most_looked_up;
+  table.scratch_bytes = many.scratch_bytes;
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
   if (many.most_looked_up != UINT32_MAX) table.abreast = {};

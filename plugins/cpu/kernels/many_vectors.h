@@ -1,6 +1,7 @@
 // A tier that is another one but for products of many vectors, for which weights are unpacked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "plugins/cpu/kernels/kernels.h"
@@ -11,6 +12,7 @@ namespace bonsai::cpu {
 struct ManyVectors {
   const char *name;
   uint32_t most_looked_up;
+  size_t scratch_bytes;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);
 };

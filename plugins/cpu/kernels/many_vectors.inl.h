@@ -18,6 +18,7 @@ bool multiply_here(const MatmulArgs &args) {
     return Kernels::takes(kLayout);
   };
   if (args.tables) return false;
+  if (Kernels::kScratchBytes > 0 && !args.scratch) return Kernels::multiply_floats(args);
   if (args.matrix->packing == Packing::kTrits) {
     const bool is_256 = quant::traits(args.matrix->format).block_weights == kTrits256Layout.columns();
     return is_256 ? multiply.template operator()<kTrits256Layout>() : multiply.template operator()<kTritsG128Layout>();
@@ -69,6 +70,7 @@ template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::For
 constexpr ManyVectors many_vectors(const char *name) {
   return {.name = name,
           .most_looked_up = Kernels::takes(kQ1_0G128Layout) ? fewest(quant::Format::kQ1_0_G128) - 1 : UINT32_MAX,
+          .scratch_bytes = Kernels::kScratchBytes,
           .vector_bytes = Kernels::kVectorBytes,
           .matmul = multiply_many<Kernels, kOther, fewest>};
 }

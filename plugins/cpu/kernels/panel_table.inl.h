@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <new>
+#include <type_traits>
 
 #include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/many_vectors.inl.h"
@@ -57,12 +59,15 @@ struct PanelKernels {
   }
 
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
+  static constexpr size_t kScratchBytes = 288 * 1024;
 
   template <CodeLayout kLayout>
   static void multiply(const MatmulArgs &args) {
+    using Product = PanelProduct<kLayout>;
+    static_assert(sizeof(Product) <= kScratchBytes && alignof(Product) <= 64);
+    static_assert(std::is_trivially_destructible_v<Product>);
     for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
-      static_assert(sizeof(PanelProduct<kLayout>) < 288 * 1024);  // of the thread's stack
-      PanelProduct<kLayout>(args, first, std::min(kMostInPanels, args.n - first)).multiply();
+      (new (args.scratch) Product(args, first, std::min(kMostInPanels, args.n - first)))->multiply();
     }
   }
 };

@@ -40,6 +40,7 @@ struct TileKernels {
 
   // Half of the smallest second-level cache that such a processor has.
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
+  static constexpr size_t kScratchBytes = 0;  // all is on the stack
 
   // As many vectors at a time as a Product takes.
   template <CodeLayout kLayout>

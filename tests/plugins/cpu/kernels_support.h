@@ -375,12 +375,16 @@ inline void quantize_rows(const KernelTable &kernels, std::span<const float> x, 
 }
 
 // Runs a prepared multiplication; y (n, width), with nothing written beside it.
-inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs args) {
+inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs args, bool has_scratch = true) {
   constexpr float kGuard = -1234.5f;
   const uint64_t width = args.last_row - args.first_row;
   std::vector<float> y(args.n * (width + 1), kGuard);
   args.y = y.data();
   args.y_stride = width + 1;
+  const size_t scratch_bytes = has_scratch ? kernels.scratch_bytes : 0;
+  const auto scratch = aligned_bytes(scratch_bytes);
+  if (scratch_bytes > 0) std::memset(scratch.get(), 0xA5, scratch_bytes);
+  args.scratch = scratch_bytes > 0 ? scratch.get() : nullptr;
   kernels.matmul(args);
   std::vector<float> result;
   for (uint32_t i = 0; i < args.n; ++i) {
@@ -390,9 +394,14 @@ inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs ar
   return result;
 }
 
-// The same, wherever weights are asked for, which few vectors tell apart.
+// The same, wherever weights are asked for, which few vectors tell apart, and without scratch, which many do.
 inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args) {
   const std::vector<float> results = results_once(kernels, args);
+  if (kernels.scratch_bytes > 0) {
+    const std::vector<float> without = results_once(kernels, args, false);
+    EXPECT_EQ(std::memcmp(results.data(), without.data(), results.size() * sizeof(float)), 0)
+        << "results depend on scratch";
+  }
   if (args.n > 4) return results;
   for (const Prefetch how : {Prefetch::kFirstLevel, Prefetch::kSecondLevelLate}) {
     args.prefetch = how;

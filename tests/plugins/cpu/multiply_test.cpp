@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "tests/plugins/cpu/kernels_support.h"
@@ -91,6 +92,70 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
       if (count == 1) indices = collector.index_of;
       EXPECT_EQ(collector.index_of, indices) << "pieces depend on the number of threads";
     }
+  }
+}
+
+// Kernels that want scratch, and note where it is that they are given some.
+struct NotingScratch {
+  static constexpr size_t kBytes = 4096;
+  KernelTable kernels;
+  static inline void (*matmul)(const MatmulArgs &args);
+  static inline std::mutex mutex;
+  static inline std::set<std::byte *> seen, in_use;
+  static inline int shared;  // calls that were given what another one had
+
+  explicit NotingScratch(const KernelTable &of) : kernels(of) {
+    matmul = of.matmul;
+    seen.clear();
+    shared = 0;
+    kernels.abreast = {};
+    kernels.scratch_bytes = kBytes;
+    kernels.matmul = note;
+  }
+
+  static void note(const MatmulArgs &args) {
+    {
+      const std::lock_guard lock(mutex);
+      seen.insert(args.scratch);
+      shared += !in_use.insert(args.scratch).second;
+    }
+    MatmulArgs without = args;
+    without.scratch = nullptr;
+    matmul(without);
+    const std::lock_guard lock(mutex);
+    in_use.erase(args.scratch);
+  }
+};
+
+TEST(Multiply, GivesEveryWorkerScratchOfItsOwn) {
+  constexpr uint64_t kRows = 4096, kN = 32;
+  std::mt19937 random(16);
+  NotingScratch noting(*runnable_kernels().front());
+  Matrix matrix(Format::kQ4_0, kRows, kColumns);
+  fill_random(matrix, random);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<MatrixRows> rows = {{&packed, 0, kRows, 0}};
+  const std::vector<float> x = random_vectors(kN * kColumns, random);
+  std::vector<float> y(kN * kRows);
+  Threads threads(4);
+  const ActivationRoom room = activation_room(kN, kColumns, 4, {}, NotingScratch::kBytes);
+  const auto scratch = aligned_bytes(room.bytes);
+  multiply(threads, noting.kernels,
+           {.rows = rows,
+            .columns = kColumns,
+            .n = kN,
+            .x = x.data(),
+            .x_stride = kColumns,
+            .y = y.data(),
+            .y_stride = kRows,
+            .activations = room.in(scratch.get())});
+  EXPECT_EQ(NotingScratch::seen.size(), 4u);
+  EXPECT_EQ(NotingScratch::shared, 0);
+  for (std::byte *place : NotingScratch::seen) {
+    ASSERT_NE(place, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % 64, 0u);
+    EXPECT_GE(place, scratch.get() + activation_room(kN, kColumns, 4).bytes);
+    EXPECT_LE(place + NotingScratch::kBytes, scratch.get() + room.bytes);
   }
 }
 

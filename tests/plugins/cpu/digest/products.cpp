@@ -132,6 +132,11 @@ void add_product(Results &results, const KernelTable &kernels, MatmulArgs args) 
   std::vector<float> y(args.n * width, -1234.5f);
   args.y = y.data();
   args.y_stride = width;
+  struct alignas(64) Line {
+    std::byte of[64];
+  };
+  std::vector<Line> scratch(kernels.scratch_bytes / sizeof(Line));
+  args.scratch = scratch.empty() ? nullptr : scratch[0].of;
   kernels.matmul(args);
   for (const float value : y) results.add(value);
 }

@@ -42,11 +42,12 @@ cat >"$2/in" <<SCRIPT
 set -euo pipefail
 here=\$(realpath "\$(dirname "\$0")")
 source='$source'
+# Links of packs that are gone are made anew.
 if [ ! -e "\$source" ]; then
   mkdir -p "\$(dirname "\$source")"
-  ln -s "\$here/tree" "\$source"
+  ln -sfn "\$here/tree" "\$source"
 elif [ ! -e "\$source/build" ]; then  # a checkout that nothing was built in
-  ln -s "\$here/tree/build" "\$source/build"
+  ln -sfn "\$here/tree/build" "\$source/build"
 fi
 export LD_LIBRARY_PATH=\$here/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
 cd "\$here/tree"

@@ -8,7 +8,8 @@ trap 'rm -rf "$scratch"' EXIT
 "$pack" "$build" "$scratch/packed" >/dev/null
 
 # Each program finds its libraries in the pack, but for the loader's and glibc's own.
-for program in bin/bonsai bin/bonsai-synth tests/gpu_device_test tests/gpu_conformance_quick_test lib/bonsai/libbonsai_cuda.so; do
+for program in bin/bonsai bin/bonsai-synth tests/gpu_device_test tests/gpu_conformance_quick_test lib/bonsai/libbonsai_cuda.so \
+  lib/libbonsai.so; do
   libraries=$("$scratch/packed/in" ldd "build/$program")
   strays=$(echo "$libraries" | grep -v "$scratch/packed/lib/" | grep -Ev '(linux-vdso|ld-linux[^ ]*|lib(c|m|dl|rt|pthread|resolv))\.so')  || true
   [ -z "$strays" ] || { echo "$program would load: $strays"; exit 1; }

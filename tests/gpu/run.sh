@@ -3,7 +3,8 @@
 #
 #   tests/gpu/run.sh check    BUILD OUT   the tests labelled gpu, several at once, and how long compiling the kernels takes
 #   tests/gpu/run.sh bench    BUILD OUT   synthetic 8B and 1.7B models: decode, prompts, first tokens, and products alone;
-#                                         options that must not change a text change none
+#                                         options that must not change a text change none; where there is PyTorch, a
+#                                         trace of a token's launches (trace.py)
 #   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes, all at once
 #
 # BONSAI_SHAPES="8b 1.7b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
@@ -143,7 +144,7 @@ bench() {
   done
   step profile-8b 60 "$bonsai" bench -m "$(model 8b Q1_0_G128)" --backend cuda --backend-strict -p 512 -n 64 --profile
   show '.' profile-8b
-  if python3 -c 'import torch' 2>/dev/null; then
+  if timeout 60 python3 -c 'import torch' 2>/dev/null; then
     step trace-8b 90 python3 "$(dirname "$0")/trace.py" "$build/lib/libbonsai.so" "$build/lib/bonsai/libbonsai_cuda.so" \
       "$(model 8b Q1_0_G128)"
     show ' us ' trace-8b

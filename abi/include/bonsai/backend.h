@@ -437,8 +437,8 @@ typedef struct bonsai_profile_phase {
   uint32_t struct_size;
   uint32_t reserved;  /* 0 */
   const char *name;   /* where they apply: "embedding", "norm", "qkv", "rope" (storing K and V included), "attention",
-                         "o", "gate_up", "swiglu", "down", "residual", "barriers" (between these, where layers run as
-                         one piece of work), "head", "selection" (or part of "head"), "gemv" */
+                         "o", "gate_up", "swiglu", "down", "residual", "head", "selection"
+                         (or part of "head"), "gemv" */
   double seconds;
   uint64_t calls;     /* times that it ran */
   uint64_t bytes;     /* of weights, keys and values that it had to read at least; 0: not counted */

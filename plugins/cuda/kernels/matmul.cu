@@ -96,8 +96,8 @@ constexpr uint32_t kPlanes = kLayout.is_float() ? 2 : 1;                        
 constexpr uint32_t kRecordGroups = kLayout.packing == Packing::kCodesBy32 ? kPieces : 1;  // of integer activations
 constexpr uint32_t kGroupsInStage = kStageColumns / group_columns(kLayout);
 
-// Stages that are there or on their way: a copy takes longer than a stage's products.
-constexpr uint32_t kStages = kLayout.is_float() ? 2 : 4;
+// Stages that are there or on their way: a copy takes longer than a stage's products, where there are such copies.
+constexpr uint32_t kStages = kHasAsyncCopies && !kLayout.is_float() ? 4 : 2;
 
 struct alignas(16) Stage {
   uint8_t pieces[kPlanes][kPieces][kPrefillTokens][kPieceBytes];
@@ -105,6 +105,7 @@ struct alignas(16) Stage {
 };
 
 constexpr uint32_t kSets = 4;  // of eight tokens, that a warp multiplies with in turns
+static_assert(kPrefillTokens / kFragmentTokens % kSets == 0);
 
 // The set-th eight tokens of a stage.
 struct SharedTokens {

@@ -34,12 +34,12 @@ inline constexpr uint32_t kPrefillMaxThreads = 256;
 // Segments whose sums a block that multiplies so many tokens has in shared memory at a time.
 constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTokens ? 32 : 256 / tokens; }
 
-// For which formats there are matmul_decode_16 and _32: those that any plan takes them for.
+// For which formats there are matmul_decode_16 and _32: those that any plan takes them for. Elsewhere they do nothing.
 constexpr bool has_decode_16(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy32; }
 constexpr bool has_decode_32(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy128; }
 
-// Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling, or in
-// matmul_decode_16 and _32 with little of it (compile/units.cpp): the kernels' launch bounds, and what grids are
+// Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling, or
+// with little of it (compile/units.cpp): the kernels' launch bounds, and what grids are
 // planned for.
 constexpr uint32_t bit_blocks(const MatrixLayout &layout, uint32_t tokens) {
   if (tokens == 1 && layout.bits == 1) return 3;

@@ -145,6 +145,13 @@ __device__ inline void prefetch_together(const void *from, unsigned bytes) {
 #endif
 }
 
+// True where copies to shared memory go on beside what follows them.
+#if __CUDA_ARCH__ >= 800
+inline constexpr bool kHasAsyncCopies = true;
+#else
+inline constexpr bool kHasAsyncCopies = false;
+#endif
+
 // Starts copying 16 bytes from global to shared memory; zeros are written where `valid` is false. commit ends a group,
 // wait<n> blocks until at most n groups are under way; a barrier must follow before other threads read.
 __device__ inline void copy_async(void *shared, const void *global, bool valid) {

@@ -69,7 +69,7 @@ const DecodeKernel *kernel_for_several(const MatmulShape &shape, const MatmulDev
 
 // A warp for each segment, or half as many, and so on. Blocks, of as many tiles as it takes, to fill the device once:
 // with more blocks of fewer tiles the tokens would be read more often. Nor fewer tiles than a warp works on at once, as
-// long as every second multiprocessor has a block: so the next kernels' blocks find room beside them.
+// long as about every second multiprocessor has a block: so the next kernels' blocks find room beside them.
 MatmulPlan plan_decode(const MatmulShape &shape, const MatmulDevice &device, const DecodeKernel &kernel) {
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
   const uint32_t max_warps = kernel.max_threads / kWarp;

@@ -16,7 +16,6 @@ constexpr uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint
 struct MatmulDevice {
   uint32_t multiprocessors;
   bool has_bit_mma;                 // compute capability 8.0 to 9.0: kHasBitMma of simt.cuh
-  uint32_t shared_bytes_per_block;  // that a launch may ask for
 };
 
 struct MatmulShape {

@@ -105,7 +105,6 @@ TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   }
 }
 
-// Contexts split over blocks and walked along, tiles of few and of many rows: all in every order of the emulator.
 // Heads that are packed where they are finished: by the block that has all of a context, which walks along it where the
 // device is small, or where its sections are folded.
 TEST(Attention, PacksHeadsAsTheyWouldBePackedLater) {
@@ -131,6 +130,7 @@ TEST(Attention, PacksHeadsAsTheyWouldBePackedLater) {
   }
 }
 
+// Contexts split over blocks and walked along, tiles of few and of many rows: all in every order of the emulator.
 TEST(Attention, GivesTheSameBytesInEveryOrder) {
   for (const AttentionShape &shape : {AttentionShape{kKvF16, 64, 1, 4, 16}, AttentionShape{kKvQ8_0, 32, 2, 2, 16},
                                       AttentionShape{kKvF32, 32, 1, 3, 16}}) {

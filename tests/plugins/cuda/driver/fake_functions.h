@@ -32,7 +32,7 @@ struct FakeDriver {
   std::string refused_image;       // modules whose image begins so are refused
   bool is_capturing = false;
   CUlaunchConfig launched = {};
-  CUlaunchAttribute launched_attributes[2] = {};
+  CUlaunchAttribute launched_attributes[1] = {};
   size_t arguments_bytes = 8;  // of kernels
   std::vector<unsigned char> launched_arguments;
 };

@@ -17,7 +17,6 @@
 // Kernels run one after the other: none starts early.
 #define BONSAI_EARLY_KERNEL BONSAI_KERNEL
 
-#define BONSAI_NOINLINE
 
 // One block runs at a time, so the block's shared memory can be the unit's. A section of its own tells where it is.
 #define BONSAI_SHARED static __attribute__((section(BONSAI_EMULATED_SHARED_SECTION)))
@@ -83,6 +82,7 @@ inline void prefetch_together(const void *from, unsigned bytes, const Where &whe
                                        "prefetch_together's size");
 }
 
+inline constexpr bool kHasAsyncCopies = true;
 inline void copy_async(void *shared, const void *global, bool valid) {
   ::bonsai::emulation::copy_async(shared, global, valid);
 }

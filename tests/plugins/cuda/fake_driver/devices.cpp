@@ -87,8 +87,6 @@ int attribute(const Settings &settings, CUdevice_attribute which) {
       return static_cast<int>(bonsai::emulation::kMostBlockThreads);
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       return 32;
-    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-      return 1;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
       return 0;
     default:

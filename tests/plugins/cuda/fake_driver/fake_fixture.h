@@ -67,6 +67,7 @@ class FakeDriver : public testing::Test {
     void *parameters[] = {const_cast<cuda::ExampleArguments *>(&arguments)};
     return cu->cuLaunchKernelEx(&config, function, parameters, nullptr);
   }
+
   // What was done wrong since the last time, and forgets it.
   std::string take_misuse() {
     const std::string misuse = control().misuse();

@@ -10,8 +10,8 @@ using bonsai::emulation::Kernel;
 
 namespace {
 
-constexpr size_t kPlainSharedBytes = 48 * 1024;               // more must be allowed first
-constexpr unsigned kRegisters = 65'536;  // of a multiprocessor
+constexpr size_t kPlainSharedBytes = 48 * 1024;  // more must be allowed first
+constexpr unsigned kRegisters = 65'536;          // of a multiprocessor
 
 // Where a caller wants to read why an image is refused.
 struct ErrorLog {

@@ -186,11 +186,9 @@ uint64_t bonsai_fake_cuda_work() { return world().work.count; }
 
 uint64_t bonsai_fake_cuda_kernels() { return world().kernels; }
 
-
 void bonsai_fake_cuda_set_order(uint64_t order) { world().order = bonsai::fake::order_of(order); }
 
 void bonsai_fake_cuda_run_kernels(int run) { world().runs_kernels = run != 0; }
-
 
 void bonsai_fake_cuda_reset() {
   World &here = world();

@@ -233,19 +233,37 @@ uint64_t tokens_of_block(const MatmulPlan &plan) {
   return plan.kernel.ends_with("_32") ? 32 : plan.kernel.ends_with("_16") ? 16 : kDecodeTokens;
 }
 
+namespace {
+
+// `eight`, a plan for matmul_decode, with the kernel for so many tokens.
+MatmulPlan with_tokens(MatmulPlan eight, uint32_t tokens, uint64_t columns) {
+  eight.kernel = "matmul_decode_" + std::to_string(tokens);
+  const uint32_t sums = 1 + std::min(segment_count(columns), round_segments(tokens));
+  eight.shared_bytes = static_cast<uint32_t>(eight.tiles_per_block * sums * tokens * kTileRows * sizeof(float));
+  return eight;
+}
+
+}  // namespace
+
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
   std::vector<MatmulPlan> plans;
   for (const uint32_t multiprocessors : {1u, 132u}) {
     for (const bool has_bit_mma : {false, true}) {
-      const MatmulDevice device = {multiprocessors, has_bit_mma, kTestDevice.shared_bytes_per_block};
+      const MatmulDevice device = {multiprocessors, has_bit_mma};
       if (has_bit_mma && !may_take_bits(format, device)) continue;
       // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
-      for (const uint64_t planned : {1, 2, 4, 8, 16, 32, 100}) {
-        MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
-        plan.grid_y = static_cast<uint32_t>((n + tokens_of_block(plan) - 1) / tokens_of_block(plan));
+      for (const uint64_t planned : {1, 2, 4, 8, 100}) {
+        const MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
         plans.push_back(plan);
       }
+      const MatmulPlan eight = plan_matmul({format, 0, rows, columns, 8}, device);
+      const MatrixLayout &layout = matrix_layout(format);
+      if (has_decode_16(layout)) plans.push_back(with_tokens(eight, 16, columns));
+      if (has_decode_32(layout)) plans.push_back(with_tokens(eight, 32, columns));
     }
+  }
+  for (MatmulPlan &plan : plans) {
+    plan.grid_y = static_cast<uint32_t>((n + tokens_of_block(plan) - 1) / tokens_of_block(plan));
   }
   return plans;
 }

@@ -23,8 +23,7 @@ namespace bonsai::cuda {
 using quant::Format;
 
 // A device of four multiprocessors, with tensor cores for bits.
-inline constexpr MatmulDevice kTestDevice = {
-    .multiprocessors = 4, .has_bit_mma = true, .shared_bytes_per_block = 227 << 10};
+inline constexpr MatmulDevice kTestDevice = {.multiprocessors = 4, .has_bit_mma = true};
 
 inline constexpr emulation::Order kForward = emulation::kOrders[0];
 

@@ -16,13 +16,20 @@ void expect_compiled(const std::string &unit_name, const std::string &kernel) {
 TEST(PlannedKernels, AreInTheTableOfUnits) {
   for (const Format format : all_formats()) {
     for (const bool has_bit_mma : {false, true}) {
-      const MatmulDevice device = {132, has_bit_mma, 227 << 10};
+      const MatmulDevice device = {132, has_bit_mma};
       const std::vector<std::string> prepared = matmul_units(format, device);
-      for (const uint64_t n : {1, 2, 3, 4, 5, 9, 32, 33, 512}) {
-        const MatmulPlan plan = plan_matmul({format, 0, 4096, 4096, n}, device);
-        EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
-            << plan.unit << " would be compiled in the middle of a call";
-        expect_compiled(plan.unit, plan.kernel);
+      for (const uint64_t n : {1, 2, 3, 4, 5, 9, 16, 17, 32, 33, 64, 65, 512}) {
+        for (const uint64_t rows : {4096, 24576}) {
+          for (const uint64_t columns : {4096, 12288}) {
+            const MatmulPlan plan = plan_matmul({format, 0, rows, columns, n}, device);
+            EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan.unit), prepared.end())
+                << plan.unit << " would be compiled in the middle of a call";
+            expect_compiled(plan.unit, plan.kernel);
+            const MatrixLayout &layout = matrix_layout(format);
+            EXPECT_TRUE(plan.kernel != "matmul_decode_16" || has_decode_16(layout)) << plan.unit;
+            EXPECT_TRUE(plan.kernel != "matmul_decode_32" || has_decode_32(layout)) << plan.unit;
+          }
+        }
       }
     }
     expect_compiled(embedding_unit(format), "embed");

@@ -2,7 +2,6 @@
 // same bytes, on the emulator, with fewer launches.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -248,7 +248,8 @@ struct Piece {
 void multiply_piece(const KernelTable &kernels, const Share &share, const Piece &piece, uint32_t first, uint32_t last) {
   const Product part = part_of(share.part, first, last);
   const Results results = {piece.y + first * kPieceStride, kPieceStride};
-  multiply_matrix(kernels, part, share.vectors.from(first), {piece.rows, piece.tiles, piece.then, share.worker}, results);
+  multiply_matrix(kernels, part, share.vectors.from(first), {piece.rows, piece.tiles, piece.then, share.worker},
+                  results);
   part.sink->take(share.worker, piece.whole(), {part.first_vector, part.n, results.y, results.stride});
 }
 

@@ -6,7 +6,7 @@
 LIBBONSAI is libbonsai.so, PLUGIN libbonsai_cuda.so. Needs a PyTorch with CUDA, whose profiler hears of every kernel of
 the process (CUPTI), graphs and overlapping launches included. Prints a line for each kernel and the one ahead of it:
 how often that came, mean and quartiles of the time between their ends in microseconds, and the grid. A kernel that
-starts before the one ahead has ended is thus told by what it adds. Profiling makes tokens a few percent slower.
+starts before the one ahead has ended is thus told by what it adds.
 """
 import collections
 import ctypes

@@ -96,7 +96,7 @@ struct KernelTable {
   Packing sign_packing;
   // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.
   uint32_t most_looked_up = UINT32_MAX;
-  size_t scratch_bytes = 0;  // with which matmul is faster for many vectors
+  size_t scratch_bytes = 0;            // with which matmul is faster for many vectors
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);

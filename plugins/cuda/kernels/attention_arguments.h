@@ -57,12 +57,12 @@ inline constexpr uint32_t kNarrowRows = 16;
 inline constexpr uint32_t kWideRows = 64;
 struct AttendArguments {
   KvPool pool;
-  const float *queries;          // (n_tokens, heads * head_dim), query_stride floats from token to token
-  float *y;                      // (n_tokens, heads * head_dim)
-  PackedActivations packed;      // of attend_narrow: y as codes, where may_pack_heads, and then not as floats; no forms:
-                                 // as floats
-  const uint32_t *positions;     // (n_tokens)
-  const uint32_t *block_table;   // (sequences, blocks_per_sequence)
+  const float *queries;         // (n_tokens, heads * head_dim), query_stride floats from token to token
+  float *y;                     // (n_tokens, heads * head_dim)
+  PackedActivations packed;     // of attend_narrow: y as codes, where may_pack_heads, and then not as floats; no forms:
+                                // as floats
+  const uint32_t *positions;    // (n_tokens)
+  const uint32_t *block_table;  // (sequences, blocks_per_sequence)
   const AttentionPiece *pieces;  // (grid / kv_heads)
   float *partial_sums;           // (partials, heads, padded_head_dim) weighted sums of values
   float *partial_weights;        // (partials, heads, 2) largest score, sum of weights

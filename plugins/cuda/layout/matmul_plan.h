@@ -15,7 +15,7 @@ constexpr uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint
 // What the choice depends on of the device.
 struct MatmulDevice {
   uint32_t multiprocessors;
-  bool has_bit_mma;                 // compute capability 8.0 to 9.0: kHasBitMma of simt.cuh
+  bool has_bit_mma;  // compute capability 8.0 to 9.0: kHasBitMma of simt.cuh
 };
 
 struct MatmulShape {

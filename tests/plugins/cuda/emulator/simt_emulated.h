@@ -17,7 +17,6 @@
 // Kernels run one after the other: none starts early.
 #define BONSAI_EARLY_KERNEL BONSAI_KERNEL
 
-
 // One block runs at a time, so the block's shared memory can be the unit's. A section of its own tells where it is.
 #define BONSAI_SHARED static __attribute__((section(BONSAI_EMULATED_SHARED_SECTION)))
 

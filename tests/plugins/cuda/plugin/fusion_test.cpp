@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/plugins/cuda/fake_driver/fake_support.h"
@@ -60,13 +61,31 @@ struct Found {
   uint64_t kernels;
 };
 
-// Of a few tokens together, and then of tokens one by one.
+// A token of each of two sequences, one behind all that came, one that begins.
+std::vector<std::vector<float>> run_two(check::Session &session, uint32_t position,
+                                        const std::vector<uint32_t> &blocks) {
+  std::vector<uint32_t> others;  // that the first sequence has not
+  for (uint32_t i = 0; i < kSequenceBlocks; ++i) others.push_back(kSequenceBlocks + i);
+  check::Batch batch;
+  batch.block_table = {blocks, others};
+  batch.add(3, position, 0);
+  batch.add(4, 0, 1);
+  check::Outputs outputs(session.model.model.config.vocab, session.model.model.config.hidden);
+  for (const uint32_t row : {0u, 1u}) outputs.logits(row);
+  session.run(batch, outputs);
+  return {outputs[0].logits, outputs[1].logits};
+}
+
+// Of a few tokens together, then of tokens one by one, and of two sequences'.
 Found run(Side &side, const std::vector<int32_t> &tokens, uint32_t from) {
   const std::vector<uint32_t> blocks = some_blocks(kSequenceBlocks);
   fake::control().reset();
   Found found = {.logits = side.session.logits({tokens.data(), kPrompt}, from, blocks), .kernels = 0};
   for (uint32_t i = kPrompt; i < tokens.size(); ++i) {
     found.logits.push_back(side.session.logits({tokens.data() + i, 1}, from + i, blocks).back());
+  }
+  for (auto &row : run_two(side.session, from + static_cast<uint32_t>(tokens.size()), blocks)) {
+    found.logits.push_back(std::move(row));
   }
   found.kernels = fake::control().kernels();
   return found;
@@ -123,7 +142,7 @@ TEST_P(CudaFusion, HasTheBytesOfSeparateKernels) {
   const Found expected = run(apart, tokens, c.from), found = run(fused, tokens, c.from);
   EXPECT_EQ(found.logits, expected.logits);
   const uint64_t saved = c.is_packed ? 2 : 1;  // of a layer: heads that are prepared, and packed
-  EXPECT_EQ(found.kernels + saved * c.shape.layers * (1 + kDecoded), expected.kernels);
+  EXPECT_EQ(found.kernels + saved * c.shape.layers * (1 + kDecoded + 1), expected.kernels);
   EXPECT_EQ(fake::control().misuse(), "");
 }
 

@@ -1,7 +1,7 @@
-// Matrices of integer codes times many vectors of int8 activations, from panels: y = W x for tiles of 16 rows and 12
-// vectors at a time. Weights are unpacked once for all vectors, to unsigned bytes; what is left to do for each of 64
-// weights and a vector is one product, whose other factor a load repeats. The integers are those that
-// codes_matmul.inl.h gets, and so are the bytes. Part of a tier: see simd/portable/vector.h.
+// Matrices of integer codes times many vectors of int8 activations, from panels: y = W x for pairs of tiles of 16 rows
+// and some vectors at a time. Weights are unpacked once for all vectors, to unsigned bytes; what is left to do for each
+// of 64 weights and a vector is one product, whose other factor a load repeats for both tiles. The integers are those
+// that codes_matmul.inl.h gets, and so are the bytes. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
@@ -76,6 +76,45 @@ struct PanelWeights {
   }
 };
 
+// Asks the second-level cache for a piece of a pair, some of it at a time. All always inline: see prefetch_at.
+template <CodeLayout kLayout>
+class PieceAhead {
+ public:
+  using Pair = typename PanelWeights<kLayout>::Pair;
+
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
+    for (int half = 0; half < kPairTiles; ++half) {
+      from_[half] = pair.scales(half, block);
+      from_[kPairTiles + half] = pair.block(half, block);
+    }
+  }
+
+  // The next part of `parts`.
+  [[gnu::always_inline]] void ask(uint32_t parts) {
+    for (int half = 0; half < kPairTiles; ++half) {
+      ask(from_[half], share(kScaleBytes, parts));
+      ask(from_[kPairTiles + half], share(kCodeBytes, parts));
+    }
+  }
+
+  // Of so many bytes, in whole lines.
+  static constexpr uint32_t share(uint32_t bytes, uint32_t parts) {
+    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
+    return (lines + parts - 1) / parts * kPackedAlignment;
+  }
+
+ private:
+  using Packed = Codes<kLayout>;
+  static constexpr uint32_t kBlocks = PanelWeights<kLayout>::kBlocks;
+  static constexpr uint32_t kScaleBytes = kBlocks * Packed::kScalesStride, kCodeBytes = kBlocks * Packed::kBlockStride;
+
+  [[gnu::always_inline]] static void ask(const uint8_t *&from, uint32_t bytes) {
+    for (const uint8_t *end = from + bytes; from < end; from += kPackedAlignment) __builtin_prefetch(from, 0, 2);
+  }
+
+  const uint8_t *from_[2 * kPairTiles];
+};
+
 template <CodeLayout kLayout>
 class PanelProduct {
  public:
@@ -87,12 +126,13 @@ class PanelProduct {
         row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)) {}
 
   void multiply() {
-    for (uint64_t block = 0; block < all_blocks(); block += kBlocks) {
-      const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kBlocks, all_blocks() - block));
+    for (uint64_t block = 0; block < all_blocks(); block += kPassBlocks) {
+      const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kPassBlocks, all_blocks() - block));
       fill_panels(block, blocks);
       for (uint64_t tile = first_pair(); tile < end_tile(); tile += kPairTiles) {
-        weights_.unpack(Pair(*args_.matrix, tile), block, blocks);
+        if (block > 0) load_sums(tile);
         multiply_pair(tile, block, blocks);
+        store_sums(tile);
       }
     }
     store_edges();
@@ -102,9 +142,17 @@ class PanelProduct {
   using Format = PanelFormat<kLayout>;
   using Weights = PanelWeights<kLayout>;
   using Pair = typename Weights::Pair;
+  using Sums = float[kMostInPanels][kTileRows];  // of a tile
   static constexpr uint32_t kBlocks = Weights::kBlocks;
+  static constexpr uint32_t kPassBlocks = kPassColumns / Format::kColumns;
   template <uint32_t T>
   using Block = PanelBlock<kLayout, T>;
+
+  // Vectors of a panel of T that are multiplied with both tiles at a time: as many as registers hold two sums of for
+  // each tile, or three where runs share a factor: the sums of two runs, or of one, and the factor.
+  template <uint32_t T>
+  static constexpr uint32_t kAtOnce = T % 6 == 0 && (Format::kOneGroup || Format::kRunsOfFactor == 1) ? 6 : 4;
+  static constexpr uint32_t kRunsAtOnce = Format::kRunsOfFactor <= 2 ? Format::kRunsOfFactor : 1;
 
   // Where a tile's results lie, the first row's of the first vector.
   struct TileResults {
@@ -126,6 +174,24 @@ class PanelProduct {
     return {args_.y + first_ * args_.y_stride + (tile * kTileRows - args_.first_row), args_.y_stride};
   }
 
+  // Calls body(sums, place of its result) for each sum of a pair that is asked for. Results of different vectors lie as
+  // far apart as a row is long, often in the same set of the first-level cache: so that is done once a pass.
+  template <class Body>
+  void each_sum(uint64_t pair, const Body &body) {
+    for (uint64_t tile = std::max(pair, first_tile()); tile < std::min(pair + kPairTiles, end_tile()); ++tile) {
+      const TileResults results = results_of(tile);
+      for (uint32_t t = 0; t < panels_.vectors(); ++t) body(sums_[tile - pair][t], results.y + t * results.stride);
+    }
+  }
+
+  void load_sums(uint64_t pair) {
+    each_sum(pair, [](float *sums, const float *result) { store(sums, load(result)); });
+  }
+
+  void store_sums(uint64_t pair) {
+    each_sum(pair, [](const float *sums, float *result) { store(result, canonical_nan(load(sums))); });
+  }
+
   template <uint32_t T>
   Block<T> *blocks_of(uint32_t panel) {
     return reinterpret_cast<Block<T> *>(bytes_[panel]);
@@ -143,143 +209,199 @@ class PanelProduct {
     }
   }
 
-  // The piece of the pair that is in weights_, times all panels.
-  void multiply_pair(uint64_t tile, uint64_t block, uint32_t blocks) {
-    const uint64_t begin = std::max(tile, first_tile()), end = std::min(tile + kPairTiles, end_tile());
-    for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
-      panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
-        for (uint64_t i = begin; i < end; ++i) {
-          TileResults results = results_of(i);
-          results.y += panels_.first(panel) * results.stride;
-          multiply_tile(blocks_of<T>(panel), static_cast<int>(i - tile), blocks, block == 0, results,
-                        panels_.vectors(panel));
-        }
-      });
+  // Blocks of a pair of tiles, from `first` on, times all panels, piece by piece.
+  void multiply_pair(uint64_t tile, uint64_t first, uint32_t blocks) {
+    const Pair pair(*args_.matrix, tile), then(*args_.matrix, std::min(tile + kPairTiles, end_tile() - 1));
+    for (uint32_t piece = 0; piece < blocks; piece += kBlocks) {
+      const uint32_t n = std::min(kBlocks, blocks - piece), next = piece + kBlocks;
+      weights_.unpack(pair, first + piece, n);
+      using Ahead = PieceAhead<kLayout>;
+      Ahead ahead = next < blocks ? Ahead(pair, first + next) : Ahead(then, first);
+      for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
+        ahead.ask(panels_.count());
+        panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
+          for (uint32_t t = 0; t < T; t += kAtOnce<T>) {
+            multiply_piece<T, kAtOnce<T>>(blocks_of<T>(panel) + piece, t, n, first + piece == 0,
+                                          panels_.first(panel) + t);
+          }
+        });
+      }
     }
   }
 
-  // Adds a tile's blocks times a panel to its results, or begins them.
-  template <uint32_t T>
-  [[gnu::noinline]] void multiply_tile(const Block<T> *panel, int half, uint32_t blocks, bool begins,
-                                       TileResults results, uint32_t n) const {
-    F32x16 y[T];
-    const auto place = [&](uint32_t t) { return results.y + std::min(t, n - 1) * results.stride; };
-    for (uint32_t t = 0; t < T; ++t) y[t] = begins ? splat(0.0f) : load(place(t));
+  // The blocks in weights_ times S vectors of a panel, from its t-th on: begins their sums, or adds to them.
+  template <uint32_t T, uint32_t S>
+  [[gnu::noinline]] void multiply_piece(const Block<T> *panel, uint32_t t, uint32_t blocks, bool begins,
+                                        uint32_t vector) {
     if constexpr (Format::kOneGroup) {
-      multiply_groups(panel, half, blocks, y);
+      multiply_groups<T, S>(panel, t, blocks, begins, vector);
     } else {
-      multiply_blocks(panel, half, blocks, y);
+      if (begins) {
+        for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_[i / S][vector + i % S], splat(0.0f));
+      }
+      for (uint32_t i = 0; i < blocks; ++i) multiply_block<T, S>(panel[i], t, i, vector);
     }
-    // The last of equal places has what belongs there.
-    for (uint32_t t = T; t-- > 0;) store(place(t), canonical_nan(y[t]));
   }
 
-  // Adds a run's products, from a step of four columns on.
-  template <uint32_t T>
-  [[gnu::always_inline]] static void dot_run(const int8_t *weights, const int32_t (*codes)[T], DotSum (&sums)[T]) {
+  // Sums of S vectors with each of both tiles.
+  template <uint32_t S>
+  using DotSums = DotSum[kPairTiles][S];
+
+  // Adds a run's products: weights are the first tile's, codes those of the first vector.
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] static void dot_run(const int8_t *weights, const int32_t *codes, DotSums<S> &sums) {
 #pragma GCC unroll 8
     for (uint32_t step = 0; step < Format::kRun / 4; ++step) {
-      const Bytes64 of_rows = load_bytes(weights + 64 * step);
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) sums[t] = dot4(sums[t], of_rows, splat_4_bytes(&codes[step][t]));
+      const Bytes64 first = load_bytes(weights + 64 * step), second = load_bytes(weights + kGroupCodes + 64 * step);
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        const Bytes64 of_vector = splat_4_bytes(codes + step * T + s);
+        sums[0][s] = dot4(sums[0][s], first, of_vector);
+        sums[1][s] = dot4(sums[1][s], second, of_vector);
+      }
     }
   }
 
   static I16x32 splat_word(const int32_t &word) { return splat_pair(reinterpret_cast<const int16_t *>(&word)); }
 
   // Blocks of one group. Results stay in registers.
-  template <uint32_t T>
-  [[gnu::always_inline]] void multiply_groups(const Block<T> *panel, int half, uint32_t blocks, F32x16 (&y)[T]) const {
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void multiply_groups(const Block<T> *panel, uint32_t t, uint32_t blocks, bool begins,
+                                              uint32_t vector) {
+    F32x16 y[kPairTiles][S];
+    for (uint32_t i = 0; i < kPairTiles * S; ++i) {
+      y[i / S][i % S] = begins ? splat(0.0f) : load(sums_[i / S][vector + i % S]);
+    }
 #pragma GCC unroll 1
     for (uint32_t i = 0; i < blocks; ++i, ++panel) {
-      DotSum dots[T];
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) {
-        dots[t] = Format::kMinima ? zero_dot_sum() : begin_dot_sum(splat_i32(panel->starts[0][t]));
+      DotSums<S> dots;
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        for (uint32_t half = 0; half < kPairTiles; ++half) {
+          dots[half][s] = begin_dot_sum(splat_i32(Format::kMinima ? 0 : panel->starts[0][t + s]));
+        }
       }
-      dot_run(weights_.codes[i][half], panel->codes, dots);
-      const F32x16 d = load(weights_.scales[i][0][half]);
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) {
-        const F32x16 scale = splat(panel->scales[t]);
-        y[t] = fma(to_f32(end_dot_sum(splat_i32(0), dots[t])), mul(d, scale), y[t]);
-        if constexpr (Format::kMinima) {
-          float sum;
-          memcpy(&sum, &panel->starts[0][t], sizeof sum);
-          y[t] = fma(splat(sum), mul(load(weights_.scales[i][1][half]), scale), y[t]);
+      dot_run<T, S>(weights_.codes[i][0], &panel->codes[0][t], dots);
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        const F32x16 scale = splat(panel->scales[t + s]);
+#pragma GCC unroll 2
+        for (uint32_t half = 0; half < kPairTiles; ++half) {
+          const F32x16 d = load(weights_.scales[i][0][half]);
+          F32x16 &result = y[half][s];
+          result = fma(to_f32(end_dot_sum(splat_i32(0), dots[half][s])), mul(d, scale), result);
+          if constexpr (Format::kMinima) {
+            float sum;
+            memcpy(&sum, &panel->starts[0][t + s], sizeof sum);
+            result = fma(splat(sum), mul(load(weights_.scales[i][1][half]), scale), result);
+          }
+        }
+      }
+    }
+    for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_[i / S][vector + i % S], y[i / S][i % S]);
+  }
+
+  // A block of several groups. What registers hold are the sums of runs and of the block.
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void multiply_block(const Block<T> &panel, uint32_t t, uint32_t block, uint32_t vector) {
+    I32x16 totals[kPairTiles][S];
+#pragma GCC unroll 6
+    for (uint32_t s = 0; s < S; ++s) {
+      for (uint32_t half = 0; half < kPairTiles; ++half) {
+        totals[half][s] = splat_i32(Format::kBlocksStart ? panel.starts[0][t + s] : 0);
+      }
+    }
+#pragma GCC unroll 1
+    for (uint32_t group = 0; group < Format::kGroups; ++group) {
+#pragma GCC unroll 2
+      for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs<T, S>(panel, t, block, group, j, totals);
+    }
+    add_block<T, S>(panel, t, block, totals, vector);
+  }
+
+  // The runs of a group, or of its sub-block j, times its integer and the sub-block's.
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void add_runs(const Block<T> &panel, uint32_t t, uint32_t block, uint32_t group, uint32_t j,
+                                       I32x16 (&totals)[kPairTiles][S]) const {
+    const int8_t *weights = weights_.codes[block * Format::kGroups + group][0] + j * Format::kFactorColumns * kTileRows;
+    const uint32_t first_run = (group * Format::kFactors + j) * Format::kRunsOfFactor;
+    I16x32 factors[kPairTiles][S];
+#pragma GCC unroll 4
+    for (uint32_t run = 0; run < Format::kRunsOfFactor; run += kRunsAtOnce) {
+      DotSums<S> sums[kRunsAtOnce];
+#pragma GCC unroll 2
+      for (uint32_t i = 0; i < kRunsAtOnce; ++i, weights += Format::kRun * kTileRows) {
+        begin_run<T, S>(panel, t, first_run + run + i, sums[i]);
+        dot_run<T, S>(weights, &panel.codes[(first_run + run + i) * Format::kRun / 4][t], sums[i]);
+      }
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+#pragma GCC unroll 2
+        for (uint32_t half = 0; half < kPairTiles; ++half) {
+          I16x32 &factor = factors[half][s];
+          if (run == 0) factor = factor_of(splat_word(panel.multipliers[group][t + s]), block, half, group, j);
+#pragma GCC unroll 2
+          for (uint32_t i = 0; i < kRunsAtOnce; ++i) {
+            totals[half][s] = dot2(totals[half][s], words_of(sums[i][half][s]), factor);
+          }
         }
       }
     }
   }
 
-  // Blocks of several groups. What registers hold are the sums of runs and of blocks.
-  template <uint32_t T>
-  [[gnu::always_inline]] void multiply_blocks(const Block<T> *panel, int half, uint32_t blocks, F32x16 (&y)[T]) const {
-#pragma GCC unroll 1
-    for (uint32_t i = 0; i < blocks; ++i, ++panel) {
-      I32x16 totals[T];
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) totals[t] = splat_i32(Format::kBlocksStart ? panel->starts[0][t] : 0);
-#pragma GCC unroll 1
-      for (uint32_t group = 0; group < Format::kGroups; ++group) {
-#pragma GCC unroll 2
-        for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs(*panel, i, half, group, j, totals);
-      }
-      asm volatile("" : : "r"(y) : "memory");  // their place: GCC would copy all of them to the stack and back
-      add_block(*panel, i, half, totals, y);
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] static void begin_run(const Block<T> &panel, uint32_t t, uint32_t run, DotSums<S> &sums) {
+#pragma GCC unroll 6
+    for (uint32_t s = 0; s < S; ++s) {
+      const I32x16 start = splat_i32(Format::kRunsStart ? panel.starts[run][t + s] : 0);
+      sums[0][s] = sums[1][s] = begin_dot_sum(start);
     }
   }
 
-  // The runs of a group, or of its sub-block j, times its integer and the sub-block's.
-  template <uint32_t T>
-  [[gnu::always_inline]] void add_runs(const Block<T> &panel, uint32_t block, int half, uint32_t group, uint32_t j,
-                                       I32x16 (&totals)[T]) const {
-    const int8_t *weights =
-        weights_.codes[block * Format::kGroups + group][half] + j * Format::kFactorColumns * kTileRows;
-    const uint32_t first_run = (group * Format::kFactors + j) * Format::kRunsOfFactor;
-    I16x32 factors[T];
-#pragma GCC unroll 4
-    for (uint32_t run = 0; run < Format::kRunsOfFactor; ++run, weights += Format::kRun * kTileRows) {
-      DotSum sums[T];
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) {
-        sums[t] = Format::kRunsStart ? begin_dot_sum(splat_i32(panel.starts[first_run + run][t])) : zero_dot_sum();
-      }
-      dot_run(weights, panel.codes + (first_run + run) * Format::kRun / 4, sums);
-#pragma GCC unroll 12
-      for (uint32_t t = 0; t < T; ++t) {
-        if (run == 0) factors[t] = factor_of(panel, t, block, half, group, j);
-        totals[t] = dot2(totals[t], words_of(sums[t]), factors[t]);
-      }
-    }
-  }
-
-  template <uint32_t T>
-  [[gnu::always_inline]] I16x32 factor_of(const Block<T> &panel, uint32_t t, uint32_t block, int half, uint32_t group,
+  [[gnu::always_inline]] I16x32 factor_of(I16x32 multiplier, uint32_t block, uint32_t half, uint32_t group,
                                           uint32_t j) const {
-    const I16x32 multiplier = splat_word(panel.multipliers[group][t]);
     if constexpr (!Format::kSubBlocks) return multiplier;
     return mul_words(load_i16(weights_.factors[block][half][group * Format::kFactors + j]), multiplier);
   }
 
-  template <uint32_t T>
-  [[gnu::always_inline]] void add_block(const Block<T> &panel, uint32_t block, int half, const I32x16 (&totals)[T],
-                                        F32x16 (&y)[T]) const {
-    const F32x16 d = load(weights_.scales[block][0][half]);
-#pragma GCC unroll 12
-    for (uint32_t t = 0; t < T; ++t) {
-      const F32x16 scale = splat(panel.scales[t]);
-      F32x16 result = fma(to_f32(totals[t]), mul(d, scale), y[t]);
-      if constexpr (Format::kSums > 0) {
-        I32x16 sum = splat_i32(0);
-#pragma GCC unroll 8
-        for (uint32_t i = 0; i < Format::kSums / 2; ++i) {
-          sum = dot2(sum, load_i16(weights_.minima[block][half][i]), splat_word(panel.sums[i][t]));
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void add_block(const Block<T> &panel, uint32_t t, uint32_t block,
+                                        const I32x16 (&totals)[kPairTiles][S], uint32_t vector) {
+    I32x16 minima[kPairTiles][S];
+    if constexpr (Format::kSums > 0) add_minima<T, S>(panel, t, block, minima);
+#pragma GCC unroll 6
+    for (uint32_t s = 0; s < S; ++s) {
+      const F32x16 scale = splat(panel.scales[t + s]);
+#pragma GCC unroll 2
+      for (uint32_t half = 0; half < kPairTiles; ++half) {
+        float *y = sums_[half][vector + s];
+        F32x16 result = fma(to_f32(totals[half][s]), mul(load(weights_.scales[block][0][half]), scale), load(y));
+        if constexpr (Format::kSums > 0) {
+          const F32x16 minimum = load(weights_.scales[block][1][half]);
+          result = fma(to_f32(sub(splat_i32(0), minima[half][s])), mul(minimum, scale), result);
         }
-        const F32x16 minimum = load(weights_.scales[block][1][half]);
-        result = fma(to_f32(sub(splat_i32(0), sum)), mul(minimum, scale), result);
+        store(y, result);
       }
-      y[t] = result;
+    }
+  }
+
+  // Sub-blocks' minima times their sums of activations: all at the same time, as each product waits for the one before.
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void add_minima(const Block<T> &panel, uint32_t t, uint32_t block,
+                                         I32x16 (&sums)[kPairTiles][S]) const {
+#pragma GCC unroll 6
+    for (uint32_t s = 0; s < S; ++s) {
+      for (uint32_t half = 0; half < kPairTiles; ++half) sums[half][s] = splat_i32(0);
+    }
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < Format::kSums / 2; ++i) {
+      const I16x32 first = load_i16(weights_.minima[block][0][i]), second = load_i16(weights_.minima[block][1][i]);
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        const I16x32 of_vector = splat_word(panel.sums[i][t + s]);
+        sums[0][s] = dot2(sums[0][s], first, of_vector);
+        sums[1][s] = dot2(sums[1][s], second, of_vector);
+      }
     }
   }
 
@@ -287,11 +409,8 @@ class PanelProduct {
     for (const uint64_t tile : {first_tile(), end_tile() - 1}) {
       if (is_whole(tile)) continue;
       const TileResults results = results_of(tile);
-      for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
-        for (uint32_t t = 0; t < panels_.vectors(panel); ++t) {
-          const uint32_t vector = panels_.first(panel) + t;
-          store_tile(args_, first_ + vector, tile, load(results.y + vector * results.stride));
-        }
+      for (uint32_t t = 0; t < panels_.vectors(); ++t) {
+        store_tile(args_, first_ + t, tile, load(results.y + t * results.stride));
       }
     }
   }
@@ -301,8 +420,9 @@ class PanelProduct {
   const PanelDivision panels_;
   const size_t row_bytes_;
   Weights weights_;
-  alignas(64) std::byte bytes_[kMostPanels][kBlocks * sizeof(Block<kPanelVectors>)];
-  alignas(64) float edges_[2][kMostInPanels][kTileRows];
+  alignas(64) std::byte bytes_[kMostPanels][kPassBlocks * sizeof(Block<kPanelVectors>)];
+  alignas(64) Sums sums_[kPairTiles];
+  alignas(64) Sums edges_[2];
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ struct PanelKernels {
   }
 
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
-  static constexpr size_t kScratchBytes = 288 * 1024;
+  static constexpr size_t kScratchBytes = 512 * 1024;
 
   template <CodeLayout kLayout>
   static void multiply(const MatmulArgs &args) {

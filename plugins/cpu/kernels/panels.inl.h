@@ -16,9 +16,12 @@ namespace {
 constexpr uint32_t kPanelVectors = 12;
 constexpr uint32_t kPanelStep = 4;  // narrower panels have a multiple of this
 
-// Columns of a product that are worked on before the next: a panel's, and those of a pair of tiles, stay in the
-// first-level cache; those of so many panels, in the second.
-constexpr uint32_t kPieceColumns = 1024;
+// Columns of a pair of tiles that are unpacked at a time: they, and those of a panel, fill half of the first-level
+// cache.
+constexpr uint32_t kPieceColumns = 512;
+
+// Columns of all panels, which stay in the second-level cache while all tiles are multiplied with them.
+constexpr uint32_t kPassColumns = 2048;
 constexpr uint32_t kMostPanels = 11;
 constexpr uint32_t kMostInPanels = kMostPanels * kPanelVectors;
 
@@ -28,6 +31,7 @@ class PanelDivision {
   explicit PanelDivision(uint32_t n) : n_(n) {}
   uint32_t count() const { return (n_ + kPanelVectors - 1) / kPanelVectors; }
   uint32_t first(uint32_t panel) const { return panel * kPanelVectors; }
+  uint32_t vectors() const { return n_; }
   uint32_t vectors(uint32_t panel) const { return std::min(kPanelVectors, n_ - first(panel)); }
 
   // Calls body(its width).

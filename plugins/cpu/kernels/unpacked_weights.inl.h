@@ -150,13 +150,17 @@ class WeightPair {
   // A block's scales as floats, those of both tiles for each kind.
   void unpack_scales(uint64_t block, float (&to)[kLayout.scales()][kPairTiles][kTileRows]) const {
     for (int half = 0; half < kPairTiles; ++half) {
-      const auto *halves =
-          reinterpret_cast<const uint16_t *>(data_ + places_[half].scales + block * places_[half].scales_stride);
+      const auto *halves = reinterpret_cast<const uint16_t *>(scales(half, block));
       for (uint32_t i = 0; i < kLayout.scales(); ++i) store(to[i][half], load_f16(halves + i * kTileRows));
     }
   }
 
-  // Where a block's integers and codes begin.
+  // Where a block's scales begin.
+  const uint8_t *scales(int half, uint64_t block) const {
+    return data_ + places_[half].scales + block * places_[half].scales_stride;
+  }
+
+  // And its integers and codes.
   const uint8_t *block(int half, uint64_t block) const {
     return data_ + places_[half].codes + block * places_[half].codes_stride;
   }

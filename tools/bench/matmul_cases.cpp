@@ -125,7 +125,7 @@ class Vectors {
       scratch_.emplace(a_case.kernels->scratch_bytes);
     }
     if (!a_case.abreast && a_case.kernels->table_elements(layout.tables) > 0 &&
-        a_case.n <= a_case.kernels->most_looked_up) {
+        a_case.n <= a_case.kernels->most_looked_up(layout.tables)) {
       tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
                       a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
       args.tables = tables_->as<int16_t>();

@@ -44,7 +44,7 @@ struct AbreastKernel {
   void (*multiply)(const AbreastArgs &args) = nullptr;  // nullptr: there is none
   uint32_t fewest_vectors = 0;
   uint64_t fewest_rows = 0;
-  bool takes_codes = true;  // of Q2_0_G64, too
+  bool takes_signs_only = false;  // 2-bit and ternary codes are faster without
 };
 
 }  // namespace bonsai::cpu

@@ -74,7 +74,9 @@ struct MatmulArgs {
   size_t y_stride;                  // elements from row to row of y
   const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
   Prefetch prefetch = Prefetch::kSecondLevel;
-  std::byte *scratch = nullptr;  // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it
+  // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it, but for matrices that are
+  // packed for tables and have none.
+  std::byte *scratch = nullptr;
 };
 
 // y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
@@ -88,14 +90,13 @@ struct FewRowsArgs {
 
 struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-amx", "neon"
-  // Elements of the tables for 32 columns. Of signs: matmul is faster with them for up to most_looked_up vectors, and
-  // takes them for matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with
-  // Packing::kTrits; 0: it does not. With tables only, so many vectors are multiplied by matmul with matrices that are
-  // packed for tables.
+  // Elements of the tables for 32 columns. Of signs: matmul is faster with them for some vectors, and takes them for
+  // matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with Packing::kTrits; 0: it does
+  // not. With tables only, that is what matmul multiplies matrices with which are packed for tables.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
   // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.
-  uint32_t most_looked_up = UINT32_MAX;
+  uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
   size_t scratch_bytes = 0;            // with which matmul is faster for many vectors
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
@@ -129,8 +130,8 @@ struct KernelTable {
   bool takes_abreast(const PackedMatrix &matrix) const {
     using quant::Format;
     if (!abreast.multiply || matrix.packing != packing_of(matrix.format)) return false;
-    if (matrix.format == Format::kQ2_0_G64) return abreast.takes_codes;
-    return matrix.format == Format::kQ1_0_G128 || may_be_ternary(matrix.format);
+    if (matrix.format == Format::kQ1_0_G128) return true;
+    return !abreast.takes_signs_only && (matrix.format == Format::kQ2_0_G64 || may_be_ternary(matrix.format));
   }
 
   // Whether there are tabulate_bounds, bound and multiply_few.
@@ -138,6 +139,9 @@ struct KernelTable {
 
   size_t table_elements(SumTables kind) const {
     return kind == SumTables::kSigns ? sign_elements : kind == SumTables::kTrits ? trit_elements : 0;
+  }
+  uint32_t most_looked_up(SumTables kind) const {
+    return kind == SumTables::kSigns ? most_with_signs : kind == SumTables::kTrits ? most_with_trits : 0;
   }
 };
 

@@ -2,16 +2,17 @@
 
 namespace bonsai::cpu {
 
-// Vectors are still multiplied abreast where sums are looked up however many there are.
+// Vectors are still multiplied abreast where sums of signs are looked up however many there are.
 KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many) {
   KernelTable table = other;
   table.name = many.name;
-  table.most_looked_up = many.most_looked_up;
+  table.most_with_signs = many.most_with_signs;
+  table.most_with_trits = many.most_with_trits;
   table.scratch_bytes = many.scratch_bytes;
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
-  if (many.most_looked_up != UINT32_MAX) table.abreast = {};
-  table.abreast.takes_codes = false;
+  if (many.most_with_signs != UINT32_MAX) table.abreast = {};
+  table.abreast.takes_signs_only = true;
   return table;
 }
 

@@ -11,7 +11,7 @@ namespace bonsai::cpu {
 // What is its own.
 struct ManyVectors {
   const char *name;
-  uint32_t most_looked_up;
+  uint32_t most_with_signs, most_with_trits;  // UINT32_MAX: it does not multiply these
   size_t scratch_bytes;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);

@@ -69,7 +69,8 @@ void multiply_many(const MatmulArgs &args) {
 template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::Format) = Kernels::fewest_vectors>
 constexpr ManyVectors many_vectors(const char *name) {
   return {.name = name,
-          .most_looked_up = Kernels::takes(kQ1_0G128Layout) ? fewest(quant::Format::kQ1_0_G128) - 1 : UINT32_MAX,
+          .most_with_signs = Kernels::takes(kQ1_0G128Layout) ? fewest(quant::Format::kQ1_0_G128) - 1 : UINT32_MAX,
+          .most_with_trits = Kernels::takes(kTritsG128Layout) ? fewest(quant::Format::kTQ2_0_G128) - 1 : UINT32_MAX,
           .scratch_bytes = Kernels::kScratchBytes,
           .vector_bytes = Kernels::kVectorBytes,
           .matmul = multiply_many<Kernels, kOther, fewest>};

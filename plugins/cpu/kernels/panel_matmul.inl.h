@@ -84,35 +84,74 @@ class PieceAhead {
 
   [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
     for (int half = 0; half < kPairTiles; ++half) {
-      from_[half] = pair.scales(half, block);
-      from_[kPairTiles + half] = pair.block(half, block);
+      scales_[half] = pair.scales(half, block);
+      codes_[half] = pair.block(half, block);
     }
   }
 
-  // The next part of `parts`.
+  // The next of `parts` parts.
   [[gnu::always_inline]] void ask(uint32_t parts) {
     for (int half = 0; half < kPairTiles; ++half) {
-      ask(from_[half], share(kScaleBytes, parts));
-      ask(from_[kPairTiles + half], share(kCodeBytes, parts));
+      ask(scales_[half], share(kBlocks * kFirst.scales_stride, parts));
+      ask(codes_[half], share(kBlocks * kFirst.codes_stride, parts));
     }
-  }
-
-  // Of so many bytes, in whole lines.
-  static constexpr uint32_t share(uint32_t bytes, uint32_t parts) {
-    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
-    return (lines + parts - 1) / parts * kPackedAlignment;
   }
 
  private:
-  using Packed = Codes<kLayout>;
+  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
   static constexpr uint32_t kBlocks = PanelWeights<kLayout>::kBlocks;
-  static constexpr uint32_t kScaleBytes = kBlocks * Packed::kScalesStride, kCodeBytes = kBlocks * Packed::kBlockStride;
+
+  // Of so many bytes, in whole lines.
+  static uint32_t share(uint32_t bytes, uint32_t parts) {
+    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
+    return (lines + parts - 1) / parts * kPackedAlignment;
+  }
 
   [[gnu::always_inline]] static void ask(const uint8_t *&from, uint32_t bytes) {
     for (const uint8_t *end = from + bytes; from < end; from += kPackedAlignment) __builtin_prefetch(from, 0, 2);
   }
 
-  const uint8_t *from_[2 * kPairTiles];
+  const uint8_t *scales_[kPairTiles], *codes_[kPairTiles];
+};
+
+// In a strip, a pair's lines lie between those of others, block by block.
+template <CodeLayout kLayout>
+requires(kLayout.strip_tiles > 1) class PieceAhead<kLayout> {
+ public:
+  using Pair = typename PanelWeights<kLayout>::Pair;
+
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) : pair_(pair), next_(block), left_(kBlocks) {}
+
+  [[gnu::always_inline]] void ask(uint32_t parts) {
+    for (uint32_t i = std::min(left_, (kBlocks + parts - 1) / parts); i > 0; --i, --left_) ask_block(next_++);
+  }
+
+ private:
+  static constexpr uint32_t kBlocks = PanelWeights<kLayout>::kBlocks;
+
+  [[gnu::always_inline]] void ask_block(uint64_t block) const {
+    __builtin_prefetch(pair_.scales(0, block), 0, 2);
+    if constexpr (kLayout.base_three) {
+      for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
+        const PairOfUnits unit = pair_.unit_of(block, i);
+        for (uint32_t word = 0; word < kTritUnitWords; ++word) {
+          __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
+        }
+        __builtin_prefetch(unit.rests, 0, 2);
+      }
+    } else {
+      using Packed = Codes<kLayout>;
+      for (int group = 0; group < Packed::kGroups; ++group) {
+        const uint8_t *words = pair_.block(0, block) + group * Packed::kGroupStride;
+        __builtin_prefetch(words, 0, 2);
+        __builtin_prefetch(words + kPackedAlignment, 0, 2);
+      }
+    }
+  }
+
+  const Pair &pair_;
+  uint64_t next_;
+  uint32_t left_;
 };
 
 template <CodeLayout kLayout>

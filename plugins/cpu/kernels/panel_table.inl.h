@@ -20,28 +20,28 @@ struct ForManyVectors : Weights {
 };
 
 struct PanelKernels {
-  // Sums of signs and of codes in base 3 are looked up.
-  static constexpr bool takes(CodeLayout layout) { return layout.bits > 1 && !layout.base_three; }
+  // Sums of signs are looked up.
+  static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
 
   // How many vectors are worth unpacking a format's weights for (docs/cpu-kernels.md, "Panels").
   static constexpr uint32_t fewest_vectors(quant::Format format) {
     using quant::Format;
     switch (format) {
-      case Format::kQ2_K:
-      case Format::kQ3_K:
-      case Format::kQ6_K:
-        return 12;
-      case Format::kQ5_K:
-        return 20;
-      case Format::kQ2_0_G64:
-      case Format::kTQ2_0_G128:
-      case Format::kTQ2_0:
-        return 40;
       case Format::kF16:
       case Format::kBF16:
+      case Format::kQ2_K:
+      case Format::kQ3_K:
         return 8;
+      case Format::kQ4_K:
+      case Format::kQ5_K:
+      case Format::kQ6_K:
+      case Format::kTQ1_0:
+      case Format::kTQ2_0:
+      case Format::kTQ1_0_G128:
+      case Format::kTQ2_0_G128:
+        return 9;
       default:
-        return 24;
+        return 17;
     }
   }
 

@@ -75,18 +75,22 @@ requires(Format::kBits == 8) [[gnu::always_inline]] inline void unpack_codes(Gro
 
 // -------- Codes in base 3
 
-// Two of a field's three codes, less their offset: which one is each byte, or 3 for none.
+// Two of a field's three codes, less an offset: which one is each byte, or 3 for none.
 struct TwoTrits {
   alignas(64) uint16_t entries[32];
-  constexpr TwoTrits(int low, int high) : entries() {
+  constexpr TwoTrits(int low, int high, int offset) : entries() {
     for (int field = 0; field < 32; ++field) {
       const int codes[] = {field % 3, field / 3 % 3, field / 9};
-      const auto byte = [&codes](int which) { return which < 3 ? (codes[which] - 1) & 0xFF : 0; };
+      const auto byte = [&](int which) { return which < 3 ? (codes[which] - offset) & 0xFF : 0; };
       entries[field] = static_cast<uint16_t>(byte(low) | byte(high) << 8);
     }
   }
 };
-inline constexpr TwoTrits kFirstTwo(0, 1), kLastTwo(1, 2), kLastBelow(2, 3), kFirstAbove(3, 0);
+template <int kOffset>
+struct TritTables {
+  static constexpr TwoTrits kFirstTwo{0, 1, kOffset}, kLastTwo{1, 2, kOffset};
+  static constexpr TwoTrits kLastBelow{2, 3, kOffset}, kFirstAbove{3, 0, kOffset};
+};
 
 // Four columns of each row of a pair of tiles, which the halves of words hold.
 [[gnu::always_inline]] inline void store_four_columns(Bytes64 first_two, Bytes64 last_two, int j, GroupCodes &to) {
@@ -97,12 +101,17 @@ inline constexpr TwoTrits kFirstTwo(0, 1), kLastTwo(1, 2), kLastBelow(2, 3), kFi
 inline Bytes64 bytes_of(I16x32 a) { return {a.v}; }
 
 // Group kGroup of a unit (code_layout.h), in the order of columns.
-template <int kGroup>
+template <int kGroup, UnpackedBytes kAs>
 [[gnu::always_inline]] inline void unpack_trits(PairOfUnits unit, GroupCodes &to) {
-  const auto first_two = [](Bytes64 field) { return look_up_32(kFirstTwo.entries, field); };
-  const auto last_two = [](Bytes64 field) { return look_up_32(kLastTwo.entries, field); };
-  const auto last_below = [](Bytes64 field) { return look_up_32(kLastBelow.entries, field); };
-  const auto first_above = [](Bytes64 field) { return look_up_32(kFirstAbove.entries, field); };
+  constexpr int kOffset = kAs == UnpackedBytes::kSigned ? 1 : 0;
+  using Tables = TritTables<kOffset>;
+  const auto first_two = [](Bytes64 field) { return look_up_32(Tables::kFirstTwo.entries, field); };
+  const auto last_two = [](Bytes64 field) { return look_up_32(Tables::kLastTwo.entries, field); };
+  const auto last_below = [](Bytes64 field) { return look_up_32(Tables::kLastBelow.entries, field); };
+  const auto first_above = [](Bytes64 field) { return look_up_32(Tables::kFirstAbove.entries, field); };
+  const auto less_offset = [](Bytes64 codes, uint8_t low, uint8_t high) {
+    return kOffset == 0 ? codes : sub_bytes(codes, splat_two_bytes(low, high));
+  };
   Bytes64 words[kTritGroupWords];
   for (int i = 0; i < kTritGroupWords; ++i) {
     words[i] = load_bytes(unit.words + (kTritGroupWords * kGroup + i) * kTritWordStride);
@@ -124,8 +133,8 @@ template <int kGroup>
                                  bit_and(shift_right_bytes<6>(words[1]), splat_two_bytes(0, 2)));
   const Bytes64 bits_28 =
       bit_or(shift_right_bytes<15>(words[2]), bit_and(shift_right_bytes<4>(piece), splat_two_bytes(2, 0)));
-  const Bytes64 at_20 = sub_bytes(bit_or(last_below(tops[0]), bits_21), splat_two_bytes(0, 1));
-  const Bytes64 at_28 = sub_bytes(bit_or(bits_28, first_above(tops[3])), splat_two_bytes(1, 0));
+  const Bytes64 at_20 = less_offset(bit_or(last_below(tops[0]), bits_21), 0, 1);
+  const Bytes64 at_28 = less_offset(bit_or(bits_28, first_above(tops[3])), 1, 0);
   store_four_columns(twos[8], first_two(tops[0]), 4, to);
   store_four_columns(at_20, first_two(tops[1]), 5, to);
   store_four_columns(bit_or(last_below(tops[1]), first_above(tops[2])), last_two(tops[2]), 6, to);
@@ -165,18 +174,21 @@ class WeightPair {
     return data_ + places_[half].codes + block * places_[half].codes_stride;
   }
 
-  // And its codes, group by group.
+  // Of codes in base 3, unit i of a block.
+  PairOfUnits unit_of(uint64_t block, uint32_t i) const {
+    const size_t begin = block * places_[0].codes_stride + i * kTritUnitStride;
+    return {data_ + places_[0].codes + begin, data_ + places_[0].rests + begin};
+  }
+
+  // A block's codes, group by group.
   void unpack_block(uint64_t block, GroupCodes *to) const {
     if constexpr (kLayout.base_three) {
-      static_assert(kAs == UnpackedBytes::kSigned);
-      const size_t at = block * places_[0].codes_stride;
       for (uint32_t i = 0; i < kLayout.trit_units(); ++i, to += kTritGroups) {
-        const size_t begin = at + i * kTritUnitStride;
-        const PairOfUnits unit = {data_ + places_[0].codes + begin, data_ + places_[0].rests + begin};
-        unpack_trits<0>(unit, to[0]);
-        unpack_trits<1>(unit, to[1]);
-        unpack_trits<2>(unit, to[2]);
-        unpack_trits<3>(unit, to[3]);
+        const PairOfUnits unit = unit_of(block, i);
+        unpack_trits<0, kAs>(unit, to[0]);
+        unpack_trits<1, kAs>(unit, to[1]);
+        unpack_trits<2, kAs>(unit, to[2]);
+        unpack_trits<3, kAs>(unit, to[3]);
       }
     } else {
       using Format = Codes<kLayout>;

@@ -42,7 +42,7 @@ class Matmul : public ::testing::TestWithParam<Case> {
   std::mt19937 random_{7};
 
   // A few vectors; of a tier that multiplies few as another one does, enough for its own way.
-  uint32_t few() const { return kernels_.most_looked_up == UINT32_MAX ? 3 : kernels_.most_looked_up + 2; }
+  uint32_t few() const { return kernels_.most_with_trits == UINT32_MAX ? 3 : kernels_.most_with_trits + 2; }
 
   // The most columns up to `most` that are whole blocks.
   uint64_t columns_up_to(uint64_t most) const { return most / block_ * block_; }

@@ -115,15 +115,15 @@ class Vectors {
         x_(kMostVectors * a_case.shape.columns * sizeof(float)),
         y_(kMostVectors * a_case.shape.rows * sizeof(float)) {
     fill_random(x_.as<float>(), a_case.n * a_case.shape.columns, 3);
-    const cpu::ActivationLayout layout = cpu::code_layout(a_case.format, a_case.packing()).activations;
-    if (layout.block == 0) return;
-    quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
-    cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (a_case.abreast) {
       scratch_.emplace(cpu::kAbreastScratchBytes);
     } else if (a_case.kernels->scratch_bytes > 0) {
       scratch_.emplace(a_case.kernels->scratch_bytes);
     }
+    const cpu::ActivationLayout layout = cpu::code_layout(a_case.format, a_case.packing()).activations;
+    if (layout.block == 0) return;
+    quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
+    cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
     if (!a_case.abreast && a_case.kernels->table_elements(layout.tables) > 0 &&
         a_case.n <= a_case.kernels->most_looked_up(layout.tables)) {
       tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *

@@ -9,6 +9,7 @@
 
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/pair_work.inl.h"
 #include "plugins/cpu/kernels/panels.inl.h"
 #include "plugins/cpu/kernels/unpacked_weights.inl.h"
 
@@ -76,84 +77,6 @@ struct PanelWeights {
   }
 };
 
-// Asks the second-level cache for a piece of a pair, some of it at a time. All always inline: see prefetch_at.
-template <CodeLayout kLayout>
-class PieceAhead {
- public:
-  using Pair = typename PanelWeights<kLayout>::Pair;
-
-  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
-    for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half] = pair.scales(half, block);
-      codes_[half] = pair.block(half, block);
-    }
-  }
-
-  // The next of `parts` parts.
-  [[gnu::always_inline]] void ask(uint32_t parts) {
-    for (int half = 0; half < kPairTiles; ++half) {
-      ask(scales_[half], share(kBlocks * kFirst.scales_stride, parts));
-      ask(codes_[half], share(kBlocks * kFirst.codes_stride, parts));
-    }
-  }
-
- private:
-  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
-  static constexpr uint32_t kBlocks = PanelWeights<kLayout>::kBlocks;
-
-  // Of so many bytes, in whole lines.
-  static uint32_t share(uint32_t bytes, uint32_t parts) {
-    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
-    return (lines + parts - 1) / parts * kPackedAlignment;
-  }
-
-  [[gnu::always_inline]] static void ask(const uint8_t *&from, uint32_t bytes) {
-    for (const uint8_t *end = from + bytes; from < end; from += kPackedAlignment) __builtin_prefetch(from, 0, 2);
-  }
-
-  const uint8_t *scales_[kPairTiles], *codes_[kPairTiles];
-};
-
-// In a strip, a pair's lines lie between those of others, block by block.
-template <CodeLayout kLayout>
-requires(kLayout.strip_tiles > 1) class PieceAhead<kLayout> {
- public:
-  using Pair = typename PanelWeights<kLayout>::Pair;
-
-  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) : pair_(pair), next_(block), left_(kBlocks) {}
-
-  [[gnu::always_inline]] void ask(uint32_t parts) {
-    for (uint32_t i = std::min(left_, (kBlocks + parts - 1) / parts); i > 0; --i, --left_) ask_block(next_++);
-  }
-
- private:
-  static constexpr uint32_t kBlocks = PanelWeights<kLayout>::kBlocks;
-
-  [[gnu::always_inline]] void ask_block(uint64_t block) const {
-    __builtin_prefetch(pair_.scales(0, block), 0, 2);
-    if constexpr (kLayout.base_three) {
-      for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
-        const PairOfUnits unit = pair_.unit_of(block, i);
-        for (uint32_t word = 0; word < kTritUnitWords; ++word) {
-          __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
-        }
-        __builtin_prefetch(unit.rests, 0, 2);
-      }
-    } else {
-      using Packed = Codes<kLayout>;
-      for (int group = 0; group < Packed::kGroups; ++group) {
-        const uint8_t *words = pair_.block(0, block) + group * Packed::kGroupStride;
-        __builtin_prefetch(words, 0, 2);
-        __builtin_prefetch(words + kPackedAlignment, 0, 2);
-      }
-    }
-  }
-
-  const Pair &pair_;
-  uint64_t next_;
-  uint32_t left_;
-};
-
 template <CodeLayout kLayout>
 class PanelProduct {
  public:
@@ -162,26 +85,26 @@ class PanelProduct {
       : args_(args),
         first_(first),
         panels_(n),
-        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)) {}
+        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
+        sums_(args, first, n) {}
 
   void multiply() {
     for (uint64_t block = 0; block < all_blocks(); block += kPassBlocks) {
       const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kPassBlocks, all_blocks() - block));
       fill_panels(block, blocks);
-      for (uint64_t tile = first_pair(); tile < end_tile(); tile += kPairTiles) {
-        if (block > 0) load_sums(tile);
+      for (uint64_t tile = sums_.first_pair(); tile < sums_.end_tile(); tile += kPairTiles) {
+        if (block > 0) sums_.load_pair(tile);
         multiply_pair(tile, block, blocks);
-        store_sums(tile);
+        sums_.store_pair(tile, [](uint32_t, F32x16 sum) { return canonical_nan(sum); });
       }
     }
-    store_edges();
+    sums_.store_edges();
   }
 
  private:
   using Format = PanelFormat<kLayout>;
   using Weights = PanelWeights<kLayout>;
   using Pair = typename Weights::Pair;
-  using Sums = float[kMostInPanels][kTileRows];  // of a tile
   static constexpr uint32_t kBlocks = Weights::kBlocks;
   static constexpr uint32_t kPassBlocks = kPassColumns / Format::kColumns;
   template <uint32_t T>
@@ -193,43 +116,7 @@ class PanelProduct {
   static constexpr uint32_t kAtOnce = T % 6 == 0 && (Format::kOneGroup || Format::kRunsOfFactor == 1) ? 6 : 4;
   static constexpr uint32_t kRunsAtOnce = Format::kRunsOfFactor <= 2 ? Format::kRunsOfFactor : 1;
 
-  // Where a tile's results lie, the first row's of the first vector.
-  struct TileResults {
-    float *y;
-    size_t stride;  // from vector to vector
-  };
-
-  uint64_t first_tile() const { return args_.first_row / kTileRows; }
-  uint64_t first_pair() const { return first_tile() / kPairTiles * kPairTiles; }
   uint64_t all_blocks() const { return args_.matrix->columns / Format::kColumns; }
-  uint64_t end_tile() const { return (args_.last_row + kTileRows - 1) / kTileRows; }
-  bool is_whole(uint64_t tile) const {
-    return tile * kTileRows >= args_.first_row && (tile + 1) * kTileRows <= args_.last_row;
-  }
-
-  // Tiles of which not all rows are asked for, the first and the last one, have a place of their own.
-  TileResults results_of(uint64_t tile) {
-    if (!is_whole(tile)) return {edges_[tile == first_tile() ? 0 : 1][0], kTileRows};
-    return {args_.y + first_ * args_.y_stride + (tile * kTileRows - args_.first_row), args_.y_stride};
-  }
-
-  // Calls body(sums, place of its result) for each sum of a pair that is asked for. Results of different vectors lie as
-  // far apart as a row is long, often in the same set of the first-level cache: so that is done once a pass.
-  template <class Body>
-  void each_sum(uint64_t pair, const Body &body) {
-    for (uint64_t tile = std::max(pair, first_tile()); tile < std::min(pair + kPairTiles, end_tile()); ++tile) {
-      const TileResults results = results_of(tile);
-      for (uint32_t t = 0; t < panels_.vectors(); ++t) body(sums_[tile - pair][t], results.y + t * results.stride);
-    }
-  }
-
-  void load_sums(uint64_t pair) {
-    each_sum(pair, [](float *sums, const float *result) { store(sums, load(result)); });
-  }
-
-  void store_sums(uint64_t pair) {
-    each_sum(pair, [](const float *sums, float *result) { store(result, canonical_nan(load(sums))); });
-  }
 
   template <uint32_t T>
   Block<T> *blocks_of(uint32_t panel) {
@@ -250,11 +137,11 @@ class PanelProduct {
 
   // Blocks of a pair of tiles, from `first` on, times all panels, piece by piece.
   void multiply_pair(uint64_t tile, uint64_t first, uint32_t blocks) {
-    const Pair pair(*args_.matrix, tile), then(*args_.matrix, std::min(tile + kPairTiles, end_tile() - 1));
+    const Pair pair(*args_.matrix, tile), then(*args_.matrix, std::min(tile + kPairTiles, sums_.end_tile() - 1));
     for (uint32_t piece = 0; piece < blocks; piece += kBlocks) {
       const uint32_t n = std::min(kBlocks, blocks - piece), next = piece + kBlocks;
       weights_.unpack(pair, first + piece, n);
-      using Ahead = PieceAhead<kLayout>;
+      using Ahead = PieceAhead<kLayout, kBlocks>;
       Ahead ahead = next < blocks ? Ahead(pair, first + next) : Ahead(then, first);
       for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
         ahead.ask(panels_.count());
@@ -276,7 +163,7 @@ class PanelProduct {
       multiply_groups<T, S>(panel, t, blocks, begins, vector);
     } else {
       if (begins) {
-        for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_[i / S][vector + i % S], splat(0.0f));
+        for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_.of(i / S, vector + i % S), splat(0.0f));
       }
       for (uint32_t i = 0; i < blocks; ++i) multiply_block<T, S>(panel[i], t, i, vector);
     }
@@ -309,7 +196,7 @@ class PanelProduct {
                                               uint32_t vector) {
     F32x16 y[kPairTiles][S];
     for (uint32_t i = 0; i < kPairTiles * S; ++i) {
-      y[i / S][i % S] = begins ? splat(0.0f) : load(sums_[i / S][vector + i % S]);
+      y[i / S][i % S] = begins ? splat(0.0f) : load(sums_.of(i / S, vector + i % S));
     }
 #pragma GCC unroll 1
     for (uint32_t i = 0; i < blocks; ++i, ++panel) {
@@ -337,7 +224,7 @@ class PanelProduct {
         }
       }
     }
-    for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_[i / S][vector + i % S], y[i / S][i % S]);
+    for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_.of(i / S, vector + i % S), y[i / S][i % S]);
   }
 
   // A block of several groups. What registers hold are the sums of runs and of the block.
@@ -413,7 +300,7 @@ class PanelProduct {
       const F32x16 scale = splat(panel.scales[t + s]);
 #pragma GCC unroll 2
       for (uint32_t half = 0; half < kPairTiles; ++half) {
-        float *y = sums_[half][vector + s];
+        float *y = sums_.of(half, vector + s);
         F32x16 result = fma(to_f32(totals[half][s]), mul(load(weights_.scales[block][0][half]), scale), load(y));
         if constexpr (Format::kSums > 0) {
           const F32x16 minimum = load(weights_.scales[block][1][half]);
@@ -444,24 +331,13 @@ class PanelProduct {
     }
   }
 
-  void store_edges() {
-    for (const uint64_t tile : {first_tile(), end_tile() - 1}) {
-      if (is_whole(tile)) continue;
-      const TileResults results = results_of(tile);
-      for (uint32_t t = 0; t < panels_.vectors(); ++t) {
-        store_tile(args_, first_ + t, tile, load(results.y + t * results.stride));
-      }
-    }
-  }
-
   const MatmulArgs &args_;
   const uint32_t first_;
   const PanelDivision panels_;
   const size_t row_bytes_;
   Weights weights_;
   alignas(64) std::byte bytes_[kMostPanels][kPassBlocks * sizeof(Block<kPanelVectors>)];
-  alignas(64) Sums sums_[kPairTiles];
-  alignas(64) Sums edges_[2];
+  PairSums sums_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/many_vectors.inl.h"
+#include "plugins/cpu/kernels/panel_f8.inl.h"
 #include "plugins/cpu/kernels/panel_matmul.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -53,6 +54,10 @@ struct PanelKernels {
       case quant::Format::kBF16:
         cpu::BONSAI_TIER::multiply_floats<ForManyVectors<BF16Weights>>(args);
         return true;
+      case quant::Format::kF8_E4M3:
+        return multiply_f8<3>(args);
+      case quant::Format::kF8_E5M2:
+        return multiply_f8<2>(args);
       default:
         return false;
     }
@@ -63,8 +68,22 @@ struct PanelKernels {
 
   template <CodeLayout kLayout>
   static void multiply(const MatmulArgs &args) {
-    using Product = PanelProduct<kLayout>;
-    static_assert(sizeof(Product) <= kScratchBytes && alignof(Product) <= 64);
+    multiply_all<PanelProduct<kLayout>>(args);
+  }
+
+ private:
+  template <int kMantissaBits>
+  static bool multiply_f8(const MatmulArgs &args) {
+    using Product = F8PanelProduct<kMantissaBits>;
+    if (!args.scratch || !Product::takes(args)) return false;
+    multiply_all<Product>(args);
+    return true;
+  }
+
+  // As many vectors at a time as panels hold.
+  template <class Product>
+  static void multiply_all(const MatmulArgs &args) {
+    static_assert(sizeof(Product) <= kScratchBytes && alignof(Product) <= kPackedAlignment);
     static_assert(std::is_trivially_destructible_v<Product>);
     for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
       (new (args.scratch) Product(args, first, std::min(kMostInPanels, args.n - first)))->multiply();

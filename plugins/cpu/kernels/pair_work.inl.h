@@ -1,0 +1,157 @@
+// What products of pairs of tiles with many vectors share: their sums, and asking for weights in time. Part of a tier:
+// see simd/portable/vector.h.
+#pragma once
+
+#include <algorithm>
+
+#include "plugins/cpu/kernels/kernels.h"
+#include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/panels.inl.h"
+#include "plugins/cpu/kernels/unpacked_weights.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// Asks the second-level cache for some blocks of a pair, a part of them at a time. All always inline: see prefetch_at.
+template <CodeLayout kLayout, uint32_t kBlocks>
+class PieceAhead {
+ public:
+  using Pair = WeightPair<kLayout, UnpackedBytes::kUnsigned>;
+
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
+    for (int half = 0; half < kPairTiles; ++half) {
+      scales_[half] = pair.scales(half, block);
+      codes_[half] = pair.block(half, block);
+    }
+  }
+
+  // The next of `parts` parts.
+  [[gnu::always_inline]] void ask(uint32_t parts) {
+    for (int half = 0; half < kPairTiles; ++half) {
+      ask(scales_[half], share(kBlocks * kFirst.scales_stride, parts));
+      ask(codes_[half], share(kBlocks * kFirst.codes_stride, parts));
+    }
+  }
+
+ private:
+  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
+
+  // Of so many bytes, in whole lines.
+  static uint32_t share(uint32_t bytes, uint32_t parts) {
+    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
+    return (lines + parts - 1) / parts * kPackedAlignment;
+  }
+
+  [[gnu::always_inline]] static void ask(const uint8_t *&from, uint32_t bytes) {
+    for (const uint8_t *end = from + bytes; from < end; from += kPackedAlignment) __builtin_prefetch(from, 0, 2);
+  }
+
+  const uint8_t *scales_[kPairTiles], *codes_[kPairTiles];
+};
+
+// In a strip, a pair's lines lie between those of others, block by block.
+template <CodeLayout kLayout, uint32_t kBlocks>
+requires(kLayout.strip_tiles > 1) class PieceAhead<kLayout, kBlocks> {
+ public:
+  using Pair = WeightPair<kLayout, UnpackedBytes::kUnsigned>;
+
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) : pair_(pair), next_(block), left_(kBlocks) {}
+
+  [[gnu::always_inline]] void ask(uint32_t parts) {
+    for (uint32_t i = std::min(left_, (kBlocks + parts - 1) / parts); i > 0; --i, --left_) ask_block(next_++);
+  }
+
+ private:
+  [[gnu::always_inline]] void ask_block(uint64_t block) const {
+    __builtin_prefetch(pair_.scales(0, block), 0, 2);
+    if constexpr (kLayout.base_three) {
+      for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
+        const PairOfUnits unit = pair_.unit_of(block, i);
+        for (uint32_t word = 0; word < kTritUnitWords; ++word) {
+          __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
+        }
+        __builtin_prefetch(unit.rests, 0, 2);
+      }
+    } else {
+      using Packed = Codes<kLayout>;
+      for (int group = 0; group < Packed::kGroups; ++group) {
+        const uint8_t *words = pair_.block(0, block) + group * Packed::kGroupStride;
+        __builtin_prefetch(words, 0, 2);
+        __builtin_prefetch(words + kPackedAlignment, 0, 2);
+      }
+    }
+  }
+
+  const Pair &pair_;
+  uint64_t next_;
+  uint32_t left_;
+};
+
+// Sums of a pair of tiles, of 16 rows each, with vectors [first, first + n) of args, at most kMostInPanels. Between
+// passes over some of the columns they lie where the results belong.
+class PairSums {
+ public:
+  PairSums(const MatmulArgs &args, uint32_t first, uint32_t n) : args_(args), first_(first), n_(n) {}
+
+  uint64_t first_pair() const { return first_tile() / kPairTiles * kPairTiles; }
+  uint64_t end_tile() const { return (args_.last_row + kTileRows - 1) / kTileRows; }
+
+  float *of(uint32_t half, uint32_t vector) { return sums_[half][vector]; }
+
+  void load_pair(uint64_t pair) {
+    each(pair, [](uint32_t, float *sum, const float *result) { store(sum, load(result)); });
+  }
+
+  // finish(vector, sum) makes them results.
+  template <class Finish>
+  void store_pair(uint64_t pair, const Finish &finish) {
+    each(pair, [&](uint32_t t, const float *sum, float *result) { store(result, finish(t, load(sum))); });
+  }
+
+  // Once all pairs are done.
+  void store_edges() {
+    for (const uint64_t tile : {first_tile(), end_tile() - 1}) {
+      if (is_whole(tile)) continue;
+      const Results results = results_of(tile);
+      for (uint32_t t = 0; t < n_; ++t) store_tile(args_, first_ + t, tile, load(results.y + t * results.stride));
+    }
+  }
+
+ private:
+  using OfTile = float[kMostInPanels][kTileRows];
+
+  // Where a tile's results lie, the first row's of the first vector.
+  struct Results {
+    float *y;
+    size_t stride;  // from vector to vector
+  };
+
+  uint64_t first_tile() const { return args_.first_row / kTileRows; }
+  bool is_whole(uint64_t tile) const {
+    return tile * kTileRows >= args_.first_row && (tile + 1) * kTileRows <= args_.last_row;
+  }
+
+  // Tiles of which not all rows are asked for, the first and the last one, have a place of their own.
+  Results results_of(uint64_t tile) {
+    if (!is_whole(tile)) return {edges_[tile == first_tile() ? 0 : 1][0], kTileRows};
+    return {args_.y + first_ * args_.y_stride + (tile * kTileRows - args_.first_row), args_.y_stride};
+  }
+
+  // Calls body(vector, sum, place of its result) for those of a pair that are asked for. Results of different vectors
+  // lie as far apart as a row is long, often in the same set of the first-level cache: so that is done once a pass.
+  template <class Body>
+  void each(uint64_t pair, const Body &body) {
+    for (uint64_t tile = std::max(pair, first_tile()); tile < std::min(pair + kPairTiles, end_tile()); ++tile) {
+      const Results results = results_of(tile);
+      for (uint32_t t = 0; t < n_; ++t) body(t, sums_[tile - pair][t], results.y + t * results.stride);
+    }
+  }
+
+  const MatmulArgs &args_;
+  const uint32_t first_, n_;
+  alignas(kPackedAlignment) OfTile sums_[kPairTiles];
+  alignas(kPackedAlignment) OfTile edges_[2];
+};
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

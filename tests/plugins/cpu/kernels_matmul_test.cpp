@@ -295,6 +295,51 @@ TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
   }
 }
 
+// A vector is scaled to its largest value, far from which others may be: as many vectors as any tier takes its own way
+// for.
+TEST_P(F8Matmul, TakesVectorsOfEveryRange) {
+  constexpr uint64_t kVectors = 19, kRows = 33, kBlocks = 5;
+  Matrix matrix(which_, kRows, kBlocks * block_);
+  fill_random(matrix, random_);
+  for (uint64_t row = 0; row < kRows; row += 3) std::memset(matrix.block(row, 2), 0, block_ / 2);
+  const float kScales[] = {1.0f, 0x1p127f, 0x1p-100f, 0x1p-126f, 0x1p-140f};
+  for (const float least : {1.0f, 0x1p-90f, 0x1p-100f, 0x1p-118f, 0x1p-126f, 0x1p-149f, 0.0f, -0.0f}) {
+    std::vector<float> x = random_vectors(kVectors * matrix.columns(), random_);
+    for (uint64_t i = 0; i < kVectors; ++i) {
+      const std::span<float> vector = std::span(x).subspan(i * matrix.columns(), matrix.columns());
+      for (float &value : vector) value *= kScales[i % std::size(kScales)];
+      if (i == 6) std::ranges::fill(vector.subspan(block_, 3 * block_), least);
+      if (i == 11) std::ranges::fill(vector, -least);
+    }
+    SCOPED_TRACE(testing::Message() << "least " << least);
+    expect_pinned(matrix, x);
+  }
+}
+
+// Products far below all numbers still have a sign, which a sum of -0 shows: nobody may round one of their factors to
+// 0.
+TEST_P(F8Matmul, KeepsTheSignOfWhatVanishes) {
+  constexpr uint64_t kVectors = 19;
+  const bool has_4_bits = format_ == Format::kF8_E4M3;
+  const std::byte kOne{static_cast<uint8_t>(has_4_bits ? 0x38 : 0x3C)};
+  const float too_small = has_4_bits ? 0x1p-120f : 0x1p-112f;  // by so much kernels multiply less than a code's value
+  Matrix matrix(which_, 1, 3 * block_);
+  for (uint64_t i = 0; i < 3; ++i) {
+    std::memset(matrix.block(0, i), 0, block_);
+    if (i < 2) matrix.block(0, i)[block_ - 1] = kOne;
+    store_half(matrix.block(0, i) + block_, i == 0 ? 0x0001 : i == 1 ? 0x3C00 : 0xBC00);  // 2^-24, 1, -1
+  }
+  std::vector<float> x(kVectors * matrix.columns(), 0.0f);
+  for (uint64_t i = 0; i < kVectors; ++i) {
+    float *vector = x.data() + i * matrix.columns();
+    vector[block_ - 1] = -0x1p27f * (0x1p-128f / too_small);  // what a float still holds, and not times 2^-24
+    vector[2 * block_ - 1] = -0x1p27f * 0x1p-149f;            // the smallest that is not 0
+    vector[2 * block_] = 0x1p127f;                            // makes it 2^27 times less
+  }
+  expect_pinned(matrix, x);
+  EXPECT_TRUE(std::signbit(run_matmul(kernels_, matrix.pack(), {0, 1}, x)[0]));
+}
+
 std::vector<Format> formats_that(bool (*wanted)(const quant::FormatTraits &)) {
   std::vector<Format> formats;
   for (const quant::FormatTraits &traits : quant::formats()) {

@@ -12,11 +12,16 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
   if (many.most_with_signs != UINT32_MAX) table.abreast = {};
-  table.abreast.takes_signs_only = true;
+  if (many.takes_codes) table.abreast.takes_signs_only = true;
   return table;
 }
 
 #if defined(__x86_64__)
+const KernelTable &avx2_vnni_kernels() {
+  static const KernelTable kTable = with_many_vectors(avx2_vnni_kernels_without_panels(), avx2_vnni_many_vectors());
+  return kTable;
+}
+
 const KernelTable &avx512_amx_kernels() {
   static const KernelTable kTable = with_many_vectors(avx512_kernels(), avx512_amx_many_vectors());
   return kTable;

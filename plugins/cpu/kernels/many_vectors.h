@@ -12,6 +12,7 @@ namespace bonsai::cpu {
 struct ManyVectors {
   const char *name;
   uint32_t most_with_signs, most_with_trits;  // UINT32_MAX: it does not multiply these
+  bool takes_codes;                           // of two bits, which others multiply abreast
   size_t scratch_bytes;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);
@@ -21,6 +22,8 @@ struct ManyVectors {
 KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many);
 
 #if defined(__x86_64__)
+const KernelTable &avx2_vnni_kernels_without_panels();
+const ManyVectors &avx2_vnni_many_vectors();
 const ManyVectors &avx512_amx_many_vectors();
 const ManyVectors &avx512_panels_many_vectors();
 #endif

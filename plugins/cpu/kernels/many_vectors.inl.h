@@ -71,6 +71,7 @@ constexpr ManyVectors many_vectors(const char *name) {
   return {.name = name,
           .most_with_signs = Kernels::takes(kQ1_0G128Layout) ? fewest(quant::Format::kQ1_0_G128) - 1 : UINT32_MAX,
           .most_with_trits = Kernels::takes(kTritsG128Layout) ? fewest(quant::Format::kTQ2_0_G128) - 1 : UINT32_MAX,
+          .takes_codes = Kernels::takes(kQ2_0G64Layout),
           .scratch_bytes = Kernels::kScratchBytes,
           .vector_bytes = Kernels::kVectorBytes,
           .matmul = multiply_many<Kernels, kOther, fewest>};

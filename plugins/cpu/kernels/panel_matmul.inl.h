@@ -18,6 +18,9 @@ namespace {
 
 constexpr uint32_t kPieceGroups = kPieceColumns / kActivationGroup;
 
+// Tiles of a pair that are multiplied together: both where there are registers for it.
+constexpr uint32_t kTilesAtOnce = kLaneParts == 1 ? kPairTiles : 1;
+
 // A piece of a pair of tiles.
 template <CodeLayout kLayout>
 struct PanelWeights {
@@ -110,10 +113,15 @@ class PanelProduct {
   template <uint32_t T>
   using Block = PanelBlock<kLayout, T>;
 
-  // Vectors of a panel of T that are multiplied with both tiles at a time: as many as registers hold two sums of for
-  // each tile, or three where runs share a factor: the sums of two runs, or of one, and the factor.
+  // Vectors of a panel of T that are multiplied with some tiles at a time: as many as registers hold two sums of for
+  // each tile, or three where runs share a factor: the sums of two runs, or of one, and the factor. With half of the
+  // registers, those of whole blocks do not count: their results wait in the first-level cache.
   template <uint32_t T>
-  static constexpr uint32_t kAtOnce = T % 6 == 0 && (Format::kOneGroup || Format::kRunsOfFactor == 1) ? 6 : 4;
+  static constexpr uint32_t at_once() {
+    const bool shares = !Format::kOneGroup && Format::kRunsOfFactor > 1;
+    if (kTilesAtOnce == 1 && !Format::kOneGroup) return 2;
+    return T % 6 == 0 && !shares ? 6 : 4;
+  }
   static constexpr uint32_t kRunsAtOnce = Format::kRunsOfFactor <= 2 ? Format::kRunsOfFactor : 1;
 
   uint64_t all_blocks() const { return args_.matrix->columns / Format::kColumns; }
@@ -146,44 +154,52 @@ class PanelProduct {
       for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
         ahead.ask(panels_.count());
         panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
-          for (uint32_t t = 0; t < T; t += kAtOnce<T>) {
-            multiply_piece<T, kAtOnce<T>>(blocks_of<T>(panel) + piece, t, n, first + piece == 0,
-                                          panels_.first(panel) + t);
+          constexpr uint32_t kAtOnce = at_once<T>();
+          for (uint32_t t = 0; t < T; t += kAtOnce) {
+            for (uint32_t half = 0; half < kPairTiles; half += kTilesAtOnce) {
+              multiply_piece<T, kAtOnce>(blocks_of<T>(panel) + piece, t, half, n, first + piece == 0,
+                                         panels_.first(panel) + t);
+            }
           }
         });
       }
     }
   }
 
-  // The blocks in weights_ times S vectors of a panel, from its t-th on: begins their sums, or adds to them.
+  // The blocks in weights_, of tiles from `first` on, times S vectors of a panel, from its t-th on: begins their sums,
+  // or adds to them.
   template <uint32_t T, uint32_t S>
-  [[gnu::noinline]] void multiply_piece(const Block<T> *panel, uint32_t t, uint32_t blocks, bool begins,
+  [[gnu::noinline]] void multiply_piece(const Block<T> *panel, uint32_t t, uint32_t first, uint32_t blocks, bool begins,
                                         uint32_t vector) {
     if constexpr (Format::kOneGroup) {
-      multiply_groups<T, S>(panel, t, blocks, begins, vector);
+      multiply_groups<T, S>(panel, t, first, blocks, begins, vector);
     } else {
       if (begins) {
-        for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_.of(i / S, vector + i % S), splat(0.0f));
+        for (uint32_t i = 0; i < kTilesAtOnce * S; ++i) store(sums_.of(first + i / S, vector + i % S), splat(0.0f));
       }
-      for (uint32_t i = 0; i < blocks; ++i) multiply_block<T, S>(panel[i], t, i, vector);
+      for (uint32_t i = 0; i < blocks; ++i) multiply_block<T, S>(panel[i], t, first, i, vector);
     }
   }
 
   // Sums of S vectors with each of both tiles.
   template <uint32_t S>
-  using DotSums = DotSum[kPairTiles][S];
+  using DotSums = DotSum[kTilesAtOnce][S];
 
   // Adds a run's products: weights are the first tile's, codes those of the first vector.
   template <uint32_t T, uint32_t S>
   [[gnu::always_inline]] static void dot_run(const int8_t *weights, const int32_t *codes, DotSums<S> &sums) {
 #pragma GCC unroll 8
     for (uint32_t step = 0; step < Format::kRun / 4; ++step) {
-      const Bytes64 first = load_bytes(weights + 64 * step), second = load_bytes(weights + kGroupCodes + 64 * step);
+      Bytes64 of_tiles[kTilesAtOnce];
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+        of_tiles[half] = load_bytes(weights + half * kGroupCodes + 64 * step);
+      }
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
         const Bytes64 of_vector = splat_4_bytes(codes + step * T + s);
-        sums[0][s] = dot4(sums[0][s], first, of_vector);
-        sums[1][s] = dot4(sums[1][s], second, of_vector);
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+          sums[half][s] = dot4(sums[half][s], of_tiles[half], of_vector);
+        }
       }
     }
   }
@@ -192,66 +208,68 @@ class PanelProduct {
 
   // Blocks of one group. Results stay in registers.
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void multiply_groups(const Block<T> *panel, uint32_t t, uint32_t blocks, bool begins,
-                                              uint32_t vector) {
-    F32x16 y[kPairTiles][S];
-    for (uint32_t i = 0; i < kPairTiles * S; ++i) {
-      y[i / S][i % S] = begins ? splat(0.0f) : load(sums_.of(i / S, vector + i % S));
+  [[gnu::always_inline]] void multiply_groups(const Block<T> *panel, uint32_t t, uint32_t first, uint32_t blocks,
+                                              bool begins, uint32_t vector) {
+    F32x16 y[kTilesAtOnce][S];
+    for (uint32_t i = 0; i < kTilesAtOnce * S; ++i) {
+      y[i / S][i % S] = begins ? splat(0.0f) : load(sums_.of(first + i / S, vector + i % S));
     }
 #pragma GCC unroll 1
     for (uint32_t i = 0; i < blocks; ++i, ++panel) {
       DotSums<S> dots;
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
-        for (uint32_t half = 0; half < kPairTiles; ++half) {
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
           dots[half][s] = begin_dot_sum(splat_i32(Format::kMinima ? 0 : panel->starts[0][t + s]));
         }
       }
-      dot_run<T, S>(weights_.codes[i][0], &panel->codes[0][t], dots);
+      dot_run<T, S>(weights_.codes[i][first], &panel->codes[0][t], dots);
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
         const F32x16 scale = splat(panel->scales[t + s]);
 #pragma GCC unroll 2
-        for (uint32_t half = 0; half < kPairTiles; ++half) {
-          const F32x16 d = load(weights_.scales[i][0][half]);
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+          const F32x16 d = load(weights_.scales[i][0][first + half]);
           F32x16 &result = y[half][s];
           result = fma(to_f32(end_dot_sum(splat_i32(0), dots[half][s])), mul(d, scale), result);
           if constexpr (Format::kMinima) {
             float sum;
             memcpy(&sum, &panel->starts[0][t + s], sizeof sum);
-            result = fma(splat(sum), mul(load(weights_.scales[i][1][half]), scale), result);
+            result = fma(splat(sum), mul(load(weights_.scales[i][1][first + half]), scale), result);
           }
         }
       }
     }
-    for (uint32_t i = 0; i < kPairTiles * S; ++i) store(sums_.of(i / S, vector + i % S), y[i / S][i % S]);
+    for (uint32_t i = 0; i < kTilesAtOnce * S; ++i) store(sums_.of(first + i / S, vector + i % S), y[i / S][i % S]);
   }
 
   // A block of several groups. What registers hold are the sums of runs and of the block.
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void multiply_block(const Block<T> &panel, uint32_t t, uint32_t block, uint32_t vector) {
-    I32x16 totals[kPairTiles][S];
+  [[gnu::always_inline]] void multiply_block(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
+                                             uint32_t vector) {
+    I32x16 totals[kTilesAtOnce][S];
 #pragma GCC unroll 6
     for (uint32_t s = 0; s < S; ++s) {
-      for (uint32_t half = 0; half < kPairTiles; ++half) {
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
         totals[half][s] = splat_i32(Format::kBlocksStart ? panel.starts[0][t + s] : 0);
       }
     }
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < Format::kGroups; ++group) {
 #pragma GCC unroll 2
-      for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs<T, S>(panel, t, block, group, j, totals);
+      for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs<T, S>(panel, t, first, block, group, j, totals);
     }
-    add_block<T, S>(panel, t, block, totals, vector);
+    add_block<T, S>(panel, t, first, block, totals, vector);
   }
 
   // The runs of a group, or of its sub-block j, times its integer and the sub-block's.
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void add_runs(const Block<T> &panel, uint32_t t, uint32_t block, uint32_t group, uint32_t j,
-                                       I32x16 (&totals)[kPairTiles][S]) const {
-    const int8_t *weights = weights_.codes[block * Format::kGroups + group][0] + j * Format::kFactorColumns * kTileRows;
+  [[gnu::always_inline]] void add_runs(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
+                                       uint32_t group, uint32_t j, I32x16 (&totals)[kTilesAtOnce][S]) const {
+    const int8_t *weights =
+        weights_.codes[block * Format::kGroups + group][first] + j * Format::kFactorColumns * kTileRows;
     const uint32_t first_run = (group * Format::kFactors + j) * Format::kRunsOfFactor;
-    I16x32 factors[kPairTiles][S];
+    I16x32 factors[kTilesAtOnce][S];
 #pragma GCC unroll 4
     for (uint32_t run = 0; run < Format::kRunsOfFactor; run += kRunsAtOnce) {
       DotSums<S> sums[kRunsAtOnce];
@@ -263,9 +281,9 @@ class PanelProduct {
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
 #pragma GCC unroll 2
-        for (uint32_t half = 0; half < kPairTiles; ++half) {
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
           I16x32 &factor = factors[half][s];
-          if (run == 0) factor = factor_of(splat_word(panel.multipliers[group][t + s]), block, half, group, j);
+          if (run == 0) factor = factor_of(splat_word(panel.multipliers[group][t + s]), block, first + half, group, j);
 #pragma GCC unroll 2
           for (uint32_t i = 0; i < kRunsAtOnce; ++i) {
             totals[half][s] = dot2(totals[half][s], words_of(sums[i][half][s]), factor);
@@ -279,8 +297,9 @@ class PanelProduct {
   [[gnu::always_inline]] static void begin_run(const Block<T> &panel, uint32_t t, uint32_t run, DotSums<S> &sums) {
 #pragma GCC unroll 6
     for (uint32_t s = 0; s < S; ++s) {
-      const I32x16 start = splat_i32(Format::kRunsStart ? panel.starts[run][t + s] : 0);
-      sums[0][s] = sums[1][s] = begin_dot_sum(start);
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+        sums[half][s] = begin_dot_sum(splat_i32(Format::kRunsStart ? panel.starts[run][t + s] : 0));
+      }
     }
   }
 
@@ -291,19 +310,20 @@ class PanelProduct {
   }
 
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void add_block(const Block<T> &panel, uint32_t t, uint32_t block,
-                                        const I32x16 (&totals)[kPairTiles][S], uint32_t vector) {
-    I32x16 minima[kPairTiles][S];
-    if constexpr (Format::kSums > 0) add_minima<T, S>(panel, t, block, minima);
+  [[gnu::always_inline]] void add_block(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
+                                        const I32x16 (&totals)[kTilesAtOnce][S], uint32_t vector) {
+    I32x16 minima[kTilesAtOnce][S];
+    if constexpr (Format::kSums > 0) add_minima<T, S>(panel, t, first, block, minima);
 #pragma GCC unroll 6
     for (uint32_t s = 0; s < S; ++s) {
       const F32x16 scale = splat(panel.scales[t + s]);
 #pragma GCC unroll 2
-      for (uint32_t half = 0; half < kPairTiles; ++half) {
-        float *y = sums_.of(half, vector + s);
-        F32x16 result = fma(to_f32(totals[half][s]), mul(load(weights_.scales[block][0][half]), scale), load(y));
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+        float *y = sums_.of(first + half, vector + s);
+        F32x16 result =
+            fma(to_f32(totals[half][s]), mul(load(weights_.scales[block][0][first + half]), scale), load(y));
         if constexpr (Format::kSums > 0) {
-          const F32x16 minimum = load(weights_.scales[block][1][half]);
+          const F32x16 minimum = load(weights_.scales[block][1][first + half]);
           result = fma(to_f32(sub(splat_i32(0), minima[half][s])), mul(minimum, scale), result);
         }
         store(y, result);
@@ -313,20 +333,22 @@ class PanelProduct {
 
   // Sub-blocks' minima times their sums of activations: all at the same time, as each product waits for the one before.
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void add_minima(const Block<T> &panel, uint32_t t, uint32_t block,
-                                         I32x16 (&sums)[kPairTiles][S]) const {
+  [[gnu::always_inline]] void add_minima(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
+                                         I32x16 (&sums)[kTilesAtOnce][S]) const {
 #pragma GCC unroll 6
     for (uint32_t s = 0; s < S; ++s) {
-      for (uint32_t half = 0; half < kPairTiles; ++half) sums[half][s] = splat_i32(0);
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) sums[half][s] = splat_i32(0);
     }
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < Format::kSums / 2; ++i) {
-      const I16x32 first = load_i16(weights_.minima[block][0][i]), second = load_i16(weights_.minima[block][1][i]);
+      I16x32 of_tiles[kTilesAtOnce];
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half)
+        of_tiles[half] = load_i16(weights_.minima[block][first + half][i]);
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
         const I16x32 of_vector = splat_word(panel.sums[i][t + s]);
-        sums[0][s] = dot2(sums[0][s], first, of_vector);
-        sums[1][s] = dot2(sums[1][s], second, of_vector);
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half)
+          sums[half][s] = dot2(sums[half][s], of_tiles[half], of_vector);
       }
     }
   }

@@ -1,14 +1,11 @@
 // What a tier with panels has of its own (many_vectors.h). The last include of its translation unit.
 #pragma once
 
-#include <algorithm>
-#include <new>
-#include <type_traits>
-
 #include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/many_vectors.inl.h"
 #include "plugins/cpu/kernels/panel_f8.inl.h"
-#include "plugins/cpu/kernels/panel_matmul.inl.h"
+#include "plugins/cpu/kernels/panel_products.inl.h"
+#include "plugins/cpu/kernels/unpacked_trits.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -20,7 +17,7 @@ struct ForManyVectors : Weights {
   static constexpr uint64_t kPiece = 4096;
 };
 
-struct PanelKernels {
+struct PanelKernels : PanelProducts {
   // Sums of signs are looked up.
   static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
 
@@ -63,14 +60,6 @@ struct PanelKernels {
     }
   }
 
-  static constexpr uint64_t kVectorBytes = 1024 * 1024;
-  static constexpr size_t kScratchBytes = 512 * 1024;
-
-  template <CodeLayout kLayout>
-  static void multiply(const MatmulArgs &args) {
-    multiply_all<PanelProduct<kLayout>>(args);
-  }
-
  private:
   template <int kMantissaBits>
   static bool multiply_f8(const MatmulArgs &args) {
@@ -78,16 +67,6 @@ struct PanelKernels {
     if (!args.scratch || !Product::takes(args)) return false;
     multiply_all<Product>(args);
     return true;
-  }
-
-  // As many vectors at a time as panels hold.
-  template <class Product>
-  static void multiply_all(const MatmulArgs &args) {
-    static_assert(sizeof(Product) <= kScratchBytes && alignof(Product) <= kPackedAlignment);
-    static_assert(std::is_trivially_destructible_v<Product>);
-    for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
-      (new (args.scratch) Product(args, first, std::min(kMostInPanels, args.n - first)))->multiply();
-    }
   }
 };
 

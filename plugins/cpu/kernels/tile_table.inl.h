@@ -7,6 +7,7 @@
 #include "plugins/cpu/kernels/many_vectors.inl.h"
 #include "plugins/cpu/kernels/tile_matmul.inl.h"
 #include "plugins/cpu/kernels/tile_super_blocks.inl.h"
+#include "plugins/cpu/kernels/unpacked_trits.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {

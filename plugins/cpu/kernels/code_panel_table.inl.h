@@ -20,10 +20,9 @@ struct CodePanelKernels : PanelProducts {
       case Format::kQ5_K:
       case Format::kQ6_K:
         return 13;
-      case Format::kQ4_K:
-        return 33;
       case Format::kQ4_0:
       case Format::kQ4_1:
+      case Format::kQ4_K:
         return 65;
       default:
         return 17;

@@ -75,7 +75,7 @@ class F8PanelProduct {
   static constexpr uint32_t kBlocks = kF8PieceColumns / kF8Columns;
 
   // The power of two that weights are multiplied by, and vectors divided: codes that are subnormal make floats that
-  // are, and some processors take a hundred cycles and more for such factors.
+  // are, and some processors take much longer for such factors.
   static constexpr int kLift = 4;
 
   uint64_t columns() const { return args_.matrix->columns; }

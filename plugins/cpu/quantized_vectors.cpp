@@ -30,6 +30,7 @@ constexpr int kMostAloneWithTables = 6;
 
 // Elements of each vector's tables; 0 if the kernels are to multiply without.
 uint64_t elements_of_tables(const KernelTable &kernels, const Product &product, ActivationLayout layout, bool bounded) {
+  // Weights that are packed for tables need scratch to be multiplied without.
   const bool may_multiply = kernels.scratch_bytes == 0 || product.activations.many;
   if (may_multiply && product.n > kernels.most_looked_up(layout.tables) && !bounded) return 0;
   return product.columns / kActivationGroup * kernels.table_elements(layout.tables);

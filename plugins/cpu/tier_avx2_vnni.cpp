@@ -1,4 +1,4 @@
-// The kernels in AVX2, FMA and F16C, with AVX-VNNI for sums of products of bytes, and super-blocks in panels.
+// The kernels in AVX2, FMA and F16C, with AVX-VNNI for sums of products of bytes, and many vectors in panels.
 #define BONSAI_TIER avx2_vnni
 #include "plugins/cpu/simd/avx2/dot_vnni.h"
 //

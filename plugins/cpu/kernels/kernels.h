@@ -92,10 +92,11 @@ struct KernelTable {
   const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-amx", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for some vectors, and takes them for
   // matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with Packing::kTrits; 0: it does
-  // not. With tables only, that is what matmul multiplies matrices with which are packed for tables.
+  // not. Matrices that are packed for tables are multiplied with tables, but as the next line says.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
-  // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed.
+  // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed, where
+  // there are scratch_bytes.
   uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
   size_t scratch_bytes = 0;            // with which matmul is faster for many vectors
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level

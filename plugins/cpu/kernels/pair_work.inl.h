@@ -20,38 +20,46 @@ class PieceAhead {
 
   [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
     for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half] = pair.scales(half, block);
-      codes_[half] = pair.block(half, block);
+      scales_[half] = Lines(pair.scales(half, block), kBlocks * kFirst.scales_stride);
+      codes_[half] = Lines(pair.block(half, block), kBlocks * kFirst.codes_stride);
     }
   }
 
   // The next of `parts` parts.
   [[gnu::always_inline]] void ask(uint32_t parts) {
     for (int half = 0; half < kPairTiles; ++half) {
-      ask(scales_[half], share(kBlocks * kFirst.scales_stride, parts));
-      ask(codes_[half], share(kBlocks * kFirst.codes_stride, parts));
+      scales_[half].ask(parts);
+      codes_[half].ask(parts);
     }
   }
 
  private:
   static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
 
-  // Of so many bytes, in whole lines.
-  static uint32_t share(uint32_t bytes, uint32_t parts) {
-    const uint32_t lines = (bytes + kPackedAlignment - 1) / kPackedAlignment;
-    return (lines + parts - 1) / parts * kPackedAlignment;
-  }
+  // Whole lines, so many of them for each part.
+  class Lines {
+   public:
+    Lines() = default;
+    [[gnu::always_inline]] Lines(const uint8_t *from, size_t bytes)
+        : next_(from), n_((bytes + kPackedAlignment - 1) / kPackedAlignment), left_(n_) {}
 
-  [[gnu::always_inline]] static void ask(const uint8_t *&from, uint32_t bytes) {
-    for (const uint8_t *end = from + bytes; from < end; from += kPackedAlignment) __builtin_prefetch(from, 0, 2);
-  }
+    [[gnu::always_inline]] void ask(uint32_t parts) {
+      for (size_t i = std::min(left_, (n_ + parts - 1) / parts); i > 0; --i, --left_, next_ += kPackedAlignment) {
+        __builtin_prefetch(next_, 0, 2);
+      }
+    }
 
-  const uint8_t *scales_[kPairTiles], *codes_[kPairTiles];
+   private:
+    const uint8_t *next_;
+    size_t n_, left_;
+  };
+
+  Lines scales_[kPairTiles], codes_[kPairTiles];
 };
 
 // In a strip, a pair's lines lie between those of others, block by block.
 template <CodeLayout kLayout, uint32_t kBlocks>
-requires(kLayout.strip_tiles > 1) class PieceAhead<kLayout, kBlocks> {
+requires(kLayout.base_three) class PieceAhead<kLayout, kBlocks> {
  public:
   using Pair = WeightPair<kLayout, UnpackedBytes::kUnsigned>;
 
@@ -64,21 +72,12 @@ requires(kLayout.strip_tiles > 1) class PieceAhead<kLayout, kBlocks> {
  private:
   [[gnu::always_inline]] void ask_block(uint64_t block) const {
     __builtin_prefetch(pair_.scales(0, block), 0, 2);
-    if constexpr (kLayout.base_three) {
-      for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
-        const PairOfUnits unit = pair_.unit_of(block, i);
-        for (uint32_t word = 0; word < kTritUnitWords; ++word) {
-          __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
-        }
-        __builtin_prefetch(unit.rests, 0, 2);
+    for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
+      const PairOfUnits unit = pair_.unit_of(block, i);
+      for (uint32_t word = 0; word < kTritUnitWords; ++word) {
+        __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
       }
-    } else {
-      using Packed = Codes<kLayout>;
-      for (int group = 0; group < Packed::kGroups; ++group) {
-        const uint8_t *words = pair_.block(0, block) + group * Packed::kGroupStride;
-        __builtin_prefetch(words, 0, 2);
-        __builtin_prefetch(words + kPackedAlignment, 0, 2);
-      }
+      __builtin_prefetch(unit.rests, 0, 2);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "plugins/cpu/kernels/f8_matmul.inl.h"
+#include "plugins/cpu/kernels/float_matmul.inl.h"
 #include "plugins/cpu/kernels/pair_work.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -106,7 +107,7 @@ class F8PanelProduct {
       const bool is_last = piece + kF8PieceColumns >= n;
       Ahead ahead = is_last ? Ahead(then, column / kF8Columns) : Ahead(pair, block + kBlocks);
       for (uint32_t panel = 0; panel < panels(); ++panel) {
-        ahead.ask(panels());
+        if (!is_last || tile + kPairTiles < sums_.end_tile()) ahead.ask(panels());
         with_width(n_ - panel * kF8PanelVectors, [&]<uint32_t S>(std::integral_constant<uint32_t, S>) {
           multiply_piece<S>(x_panels_[panel] + piece, blocks, block == 0, panel * kF8PanelVectors);
         });

@@ -1,14 +1,14 @@
 // Matrices of integer codes times many vectors of int8 activations, from panels: y = W x for pairs of tiles of 16 rows
 // and some vectors at a time. Weights are unpacked once for all vectors, to unsigned bytes; what is left to do for each
-// of 64 weights and a vector is one product, whose other factor a load repeats for both tiles. The integers are those
-// that codes_matmul.inl.h gets, and so are the bytes. Part of a tier: see simd/portable/vector.h.
+// of 64 weights and a vector is one product, whose other factor a load repeats for the tiles that are multiplied
+// together. The integers are those that codes_matmul.inl.h gets, and so are the bytes. Part of a tier: see
+// simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
 #include "plugins/cpu/kernels/kernels.h"
-#include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/pair_work.inl.h"
 #include "plugins/cpu/kernels/panels.inl.h"
 #include "plugins/cpu/kernels/unpacked_weights.inl.h"
@@ -152,7 +152,7 @@ class PanelProduct {
       using Ahead = PieceAhead<kLayout, kBlocks>;
       Ahead ahead = next < blocks ? Ahead(pair, first + next) : Ahead(then, first);
       for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
-        ahead.ask(panels_.count());
+        if (next < blocks || tile + kPairTiles < sums_.end_tile()) ahead.ask(panels_.count());
         panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
           constexpr uint32_t kAtOnce = at_once<T>();
           for (uint32_t t = 0; t < T; t += kAtOnce) {
@@ -181,7 +181,7 @@ class PanelProduct {
     }
   }
 
-  // Sums of S vectors with each of both tiles.
+  // Sums of S vectors with each of kTilesAtOnce tiles.
   template <uint32_t S>
   using DotSums = DotSum[kTilesAtOnce][S];
 

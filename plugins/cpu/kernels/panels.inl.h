@@ -12,7 +12,7 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// As many vectors as registers hold two sums of, beside weights.
+// Vectors side by side: what is multiplied at once, two, four or six of them, divides it (panel_matmul.inl.h).
 constexpr uint32_t kPanelVectors = 12;
 constexpr uint32_t kPanelStep = 4;  // narrower panels have a multiple of this
 
@@ -31,7 +31,6 @@ class PanelDivision {
   explicit PanelDivision(uint32_t n) : n_(n) {}
   uint32_t count() const { return (n_ + kPanelVectors - 1) / kPanelVectors; }
   uint32_t first(uint32_t panel) const { return panel * kPanelVectors; }
-  uint32_t vectors() const { return n_; }
   uint32_t vectors(uint32_t panel) const { return std::min(kPanelVectors, n_ - first(panel)); }
 
   // Calls body(its width).

@@ -104,6 +104,25 @@ TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
   expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
 }
 
+// Parts of the rows, whose edges are carried from pass to pass over the columns; as many vectors as any compiled tier
+// goes its own way for.
+TEST_P(Matmul, TakesPartsOfRowsInSeveralPasses) {
+  const bool is_emulated = std::string_view(kernels_.name).find("emulated") != std::string_view::npos;
+  const uint64_t n = kernels_.scratch_bytes > 0 && !is_emulated ? 67 : 13;
+  Matrix matrix(which_, 21, columns_up_to(is_repacked(format_) ? 2600 : 300));
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(n * matrix.columns(), random_);
+  const std::vector<float> whole = expected(matrix, x);
+  for (const Rows rows : {Rows{0, 21}, Rows{3, 11}, Rows{5, 21}, Rows{17, 21}}) {
+    std::vector<float> wanted;
+    for (uint64_t i = 0; i < n; ++i) {
+      wanted.insert(wanted.end(), whole.begin() + i * 21 + rows.first, whole.begin() + i * 21 + rows.last);
+    }
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, rows, x), wanted)) << rows.first << " to " << rows.last;
+  }
+}
+
 // The most that any kernel takes in one go are 132 (kernels/panels.inl.h).
 TEST_P(Matmul, TakesMoreVectorsThanAtOnce) {
   Matrix matrix(which_, 17, has_integer_codes(format_) ? block_ : columns_up_to(40));

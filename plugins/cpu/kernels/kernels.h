@@ -95,8 +95,8 @@ struct KernelTable {
   // not. Matrices that are packed for tables are multiplied with tables, but as the next line says.
   size_t sign_elements, trit_elements;
   Packing sign_packing;
-  // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed, where
-  // there are scratch_bytes.
+  // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed, given
+  // the scratch_bytes that the tier asks for, if any.
   uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
   size_t scratch_bytes = 0;            // with which matmul is faster for many vectors
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level

@@ -61,6 +61,11 @@ uint32_t AttentionPlanner::narrow_shared_bytes() const {
   return cuda::narrow_shared_bytes(padded_head_dim(limits_.pool.head_dim));
 }
 
+uint32_t AttentionPlanner::early_bytes() const {
+  const uint32_t bytes = cuda::early_bytes(limits_.pool.dtype, padded_head_dim(limits_.pool.head_dim));
+  return narrow_shared_bytes() + kNarrowOwnBytes + bytes <= limits_.shared_bytes ? bytes : 0;
+}
+
 uint32_t AttentionPlanner::wide_shared_bytes() const {
   return cuda::wide_shared_bytes(limits_.pool.dtype, padded_head_dim(limits_.pool.head_dim));
 }

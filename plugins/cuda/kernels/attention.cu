@@ -19,7 +19,11 @@ namespace bonsai::cuda {
 // Block (piece, kv_head).
 BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
   const uint32_t kv_heads = arguments.attend.pool.kv_heads;
-  attend_piece(arguments, arguments.attend.pieces[block_x() / kv_heads], block_x() % kv_heads);
+  // What is in global memory is read anew behind every barrier and wait, which takes a while.
+  BONSAI_SHARED AttentionPiece piece;
+  if (thread() == 0) piece = arguments.attend.pieces[block_x() / kv_heads];
+  sync_block();
+  attend_piece(arguments, piece, block_x() % kv_heads);
 }
 
 // Grid (splits, heads).

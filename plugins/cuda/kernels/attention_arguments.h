@@ -84,6 +84,7 @@ constexpr bool may_pack_heads(uint32_t heads, uint32_t head_dim) {
 struct NarrowAttendArguments {
   PrepareHeadsArguments heads;
   AttendArguments attend;
+  uint32_t has_early;  // not 0, only with heads: early_bytes of shared memory behind narrow_shared_bytes
 };
 
 // Dynamic shared memory. Narrow: the queries, a section's scores (and before them heads that are prepared), and the
@@ -91,6 +92,7 @@ struct NarrowAttendArguments {
 // Where that would be more than the oldest devices have, sums take the scores' place. Wide: the queries of all warps, a
 // chunk's keys and its values.
 constexpr uint32_t query_tile_bytes(uint32_t padded) { return 16 * padded * 4; }  // of 16 rows
+inline constexpr uint32_t kNarrowOwnBytes = 2 << 10;  // attend_narrow has less than this beside what the launch says
 inline constexpr uint32_t kScoreBytes = kNarrowRows * kAttentionSection * 4;
 constexpr uint32_t sums_stride(uint32_t padded) { return (padded < 128 ? padded : 128) + 4; }  // floats from row to row
 constexpr uint32_t sums_bytes(uint32_t padded) {
@@ -102,6 +104,13 @@ constexpr uint32_t narrow_shared_bytes(uint32_t padded) {
   return query_tile_bytes(padded) + (!sums_replace_scores(padded) ? kScoreBytes + sums
                                      : sums > kScoreBytes         ? sums
                                                                   : kScoreBytes);
+}
+// Beside that, where heads are prepared and the device has it: the piece's first section, keys and then values, which
+// are copied before the kernels ahead have ended, since no other kernel of a pass writes there. 0: these are not
+// copied.
+constexpr uint32_t early_bytes(uint32_t dtype, uint32_t padded) {
+  if (dtype == kKvF32 || padded > 128) return 0;  // read where they are; more than any device has
+  return 2 * (kAttentionSection / kStripSlots) * strip_bytes(dtype, padded);
 }
 constexpr uint32_t wide_shared_bytes(uint32_t dtype, uint32_t padded) {
   return kWideRows / 16 * query_tile_bytes(padded) + 2 * kAttentionChunk / kStripSlots * strip_bytes(dtype, padded);

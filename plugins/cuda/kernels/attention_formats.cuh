@@ -87,8 +87,8 @@ struct SplitQueries {
 template <uint32_t kPadded>
 struct StoredF16 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
-  static constexpr uint32_t kStripBytes = strip_bytes(kKvF16, kPadded);
-  static constexpr bool kHasWide = has_wide(kKvF16, kPadded);
+  static constexpr uint32_t kDtype = kKvF16, kStripBytes = strip_bytes(kDtype, kPadded);
+  static constexpr bool kHasWide = has_wide(kDtype, kPadded);
   static constexpr float kWeightExponent = 14;  // of the largest weight: low halves that count are normal numbers
 
   // A unit of a strip's keys, or of its values.
@@ -213,8 +213,8 @@ inline void codes_to_halves(uint32_t codes, uint32_t (&b)[2]) {
 template <uint32_t kPadded>
 struct StoredQ8_0 : SplitQueries<kPadded> {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
-  static constexpr uint32_t kStripBytes = strip_bytes(kKvQ8_0, kPadded);
-  static constexpr bool kHasWide = has_wide(kKvQ8_0, kPadded);
+  static constexpr uint32_t kDtype = kKvQ8_0, kStripBytes = strip_bytes(kDtype, kPadded);
+  static constexpr bool kHasWide = has_wide(kDtype, kPadded);
   static constexpr float kWeightExponent = 0;  // weights times scales must not leave the halves' range
 
   // A unit of a strip's keys, or of its values: codes, and scales of slots 2 t, 2 t + 1 and of 2 t + 8, 2 t + 9.
@@ -332,8 +332,8 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
 template <uint32_t kPadded>
 struct StoredF32 {
   static constexpr uint32_t kHeadDim = kPadded, kUnits = kPadded / kUnit;
-  static constexpr uint32_t kStripBytes = strip_bytes(kKvF32, kPadded);
-  static constexpr bool kHasWide = has_wide(kKvF32, kPadded);
+  static constexpr uint32_t kDtype = kKvF32, kStripBytes = strip_bytes(kDtype, kPadded);
+  static constexpr bool kHasWide = has_wide(kDtype, kPadded);
   static constexpr float kWeightExponent = 0;
   static constexpr bool kNormalized = false;
 

@@ -60,10 +60,13 @@ constexpr uint32_t kRoundUnits = Stored::kUnits < kTeam ? Stored::kUnits : kTeam
 constexpr uint32_t kRounds = (Stored::kUnits + kTeam - 1) / kTeam;
 constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
 constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
-constexpr bool kValuesEarly = kRounds == 1;  // before weights are known, for which larger heads have no registers
+constexpr bool kValuesAhead = kRounds == 1;  // of weights, for which larger heads have no registers
+constexpr uint32_t kSectionStrips = kAttentionSection / kStripSlots;
+constexpr bool kMayHaveEarly = early_bytes(Stored::kDtype, Stored::kHeadDim) > 0;
+static_assert(kSectionStrips == kNarrowThreads / kWarp);
 static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
 static_assert(kNarrowThreads / kWarp * kMaxHeadDim * sizeof(float) <= kScoreBytes);  // where heads are prepared
-static_assert(narrow_shared_bytes(Stored::kHeadDim) + 1024 <= 64 << 10);             // beside the kernel's own
+static_assert(narrow_shared_bytes(Stored::kHeadDim) + kNarrowOwnBytes <= 64 << 10);
 
 // Sums of one unit of 16 rows, from fragments to `to` (row, kSumsStride).
 inline void store_sums(const float (&sums)[kUnitTiles][4], float *to) {
@@ -76,21 +79,57 @@ inline void store_sums(const float (&sums)[kUnitTiles][4], float *to) {
   }
 }
 
+// Where early strips lie in shared memory, by their number in the section: all keys, then all values.
+inline uint8_t *early_keys(uint32_t strip) {
+  return dynamic_shared<uint8_t>() + narrow_shared_bytes(Stored::kHeadDim) + strip * Stored::kStripBytes;
+}
+inline uint8_t *early_values(uint32_t strip) { return early_keys(kSectionStrips + strip); }
+
+// A warp starts copying a strip.
+inline void copy_strip(uint8_t *to, const uint8_t *from) {
+  for (uint32_t at = lane() * sizeof(Quad); at < Stored::kStripBytes; at += kWarp * sizeof(Quad)) {
+    copy_async(to + at, from + at, true);
+  }
+}
+
 // One strip's keys of up to kRoundUnits units.
+template <bool kStreaming>
 inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys)[kRoundUnits][1]) {
 #pragma unroll
   for (uint32_t i = 0; i < kRoundUnits; ++i) {
     const uint32_t unit = round * kTeam + i;
-    if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys<true>(strip, unit);
+    if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys<kStreaming>(strip, unit);
+  }
+}
+
+// A chunk of a section, as a team's warps take it.
+struct Chunk {
+  const Strips &pool;
+  uint32_t strip;       // its first, of the sequence's
+  uint32_t n;           // positions that are in use, at least one
+  const bool is_early;  // its strips are in shared memory
+};
+
+// A unit of a chunk's values. In place of a strip that is not in use, the first is read.
+inline void load_chunk_values(const Chunk &chunk, uint32_t unit, Stored::Values (&values)[kStrips]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    const uint32_t strip = chunk.strip + (i * kStripSlots < chunk.n ? i : 0);
+    values[i] = chunk.is_early ? Stored::load_values<false>(early_values(strip % kSectionStrips), unit)
+                               : Stored::load_values<true>(chunk.pool.values(strip), unit);
   }
 }
 
 // Scores of a strip's positions.
-inline void score_strip(const Quad *queries, const uint8_t *strip, float (&scores)[2][4]) {
+inline void score_strip(const Quad *queries, const Chunk &chunk, uint32_t strip, float (&scores)[2][4]) {
 #pragma unroll 1
   for (uint32_t round = 0; round < kRounds; ++round) {
     Stored::Keys keys[kRoundUnits][1];
-    load_round(strip, round, keys);
+    if (chunk.is_early) {
+      load_round<false>(early_keys(strip % kSectionStrips), round, keys);
+    } else {
+      load_round<true>(chunk.pool.keys(strip), round, keys);
+    }
 #pragma unroll
     for (uint32_t i = 0; i < kRoundUnits; ++i) {
       const uint32_t unit = round * kTeam + i;
@@ -99,23 +138,17 @@ inline void score_strip(const Quad *queries, const uint8_t *strip, float (&score
   }
 }
 
-// A unit of the values of the chunk that begins at `begin`, of a context of `length`. In place of a strip that is not
-// in use, the first is read.
-inline void load_chunk_values(const Strips &pool, uint32_t length, uint32_t begin, uint32_t unit,
-                              Stored::Values (&values)[kStrips]) {
-#pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) {
-    const uint32_t strip = begin + i * kStripSlots < length ? i : 0;
-    values[i] = Stored::load_values<true>(pool.values(begin / kStripSlots + strip), unit);
-  }
-}
-
-// Asks the second-level cache for a warp's strip of the first section, keys and values, of which the block's own tokens
-// may have a part that it is about to store.
-inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
-  const uint32_t strip = piece.first_section * (kAttentionSection / kStripSlots) + warp();
+// Of a warp's strip of the first section, keys and values: has them copied to shared memory, or at least asks the
+// second-level cache for them. The block's own tokens may have a part of them that it is about to store.
+inline void ask_for_strip(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
+  const uint32_t strip = piece.first_section * kSectionStrips + warp();
   if (strip * kStripSlots >= piece.length) return;
-  const Strips pool(arguments, kv_head, piece.sequence);
+  const Strips pool(arguments.attend, kv_head, piece.sequence);
+  if (kMayHaveEarly && arguments.has_early) {
+    copy_strip(early_keys(warp()), pool.keys(strip));
+    copy_strip(early_values(warp()), pool.values(strip));
+    return copy_async_commit();
+  }
   for (uint32_t offset = lane() * kCacheLine; offset < Stored::kStripBytes; offset += kWarp * kCacheLine) {
     prefetch(pool.keys(strip) + offset);
     prefetch(pool.values(strip) + offset);
@@ -123,41 +156,50 @@ inline void prefetch_strip(const AttendArguments &arguments, const AttentionPiec
 }
 
 // The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
-// tile's tokens, value after key, of which the last warps have the first.
+// tile's tokens, value after key, of which the last warps have the first. A warp's first head is on its way before it
+// is worked on: what does not depend on the product when this is made, the product by load().
 class NewHeads {
  public:
-  NewHeads(const PrepareHeadsArguments &heads, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
-      : heads_(heads), piece_(piece), kv_head_(kv_head), row_(row) {
+  NewHeads(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
+      : heads_(arguments.heads), has_early_(arguments.has_early != 0), piece_(piece), kv_head_(kv_head), row_(row) {
     if (row_.visible > 0) {
       constants_ = load_constants<Stored::kUnits>(heads_, row_.token, row_.head);
     } else if (kFirst - warp() < 2 * piece_.n_tokens) {
-      constants_ = load_constants<Stored::kUnits>(heads_, token_of(kFirst - warp()), index_of(kFirst - warp()));
+      find(kFirst - warp());
     }
   }
 
-  // What follows needs the product. `shared`: the warp's, a head long.
-  float stage(const AttendArguments &arguments, float *shared, Quad *queries) const {
+  void load() {
+    if (row_.visible > 0) {
+      load_product(heads_, row_.token, row_.head, x_);
+    } else if (kFirst - warp() < 2 * piece_.n_tokens) {
+      load(kFirst - warp());
+    }
+  }
+
+  // `shared`: the warp's, a head long.
+  float stage(const AttendArguments &arguments, float *shared, Quad *queries) {
     if (row_.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
-    float x[Stored::kUnits];
-    prepare_head(heads_, row_.token, row_.head, constants_, shared, x);
+    prepare_head(heads_, row_.head, constants_, shared, x_);
     sync_warp();
 #pragma unroll
-    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x[unit];
+    for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x_[unit];
     sync_warp();
     return stage_query<Stored>(arguments, shared, warp(), queries);
   }
 
-  // Keys and values that lie in the piece's sections.
+  // Keys and values that lie in the piece's sections; those of early strips there, too.
   void store(float *shared) {
 #pragma unroll 1
     for (uint32_t i = kFirst - warp(); i < 2 * piece_.n_tokens; i += kFirst + 1) {
-      const uint32_t token = token_of(i), section = heads_.positions[token] / kAttentionSection;
-      if (section < piece_.first_section || section >= piece_.end_section) continue;
-      if (row_.visible > 0 || i > kFirst) constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
-      float x[Stored::kUnits];
+      if (row_.visible > 0 || i > kFirst) {
+        find(i);
+        load(i);
+      }
+      if (!is_stored_) continue;
       sync_warp();
-      prepare_head(heads_, token, index_of(i), constants_, shared, x);
-      store_prepared(heads_, token, index_of(i), x);
+      prepare_head(heads_, index_of(i), constants_, shared, x_);
+      store_head(heads_.pool, slot_, copy_, x_);
     }
   }
 
@@ -166,35 +208,55 @@ class NewHeads {
   uint32_t token_of(uint32_t i) const { return piece_.first_token + i / 2; }
   uint32_t index_of(uint32_t i) const { return heads_.heads + i % 2 * heads_.pool.kv_heads + kv_head_; }
 
+  // Of the i-th of keys and values: all but the product.
+  void find(uint32_t i) {
+    const uint32_t token = token_of(i), strip = heads_.positions[token] / kStripSlots;
+    const uint32_t section = strip / kSectionStrips;
+    is_stored_ = section >= piece_.first_section && section < piece_.end_section;
+    if (!is_stored_) return;
+    constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
+    slot_ = prepared_slot(heads_, token, index_of(i));
+    copy_ = nullptr;
+    if (!kMayHaveEarly || !has_early_ || section != piece_.first_section) return;
+    copy_ = slot_.is_value ? early_values(strip % kSectionStrips) : early_keys(strip % kSectionStrips);
+  }
+  void load(uint32_t i) {
+    if (is_stored_) load_product(heads_, token_of(i), index_of(i), x_);
+  }
+
   const PrepareHeadsArguments &heads_;
+  const bool has_early_;
   const AttentionPiece &piece_;
   const uint32_t kv_head_;
   const Row &row_;
   HeadConstants<Stored::kUnits> constants_;
-};
-
-// What a row's scores are to be multiplied by, and the positions that it sees.
-struct StagedRow {
-  float scale;
-  uint32_t visible;
+  float x_[Stored::kUnits];
+  // Of keys and values: whether they belong here, and where they go.
+  bool is_stored_ = false;
+  KvSlot slot_ = {};
+  uint8_t *copy_ = nullptr;
 };
 
 // A warp stages its row, which is prepared first if heads are to be, as are the tile's keys and values, behind the
-// wait. `shared`: the warp's, a head long.
-inline StagedRow stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
-                           Quad *queries, float *shared) {
+// wait. Returns what the row's scores are to be multiplied by. `shared`: the warp's, a head long.
+inline float stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
+                       const Row &row, Quad *queries, float *shared) {
   const AttendArguments &attend = arguments.attend;
-  prefetch_strip(attend, piece, kv_head);
-  const Row row = find_row(attend, piece, kv_head, warp());
+  ask_for_strip(arguments, piece, kv_head);
   if (!arguments.heads.qkv) {
     wait_for_kernels_ahead();
-    return {stage_query<Stored>(attend, find_query(attend, row), warp(), queries), row.visible};
+    return stage_query<Stored>(attend, find_query(attend, row), warp(), queries);
   }
-  NewHeads new_heads(arguments.heads, piece, kv_head, row);
+  NewHeads new_heads(arguments, piece, kv_head, row);
   wait_for_kernels_ahead();
+  new_heads.load();
+  if (kMayHaveEarly && arguments.has_early) {
+    copy_async_wait<0>();
+    sync_block();  // new keys and values replace what other warps copied
+  }
   const float scale = new_heads.stage(attend, shared, queries);
   new_heads.store(shared);
-  return {scale, row.visible};
+  return scale;
 }
 
 // Whether heads may be packed at all, and if so, whether they are.
@@ -223,9 +285,9 @@ inline void put_round(const AttendArguments &arguments, const Row &row, const Le
   if (d < Stored::kHeadDim) put(leaving, arguments.pool.head_dim, d, sums);
 }
 
-// What a block of kNarrowThreads does for a piece and a kv head. A chunk is a team's of four warps: each scores one
-// strip of positions, and then, with the weights of all four, sums a quarter of the head's places. A warp stages a row,
-// and folds it over the chunks. Starts with preparing the tile's heads, if it is to.
+// What a block of kNarrowThreads does for a piece, in shared memory, and a kv head. A chunk is a team's of four warps:
+// each scores one strip of positions, and then, with the weights of all four, sums a quarter of the head's places. A
+// warp stages a row, and folds it over the chunks. Starts with preparing the tile's heads, if it is to.
 inline void attend_piece(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head) {
   const AttendArguments &attend = arguments.attend;
   if (piece.n_tokens == 0) return wait_for_kernels_ahead();
@@ -237,27 +299,28 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
   Floats *const team_scores = scores_of + chunk * kTiles * kWarp + lane();  // (tile, lane)
   float *const own_sums = sums_of + chunk * kNarrowRows * kSumsStride + part * kUnit;
   BONSAI_SHARED float scales_of[kNarrowRows];
-  BONSAI_SHARED uint32_t visible_of[kNarrowRows];
+  BONSAI_SHARED Row rows[kNarrowRows];
   BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
 
-  const StagedRow staged =
-      stage_row(arguments, piece, kv_head, queries, reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
-  scales_of[warp()] = staged.scale;
-  visible_of[warp()] = staged.visible;
+  const Row own_row = find_row(attend, piece, kv_head, warp());
+  rows[warp()] = own_row;
+  scales_of[warp()] = stage_row(arguments, piece, kv_head, own_row, queries,
+                                reinterpret_cast<float *>(scores_of) + warp() * kMaxHeadDim);
   sync_block();
   if (lane() == 0) total_of[piece.first_section % 2][warp()] = no_weights();
 #pragma unroll 1
   for (uint32_t section = piece.first_section; section < piece.end_section; ++section) {
     const uint32_t begin = section * kAttentionSection + chunk * kAttentionChunk;
     const uint32_t n = begin < piece.length ? least(piece.length - begin, kAttentionChunk) : 0;
-    const bool is_in_use = part * kStripSlots < n;
 
     const Strips pool(attend, kv_head, piece.sequence);
+    const bool is_early = kMayHaveEarly && arguments.has_early && section == piece.first_section;
+    const Chunk keys_and_values = {pool, begin / kStripSlots, n, is_early};
     float own_scores[2][4] = {};
-    if (is_in_use) score_strip(queries, pool.keys(begin / kStripSlots + part), own_scores);
+    if (part * kStripSlots < n) score_strip(queries, keys_and_values, begin / kStripSlots + part, own_scores);
     Stored::Values values[kStrips];  // on their way while weights are computed
-    if (kValuesEarly && n > 0 && part < Stored::kUnits) load_chunk_values(pool, piece.length, begin, part, values);
+    if (kValuesAhead && n > 0 && part < Stored::kUnits) load_chunk_values(keys_and_values, part, values);
     if (n > 0) {
 #pragma unroll
       for (uint32_t i = 0; i < 2; ++i) {
@@ -277,7 +340,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
       }
       const uint32_t row = lane() / 4;
       const float scales[2] = {scales_of[row], scales_of[row + 8]};
-      const uint32_t visible[2] = {visible_of[row], visible_of[row + 8]};
+      const uint32_t visible[2] = {rows[row].visible, rows[row + 8].visible};
       softmax_chunk<Stored>(weights, scales, visible, begin, of_rows);
     }
     if (part == 0 && lane() % 4 == 0) {
@@ -290,7 +353,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
     for (uint32_t round = 0; round < kRounds; ++round) {
       const uint32_t unit = round * kTeam + part;
       if (n > 0 && unit < Stored::kUnits) {
-        if (!kValuesEarly) load_chunk_values(pool, piece.length, begin, unit, values);
+        if (!kValuesAhead) load_chunk_values(keys_and_values, unit, values);
         if (n < kAttentionChunk) {
 #pragma unroll
           for (uint32_t i = 0; i < kStrips; ++i) Stored::keep(values[i], in_strip(n, i));
@@ -313,7 +376,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
         added += kNarrowRows * kSumsStride;
       }
       RowWeights total = total_of[section % 2][warp()];
-      const Row row = find_row(attend, piece, kv_head, warp());
+      const Row row = rows[warp()];
       const Leaving leaving = leave(attend, piece, row, section, of_section, total, round == 0 && lane() == 0);
       put_round(attend, row, leaving, round, sums);
       if (lane() == 0) total_of[(section + 1) % 2][warp()] = total;

@@ -21,13 +21,19 @@ inline KvSlot find_slot(const KvPool &pool, const KvPlane &plane, uint32_t slot)
   const uint32_t bytes = strip_bytes(pool.dtype, padded_head_dim(pool.head_dim));
   return {begin + slot / kStripSlots * bytes, slot % kStripSlots, plane.is_value != 0};
 }
-// Of one element.
-inline uint8_t *find_element(const KvPool &pool, const KvSlot &to, uint32_t d) {
+// Of one element, and of a group's scale: in the strip, and where that lies.
+inline uint32_t element_place(const KvPool &pool, const KvSlot &of, uint32_t d) {
   const uint32_t padded = padded_head_dim(pool.head_dim);
-  return to.strip + (to.is_value ? value_offset(pool.dtype, padded, to.slot, d) : key_offset(pool.dtype, to.slot, d));
+  return of.is_value ? value_offset(pool.dtype, padded, of.slot, d) : key_offset(pool.dtype, of.slot, d);
 }
-inline uint16_t *find_scale(const KvPool &pool, const KvSlot &to, uint32_t unit) {
-  return reinterpret_cast<uint16_t *>(to.strip + scale_offset(padded_head_dim(pool.head_dim), to.slot, unit));
+inline uint32_t scale_place(const KvPool &pool, const KvSlot &of, uint32_t unit) {
+  return scale_offset(padded_head_dim(pool.head_dim), of.slot, unit);
+}
+inline uint8_t *find_element(const KvPool &pool, const KvSlot &of, uint32_t d) {
+  return of.strip + element_place(pool, of, d);
+}
+inline uint16_t *find_scale(const KvPool &pool, const KvSlot &of, uint32_t unit) {
+  return reinterpret_cast<uint16_t *>(of.strip + scale_place(pool, of, unit));
 }
 
 // `x` to the nearest code, halves away from zero; NaN becomes 0. As core/quant/rounding.h has it.
@@ -41,35 +47,43 @@ inline int round_to_code(float x) {
   return even;
 }
 
+// To a place in a strip, and in the copy of it that a block may have (null: it has none).
+template <class Number>
+inline void store_number(const KvSlot &to, uint8_t *copy, uint32_t place, Number number) {
+  *reinterpret_cast<Number *>(to.strip + place) = number;
+  if (copy) *reinterpret_cast<Number *>(copy + place) = number;
+}
+
 // A warp rounds one group of 32 as BONSAI_DTYPE_Q8_0 does (core/quant/legacy_blocks.h) and stores it. A NaN spoils all
 // of the group.
-inline void store_group(const KvPool &pool, const KvSlot &to, uint32_t unit, float x) {
+inline void store_group(const KvPool &pool, const KvSlot &to, uint8_t *copy, uint32_t unit, float x) {
   float largest = fabsf(x);  // of NaNs, fmaxf takes the other
   for (uint32_t mask = 16; mask > 0; mask /= 2) largest = fmaxf(largest, shuffle_xor(largest, mask));
   largest = fmaxf(largest, 0.0f);
   const bool has_nan = ballot(x != x) != 0;
   const float scale = divide(largest, 127.0f);
   const float inverse = scale != 0 && !has_nan ? divide(1.0f, scale) : 0;
-  *find_element(pool, to, unit * kUnit + lane()) = static_cast<uint8_t>(round_to_code(x * inverse) + 128);
-  if (lane() == 0) *find_scale(pool, to, unit) = has_nan ? kHalfNaN : float_to_half(scale);
+  const auto code = static_cast<uint8_t>(round_to_code(x * inverse) + 128);
+  store_number(to, copy, element_place(pool, to, unit * kUnit + lane()), code);
+  if (lane() == 0) store_number(to, copy, scale_place(pool, to, unit), has_nan ? kHalfNaN : float_to_half(scale));
 }
 
-// A warp stores a head, rounded to the pool's dtype, the filling included.
+// A warp stores a head, rounded to the pool's dtype, the filling included. `copy`: as store_number takes it.
 template <uint32_t kUnits>
-inline void store_head(const KvPool &pool, const KvSlot &to, const float (&head)[kUnits]) {
+inline void store_head(const KvPool &pool, const KvSlot &to, uint8_t *copy, const float (&head)[kUnits]) {
   const uint32_t units = padded_head_dim(pool.head_dim) / kUnit;
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     if (unit >= units) return;
     if (pool.dtype == kKvQ8_0) {
-      store_group(pool, to, unit, head[unit]);
+      store_group(pool, to, copy, unit, head[unit]);
       continue;
     }
-    uint8_t *const element = find_element(pool, to, unit * kUnit + lane());
+    const uint32_t place = element_place(pool, to, unit * kUnit + lane());
     if (pool.dtype == kKvF16) {
-      *reinterpret_cast<uint16_t *>(element) = float_to_half(head[unit]);
+      store_number(to, copy, place, float_to_half(head[unit]));
     } else {
-      *reinterpret_cast<float *>(element) = head[unit];
+      store_number(to, copy, place, head[unit]);
     }
   }
 }

@@ -81,27 +81,33 @@ inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &argumen
   return constants;
 }
 
-// Loads a head from the product, and makes of it what is attended to or with. `shared`: the warp's, kUnits * 32 floats.
+// A head of the product.
 template <uint32_t kUnits>
-inline void prepare_head(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index,
-                         const HeadConstants<kUnits> &constants, float *shared, float (&x)[kUnits]) {
-  const uint32_t head_dim = arguments.pool.head_dim;
+inline void load_product(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index, float (&x)[kUnits]) {
   const float *const row = prepared_row(arguments, token, index);
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
     const uint32_t d = unit * kUnit + lane();
-    x[unit] = d < head_dim ? row[d] : 0;
-    if (arguments.bias && d < head_dim) x[unit] = x[unit] + constants.bias[unit];
+    x[unit] = d < arguments.pool.head_dim ? row[d] : 0;
+  }
+}
+
+// Makes of a head of the product what is attended to or with. `shared`: the warp's, kUnits * 32 floats.
+template <uint32_t kUnits>
+inline void prepare_head(const PrepareHeadsArguments &arguments, uint32_t index, const HeadConstants<kUnits> &constants,
+                         float *shared, float (&x)[kUnits]) {
+  const uint32_t head_dim = arguments.pool.head_dim;
+#pragma unroll
+  for (uint32_t unit = 0; unit < kUnits; ++unit) {
+    if (arguments.bias && unit * kUnit + lane() < head_dim) x[unit] = x[unit] + constants.bias[unit];
   }
   if (is_value(arguments, index)) return;
   if (find_norm(arguments, index)) normalize(x, constants.norm, head_dim, arguments.rms_eps);
   rotate(x, constants.cosines, constants.sines, arguments.rope_dim / 2, shared);
 }
 
-// Stores a head of K or V in the pool.
-template <uint32_t kUnits>
-inline void store_prepared(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index,
-                           const float (&x)[kUnits]) {
+// Where a head of K or V lies in the pool.
+inline KvSlot prepared_slot(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index) {
   const KvPool &pool = arguments.pool;
   const uint32_t position = arguments.positions[token];
   const uint32_t *const blocks =
@@ -110,7 +116,7 @@ inline void store_prepared(const PrepareHeadsArguments &arguments, uint32_t toke
                          .block = blocks[position / pool.block_size],
                          .kv_head = (index - arguments.heads) % pool.kv_heads,
                          .is_value = is_value(arguments, index)};
-  store_head(pool, find_slot(pool, plane, position % pool.block_size), x);
+  return find_slot(pool, plane, position % pool.block_size);
 }
 
 }  // namespace bonsai::cuda

@@ -13,8 +13,9 @@ BONSAI_KERNEL(prepare_heads, PrepareHeadsArguments, kPrepareThreads, 6) {
   if (index >= arguments.heads + 2 * pool.kv_heads) return;
 
   float x[kHeadUnits];
-  prepare_head(arguments, token, index, load_constants<kHeadUnits>(arguments, token, index), shared[warp()], x);
-  if (index >= arguments.heads) return store_prepared(arguments, token, index, x);
+  load_product(arguments, token, index, x);
+  prepare_head(arguments, index, load_constants<kHeadUnits>(arguments, token, index), shared[warp()], x);
+  if (index >= arguments.heads) return store_head(pool, prepared_slot(arguments, token, index), nullptr, x);
   float *const row = prepared_row(arguments, token, index);
 #pragma unroll
   for (uint32_t unit = 0; unit < kHeadUnits; ++unit) {

@@ -235,15 +235,17 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
       fmt::format("attention.cu BONSAI_KV={}_{}", dtype_name(shape_.dtype), padded_head_dim(shape_.head_dim));
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
   if (plan.narrow_pieces > 0) {
-    NarrowAttendArguments narrow = {{}, arguments};
+    NarrowAttendArguments narrow = {{}, arguments, 0};
+    const uint32_t early_bytes = heads ? planner.early_bytes() : 0;
     if (heads) {
+      narrow.has_early = early_bytes > 0;
       EXPECT_TRUE(plan.may_prepare);
       narrow.heads = *heads;
       narrow.heads.positions = arguments.positions;
       narrow.heads.sequences = of_tokens.sequences.data();
     }
     emulation::launch(call("attend_narrow"), {plan.narrow_pieces * shape_.kv_heads}, kNarrowThreads,
-                      planner.narrow_shared_bytes(), &narrow);
+                      planner.narrow_shared_bytes() + early_bytes, &narrow);
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = reinterpret_cast<const AttentionPiece *>(array_bytes + plan.wide_offset());

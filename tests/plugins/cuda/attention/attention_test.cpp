@@ -80,7 +80,8 @@ TEST_P(EveryShape, GivesTokensTheSameBytesInAnyBatch) {
   expect_bytes_of_its_own(sequences, mixed, {.multiprocessors = 1});
 }
 
-// One launch instead of two: the same results, and the same keys and values in the pool.
+// One launch instead of two: the same results, and the same keys and values in the pool; with the shared memory for
+// strips that come early, and without.
 TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   const uint32_t group = GetParam().group;
   if (group > kNarrowRows) return;         // a block has not all heads of a kv head
@@ -89,17 +90,20 @@ TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   std::vector<Token> tokens = {{0, 0}, {1, 15}, {2, 64}, {3, 255}, {4, 256}};
   if (n > 1) tokens[4] = {4, 255}, tokens.push_back({4, 256});  // in two sections
   for (uint32_t i = 0; i < n; ++i) tokens.push_back({5, 599 - i * 7});
+  std::vector<Circumstances> all;
   for (const uint32_t multiprocessors : {1u, 132u}) {
-    for (const Order &order : emulation::kOrders) {
-      const Circumstances circumstances = {.multiprocessors = multiprocessors, .order = order};
-      Sequences one(GetParam(), lengths), two(GetParam(), lengths);
-      const std::vector<float> expected = two.prepare_and_attend(tokens, Sequences::Launches::kTwo),
-                               y = one.prepare_and_attend(tokens, Sequences::Launches::kOne, circumstances);
-      ASSERT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0) << multiprocessors;
-      for (uint32_t layer = 0; layer < one.pool().layers(); ++layer) {
-        for (uint32_t block = 0; block < one.pool().shape().n_blocks; ++block) {
-          ASSERT_TRUE(std::ranges::equal(one.pool().block(layer, block), two.pool().block(layer, block))) << block;
-        }
+    for (const Order &order : emulation::kOrders) all.push_back({.multiprocessors = multiprocessors, .order = order});
+    all.push_back({.multiprocessors = multiprocessors, .shared_bytes = 64 << 10});
+  }
+  for (const Circumstances &circumstances : all) {
+    Sequences one(GetParam(), lengths), two(GetParam(), lengths);
+    const std::vector<float> expected = two.prepare_and_attend(tokens, Sequences::Launches::kTwo),
+                             y = one.prepare_and_attend(tokens, Sequences::Launches::kOne, circumstances);
+    ASSERT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0)
+        << circumstances.multiprocessors << " multiprocessors, " << circumstances.shared_bytes << " bytes";
+    for (uint32_t layer = 0; layer < one.pool().layers(); ++layer) {
+      for (uint32_t block = 0; block < one.pool().shape().n_blocks; ++block) {
+        ASSERT_TRUE(std::ranges::equal(one.pool().block(layer, block), two.pool().block(layer, block))) << block;
       }
     }
   }

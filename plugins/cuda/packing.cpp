@@ -21,6 +21,7 @@ LaunchShape shape(const ActivationPlan &plan, uint64_t n) {
 void pack_rows(Device &device, const RowsToPack &rows) {
   const ActivationPlan chosen = plan(device, rows);
   const QuantizeArguments arguments = {.x = rows.x,
+                                       .picked = rows.picked,
                                        .weight = rows.norm,
                                        .y = rows.y,
                                        .packed = rows.to,

@@ -42,7 +42,7 @@ struct SelectionBuffers {
   uint64_t logits_stride;  // floats, at least vocab
 };
 
-// Rows that are computed together: first gather_rows and the output norm, then, with the head, the logits and
+// Rows that are computed together: first the output norm, then, with the head, the logits and
 // select_chunks where `selects` says so, and last select_finish. Two groups of equal size and flags at the same place
 // of rounds of equal size have the same launches with the same arguments: a graph may be captured of one and replayed
 // for the other.

@@ -100,8 +100,9 @@ class Session {
     const std::vector<MatrixRows> &rows;
     uint64_t n, columns;
     PackedSource source;
-    const float *x;     // (n, columns), kGated: (n, 2 * columns)
-    const float *norm;  // kNormed only
+    const float *x;          // (n, columns), kGated: (n, 2 * columns)
+    const uint32_t *picked;  // kNormed only: see RowsToPack
+    const float *norm;       // kNormed only
     const float *bias;
     float *y;
     uint64_t y_stride;
@@ -123,7 +124,7 @@ class Session {
   uint32_t stage_round(const Request &request, uint32_t first, Slot &slot);
   uint32_t send_round(const Request &request, uint32_t first, Slot &slot);
   void run_group(const Slot &slot, const SelectionGroup &group);
-  void multiply_head(uint64_t n);
+  void multiply_head(uint64_t n, const uint32_t *picked);
   void run_groups(Slot &slot);
   void run_rounds(const Request &request, uint32_t first, Slot &slot);
   void run_head(const Request &request);

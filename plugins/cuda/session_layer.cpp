@@ -48,6 +48,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
                .columns = model.hidden,
                .source = PackedSource::kNormed,
                .x = floats(layout_.x),
+               .picked = nullptr,
                .norm = layer.attn_norm,
                .bias = nullptr,
                .y = floats(layout_.qkv),
@@ -60,6 +61,7 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
                .columns = model.q_rows(),
                .source = packs_heads(layer, staged) ? PackedSource::kPacked : PackedSource::kPlain,
                .x = floats(layout_.attended),
+               .picked = nullptr,
                .norm = nullptr,
                .bias = layer.o_bias,
                .y = floats(layout_.x),
@@ -76,6 +78,7 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
                .columns = model.hidden,
                .source = PackedSource::kNormed,
                .x = floats(layout_.x),
+               .picked = nullptr,
                .norm = layer.ffn_norm,
                .bias = nullptr,
                .y = floats(layout_.gate_up),
@@ -87,6 +90,7 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
                .columns = model.ffn,
                .source = PackedSource::kGated,
                .x = floats(layout_.gate_up),
+               .picked = nullptr,
                .norm = nullptr,
                .bias = nullptr,
                .y = floats(layout_.x),
@@ -130,6 +134,7 @@ PackedActivations Session::pack(const Step &step) {
   RowsToPack packed = rows_to_pack(step.rows, step.n, step.columns);
   if (step.source == PackedSource::kPacked) return packed.to;
   packed.x = step.x;
+  packed.picked = step.picked;
   packed.norm = step.norm;
   packed.eps = model_.rms_eps();
   if (step.source == PackedSource::kGated) {

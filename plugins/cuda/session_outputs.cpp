@@ -36,17 +36,13 @@ void Session::run_group(const Slot &slot, const SelectionGroup &group) {
   const ModelShape &model = shape_.model;
   SelectionBuffers buffers = selection_buffers(slot);
   if (&slot == slots_[kSlots].get()) buffers.selected = nullptr;  // tokens are chained from submits alone
-  const GatherRowsArguments gathered = {.x = floats(layout_.x),
-                                        .tokens = slot.round.tokens(group, buffers),
-                                        .y = floats(layout_.gathered),
-                                        .hidden = model.hidden};
-  const unsigned pieces = (model.hidden + kGatherFloats - 1) / kGatherFloats;
-  device_.launch("selection", "gather_rows", {.grid = {pieces, group.n, 1}, .threads = kGatherThreads}, gathered);
+  const uint32_t *tokens = slot.round.tokens(group, buffers);
   if (group.has_logits) {
-    multiply_head(group.n);
+    multiply_head(group.n, tokens);
   } else {
     RowsToPack normed = rows_to_pack({}, group.n, model.hidden);
-    normed.x = floats(layout_.gathered);
+    normed.x = floats(layout_.x);
+    normed.picked = tokens;
     normed.norm = model_.output_norm();
     normed.eps = model_.rms_eps();
     normed.y = floats(layout_.normed);
@@ -60,14 +56,15 @@ void Session::run_group(const Slot &slot, const SelectionGroup &group) {
   device_.launch("selection", "select_finish", {.grid = {group.n, 1, 1}, .threads = kSelectFinishThreads}, arguments);
 }
 
-// Logits of the gathered rows.
-void Session::multiply_head(uint64_t n) {
+// Logits of n rows of x.
+void Session::multiply_head(uint64_t n, const uint32_t *picked) {
   const Step step = {.phase = Phase::kHead,
                      .rows = model_.head(),
                      .n = n,
                      .columns = shape_.model.hidden,
                      .source = PackedSource::kNormed,
-                     .x = floats(layout_.gathered),
+                     .x = floats(layout_.x),
+                     .picked = picked,
                      .norm = model_.output_norm(),
                      .bias = nullptr,
                      .y = floats(layout_.logits),

@@ -97,7 +97,6 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   partials = places.take(planner.partial_bytes());
   sent = places.take(sent_bytes(shape, planner));
   block_lists = places.take(2 * uint64_t{shape.batch.n_blocks} * sizeof(uint32_t));
-  gathered = places.take(floats(rows * model.hidden));
   normed = places.take(floats(rows * model.hidden));
   logits = places.take(floats(rows * model.vocab));
   results = select_partials = segments = selected = 0;

@@ -53,7 +53,6 @@ struct ScratchLayout {
   uint64_t partials;                       // of attention
   uint64_t sent;                           // what comes with a submit: SentShape
   uint64_t block_lists;                    // (2, n_blocks) of kv_copy; of kv_export and kv_import
-  uint64_t gathered;                       // (group_rows, hidden)
   uint64_t normed;                         // (group_rows, hidden)
   uint64_t logits;                         // (group_rows, vocab)
   uint64_t results, select_partials;       // SelectionSizes

@@ -75,7 +75,7 @@ std::vector<Unit> make_units() {
   units.push_back({.name = "selection",
                    .file = "selection.cu",
                    .defines = {},
-                   .hot = {{"gather_rows", 32}, {"select_chunks", 48}, {"select_finish", 64}}});
+                   .hot = {{"select_chunks", 48}, {"select_finish", 64}}});
   return units;
 }
 

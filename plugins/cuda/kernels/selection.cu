@@ -117,17 +117,6 @@ inline void write_top(const SelectArguments &arguments, const SelectRow &row, co
 
 }  // namespace
 
-// Copies the rows that outputs ask for together. Reads and writes hidden floats per row.
-BONSAI_KERNEL(gather_rows, GatherRowsArguments, kGatherThreads, 4) {
-  const uint64_t hidden = arguments.hidden;
-  const float *x = arguments.x + arguments.tokens[block_y()] * hidden;
-  float *y = arguments.y + block_y() * hidden;
-  for (uint32_t i = thread(); i < kGatherFloats; i += kGatherThreads) {
-    const uint32_t place = block_x() * kGatherFloats + i;
-    if (place < arguments.hidden) y[place] = x[place];
-  }
-}
-
 // One chunk of one row: adjusts its logits in place; then their highest rank, and for TOP_K the highest of each segment
 // and the sum of exp(logit - largest). Reads the chunk once, and writes it if the row's mask or temperature changes it.
 BONSAI_KERNEL(select_chunks, SelectArguments, kSelectChunkThreads, 4) {

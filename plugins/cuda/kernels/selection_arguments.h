@@ -12,9 +12,7 @@ inline constexpr uint32_t kSelectSegment = 64;
 inline constexpr uint32_t kSelectSegments = kSelectChunk / kSelectSegment;  // in a chunk
 inline constexpr uint32_t kSelectChunkThreads = 256;
 inline constexpr uint32_t kSelectFinishThreads = 1024;
-inline constexpr uint32_t kGatherThreads = 256;
-inline constexpr uint32_t kGatherFloats = 1024;  // that one block copies
-inline constexpr uint32_t kMaxSelected = 1024;   // the largest k
+inline constexpr uint32_t kMaxSelected = 1024;  // the largest k
 
 // What becomes of a row: bonsai_output_kind's values.
 enum class SelectKind : uint32_t { kLogits = 0, kTopK = 1, kArgmax = 2, kHidden = 3 };
@@ -42,15 +40,6 @@ struct SelectPartial {
   uint64_t largest;  // the highest rank of the chunk
   float sum;         // of exp(logit - the chunk's largest logit)
   uint32_t reserved;
-};
-
-// gather_rows: grid (ceil(hidden / kGatherFloats), rows), kGatherThreads threads.
-//   y[row] = x[tokens[row]]
-struct GatherRowsArguments {
-  const float *x;          // (n_tokens, hidden)
-  const uint32_t *tokens;  // (rows)
-  float *y;                // (rows, hidden)
-  uint32_t hidden;
 };
 
 // select_chunks: grid (n_chunks, rows), kSelectChunkThreads threads; adjusts the logits in place and writes partials

@@ -180,6 +180,7 @@ TEST(RmsNorm, IsTheNormOfEachTokenInEveryForm) {
   constexpr uint64_t kLong = 5000, kTokens = 3, kStride = 5003;
   const std::vector<float> x = random_vectors(kTokens, kStride), weight = random_vectors(1, kLong, 5);
   const QuantizeArguments arguments = {.x = x.data(),
+                                       .picked = nullptr,
                                        .weight = weight.data(),
                                        .y = nullptr,
                                        .packed = {},
@@ -206,10 +207,37 @@ TEST(RmsNorm, IsTheNormOfEachTokenInEveryForm) {
   }
 }
 
+// Rows of any order, and twice: what the same rows give where they are the first.
+TEST(RmsNorm, PacksTheRowsThatArePicked) {
+  constexpr uint64_t kLong = 640, kTokens = 4;
+  const std::vector<float> x = random_vectors(7, kLong), weight = random_vectors(1, kLong, 5);
+  const std::vector<uint32_t> picked = {6, 0, 3, 3};
+  std::vector<float> rows;
+  for (const uint32_t row : picked) rows.insert(rows.end(), &x[row * kLong], &x[row * kLong] + kLong);
+  QuantizeArguments arguments = {.x = rows.data(),
+                                 .picked = nullptr,
+                                 .weight = weight.data(),
+                                 .y = nullptr,
+                                 .packed = {},
+                                 .x_stride = kLong,
+                                 .columns = kLong,
+                                 .chunk_columns = 0,
+                                 .eps = 1e-6f};
+  for (const char *kernel : {"rms_norm_quantize", "quantize"}) {
+    arguments.x = rows.data();
+    arguments.picked = nullptr;
+    const std::vector<float> expected = run(kernel, arguments, kTokens, 132, kAllForms, emulation::kOrders[0]);
+    arguments.x = x.data();
+    arguments.picked = picked.data();
+    EXPECT_EQ(run(kernel, arguments, kTokens, 132, kAllForms, emulation::kOrders[0]), expected) << kernel;
+  }
+}
+
 TEST(RmsNorm, GivesTheNormedFloatsAloneIfNothingElseIsAskedFor) {
   const std::vector<float> x = random_vectors(1, 64), weight(64, 1.0f);
   std::vector<float> y(64);
   const QuantizeArguments arguments = {.x = x.data(),
+                                       .picked = nullptr,
                                        .weight = weight.data(),
                                        .y = y.data(),
                                        .packed = {},

@@ -151,6 +151,7 @@ std::vector<std::byte> Sequences::attend_and_pack(const std::vector<Token> &toke
   const PackedMemory memory(forms, tokens.size(), columns);
   const std::vector<float> y = attend(tokens, circumstances);
   const QuantizeArguments arguments = {.x = y.data(),
+                                       .picked = nullptr,
                                        .weight = nullptr,
                                        .y = nullptr,
                                        .packed = memory.packed,

@@ -162,6 +162,7 @@ Activations pack_activations(const ActivationForms &forms, const std::vector<flo
   activations.packed = place_activations(forms, activations.memory.data(), n, columns);
   const ActivationPlan plan = plan_activations(n, columns, kTestDevice.multiprocessors);
   const QuantizeArguments arguments = {.x = x.data(),
+                                       .picked = nullptr,
                                        .weight = nullptr,
                                        .y = nullptr,
                                        .packed = activations.packed,

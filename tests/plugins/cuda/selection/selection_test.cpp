@@ -268,17 +268,5 @@ TEST(Selection, KeepsWhatASubmitSelectedFromCallsThatNothingIsChainedTo) {
   EXPECT_EQ(given[3].top_ids, (std::vector<int32_t>{1, 2}));
 }
 
-TEST_P(EveryOrder, GathersRows) {
-  constexpr uint32_t kHidden = 2500;
-  const Row x = random_row(7 * kHidden, 40);
-  const std::vector<uint32_t> tokens = {6, 0, 3, 3};
-  Row y(tokens.size() * kHidden, kNan), wanted;
-  const GatherRowsArguments arguments = {.x = x.data(), .tokens = tokens.data(), .y = y.data(), .hidden = kHidden};
-  constexpr unsigned kBlocks = (kHidden + kGatherFloats - 1) / kGatherFloats;
-  emulation::launch({"selection.cu", "gather_rows", GetParam()}, {kBlocks, 4}, kGatherThreads, 0, &arguments);
-  for (const uint32_t token : tokens) wanted.insert(wanted.end(), &x[token * kHidden], &x[token * kHidden] + kHidden);
-  EXPECT_EQ(y, wanted);
-}
-
 }  // namespace
 }  // namespace bonsai::cuda

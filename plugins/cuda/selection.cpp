@@ -1,6 +1,7 @@
 #include "plugins/cuda/selection.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace bonsai::cuda {
@@ -74,7 +75,7 @@ void write(std::span<std::byte> to, uint64_t word, const void *from, uint64_t wo
 }  // namespace
 
 SelectionSizes::SelectionSizes(const SelectionLimits &limits)
-    : staged(bytes_of_words((1 + kRowWords) * round_outputs(limits) + parameter_room(limits))),
+    : staged(bytes_of_words(kResultsAddressWords + (1 + kRowWords) * round_outputs(limits) + parameter_room(limits))),
       results(bytes_of_words(result_room(limits))),
       partials(limits.group_rows * chunks_of(limits) * sizeof(SelectPartial)),
       segments(limits.group_rows * chunks_of(limits) * kSelectSegments * sizeof(uint64_t)),
@@ -88,7 +89,7 @@ SelectionRound::SelectionRound(const SelectionLimits &limits) : limits_(limits) 
   deliveries_.reserve(outputs);
 }
 
-uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> staged) {
+uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> staged, const void *results) {
   groups_.clear();
   row_copies_.clear();
   deliveries_.clear();
@@ -97,11 +98,15 @@ uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> stag
   const auto n = static_cast<uint32_t>(order_.size());
   next_parameter_ = first_parameter();
   next_result_ = 0;
+  const auto address = reinterpret_cast<uint64_t>(results);
+  const std::array<uint32_t, kResultsAddressWords> halves = {static_cast<uint32_t>(address),
+                                                             static_cast<uint32_t>(address >> 32)};
+  write(staged, 0, halves.data(), halves.size());
   for (uint32_t row = 0; row < n; ++row) {
     const bonsai_output &output = *request.outputs[order_[row]];
-    write(staged, row, &output.token, 1);
+    write(staged, kResultsAddressWords + row, &output.token, 1);
     const SelectRow staged_row = stage_row(output, order_[row], staged);
-    write(staged, n + row * kRowWords, &staged_row, kRowWords);
+    write(staged, first_row() + row * kRowWords, &staged_row, kRowWords);
     add_to_group(output, row);
   }
   staged_bytes_ = next_parameter_ * kWord;
@@ -206,17 +211,16 @@ void SelectionRound::deliver(std::span<const std::byte> results) const {
 }
 
 const uint32_t *SelectionRound::tokens(const SelectionGroup &group, const SelectionBuffers &buffers) const {
-  return static_cast<const uint32_t *>(buffers.staged) + group.first;
+  return static_cast<const uint32_t *>(buffers.staged) + kResultsAddressWords + group.first;
 }
 
 SelectArguments SelectionRound::arguments(const SelectionGroup &group, const SelectionBuffers &buffers) const {
   const auto *staged = static_cast<const uint32_t *>(buffers.staged);
   return {.staged = staged,
-          .rows = reinterpret_cast<const SelectRow *>(staged + order_.size()) + group.first,
+          .rows = reinterpret_cast<const SelectRow *>(staged + first_row()) + group.first,
           .logits = buffers.logits,
           .partials = static_cast<SelectPartial *>(buffers.partials),
           .segments = static_cast<uint64_t *>(buffers.segments),
-          .results = static_cast<uint32_t *>(buffers.results),
           .selected = buffers.selected,
           .stride = buffers.logits_stride,
           .vocab = limits_.vocab,

@@ -25,7 +25,7 @@ struct SelectionSizes {
   explicit SelectionSizes(const SelectionLimits &limits);
 
   uint64_t staged;    // parameters, on the host (pinned) and on the device
-  uint64_t results;   // likewise
+  uint64_t results;   // on the host (pinned), written by the device
   uint64_t partials;  // device
   uint64_t segments;  // device
   uint64_t selected;  // device: (max_outputs) int32
@@ -34,7 +34,6 @@ struct SelectionSizes {
 // Where those buffers are on the device, and the rows that the kernels work on.
 struct SelectionBuffers {
   const void *staged;
-  void *results;
   void *partials;
   void *segments;
   int32_t *selected;       // NULL: no token is chained from these outputs
@@ -60,9 +59,9 @@ struct RowCopy {
   uint64_t floats;
 };
 
-// One copy to the device, some groups, one copy back. Most calls are one round; a call whose parameters do not fit into
-// the buffers takes several, each staged after the one before was delivered. A round allocates nothing after it was
-// made.
+// One copy to the device, some groups, whose kernels write the results to the host's memory. Most calls are one round;
+// a call whose parameters do not fit into the buffers takes several, each staged after the one before was delivered. A
+// round allocates nothing after it was made.
 class SelectionRound {
  public:
   explicit SelectionRound(const SelectionLimits &limits);
@@ -72,12 +71,13 @@ class SelectionRound {
     uint32_t n;
     uint32_t first;  // the first that no round has had yet
   };
-  // Writes the parameters of as many outputs as fit, at least one, to `staged` (SelectionSizes::staged bytes). Returns
-  // the first output of the next round; n: this is the last.
-  uint32_t stage(const Request &request, std::span<std::byte> staged);
+  // Writes the parameters of as many outputs as fit, at least one, to `staged` (SelectionSizes::staged bytes).
+  // `results` (SelectionSizes::results bytes) is where the device will leave what it found. Returns the first output of
+  // the next round; n: this is the last.
+  uint32_t stage(const Request &request, std::span<std::byte> staged, const void *results);
 
   uint64_t staged_bytes() const { return staged_bytes_; }  // to copy to the device
-  uint64_t result_bytes() const { return result_bytes_; }  // to copy back; 0: nothing
+  uint64_t result_bytes() const { return result_bytes_; }
   std::span<const SelectionGroup> groups() const { return groups_; }
   std::span<const RowCopy> row_copies(const SelectionGroup &group) const;
 
@@ -102,12 +102,13 @@ class SelectionRound {
   };
   uint32_t find_end(const Request &request) const;
   void order_outputs(const Request &request, uint32_t end);
-  uint64_t first_parameter() const { return (1 + sizeof(SelectRow) / 4) * order_.size(); }
+  uint64_t first_row() const { return kResultsAddressWords + order_.size(); }
+  uint64_t first_parameter() const { return first_row() + sizeof(SelectRow) / 4 * order_.size(); }
   SelectRow stage_row(const bonsai_output &output, uint32_t index, std::span<std::byte> staged);
   uint32_t stage_words(const void *words, uint64_t n, std::span<std::byte> staged);
   void add_to_group(const bonsai_output &output, uint32_t row);
 
-  // Staged are, in words: the rows' tokens, the rows, then what they refer to.
+  // Staged are, in words: the results' address, the rows' tokens, the rows, then what they refer to.
   SelectionLimits limits_;
   uint64_t staged_bytes_ = 0, result_bytes_ = 0;
   uint64_t next_parameter_ = 0, next_result_ = 0;

@@ -188,7 +188,8 @@ void Session::submit_pass(const bonsai_batch &batch, const Request &request, Slo
   if (request.n == 0) return;
   if (is_one) {
     fetch_rows(slot, slot.round.groups()[0]);
-    return fetch_results(slot);
+    slot.has_results = true;
+    return;
   }
   run_groups(slot);
   run_rounds(request, next, slot);

@@ -130,7 +130,6 @@ class Session {
   void run_head(const Request &request);
   void head_over(const float *in, const Request &request);
   void fetch_rows(Slot &slot, const SelectionGroup &group);
-  void fetch_results(Slot &slot);
   void deliver(Slot &slot);
   void deliver_rows(Slot &slot);
   uint64_t row_stride_bytes() const { return row_slot_bytes(shape_) / shape_.selection.group_rows; }

@@ -8,7 +8,6 @@ namespace bonsai::cuda {
 
 SelectionBuffers Session::selection_buffers(const Slot &slot) const {
   return {.staged = scratch(layout_.sent + slot.shape.parameters),
-          .results = scratch(layout_.results),
           .partials = scratch(layout_.select_partials),
           .segments = scratch(layout_.segments),
           .selected = scratch_.as<int32_t>(layout_.selected),
@@ -20,7 +19,7 @@ SelectionBuffers Session::selection_buffers(const Slot &slot) const {
 uint32_t Session::stage_round(const Request &request, uint32_t first, Slot &slot) {
   const uint64_t place = slot.shape.parameters;
   return slot.round.stage({.outputs = request.outputs, .n = request.n, .first = first},
-                          {slot.sent.as<std::byte>(place), slot.sent.bytes() - place});
+                          {slot.sent.as<std::byte>(place), slot.sent.bytes() - place}, slot.results.data());
 }
 
 // The same, and sends them alone.
@@ -85,12 +84,7 @@ void Session::fetch_rows(Slot &slot, const SelectionGroup &group) {
   }
 }
 
-void Session::fetch_results(Slot &slot) {
-  device_.stream().download(slot.results.data(), scratch(layout_.results), slot.round.result_bytes());
-  slot.has_results = true;
-}
-
-// Gives the callers what was fetched. Precondition: it is there.
+// Gives the callers what the device has left, and the rows that were fetched. Precondition: all is there.
 void Session::deliver(Slot &slot) {
   if (!slot.has_results) return;
   slot.has_results = false;
@@ -115,7 +109,7 @@ void Session::run_groups(Slot &slot) {
     run_group(slot, group);
     fetch_rows(slot, group);
   }
-  fetch_results(slot);
+  slot.has_results = true;
 }
 
 // The rounds after the first, from output `first` on: each takes the buffers over when the one before was delivered.

@@ -99,10 +99,9 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   block_lists = places.take(2 * uint64_t{shape.batch.n_blocks} * sizeof(uint32_t));
   normed = places.take(floats(rows * model.hidden));
   logits = places.take(floats(rows * model.vocab));
-  results = select_partials = segments = selected = 0;
+  select_partials = segments = selected = 0;
   if (shape.has_selection()) {
     const SelectionSizes sizes(shape.selection);
-    results = places.take(sizes.results);
     select_partials = places.take(sizes.partials);
     segments = places.take(sizes.segments);
     selected = places.take(sizes.selected);

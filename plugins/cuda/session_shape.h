@@ -55,8 +55,8 @@ struct ScratchLayout {
   uint64_t block_lists;                    // (2, n_blocks) of kv_copy; of kv_export and kv_import
   uint64_t normed;                         // (group_rows, hidden)
   uint64_t logits;                         // (group_rows, vocab)
-  uint64_t results, select_partials;       // SelectionSizes
-  uint64_t segments, selected;             // likewise
+  uint64_t select_partials, segments;      // SelectionSizes
+  uint64_t selected;                       // likewise
   uint64_t bytes;
 };
 

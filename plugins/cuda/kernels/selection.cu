@@ -66,17 +66,21 @@ inline uint64_t rank_chunk(const SelectArguments &arguments, bool keep_segments,
   return block_largest(largest, places);
 }
 
+inline uint32_t *find_results(const SelectArguments &arguments) {
+  return reinterpret_cast<uint32_t *>(uint64_t{arguments.staged[1]} << 32 | arguments.staged[0]);
+}
+
 // For the next pass, which may have the token as an input.
 inline void write_selected(const SelectArguments &arguments, const SelectRow &row, int32_t token) {
   if (arguments.selected) arguments.selected[row.output] = token;
 }
 
-inline void write_argmax(const SelectArguments &arguments, const SelectRow &row, uint64_t largest) {
+inline void write_argmax(const SelectArguments &arguments, const SelectRow &row, uint64_t largest, uint32_t *results) {
   if (thread() != 0) return;
   const uint32_t id = id_of(largest);
   const float *logits = arguments.logits + block_x() * arguments.stride;
-  arguments.results[row.results] = id;
-  arguments.results[row.results + 1] = float_to_bits(logits[id]);
+  results[0] = id;
+  results[1] = float_to_bits(logits[id]);
   write_selected(arguments, row, static_cast<int32_t>(id));
 }
 
@@ -101,9 +105,9 @@ inline float sum_of_row(const SelectArguments &arguments, float largest, float *
   return block_sum(sum, places);
 }
 
-inline void write_top(const SelectArguments &arguments, const SelectRow &row, const TopScratch &scratch) {
+inline void write_top(const SelectArguments &arguments, const SelectRow &row, const TopScratch &scratch,
+                      uint32_t *results) {
   const float *logits = arguments.logits + block_x() * arguments.stride;
-  uint32_t *results = arguments.results + row.results;
   for (uint32_t i = thread(); i < row.k; i += kSelectFinishThreads) {
     const uint32_t id = id_of(scratch.found[i]);
     results[i] = id;
@@ -119,10 +123,11 @@ inline void write_top(const SelectArguments &arguments, const SelectRow &row, co
 
 // One chunk of one row: adjusts its logits in place; then their highest rank, and for TOP_K the highest of each segment
 // and the sum of exp(logit - largest). Reads the chunk once, and writes it if the row's mask or temperature changes it.
-BONSAI_KERNEL(select_chunks, SelectArguments, kSelectChunkThreads, 4) {
+BONSAI_EARLY_KERNEL(select_chunks, SelectArguments, kSelectChunkThreads, 4) {
   BONSAI_SHARED uint64_t ranks[kSelectChunkThreads / kWarp];
   BONSAI_SHARED float sums[kSelectChunkThreads / kWarp];
   const SelectRow row = arguments.rows[block_y()];
+  wait_for_kernels_ahead();
   float *logits = arguments.logits + block_y() * arguments.stride;
   const bool changes_all = row.has_mask || row.temperature != 1;
   if (row.n_adjustments > 0) adjust_ids(arguments, row, logits);
@@ -145,27 +150,29 @@ BONSAI_KERNEL(select_chunks, SelectArguments, kSelectChunkThreads, 4) {
 
 // One row: its chunks' partials become the results. Reads 16 bytes per chunk; for TOP_K 8 more per segment, and k
 // segments of logits.
-BONSAI_KERNEL(select_finish, SelectArguments, kSelectFinishThreads, 1) {
+BONSAI_EARLY_KERNEL(select_finish, SelectArguments, kSelectFinishThreads, 1) {
   BONSAI_SHARED uint64_t ranks[kSelectFinishThreads / kWarp];
   BONSAI_SHARED float sums[kSelectFinishThreads / kWarp];
   BONSAI_SHARED TopScratch scratch;
   const SelectRow row = arguments.rows[block_x()];
+  uint32_t *const results = find_results(arguments) + row.results;
+  wait_for_kernels_ahead();
   if (row.kind == SelectKind::kLogits || row.kind == SelectKind::kHidden) {
     if (thread() == 0) write_selected(arguments, row, -1);
     return;
   }
   const uint64_t largest = largest_of_row(arguments, ranks);
-  if (row.kind == SelectKind::kArgmax) return write_argmax(arguments, row, largest);
+  if (row.kind == SelectKind::kArgmax) return write_argmax(arguments, row, largest, results);
 
   const float sum = sum_of_row(arguments, logit_of(largest), sums);
-  if (thread() == 0) arguments.results[row.results + 2 * row.k] = float_to_bits(log_sum_exp(logit_of(largest), sum));
+  if (thread() == 0) results[2 * row.k] = float_to_bits(log_sum_exp(logit_of(largest), sum));
   const uint32_t n_segments = (arguments.vocab + kSelectSegment - 1) / kSelectSegment;
   find_top({.logits = arguments.logits + block_x() * arguments.stride,
             .segments = arguments.segments + uint64_t{block_x()} * arguments.n_chunks * kSelectSegments,
             .vocab = arguments.vocab,
             .n_segments = n_segments},
            row.k, scratch);
-  write_top(arguments, row, scratch);
+  write_top(arguments, row, scratch, results);
 }
 
 }  // namespace bonsai::cuda

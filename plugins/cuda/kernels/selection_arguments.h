@@ -17,6 +17,11 @@ inline constexpr uint32_t kMaxSelected = 1024;  // the largest k
 // What becomes of a row: bonsai_output_kind's values.
 enum class SelectKind : uint32_t { kLogits = 0, kTopK = 1, kArgmax = 2, kHidden = 3 };
 
+// The staged buffer begins with the address of where results go, in two words, the low one first: memory of the host
+// that the device writes to. It is staged and not an argument, since it changes from pass to pass where a graph's
+// arguments do not.
+inline constexpr uint32_t kResultsAddressWords = 2;
+
 // One output, as it lies in the staged buffer. Places are counted in 4-byte words from that buffer's beginning, for
 // results from the results' beginning.
 struct SelectRow {
@@ -43,14 +48,14 @@ struct SelectPartial {
 };
 
 // select_chunks: grid (n_chunks, rows), kSelectChunkThreads threads; adjusts the logits in place and writes partials
-// and segments. select_finish: grid (rows), kSelectFinishThreads threads; writes results and selected.
+// and segments. select_finish: grid (rows), kSelectFinishThreads threads; writes results, which it never reads, and
+// selected.
 struct SelectArguments {
   const uint32_t *staged;
   const SelectRow *rows;    // (rows)
   float *logits;            // (rows, stride), the first vocab of each
   SelectPartial *partials;  // (rows, n_chunks)
   uint64_t *segments;       // (rows, n_chunks * kSelectSegments) the highest rank of each segment; TOP_K rows only
-  uint32_t *results;
   int32_t *selected;  // written: at each row's output the token that it selects, -1 for LOGITS and HIDDEN; may be NULL
   uint64_t stride;    // floats
   uint32_t vocab;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,16 +68,51 @@ TEST_F(CudaSeedling, GoldenPromptsAgreeAndDecodeToTheSameBytes) {
 }
 
 // What docs/cuda-kernels.md says of a 1-bit model: stacked weights are one product with one launch in front of it, and
-// attention prepares its heads; and all that a pass brings to the device is one copy.
+// attention prepares its heads; all that a pass brings to the device is one copy, and whole rows are all that is copied
+// back.
+constexpr uint64_t kLayers = 6,
+                   kOthers = 4;  // the embedding, the norm of rows that have outputs, the head, what comes of it
+
 TEST_F(CudaSeedling, AnotherTokenIsNineKernelsALayerBetweenTwoCopies) {
-  constexpr uint64_t kLayers = 6,
-                     kOthers = 5;  // the embedding, the rows that have outputs, their norm, the head, what comes of it
   const std::vector<uint32_t> blocks = {7, 2, 11, 5};
   session.logits({{1, 2, 3}}, 0, blocks);
   fake::control().reset();
   session.logits({{4}}, 3, blocks);
   EXPECT_EQ(fake::control().kernels(), 9 * kLayers + kOthers);
   EXPECT_EQ(fake::control().work() - fake::control().kernels(), 2u);
+}
+
+// Two passes in flight, recorded ones among them: each leaves what it chose where its own caller looks.
+TEST_F(CudaSeedling, AChosenTokenComesWithoutACopy) {
+  constexpr uint32_t kPasses = 8, kFirst = 3;
+  const std::vector<uint32_t> blocks = {7, 2, 11, 5};
+  session.logits({{1, 2, 3}}, 0, blocks);
+  std::deque<check::Outputs> chosen;
+  std::deque<check::Batch> batches;
+  std::vector<int32_t> tokens;
+  for (uint32_t i = 0; i < kPasses; ++i) {
+    tokens.push_back(static_cast<int32_t>(20 + 31 * i));
+    batches.emplace_back().block_table = {blocks};
+    batches.back().add(tokens.back(), kFirst + i);
+    chosen.emplace_back(model.config.vocab, model.config.hidden).argmax(0);
+  }
+  fake::control().reset();
+  std::vector<uint64_t> tickets = {session.submit(batches[0], chosen[0])};
+  for (uint32_t i = 0; i < kPasses; ++i) {
+    if (i + 1 < kPasses) tickets.push_back(session.submit(batches[i + 1], chosen[i + 1]));
+    session.wait(tickets[i]);
+  }
+  EXPECT_GT(fake::control().alive().graph_execs, 0u);
+  EXPECT_EQ(fake::control().work() - fake::control().kernels(), kPasses);  // a copy to the device each
+  const std::vector<std::vector<float>> logits = session.logits(tokens, kFirst, blocks);
+  std::set<int32_t> different;
+  for (uint32_t i = 0; i < kPasses; ++i) {
+    const auto largest = std::ranges::max_element(logits[i]);
+    EXPECT_EQ(chosen[i][0].top_ids, std::vector{static_cast<int32_t>(largest - logits[i].begin())}) << i;
+    EXPECT_EQ(chosen[i][0].top_logits, std::vector{*largest}) << i;
+    different.insert(chosen[i][0].top_ids[0]);
+  }
+  EXPECT_GT(different.size(), 2u);
 }
 
 }  // namespace

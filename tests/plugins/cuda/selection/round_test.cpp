@@ -28,7 +28,7 @@ class Calls {
 
   uint32_t stage(uint32_t first) {
     return round_.stage({.outputs = pointers_.data(), .n = static_cast<uint32_t>(pointers_.size()), .first = first},
-                        staged_);
+                        staged_, reinterpret_cast<const void *>(uintptr_t{0x2000}));
   }
 
   // How many outputs each round has.
@@ -115,7 +115,6 @@ TEST(SelectionRound, GivesCallsOfOneShapeTheSameArguments) {
     EXPECT_TRUE(group.n == 2 && group.has_logits && group.selects);
     const auto address = [](uintptr_t at) { return reinterpret_cast<void *>(at); };
     const SelectArguments arguments = calls.round().arguments(group, {.staged = address(0x1000),
-                                                                      .results = address(0x2000),
                                                                       .partials = address(0x3000),
                                                                       .segments = address(0x4000),
                                                                       .selected = nullptr,

@@ -55,7 +55,7 @@ class Machine {
     check(pointers);
     SelectionRound round(limits_);
     for (uint32_t first = 0; first < n;) {
-      first = round.stage({.outputs = pointers.data(), .n = n, .first = first}, staged_.span());
+      first = round.stage({.outputs = pointers.data(), .n = n, .first = first}, staged_.span(), results_.span().data());
       EXPECT_LE(round.staged_bytes(), sizes_.staged);
       EXPECT_LE(round.result_bytes(), sizes_.results);
       for (const SelectionGroup &group : round.groups()) run_group(round, group);
@@ -77,7 +77,6 @@ class Machine {
 
   void run_group(const SelectionRound &round, const SelectionGroup &group) {
     const SelectionBuffers buffers = {.staged = staged_.span().data(),
-                                      .results = results_.span().data(),
                                       .partials = partials_.span().data(),
                                       .segments = segments_.span().data(),
                                       .selected = setting_.chains ? selected_.as<int32_t>() : nullptr,

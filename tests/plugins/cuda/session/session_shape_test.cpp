@@ -100,7 +100,7 @@ TEST(CudaSessionShape, PartsOfTheScratchDoNotOverlap) {
   EXPECT_GE(layout.block_lists - layout.sent, sent_bytes(shape, planner));
   EXPECT_GE(layout.normed - layout.block_lists, 2 * 8 * sizeof(uint32_t));
   EXPECT_GE(layout.logits - layout.normed, 4 * 64 * floats);
-  EXPECT_GE(layout.results - layout.logits, 4 * 100 * floats);
+  EXPECT_GE(layout.select_partials - layout.logits, 4 * 100 * floats);
   EXPECT_GE(layout.bytes, layout.selected + 4 * sizeof(int32_t));
 }
 

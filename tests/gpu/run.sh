@@ -122,7 +122,11 @@ bench() {
       step "bench-$shape-$format" 90 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 512 -n 128 \
         --concurrency 1,8,32 -r 3
       show 'prompt|decode|at once|sequences' "bench-$shape-$format"
-      # `bench` brings all logits to the host; a greedy text lets the device choose, and runs a step ahead.
+      # By default `bench` samples, from the device's largest logits, and the host waits for each token; where the device
+      # chooses, the host runs a step ahead.
+      step "bench-$shape-$format-greedy" 60 "$bonsai" bench -m "$file" --backend cuda --backend-strict -p 8 -n 128 \
+        --preset greedy -r 5
+      show 'decode' "bench-$shape-$format-greedy"
       local option
       for option in cuda.graphs=on cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -v -m "$file" --backend cuda --backend-strict -p "Once upon" \

@@ -14,6 +14,7 @@ namespace bonsai::cuda {
 enum class Fusion {
   kOff,
   kAttention,  // attention prepares heads and packs what it finds
+  kSwiglu,     // and the product of gate and up goes on to SwiGLU and packs that
 };
 
 struct Options {

@@ -54,6 +54,7 @@ Session::Session(Device &device, const bonsai_model_spec &spec, const bonsai_ses
   device_.stream().fill(kv_.data(), 0, kv_.bytes());
   // Products read records of vectors that are not there, and write nothing of what they make of them.
   device_.stream().fill(scratch(layout_.activations), 0, layout_.activation_bytes);
+  device_.stream().fill(scratch(layout_.gated), 0, layout_.gated_bytes);
   for (auto &slot : slots_) slot = std::make_unique<Slot>(make_slot());
   prepare_kernels();
   device_.uploader().release();

@@ -109,6 +109,8 @@ class Session {
     bool add;
   };
   void run_product(const Step &step);
+  bool gates(const Layer &layer, uint64_t n) const;
+  void run_gated(const Step &gate_up, const Step &down);
   void multiply_packed(const Step &step, const PackedActivations &activations);
   PackedActivations pack(const Step &step);
   RowsToPack rows_to_pack(const std::vector<MatrixRows> &rows, uint64_t n, uint64_t columns) const;

@@ -72,30 +72,59 @@ void Session::attention_half(const Layer &layer, uint32_t index, const Staged &s
 // x += Wdown (silu(Wgate h) * (Wup h)), h = rms_norm(x, ffn_norm)
 void Session::ffn_half(const Layer &layer, uint64_t n) {
   const ModelShape &model = shape_.model;
-  run_product({.phase = Phase::kGateUp,
-               .rows = layer.rows(Projection::kGateUp),
-               .n = n,
-               .columns = model.hidden,
-               .source = PackedSource::kNormed,
-               .x = floats(layout_.x),
-               .picked = nullptr,
-               .norm = layer.ffn_norm,
-               .bias = nullptr,
-               .y = floats(layout_.gate_up),
-               .y_stride = 2 * uint64_t{model.ffn},
-               .add = false});
-  run_product({.phase = Phase::kDown,
-               .rows = layer.rows(Projection::kDown),
-               .n = n,
-               .columns = model.ffn,
-               .source = PackedSource::kGated,
-               .x = floats(layout_.gate_up),
-               .picked = nullptr,
-               .norm = nullptr,
-               .bias = nullptr,
-               .y = floats(layout_.x),
-               .y_stride = model.hidden,
-               .add = true});
+  const Step gate_up = {.phase = Phase::kGateUp,
+                        .rows = layer.rows(Projection::kGateUp),
+                        .n = n,
+                        .columns = model.hidden,
+                        .source = PackedSource::kNormed,
+                        .x = floats(layout_.x),
+                        .picked = nullptr,
+                        .norm = layer.ffn_norm,
+                        .bias = nullptr,
+                        .y = floats(layout_.gate_up),
+                        .y_stride = 2 * uint64_t{model.ffn},
+                        .add = false};
+  const Step down = {.phase = Phase::kDown,
+                     .rows = layer.rows(Projection::kDown),
+                     .n = n,
+                     .columns = model.ffn,
+                     .source = PackedSource::kGated,
+                     .x = floats(layout_.gate_up),
+                     .picked = nullptr,
+                     .norm = nullptr,
+                     .bias = nullptr,
+                     .y = floats(layout_.x),
+                     .y_stride = model.hidden,
+                     .add = true};
+  if (gates(layer, n)) return run_gated(gate_up, down);
+  run_product(gate_up);
+  run_product(down);
+}
+
+// Whether the product of gate and up goes on to SwiGLU and to packing.
+bool Session::gates(const Layer &layer, uint64_t n) const {
+  const MatmulDevice device = device_.matmul_device();
+  return device_.fusion() == Fusion::kSwiglu && n == 1 && may_multiply_gated(layer.rows(Projection::kGateUp), device) &&
+         !forms_for(layer.rows(Projection::kDown), n, device).halves;
+}
+
+// What goes to `down` is packed while there are still blocks that read what comes to `gate_up`.
+void Session::run_gated(const Step &gate_up, const Step &down) {
+  const ActivationForms forms = forms_for(down.rows, down.n, device_.matmul_device());
+  const PackedActivations gated = place_activations(forms, scratch(layout_.gated), down.n, down.columns);
+  std::optional<DeviceSpan> span;
+  span.emplace(device_, Phase::kNorm);
+  const PackedActivations normed = pack(gate_up);
+  span.emplace(device_, gate_up.phase);
+  multiply_gated(device_, {.rows = gate_up.rows,
+                           .activations = normed,
+                           .y = gate_up.y,
+                           .packed = gated,
+                           .arrivals = scratch_.as<uint32_t>(layout_.arrivals)});
+  span.emplace(device_, down.phase);
+  multiply_packed(down, gated);
+  if (!device_.profile().is_on()) return;
+  for (const Step *step : {&gate_up, &down}) device_.profile().add_bytes(step->phase, bytes_of_rows(step->rows));
 }
 
 // A product behind its vectors' norm or SwiGLU, and packing.

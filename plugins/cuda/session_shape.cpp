@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugins/cuda/kernels/matmul_arguments.h"
 #include "plugins/cuda/model.h"
 
 namespace bonsai::cuda {
@@ -92,6 +93,9 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   qkv = places.take(floats(tokens * model.qkv_rows()));
   attended = places.take(floats(tokens * model.q_rows()));
   gate_up = places.take(floats(2 * tokens * model.ffn));
+  gated = places.take(packed_activation_bytes(SessionShape::kAllForms, 1, model.ffn));
+  arrivals = places.take((uint64_t{model.ffn} + kGatedGroup - 1) / kGatedGroup * sizeof(uint32_t));
+  gated_bytes = places.end() - gated;
   activation_bytes = packed_activation_bytes(SessionShape::kAllForms, shape.rows(), shape.widest());
   activations = places.take(activation_bytes);
   partials = places.take(planner.partial_bytes());

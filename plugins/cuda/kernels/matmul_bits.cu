@@ -1,6 +1,7 @@
 // y = W x for one to four tokens and 1-bit or 2-bit weights in groups of 128 (bit_products.cuh). Where the device does
 // not multiply single bits, these kernels are not launched.
 #include "bit_products.cuh"
+#include "gated.cuh"
 #include "matmul_decode.cuh"
 
 namespace bonsai::cuda {
@@ -48,6 +49,20 @@ BONSAI_EARLY_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_block
 // on their way all at once.
 BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
+}
+// silu(gate) * up, packed: GatedMatmulArguments says of what. Block x: kGatedTiles tiles, a warp for each segment.
+BONSAI_EARLY_KERNEL(matmul_bits_1_gated, GatedMatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
+  if constexpr (kHasBitMma) {
+    const GatedBlock block(arguments.product);
+    const OneStep step = {warp(), arguments.product.segments};
+    BitWeights<1> weights;
+    load_step<1>(block, step, weights);
+    wait_for_kernels_ahead();
+    sum_steps<1>(block, step, weights);
+    sync_block();
+    block.write_gated();
+    pack_if_last(arguments, block);
+  }
 }
 BONSAI_EARLY_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);

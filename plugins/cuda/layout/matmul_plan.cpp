@@ -127,6 +127,19 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   return kernel ? plan_decode(shape, device, *kernel) : plan_prefill(shape, device);
 }
 
+std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device) {
+  if (shape.n != 1 || !may_take_bits(shape.format, device) || has_long_rows(shape)) return std::nullopt;
+  if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
+  const uint32_t segments = segment_count(shape.columns);
+  return MatmulPlan{.unit = unit_of(kBits, shape.format),
+                    .kernel = "matmul_bits_1_gated",
+                    .grid_x = tiles_of(shape) / kGatedTiles,
+                    .grid_y = 1,
+                    .threads = segments * kWarp,
+                    .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)),
+                    .tiles_per_block = kGatedTiles};
+}
+
 std::vector<std::string> matmul_units(quant::Format format, const MatmulDevice &device) {
   std::vector<std::string> units = {unit_of(kEight.unit, format)};
   if (may_take_bits(format, device)) {

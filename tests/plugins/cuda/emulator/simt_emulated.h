@@ -59,6 +59,7 @@ inline unsigned atomic_add(unsigned *counter, unsigned value) {
   *counter += value;
   return was;
 }
+inline void fence_device() {}
 
 inline Quad load_streaming(const void *from) {
   ::bonsai::emulation::require_aligned(from, sizeof(Quad), "load_streaming");

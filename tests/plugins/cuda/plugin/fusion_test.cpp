@@ -1,5 +1,6 @@
-// Attention that prepares heads and packs what it finds (cuda.fusion=attention) against a kernel for each of these: the
-// same bytes, on the emulator, with fewer launches.
+// Attention that prepares heads and packs what it finds (cuda.fusion=attention), and products of gate and up that do
+// SwiGLU (cuda.fusion=swiglu), against a kernel for each of these: the same bytes, on the emulator, with fewer
+// launches.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,6 +32,7 @@ struct Case {
   Path path = Path::kForward;
   uint32_t from = 0;  // positions that come before, and are zeros
   bool is_packed = true;
+  bool is_gated = false;
 };
 
 constexpr uint32_t kBlockSize = 64, kSequenceBlocks = 40, kPrompt = 3, kDecoded = 3;
@@ -110,6 +112,20 @@ std::vector<Case> all_cases() {
                                shape.kv_heads = 1;
                                shape.head_dim = 256;
                              })},
+      {.name = "Gated", .shape = with([](auto &shape) { shape.ffn = 1024; }), .is_gated = true},
+      {.name = "GatedTernary",
+       .shape = with([](auto &shape) {
+         shape.ffn = 512;
+         shape.hidden = 1024;
+         shape.format = Format::kTQ1_0_G128;
+       }),
+       .is_gated = true},
+      // Where it stays a kernel of its own: rows of gate that are no whole segments, above; formats without single
+      // bits.
+      {.name = "GatedByBytes", .shape = with([](auto &shape) {
+                                 shape.ffn = 512;
+                                 shape.format = Format::kQ2_0_G64;
+                               })},
       {.name = "LayerByLayer", .shape = heads_of_128, .path = Path::kLayers},
       {.name = "SplitSections", .shape = with([](auto &shape) { shape.kv_heads = 1; }), .from = 2300},
       {.name = "SectionsThatBegin", .shape = heads_of_128, .from = 508},
@@ -143,6 +159,10 @@ TEST_P(CudaFusion, HasTheBytesOfSeparateKernels) {
   EXPECT_EQ(found.logits, expected.logits);
   const uint64_t saved = c.is_packed ? 2 : 1;  // of a layer: heads that are prepared, and packed
   EXPECT_EQ(found.kernels + saved * c.shape.layers * (1 + kDecoded + 1), expected.kernels);
+  Side gated("swiglu", random.model(), c);
+  const Found also = run(gated, tokens, c.from);
+  EXPECT_EQ(also.logits, expected.logits);
+  EXPECT_EQ(also.kernels + (c.is_gated ? c.shape.layers * kDecoded : 0), found.kernels);
   EXPECT_EQ(fake::control().misuse(), "");
 }
 

@@ -89,7 +89,7 @@ SelectionRound::SelectionRound(const SelectionLimits &limits) : limits_(limits) 
   deliveries_.reserve(outputs);
 }
 
-uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> staged, const void *results) {
+uint32_t SelectionRound::stage(const Request &request, std::span<std::byte> staged, void *results) {
   groups_.clear();
   row_copies_.clear();
   deliveries_.clear();

@@ -31,7 +31,7 @@ struct SelectionSizes {
   uint64_t selected;  // device: (max_outputs) int32
 };
 
-// Where those buffers are on the device, and the rows that the kernels work on.
+// Where the others of those buffers are on the device, and the rows that the kernels work on.
 struct SelectionBuffers {
   const void *staged;
   void *partials;
@@ -74,7 +74,7 @@ class SelectionRound {
   // Writes the parameters of as many outputs as fit, at least one, to `staged` (SelectionSizes::staged bytes).
   // `results` (SelectionSizes::results bytes) is where the device will leave what it found. Returns the first output of
   // the next round; n: this is the last.
-  uint32_t stage(const Request &request, std::span<std::byte> staged, const void *results);
+  uint32_t stage(const Request &request, std::span<std::byte> staged, void *results);
 
   uint64_t staged_bytes() const { return staged_bytes_; }  // to copy to the device
   uint64_t result_bytes() const { return result_bytes_; }

@@ -114,7 +114,8 @@ Session::Staged Session::stage_batch(const bonsai_batch &batch, Slot &slot) {
           .plan = layout_.sent + slot.shape.plan};
 }
 
-// Copies bytes of what is staged to where it belongs on the device, for what is submitted from here on.
+// Copies bytes of what is staged to where it belongs on the device, for what is submitted from here on. Every pass
+// begins with this, and relies on it: what is ahead of a copy has ended when kernels behind it begin, however early.
 void Session::send(const Slot &slot, uint64_t first, uint64_t end) {
   device_.stream().upload(scratch(layout_.sent + first), slot.sent.as<std::byte>(first), end - first);
 }

@@ -59,8 +59,9 @@ class Session {
   };
   // What a submit keeps on the host until it is waited for: pinned memory, and where results go.
   struct Slot {
-    PinnedBuffer sent;           // in one copy, as `shape` says
-    PinnedBuffer results, rows;  // received
+    PinnedBuffer sent;     // in one copy, as `shape` says
+    PinnedBuffer results;  // written by select_finish
+    PinnedBuffer rows;     // received
     SentShape shape;
     SelectionRound round;
     bool has_results = false;      // the round's, which nobody has been given yet
@@ -101,7 +102,7 @@ class Session {
     uint64_t n, columns;
     PackedSource source;
     const float *x;          // (n, columns), kGated: (n, 2 * columns)
-    const uint32_t *picked;  // kNormed only: see RowsToPack
+    const uint32_t *picked;  // not kGated: see RowsToPack
     const float *norm;       // kNormed only
     const float *bias;
     float *y;

@@ -254,12 +254,12 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
         rows_to_pack(layer.rows(Projection::kO), staged.shape.n_tokens, model.q_rows()).to;
   }
   if (plan.narrow_pieces > 0) {
-    const uint32_t early_bytes = prepares ? planner_.early_bytes() : 0;
+    const uint32_t for_early = prepares ? planner_.early_bytes() : 0;
     device_.launch(attention_unit(pool_), "attend_narrow",
                    {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
                     .threads = kNarrowThreads,
-                    .shared_bytes = planner_.narrow_shared_bytes() + early_bytes},
-                   NarrowAttendArguments{prepares ? heads : PrepareHeadsArguments{}, arguments, early_bytes > 0});
+                    .shared_bytes = planner_.narrow_shared_bytes() + for_early},
+                   NarrowAttendArguments{prepares ? heads : PrepareHeadsArguments{}, arguments, for_early > 0});
   }
   if (plan.wide_pieces > 0) {
     arguments.pieces = scratch_.as<AttentionPiece>(staged.plan + plan.wide_offset());

@@ -200,6 +200,43 @@ TEST(CudaDevice, OverlapChangesNoByte) {
   }
 }
 
+// The same where two passes are in flight, each with the token that the other chose, and nothing is copied back between
+// them: what a pass reads before it waits must be what the one ahead has stored.
+TEST(CudaDevice, OverlapChangesNoByteOfTokensThatAreChosen) {
+  constexpr uint32_t kPrompt = 200, kChosen = 160;  // over the end of attention's first section
+  for (const uint32_t head_dim : {64u, 128u}) {
+    TinyModel tiny;
+    tiny.context = 512;
+    tiny.head_dim = head_dim;
+    const TinyModelFile file(tiny);
+    for (const KvType kv : {KvType::kF16, KvType::kQ8_0}) {
+      std::vector<int32_t> expected;
+      std::vector<std::vector<float>> expected_logits;
+      for (const char *overlap : {"off", "on"}) {
+        for (const char *graphs : {"on", "off"}) {
+          EngineOptions options =
+              on(BONSAI_CUDA_PLUGIN, file.path(), {{"cuda.overlap", overlap}, {"cuda.graphs", graphs}});
+          options.kv = kv;
+          const Engine engine = Engine::load(options);
+          Session session = engine.new_session();
+          session.append_tokens(some_tokens(kPrompt, kTinyTokens));
+          GenerateOptions greedy;
+          greedy.sampling.temperature = 0;
+          greedy.max_tokens = kChosen;
+          greedy.ignore_eos = true;
+          const std::vector<int32_t> chosen = session.generate(greedy).tokens;
+          const int32_t next = 3;
+          const std::vector<std::vector<float>> logits = logits_from(session, {&next, 1}, 0);
+          ASSERT_EQ(chosen.size(), kChosen);
+          if (expected.empty()) expected = chosen, expected_logits = logits;
+          EXPECT_EQ(chosen, expected) << "heads of " << head_dim << ", overlap " << overlap << ", graphs " << graphs;
+          EXPECT_EQ(logits, expected_logits) << "heads of " << head_dim << ", overlap " << overlap;
+        }
+      }
+    }
+  }
+}
+
 // Heads that are packed where they are finished: by one block or, behind a long prompt, where sections are folded;
 // recorded in a graph and not.
 void expect_that_fusion_changes_no_byte_behind(const TinyModel &tiny, size_t prompt) {
@@ -209,6 +246,7 @@ void expect_that_fusion_changes_no_byte_behind(const TinyModel &tiny, size_t pro
   std::vector<std::vector<float>> expected;
   for (const BackendOptions &backend_options :
        {BackendOptions{{"cuda.fusion", "off"}}, BackendOptions{{"cuda.fusion", "attention"}},
+        BackendOptions{{"cuda.fusion", "swiglu"}}, BackendOptions{{"cuda.fusion", "swiglu"}, {"cuda.overlap", "off"}},
         BackendOptions{{"cuda.fusion", "attention"}, {"cuda.graphs", "off"}}}) {
     EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path(), backend_options);
     options.context = tiny.context;

@@ -128,7 +128,7 @@ bench() {
         --preset greedy -r 5
       show 'decode' "bench-$shape-$format-greedy"
       local option
-      for option in cuda.graphs=on cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=swiglu cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -v -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"

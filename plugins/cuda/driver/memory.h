@@ -49,8 +49,8 @@ class DeviceBuffer : public Memory {
 
 // What the processor does with pinned memory.
 enum class Pinned {
-  kReadWrite,
-  kWriteOnly,  // write-combined: faster to fill and to send, very slow to read
+  kReadWrite,  // kernels may have its address, too, and write there
+  kWriteOnly,  // write-combined: faster to fill and to send, very slow to read, and elsewhere for kernels
 };
 
 // Pinned host memory, page-aligned; its contents are undefined.

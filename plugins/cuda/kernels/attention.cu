@@ -9,9 +9,9 @@
 // does not depend on the tokens beside it, nor on who folds the sections: unless a value in its tile is not finite, as
 // beyond 65,504 in F16, and reaches the tokens of its own sequence that share the tile.
 //
-// attend_narrow reads keys and values once for 16 rows, from global memory into fragments: decoding moves, for each kv
-// head, 4 * head_dim bytes a position with F16, 2.125 * head_dim with Q8_0. attend_wide shares a chunk in shared memory
-// between 64 rows.
+// attend_narrow reads keys and values once for 16 rows, from global memory into fragments, or to a copy of its first
+// section in shared memory: decoding moves, for each kv head, 4 * head_dim bytes a position with F16, 2.125 * head_dim
+// with Q8_0. attend_wide shares a chunk in shared memory between 64 rows.
 #include "attention_narrow.cuh"
 
 namespace bonsai::cuda {

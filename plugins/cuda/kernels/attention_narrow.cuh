@@ -62,7 +62,7 @@ constexpr uint32_t kSumsStride = sums_stride(Stored::kHeadDim);
 constexpr bool kSumsReplaceScores = sums_replace_scores(Stored::kHeadDim);
 constexpr bool kValuesAhead = kRounds == 1;  // of weights, for which larger heads have no registers
 constexpr uint32_t kSectionStrips = kAttentionSection / kStripSlots;
-constexpr bool kMayHaveEarly = early_bytes(Stored::kDtype, Stored::kHeadDim) > 0;
+constexpr bool kMayHaveEarly = kHasAsyncCopies && early_bytes(Stored::kDtype, Stored::kHeadDim) > 0;
 static_assert(kSectionStrips == kNarrowThreads / kWarp);
 static_assert(kNarrowThreads == kChunks * kTeam * kWarp && kNarrowRows == kChunks * kTeam);
 static_assert(kNarrowThreads / kWarp * kMaxHeadDim * sizeof(float) <= kScoreBytes);  // where heads are prepared
@@ -105,19 +105,26 @@ inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys
 // A chunk of a section, as a team's warps take it.
 struct Chunk {
   const Strips &pool;
-  uint32_t strip;       // its first, of the sequence's
-  uint32_t n;           // positions that are in use, at least one
-  const bool is_early;  // its strips are in shared memory
+  uint32_t strip;  // its first, of the sequence's
+  uint32_t n;      // positions that are in use
+  bool is_early;   // its strips are in shared memory
 };
 
-// A unit of a chunk's values. In place of a strip that is not in use, the first is read.
+// A unit of the values of a chunk that is in use. In place of a strip that is not in use, the first is read.
 inline void load_chunk_values(const Chunk &chunk, uint32_t unit, Stored::Values (&values)[kStrips]) {
+  const auto strip = [&](uint32_t i) { return chunk.strip + (i * kStripSlots < chunk.n ? i : 0); };
+  if (chunk.is_early) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) {
-    const uint32_t strip = chunk.strip + (i * kStripSlots < chunk.n ? i : 0);
-    values[i] = chunk.is_early ? Stored::load_values<false>(early_values(strip % kSectionStrips), unit)
-                               : Stored::load_values<true>(chunk.pool.values(strip), unit);
+    for (uint32_t i = 0; i < kStrips; ++i) {
+      values[i] = Stored::load_values<false>(early_values(strip(i) % kSectionStrips), unit);
+    }
+    return;
   }
+  const uint8_t *strips[kStrips];  // from the block table, all before loads that it would wait for
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) strips[i] = chunk.pool.values(strip(i));
+#pragma unroll
+  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<true>(strips[i], unit);
 }
 
 // Scores of a strip's positions.
@@ -157,7 +164,7 @@ inline void ask_for_strip(const NarrowAttendArguments &arguments, const Attentio
 
 // The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
 // tile's tokens, value after key, of which the last warps have the first. A warp's first head is on its way before it
-// is worked on: what does not depend on the product when this is made, the product by load().
+// is worked on: what does not depend on the product when this is made, the product by load_first().
 class NewHeads {
  public:
   NewHeads(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
@@ -169,12 +176,9 @@ class NewHeads {
     }
   }
 
-  void load() {
-    if (row_.visible > 0) {
-      load_product(heads_, row_.token, row_.head, x_);
-    } else if (kFirst - warp() < 2 * piece_.n_tokens) {
-      load(kFirst - warp());
-    }
+  void load_first() {
+    if (row_.visible > 0) return load_product(heads_, row_.token, row_.head, x_);
+    load(kFirst - warp());
   }
 
   // `shared`: the warp's, a head long.
@@ -231,7 +235,7 @@ class NewHeads {
   const Row &row_;
   HeadConstants<Stored::kUnits> constants_;
   float x_[Stored::kUnits];
-  // Of keys and values: whether they belong here, and where they go.
+  // Of keys and values: whether there are any that belong here, and where they go.
   bool is_stored_ = false;
   KvSlot slot_ = {};
   uint8_t *copy_ = nullptr;
@@ -249,7 +253,7 @@ inline float stage_row(const NarrowAttendArguments &arguments, const AttentionPi
   }
   NewHeads new_heads(arguments, piece, kv_head, row);
   wait_for_kernels_ahead();
-  new_heads.load();
+  new_heads.load_first();
   if (kMayHaveEarly && arguments.has_early) {
     copy_async_wait<0>();
     sync_block();  // new keys and values replace what other warps copied
@@ -302,6 +306,8 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
   BONSAI_SHARED Row rows[kNarrowRows];
   BONSAI_SHARED RowWeights weights_of[kChunks][kNarrowRows];
   BONSAI_SHARED RowWeights total_of[2][kNarrowRows];  // of sections so far; they take turns
+  static_assert(sizeof(AttentionPiece) + sizeof scales_of + sizeof rows + sizeof weights_of + sizeof total_of <=
+                kNarrowOwnBytes);
 
   const Row own_row = find_row(attend, piece, kv_head, warp());
   rows[warp()] = own_row;

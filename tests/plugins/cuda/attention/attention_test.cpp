@@ -93,7 +93,7 @@ TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   std::vector<Circumstances> all;
   for (const uint32_t multiprocessors : {1u, 132u}) {
     for (const Order &order : emulation::kOrders) all.push_back({.multiprocessors = multiprocessors, .order = order});
-    all.push_back({.multiprocessors = multiprocessors, .shared_bytes = 64 << 10});
+    all.push_back({.multiprocessors = multiprocessors, .shared_bytes = 0});
   }
   for (const Circumstances &circumstances : all) {
     Sequences one(GetParam(), lengths), two(GetParam(), lengths);

@@ -153,7 +153,7 @@ TEST(Planner, CountsTheBlocksThatSharedMemoryHolds) {
   EXPECT_EQ(splits(prompt), 0u);
 }
 
-// Where a block has the shared memory: 184 KiB, with halves and heads of 128.
+// Where a block has the shared memory: 185 KiB, with halves and heads of 128.
 TEST(Planner, HasASectionCopiedEarlyWhereThereIsRoom) {
   const auto early = [](uint32_t dtype, uint32_t head_dim, uint32_t shared_kib) {
     AttentionLimits limits = limits_of(8, 4, 16);

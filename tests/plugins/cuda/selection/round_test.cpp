@@ -28,7 +28,7 @@ class Calls {
 
   uint32_t stage(uint32_t first) {
     return round_.stage({.outputs = pointers_.data(), .n = static_cast<uint32_t>(pointers_.size()), .first = first},
-                        staged_, reinterpret_cast<const void *>(uintptr_t{0x2000}));
+                        staged_, reinterpret_cast<void *>(uintptr_t{0x2000}));
   }
 
   // How many outputs each round has.

@@ -115,8 +115,7 @@ void check_leaks(Context &context) {
   }
   expect(growth <= kAllowedGrowth,
          "the process grew by {} bytes while a device was opened, used and closed {} times, and so {} times before, "
-         "expected "
-         "at most {}",
+         "expected at most {}",
          growth, kLives, kStretches - 1, kAllowedGrowth);
   expect_not_grown(files);
   expect_not_grown(threads);

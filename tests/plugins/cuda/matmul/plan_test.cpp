@@ -56,6 +56,23 @@ TEST(MatmulPlan, SomeTokensTakeWhatWasMeasuredToBeFastest) {
   }
 }
 
+// 8B: gate and up of 12,288 rows each.
+TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
+  const auto plan = plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kHopper);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->unit + " " + plan->kernel, "matmul_bits.Q1_0_G128 matmul_bits_1_gated");
+  EXPECT_EQ(plan->grid_x, 384u);      // 32 results each
+  EXPECT_EQ(plan->threads, 8u * 32);  // a warp for each segment
+  EXPECT_EQ(plan->shared_bytes, 8u * 64 * sizeof(float));
+  EXPECT_TRUE(plan_gated({Format::kTQ1_0, 0, 1024, 512, 1}, kHopper));
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 2}, kHopper));     // tokens
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kBlackwell));  // no single bits
+  EXPECT_FALSE(plan_gated({Format::kQ4_0, 0, 24576, 4096, 1}, kHopper));
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4608, 1}, kHopper));    // more segments than warps
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 2 * 640, 4096, 1}, kHopper));  // no whole segments for `down`
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 8, 24576, 4096, 1}, kHopper));    // begins within a tile
+}
+
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
   EXPECT_EQ(matmul_units(Format::kTQ2_0, kHopper),
             (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_bits.TQ2_0_G128"}));

@@ -32,6 +32,8 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
         }
       }
     }
+    if (const auto plan = plan_gated({format, 0, 24576, 4096, 1}, {132, true}))
+      expect_compiled(plan->unit, plan->kernel);
     expect_compiled(embedding_unit(format), "embed");
   }
   for (const char *kernel : {"quantize", "rms_norm_quantize", "swiglu_quantize"})

@@ -120,6 +120,13 @@ std::vector<Case> all_cases() {
          shape.format = Format::kTQ1_0_G128;
        }),
        .is_gated = true},
+      {.name = "GatedOfManySegments",
+       .shape = with([](auto &shape) {
+         shape.layers = 1;
+         shape.ffn = 512;
+         shape.hidden = 7 * 512;
+       }),
+       .is_gated = true},
       // Where it stays a kernel of its own: rows of gate that are no whole segments, above; formats without single
       // bits.
       {.name = "GatedByBytes", .shape = with([](auto &shape) {

@@ -20,8 +20,8 @@ if [ -e "$2" ]; then echo "pack.sh: $2 exists" >&2; exit 2; fi
 tree=$2/tree
 mkdir -p "$tree"/build/{bin,tests,lib/bonsai} "$tree"/tests/gpu "$2/lib"
 
-programs=(bin/bonsai bin/bonsai-synth bin/bonsai-bench-cuda tests/gpu_device_test tests/gpu_seedling_test
-  tests/gpu_conformance_quick_test tests/gpu_conformance_exhaustive_test)
+programs=(bin/bonsai bin/bonsai-synth bin/bonsai-bench-cuda bin/bonsai-bench-turns tests/gpu_device_test
+  tests/gpu_seedling_test tests/gpu_conformance_quick_test tests/gpu_conformance_exhaustive_test)
 libraries=(lib/bonsai/libbonsai_cpu.so lib/bonsai/libbonsai_cuda.so lib/libbonsai.so)
 for file in "${programs[@]}" "${libraries[@]}"; do strip -o "$tree/build/$file" "$build/$file"; done
 cp -r "$source/tests/data" "$tree/tests/"

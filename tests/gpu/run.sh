@@ -5,12 +5,14 @@
 #   tests/gpu/run.sh bench    BUILD OUT   synthetic 8B and 1.7B models: decode, prompts, first tokens, and products alone;
 #                                         options that must not change a text change none; where there is PyTorch, a
 #                                         trace of a token's launches (trace.py)
+#   tests/gpu/run.sh turns    BUILD OUT   greedy decoding by several plugins, or one with several options, in turns
 #   tests/gpu/run.sh sanitize BUILD OUT   compute-sanitizer's four tools over a few small passes, all at once
 #
-# BONSAI_SHAPES="8b 1.7b" names the models of `bench`, BONSAI_MODELS (/tmp) where they are made.
+# BONSAI_SHAPES="8b 1.7b" names the models of `bench` and `turns`, BONSAI_MODELS (/tmp) where they are made.
+# BONSAI_PLUGINS="PATH[,KEY=VALUE...] ..." names the plugins of `turns` (the build's, with each cuda.fusion).
 # BUILD is a build tree of this project, OUT a directory for logs; a line for each step goes to stdout, too.
 set -uo pipefail
-if [ $# -ne 3 ]; then sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2; fi
+if [ $# -ne 3 ]; then sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2; fi
 what=$1 build=$(realpath "$2") out=$3
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -162,6 +164,19 @@ bench() {
   show '.' products-one
 }
 
+turns() {
+  local shape plugin plugins=() built=$build/lib/bonsai/libbonsai_cuda.so
+  for plugin in ${BONSAI_PLUGINS:-$built $built,cuda.fusion=off $built,cuda.fusion=swiglu}; do
+    plugins+=(--plugin "$plugin")
+  done
+  for shape in ${BONSAI_SHAPES:-8b 1.7b}; do
+    # shellcheck disable=SC2086
+    step "turns-$shape" 120 "$build/bin/bonsai-bench-turns" "${plugins[@]}" ${BONSAI_TURNS:--p 32 -n 128 -r 9} \
+      --processes 1 "$(model "$shape" Q1_0_G128)"
+    show 'decoding' "turns-$shape"
+  done
+}
+
 sanitize() {
   local tool
   export BONSAI_CONFORMANCE_PLUGIN=$build/lib/bonsai/libbonsai_cuda.so
@@ -190,7 +205,7 @@ sanitize() {
 }
 
 case $what in
-  check | bench | sanitize) find_nvrtc; "$what"; complain_of_graphs ;;
-  *) echo "unknown piece '$what': expected check, bench or sanitize"; exit 2 ;;
+  check | bench | turns | sanitize) find_nvrtc; "$what"; complain_of_graphs ;;
+  *) echo "unknown piece '$what': expected check, bench, turns or sanitize"; exit 2 ;;
 esac
 [ ! -e "$out/failed" ]

@@ -1,4 +1,4 @@
-// bonsai-bench-turns: builds of the CPU backend, or options of one, in turns within one process, where a machine's
+// bonsai-bench-turns: builds of a backend, or options of one, in turns within one process, where a machine's
 // speed does not hold still. README.md beside this says how to read what it prints.
 #include <bonsai/engine.h>
 #include <fmt/format.h>
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
   program.name = "bonsai-bench-turns";
   program.usage =
       "--plugin PATH --plugin PATH [options] MODEL.gguf\n"
-      "Compares builds of the CPU backend, or options of one, in turns within one process.\n";
+      "Compares builds of a backend, or options of one, in turns within one process.\n";
   program.describe = describe_options;
   program.files = {"model"};
   program.files_expected = "expected a GGUF file";

@@ -27,8 +27,10 @@ BONSAI_EARLY_KERNEL(attend_narrow, NarrowAttendArguments, kNarrowThreads, 1) {
 }
 
 // Grid (splits, heads).
-BONSAI_KERNEL(combine_sections, CombineArguments, kCombineThreads, 4) {
-  combine_head(arguments, arguments.splits[block_x()], block_y());
+BONSAI_EARLY_KERNEL(combine_sections, CombineArguments, kCombineThreads, 4) {
+  const AttentionSplit split = arguments.splits[block_x()];
+  wait_for_kernels_ahead();
+  combine_head(arguments, split, block_y());
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

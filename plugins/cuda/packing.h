@@ -20,7 +20,7 @@ enum class PackedSource {
 // All pointers are to device memory; the context is current.
 struct RowsToPack {
   const float *x;  // (n, columns), or as many as `picked` needs; for SwiGLU (n, 2 * columns): gate, then up
-  const uint32_t *picked = nullptr;  // (n) which of x's rows, not for SwiGLU, come with a copy; nullptr: the first n
+  const uint32_t *picked = nullptr;  // (n) for a norm: which of x's rows, as a copy brings it; nullptr: the first n
   const float *norm = nullptr;       // (columns): rms_norm first; nullptr: none
   float eps = 0;
   float *y = nullptr;  // (n, columns) what is packed, as floats; nullptr: not wanted

@@ -101,9 +101,9 @@ class Session {
     const std::vector<MatrixRows> &rows;
     uint64_t n, columns;
     PackedSource source;
-    const float *x;          // (n, columns), kGated: (n, 2 * columns)
-    const uint32_t *picked;  // not kGated: see RowsToPack
-    const float *norm;       // kNormed only
+    const float *x;                    // (n, columns), kGated: (n, 2 * columns)
+    const uint32_t *picked = nullptr;  // kNormed only: see RowsToPack
+    const float *norm;                 // kNormed only
     const float *bias;
     float *y;
     uint64_t y_stride;

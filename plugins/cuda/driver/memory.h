@@ -50,7 +50,7 @@ class DeviceBuffer : public Memory {
 // What the processor does with pinned memory.
 enum class Pinned {
   kReadWrite,  // kernels may have its address, too, and write there
-  kWriteOnly,  // write-combined: faster to fill and to send, very slow to read, and elsewhere for kernels
+  kWriteOnly,  // write-combined: faster to fill and to send, very slow to read; kernels know it by another address
 };
 
 // Pinned host memory, page-aligned; its contents are undefined.

@@ -12,19 +12,15 @@ __device__ inline void pack_chunk(const Source &source, const Arguments &argumen
   pack(source, {arguments.packed, arguments.y, block_x(), arguments.columns, padded}, begin, end);
 }
 
-// Which row of x this block packs.
-__device__ inline uint32_t source_row(const QuantizeArguments &arguments) {
-  return arguments.picked ? arguments.picked[block_x()] : block_x();
-}
-
 // y = weight * x / sqrt(mean(x^2) + eps). Block (token, chunk). Each block reads the whole row, a warp's first columns
 // beside it and their weights before, and the rest of its own part once more; writes its part in the forms asked for.
 BONSAI_EARLY_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2) {
   const uint32_t chunk = block_y() * arguments.chunk_columns, columns = arguments.columns;
   const uint32_t column = chunk + warp() * kWarpColumns + lane() * kLaneColumns;
   const FourFloats weight = load_four(arguments.weight, column, columns);
-  const float *x = arguments.x + source_row(arguments) * arguments.x_stride;
+  const uint32_t row = arguments.picked ? arguments.picked[block_x()] : block_x();
   wait_for_kernels_ahead();
+  const float *x = arguments.x + row * arguments.x_stride;
   const FourFloats own = load_four(x, column, columns);
   const Normed normed = {x, arguments.weight, columns, norm_scale(x, columns, arguments.eps)};
   pack_chunk(HeldNormed{normed, column, own, weight}, arguments);
@@ -32,7 +28,7 @@ BONSAI_EARLY_KERNEL(rms_norm_quantize, QuantizeArguments, kActivationThreads, 2)
 
 // x, packed. Block (token, chunk). Reads each number once (halves: the row once more) and writes the forms.
 BONSAI_KERNEL(quantize, QuantizeArguments, kActivationThreads, 2) {
-  const float *x = arguments.x + source_row(arguments) * arguments.x_stride;
+  const float *x = arguments.x + block_x() * arguments.x_stride;
   pack_chunk(Plain{x, arguments.columns}, arguments);
 }
 

@@ -11,6 +11,7 @@ starts before the one ahead has ended is thus told by what it adds.
 import collections
 import ctypes
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -75,9 +76,11 @@ def kernels_of(work):
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         work()
         torch.cuda.synchronize()
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        profiled.export_chrome_trace(file.name)
-        events = json.load(file)["traceEvents"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profiled.export_chrome_trace(path)  # which may put another file in place of one that is there
+        with open(path) as file:
+            events = json.load(file)["traceEvents"]
     kernels = [event for event in events if event.get("cat") == "kernel"]
     return sorted(((k["name"], k["ts"] + k["dur"], k["args"].get("grid")) for k in kernels), key=lambda k: k[1])
 

@@ -77,10 +77,8 @@ bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &de
 void multiply_gated(Device &device, const GatedProduct &product) {
   const MatrixRows &part = product.rows[0];
   const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device());
-  GatedMatmulArguments arguments = {
-      .product = arguments_of(part, chosen.tiles_per_block), .packed = product.packed, .arrivals = product.arrivals};
+  GatedMatmulArguments arguments = {.product = arguments_of(part, chosen.tiles_per_block), .packed = product.packed};
   arguments.product.activations = product.activations;
-  arguments.product.y = product.y;
   arguments.product.n = 1;
   device.launch(chosen.unit, chosen.kernel,
                 {.grid = {chosen.grid_x, 1, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},

@@ -56,9 +56,7 @@ void multiply(Device &device, const Product &product);
 struct GatedProduct {
   std::span<const MatrixRows> rows;
   PackedActivations activations;
-  float *y;                  // (rows / 2) device memory, for what blocks leave to each other
   PackedActivations packed;  // the result
-  uint32_t *arrivals;        // (rows / 256) device memory, zeros
 };
 bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &device);
 void multiply_gated(Device &device, const GatedProduct &product);

@@ -114,9 +114,7 @@ void Session::run_gated(const Step &gate_up, const Step &down) {
   span.emplace(device_, gate_up.phase);
   multiply_gated(device_, {.rows = gate_up.rows,
                            .activations = normed,
-                           .y = gate_up.y,
-                           .packed = gated,
-                           .arrivals = scratch_.as<uint32_t>(layout_.arrivals)});
+                           .packed = gated});
   span.emplace(device_, down.phase);
   multiply_packed(down, gated);
   if (!device_.profile().is_on()) return;

@@ -94,7 +94,6 @@ ScratchLayout::ScratchLayout(const SessionShape &shape, const AttentionPlanner &
   attended = places.take(floats(tokens * model.q_rows()));
   gate_up = places.take(floats(2 * tokens * model.ffn));
   gated = places.take(packed_activation_bytes(SessionShape::kAllForms, 1, model.ffn));
-  arrivals = places.take((uint64_t{model.ffn} + kGatedGroup - 1) / kGatedGroup * sizeof(uint32_t));
   gated_bytes = places.end() - gated;
   activation_bytes = packed_activation_bytes(SessionShape::kAllForms, shape.rows(), shape.widest());
   activations = places.take(activation_bytes);

@@ -64,13 +64,12 @@ void add_products(std::vector<Unit> &units) {
   // 8 bytes on compute capability 8.6 and 8.9.
   add("matmul_bits", "Q1_0_G128",
       {{"matmul_bits_1", 80, 16},
-       {"matmul_bits_1_gated", 80, 16},
+       {"matmul_bits_1_gated", 128},
        {"matmul_bits_1_long", 80, 16},
        {"matmul_bits_2", 128},
        {"matmul_bits_4", 128}});
   add("matmul_bits", "TQ2_0_G128",
       {{"matmul_bits_1", 128},
-       {"matmul_bits_1_gated", 128},
        {"matmul_bits_1_long", 128},
        {"matmul_bits_2", 128},
        {"matmul_bits_4", 168}});

@@ -76,6 +76,12 @@ struct BitTokens {
   Four planes[kTokens];
   GroupRecord records[kGroups];
 
+  __device__ void load(const MatmulArguments &arguments, uint32_t first, uint32_t segment) {
+    load_planes(arguments, first, segment);
+    load_records(arguments, first, segment);
+  }
+
+ private:
   __device__ void load_planes(const MatmulArguments &arguments, uint32_t first, uint32_t segment) {
     const PackedActivations &activations = arguments.activations;
 #pragma unroll
@@ -123,11 +129,12 @@ struct RowSums {
   }
 };
 
-// Loads what `walk` is at; tiles that the block does not have are left as they are.
+// Asks for a tile's codes where `walk` is; tiles that the block does not have are left as they are. `after`: 0.
 template <class Block, class Walk>
-__device__ inline void load_codes(const Block &block, const Walk &walk, uint32_t tile, SegmentCodes &codes) {
+__device__ inline void load_codes(const Block &block, const Walk &walk, uint32_t tile, SegmentCodes &codes,
+                                  uint32_t after = 0) {
   if (walk.at_end() || walk.tile + tile >= block.tiles) return;
-  const uint8_t *record = block.record(walk.tile + tile, walk.segment);
+  const uint8_t *record = block.record(walk.tile + tile, walk.segment) + after;
 #pragma unroll
   for (uint32_t i = 0; i < kQuads; ++i) load_quad(record + (i * kWarp + lane()) * sizeof(Quad), codes.of[i]);
 }
@@ -137,56 +144,72 @@ __device__ inline void load_own_scales(const Block &block, const Walk &walk, Fou
   if (walk.at_end() || tile >= block.tiles) return;
   load_quad(block.record(tile, walk.segment) + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes(), scales);
 }
-template <uint32_t kTokens, class Block, class Walk>
-__device__ inline void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
+
+// Asks for the weights of a warp's first steps, before it waits for the kernels ahead: of each tile when those of the
+// one before are there. All at once they would stand in line, some of them for microseconds, and with them what the
+// kernels ahead ask for, which is what they wait for.
+class EarlyLoads {
+ public:
+  template <uint32_t kTokens, class Block, class Walk>
+  __device__ void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
 #pragma unroll
-  for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) load_codes(block, walk, tile, weights.codes[tile]);
-  load_own_scales<kTokens>(block, walk, weights.scales);
+    for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) {
+      load_codes(block, walk, tile, weights.codes[tile], after_);
+      after_ = zero_after(weights.codes[tile].of[kQuads - 1][3]);
+    }
+    load_own_scales<kTokens>(block, walk, weights.scales);
+  }
+
+ private:
+  uint32_t after_ = 0;
+};
+
+// A segment's sums of the tiles that `walk` is at. As soon as a tile's weights are counted, `load_next` has those of
+// the next step come in their place.
+template <uint32_t kTokens, class Block, class Walk, class Next>
+__device__ inline void sum_step(const Block &block, const Walk &walk, const PlaneValues &values,
+                                const BitTokens<kTokens> &tokens, BitWeights<kTokens> &weights, const Next &next) {
+  constexpr uint32_t kTiles = kItems / kTokens;
+  Four parts[kItems];
+#pragma unroll
+  for (uint32_t tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+    for (uint32_t token = 0; token < kTokens; ++token) {
+#pragma unroll
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        parts[tile * kTokens + token][group] = count(weights.codes[tile], group, tokens.planes[token][group], values);
+      }
+    }
+    load_codes(block, next, tile, weights.codes[tile]);
+  }
+  Four &sums = parts[0];
+#pragma unroll
+  for (uint32_t group = 0; group < kGroups; ++group) {
+    sums[group] = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
+  }
+  RowSums rows;
+#pragma unroll
+  for (uint32_t group = 0; group < kGroups; ++group) {
+    rows.add(sums[group], weights.scales[group], tokens.records[group]);
+  }
+  load_own_scales<kTokens>(block, next, weights.scales);
+  const uint32_t tile = walk.tile + lane() % kItems / kTokens, token = lane() % kTokens;
+  if (tile >= block.tiles) return;
+  float *to = block.sums(walk.segment) + (tile * kTokens + token) * kTileRows + lane() / 4;
+  to[0] = rows.of[0];
+  to[8] = rows.of[1];
 }
 
-// Computes the segments' sums from `walk` to its end; `weights` are those of its first step. As soon as a tile's
-// weights are counted, those of the next step come in their place.
+// Computes the segments' sums from `walk` to its end; `weights` are those of its first step.
 template <uint32_t kTokens, class Block, class Walk>
 __device__ inline void sum_steps(const Block &block, Walk walk, BitWeights<kTokens> &weights) {
-  constexpr uint32_t kTiles = kItems / kTokens;
   const PlaneValues values;
   BitTokens<kTokens> tokens;
   while (!walk.at_end()) {
-    if (walk.tile == 0) {
-      tokens.load_planes(block.arguments, block.first_token, walk.segment);
-      tokens.load_records(block.arguments, block.first_token, walk.segment);
-    }
+    if (walk.tile == 0) tokens.load(block.arguments, block.first_token, walk.segment);
     Walk next = walk;
     next.advance();
-    Four parts[kItems];
-#pragma unroll
-    for (uint32_t tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (uint32_t token = 0; token < kTokens; ++token) {
-#pragma unroll
-        for (uint32_t group = 0; group < kGroups; ++group) {
-          parts[tile * kTokens + token][group] = count(weights.codes[tile], group, tokens.planes[token][group], values);
-        }
-      }
-      load_codes(block, next, tile, weights.codes[tile]);
-    }
-    Four &sums = parts[0];
-#pragma unroll
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      sums[group] = sum_of_item(parts[0][group], parts[1][group], parts[2][group], parts[3][group]);
-    }
-    RowSums rows;
-#pragma unroll
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      rows.add(sums[group], weights.scales[group], tokens.records[group]);
-    }
-    load_own_scales<kTokens>(block, next, weights.scales);
-    const uint32_t tile = walk.tile + lane() % kItems / kTokens, token = lane() % kTokens;
-    if (tile < block.tiles) {
-      float *to = block.sums(walk.segment) + (tile * kTokens + token) * kTileRows + lane() / 4;
-      to[0] = rows.of[0];
-      to[8] = rows.of[1];
-    }
+    sum_step<kTokens>(block, walk, values, tokens, weights, next);
     walk = next;
   }
 }

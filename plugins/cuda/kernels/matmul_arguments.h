@@ -25,15 +25,17 @@ struct MatmulArguments {
 };
 
 // matmul_bits_1_gated: silu(gate) * up of one token, packed for the product behind it. Gate and up are one matrix, as
-// many rows of each, gate first. A block has kGatedTiles tiles, half of them gate's, half the same of up, and a warp
-// for each segment. Of the blocks that make a group of 128 results, the one that is last packs it. The same bytes as a
-// product and swiglu_quantize.
-inline constexpr uint32_t kGatedTiles = 4, kGatedGroup = 128;
+// many rows of each, gate first. A block has the kGatedTiles tiles, half of them gate's, half the same of up, that a
+// group of 128 results is made of, and for each segment as many warps as leave each kGatedSteps steps of four tiles, or
+// one. The same bytes as a product and swiglu_quantize.
+inline constexpr uint32_t kGatedTiles = 16, kGatedSteps = 2;
+inline constexpr uint32_t kGatedMaxThreads = 512;
 struct GatedMatmulArguments {
-  MatmulArguments product;   // y: (rows / 2) results, which blocks leave for the last one; no bias, nothing is added to
+  MatmulArguments product;   // nothing is added to, no bias, no y
   PackedActivations packed;  // codes alone
-  uint32_t *arrivals;        // (rows / 256) how many of a group's blocks are through: zeros before and after
 };
+// Registers hold all of a block's weights with 1-bit codes only.
+constexpr bool has_gated(const MatrixLayout &layout) { return layout.bits == 1; }
 
 inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits

@@ -35,7 +35,7 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
   const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
   if (walk.at_end()) return wait();
   BitWeights<kTokens> weights;
-  load_step<kTokens>(block, walk, weights);
+  EarlyLoads().load_step<kTokens>(block, walk, weights);
   wait();
   sum_steps<kTokens>(block, walk, weights);
 }
@@ -50,19 +50,9 @@ BONSAI_EARLY_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_block
 BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }
-// silu(gate) * up, packed: GatedMatmulArguments says of what. Block x: kGatedTiles tiles, a warp for each segment.
-BONSAI_EARLY_KERNEL(matmul_bits_1_gated, GatedMatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
-  if constexpr (kHasBitMma) {
-    const GatedBlock block(arguments.product);
-    const OneStep step = {warp(), arguments.product.segments};
-    BitWeights<1> weights;
-    load_step<1>(block, step, weights);
-    wait_for_kernels_ahead();
-    sum_steps<1>(block, step, weights);
-    sync_block();
-    block.write_gated();
-    pack_if_last(arguments, block);
-  }
+// silu(gate) * up, packed: GatedMatmulArguments says of what. Block x: the x-th group of results.
+BONSAI_EARLY_KERNEL(matmul_bits_1_gated, GatedMatmulArguments, kGatedMaxThreads, 1) {
+  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated(arguments);
 }
 BONSAI_EARLY_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);

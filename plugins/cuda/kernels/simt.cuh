@@ -109,10 +109,6 @@ __device__ inline int sum_of_warp(int value) {
 // Adds to a counter in shared or global memory and returns what it was.
 __device__ inline unsigned atomic_add(unsigned *counter, unsigned value) { return atomicAdd(counter, value); }
 
-// What this thread wrote, and saw of others of its block behind a barrier, other blocks see before what it writes from
-// here on; and the other way round, what it reads from here on.
-__device__ inline void fence_device() { __threadfence(); }
-
 // 16 bytes that are read once, of memory that never changes (weights): they should not drive what is read again out of
 // the first-level cache.
 __device__ inline Quad load_streaming(const void *from) {
@@ -133,6 +129,9 @@ __device__ inline Quad load_streaming_mutable(const void *from) {
                : "memory");
   return quad;
 }
+
+// 0, once `value` is there: what is loaded from an address that it is added to is asked for no earlier.
+__device__ inline uint32_t zero_after(uint32_t value) { return value * blockIdx.z; }  // grids are flat
 
 // Asks the second-level cache for the line that an address in global memory is in.
 inline constexpr unsigned kCacheLine = 128;

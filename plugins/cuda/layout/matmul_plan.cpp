@@ -128,14 +128,19 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
 }
 
 std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device) {
-  if (shape.n != 1 || !may_take_bits(shape.format, device) || has_long_rows(shape)) return std::nullopt;
+  const MatrixLayout &layout = matrix_layout(shape.format);
+  if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
   if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
-  const uint32_t segments = segment_count(shape.columns);
+  constexpr uint32_t kMostWarps = kGatedMaxThreads / kWarp, kStepTiles = 4;
+  const uint32_t segments = segment_count(shape.columns), blocks = tiles_of(shape) / kGatedTiles;
+  uint32_t warps = segments * (kGatedTiles / kStepTiles);
+  for (uint32_t steps = 1; warps > kMostWarps && steps < kGatedSteps; ++steps) warps /= 2;
+  if (warps > kMostWarps || blocks > device.multiprocessors) return std::nullopt;
   return MatmulPlan{.unit = unit_of(kBits, shape.format),
                     .kernel = "matmul_bits_1_gated",
-                    .grid_x = tiles_of(shape) / kGatedTiles,
+                    .grid_x = blocks,
                     .grid_y = 1,
-                    .threads = segments * kWarp,
+                    .threads = warps * kWarp,
                     .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)),
                     .tiles_per_block = kGatedTiles};
 }

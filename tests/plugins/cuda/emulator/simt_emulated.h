@@ -59,7 +59,6 @@ inline unsigned atomic_add(unsigned *counter, unsigned value) {
   *counter += value;
   return was;
 }
-inline void fence_device() {}
 
 inline Quad load_streaming(const void *from) {
   ::bonsai::emulation::require_aligned(from, sizeof(Quad), "load_streaming");
@@ -72,6 +71,8 @@ inline Quad load_streaming_mutable(const void *from) {
 }
 
 inline void wait_for_kernels_ahead() {}
+
+inline uint32_t zero_after(uint32_t) { return 0; }
 
 inline constexpr unsigned kCacheLine = 128;
 inline void prefetch(const void *) {}  // changes nothing that a program can see

@@ -61,16 +61,23 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   const auto plan = plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kHopper);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->unit + " " + plan->kernel, "matmul_bits.Q1_0_G128 matmul_bits_1_gated");
-  EXPECT_EQ(plan->grid_x, 384u);      // 32 results each
-  EXPECT_EQ(plan->threads, 8u * 32);  // a warp for each segment
-  EXPECT_EQ(plan->shared_bytes, 8u * 64 * sizeof(float));
-  EXPECT_TRUE(plan_gated({Format::kTQ1_0, 0, 1024, 512, 1}, kHopper));
+  EXPECT_EQ(plan->grid_x, 96u);           // 128 results each
+  EXPECT_EQ(plan->threads, 2u * 8 * 32);  // two warps for each segment
+  EXPECT_EQ(plan->shared_bytes, 8u * 256 * sizeof(float));
+  const auto warps = [](uint64_t columns) {
+    return plan_gated({Format::kQ1_0_G128, 0, 1024, columns, 1}, kHopper)->threads / 32;
+  };
+  EXPECT_EQ(warps(512), 4u);
+  EXPECT_EQ(warps(2048), 16u);
+  EXPECT_EQ(warps(2560), 10u);
+  EXPECT_FALSE(plan_gated({Format::kTQ2_0_G128, 0, 24576, 4096, 1}, kHopper));    // no registers for two bits
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 2}, kHopper));     // tokens
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kBlackwell));  // no single bits
   EXPECT_FALSE(plan_gated({Format::kQ4_0, 0, 24576, 4096, 1}, kHopper));
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4608, 1}, kHopper));    // more segments than warps
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 2 * 640, 4096, 1}, kHopper));  // no whole segments for `down`
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 8, 24576, 4096, 1}, kHopper));    // begins within a tile
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 256 * 136, 4096, 1}, kHopper));  // blocks in two waves
 }
 
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {

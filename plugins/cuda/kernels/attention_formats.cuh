@@ -26,15 +26,8 @@ struct Fragment {
   uint32_t of[4];
 };
 
-// Keys and values come from global memory, each read once (kStreaming), or from shared memory.
-template <bool kStreaming>
-inline Quad load_quad(const uint8_t *from) {
-  if constexpr (kStreaming) {
-    return load_streaming_mutable(from);
-  } else {
-    return *reinterpret_cast<const Quad *>(from);
-  }
-}
+// Keys and values lie in global or in shared memory.
+inline Quad load_quad(const uint8_t *from) { return *reinterpret_cast<const Quad *>(from); }
 
 inline void set_zero(float (&sums)[kUnitTiles][4]) {
 #pragma unroll
@@ -97,14 +90,12 @@ struct StoredF16 : SplitQueries<kPadded> {
   };
   using Values = Keys;
 
-  template <bool kStreaming>
   static Keys load_keys(const uint8_t *strip, uint32_t unit) {
     const uint8_t *pieces = strip + (2 * unit * 32 + lane()) * sizeof(Quad);
-    return {load_quad<kStreaming>(pieces), load_quad<kStreaming>(pieces + 32 * sizeof(Quad))};
+    return {load_quad(pieces), load_quad(pieces + 32 * sizeof(Quad))};
   }
-  template <bool kStreaming>
   static Values load_values(const uint8_t *strip, uint32_t unit) {
-    return load_keys<kStreaming>(strip, unit);
+    return load_keys(strip, unit);
   }
 
   // scores += queries * keys, for one unit of n strips, two tiles each.
@@ -224,15 +215,13 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
   };
   using Values = Keys;
 
-  template <bool kStreaming>
   static Keys load_keys(const uint8_t *strip, uint32_t unit) {
     const uint8_t *scales = strip + scale_offset(kPadded, 2 * (lane() % 4), unit);
-    return {load_quad<kStreaming>(strip + (unit * 32 + lane()) * sizeof(Quad)),
+    return {load_quad(strip + (unit * 32 + lane()) * sizeof(Quad)),
             {load_word(scales), load_word(scales + 8 * sizeof(uint16_t))}};
   }
-  template <bool kStreaming>
   static Values load_values(const uint8_t *strip, uint32_t unit) {
-    return load_keys<kStreaming>(strip, unit);
+    return load_keys(strip, unit);
   }
 
   template <uint32_t n>
@@ -352,11 +341,9 @@ struct StoredF32 {
     to[1] = second;
   }
 
-  template <bool kStreaming>
   static Keys load_keys(const uint8_t *strip, uint32_t unit) {
     return {strip + unit * (kUnit / 4) * kStripSlots * sizeof(Floats)};
   }
-  template <bool kStreaming>
   static Values load_values(const uint8_t *strip, uint32_t unit) {
     return {strip + unit * kUnit * sizeof(float), kStripSlots};
   }

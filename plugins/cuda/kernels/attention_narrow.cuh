@@ -10,16 +10,19 @@ namespace bonsai::cuda {
 
 using Stored = BONSAI_KV;
 
+// The pool, with what a kernel is compiled for as constants: for finding places in it.
+inline KvPool known_pool(const KvPool &pool) {
+  KvPool known = pool;
+  known.dtype = Stored::kDtype;
+  known.head_dim = Stored::kHeadDim;
+  return known;
+}
+
 // The strips of one kv head and one sequence.
 class Strips {
  public:
   Strips(const AttendArguments &arguments, uint32_t kv_head, uint32_t sequence)
-      : blocks_(arguments.block_table + uint64_t{sequence} * arguments.blocks_per_sequence),
-        keys_(arguments.pool.data + kv_plane_offset(arguments.pool, {arguments.layer, 0, kv_head, 0})),
-        plane_bytes_(kv_plane_bytes(arguments.pool)),
-        block_bytes_(kv_block_bytes(arguments.pool)) {
-    while (kStripSlots << shift_ < arguments.pool.block_size) ++shift_;
-  }
+      : Strips(arguments, known_pool(arguments.pool), kv_head, sequence) {}
 
   const uint8_t *keys(uint32_t strip) const {
     return keys_ + blocks_[strip >> shift_] * block_bytes_ + (strip & ((1u << shift_) - 1)) * Stored::kStripBytes;
@@ -27,6 +30,14 @@ class Strips {
   const uint8_t *values(uint32_t strip) const { return keys(strip) + plane_bytes_; }
 
  private:
+  Strips(const AttendArguments &arguments, const KvPool &pool, uint32_t kv_head, uint32_t sequence)
+      : blocks_(arguments.block_table + uint64_t{sequence} * arguments.blocks_per_sequence),
+        keys_(pool.data + kv_plane_offset(pool, {arguments.layer, 0, kv_head, 0})),
+        plane_bytes_(kv_plane_bytes(pool)),
+        block_bytes_(kv_block_bytes(pool)) {
+    while (kStripSlots << shift_ < pool.block_size) ++shift_;
+  }
+
   const uint32_t *blocks_;
   const uint8_t *keys_;  // of block 0
   uint32_t plane_bytes_;
@@ -34,14 +45,14 @@ class Strips {
   uint32_t shift_ = 0;  // log2 of strips in a block
 };
 
-// A unit of a chunk's keys, or of its values, from shared memory.
+// A unit of a chunk's keys, or of its values.
 inline void load_keys(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Keys (&keys)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys<false>(strips[i], unit);
+  for (uint32_t i = 0; i < kStrips; ++i) keys[i] = Stored::load_keys(strips[i], unit);
 }
 inline void load_values(const uint8_t *const (&strips)[kStrips], uint32_t unit, Stored::Values (&values)[kStrips]) {
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<false>(strips[i], unit);
+  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values(strips[i], unit);
 }
 
 // Of a chunk's n positions that are in use, how many lie in a strip: up to kStripSlots.
@@ -92,16 +103,6 @@ inline void copy_strip(uint8_t *to, const uint8_t *from) {
   }
 }
 
-// One strip's keys of up to kRoundUnits units.
-template <bool kStreaming>
-inline void load_round(const uint8_t *strip, uint32_t round, Stored::Keys (&keys)[kRoundUnits][1]) {
-#pragma unroll
-  for (uint32_t i = 0; i < kRoundUnits; ++i) {
-    const uint32_t unit = round * kTeam + i;
-    if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys<kStreaming>(strip, unit);
-  }
-}
-
 // A chunk of a section, as a team's warps take it.
 struct Chunk {
   const Strips &pool;
@@ -112,30 +113,25 @@ struct Chunk {
 
 // A unit of the values of a chunk that is in use. In place of a strip that is not in use, the first is read.
 inline void load_chunk_values(const Chunk &chunk, uint32_t unit, Stored::Values (&values)[kStrips]) {
-  const auto strip = [&](uint32_t i) { return chunk.strip + (i * kStripSlots < chunk.n ? i : 0); };
-  if (chunk.is_early) {
-#pragma unroll
-    for (uint32_t i = 0; i < kStrips; ++i) {
-      values[i] = Stored::load_values<false>(early_values(strip(i) % kSectionStrips), unit);
-    }
-    return;
-  }
   const uint8_t *strips[kStrips];  // from the block table, all before loads that it would wait for
 #pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) strips[i] = chunk.pool.values(strip(i));
-#pragma unroll
-  for (uint32_t i = 0; i < kStrips; ++i) values[i] = Stored::load_values<true>(strips[i], unit);
+  for (uint32_t i = 0; i < kStrips; ++i) {
+    const uint32_t strip = chunk.strip + (i * kStripSlots < chunk.n ? i : 0);
+    strips[i] = chunk.is_early ? early_values(strip % kSectionStrips) : chunk.pool.values(strip);
+  }
+  load_values(strips, unit, values);
 }
 
 // Scores of a strip's positions.
 inline void score_strip(const Quad *queries, const Chunk &chunk, uint32_t strip, float (&scores)[2][4]) {
+  const uint8_t *const keys_of = chunk.is_early ? early_keys(strip % kSectionStrips) : chunk.pool.keys(strip);
 #pragma unroll 1
   for (uint32_t round = 0; round < kRounds; ++round) {
     Stored::Keys keys[kRoundUnits][1];
-    if (chunk.is_early) {
-      load_round<false>(early_keys(strip % kSectionStrips), round, keys);
-    } else {
-      load_round<true>(chunk.pool.keys(strip), round, keys);
+#pragma unroll
+    for (uint32_t i = 0; i < kRoundUnits; ++i) {
+      const uint32_t unit = round * kTeam + i;
+      if (unit < Stored::kUnits) keys[i][0] = Stored::load_keys(keys_of, unit);
     }
 #pragma unroll
     for (uint32_t i = 0; i < kRoundUnits; ++i) {
@@ -162,70 +158,66 @@ inline void ask_for_strip(const NarrowAttendArguments &arguments, const Attentio
   }
 }
 
-// The heads that a block prepares: a warp has the query of its row, if there is one, and then keys and values of the
-// tile's tokens, value after key, of which the last warps have the first. A warp's first head is on its way before it
-// is worked on: what does not depend on the product when this is made, the product by load_first().
+// The heads that a warp prepares: the query of its row, if there is one, and then keys and values of the tile's tokens,
+// value after key, of which the last warps have the first. One after the other; none, where the block prepares none.
 class NewHeads {
  public:
   NewHeads(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head, const Row &row)
-      : heads_(arguments.heads), has_early_(arguments.has_early != 0), piece_(piece), kv_head_(kv_head), row_(row) {
-    if (row_.visible > 0) {
-      constants_ = load_constants<Stored::kUnits>(heads_, row_.token, row_.head);
-    } else if (kFirst - warp() < 2 * piece_.n_tokens) {
-      find(kFirst - warp());
+      : heads_(arguments.heads),
+        has_early_(arguments.has_early != 0),
+        piece_(piece),
+        kv_head_(kv_head),
+        row_(row),
+        next_(heads_.qkv ? kLast - warp() : kNone),
+        query_is_next_(heads_.qkv && row.visible > 0) {}
+
+  bool has_next() const { return query_is_next_ || next_ < 2 * piece_.n_tokens; }
+
+  // Goes on to the next one, if there is one, and asks for what it takes beside the product.
+  void find_next() {
+    is_query_ = query_is_next_;
+    is_stored_ = false;
+    if (!has_next()) return;
+    const uint32_t token = is_query_ ? row_.token : piece_.first_token + next_ / 2;
+    index_ = is_query_ ? row_.head : heads_.heads + next_ % 2 * heads_.pool.kv_heads + kv_head_;
+    token_ = token;
+    const uint32_t position = heads_.positions[token];
+    if (!is_query_) find_place(position);
+    constants_ = load_constants<Stored::kUnits>(heads_, position, index_);
+    if (!is_query_) next_ += kLast + 1;
+    query_is_next_ = false;
+  }
+  void load() {
+    if (is_query_ || is_stored_) load_product(heads_, token_, index_, x_);
+  }
+  // `shared`: the warp's, a head long. True: it has the query of the warp's row there.
+  bool prepare(float *shared) {
+    if (!is_query_ && !is_stored_) return false;
+    sync_warp();
+    prepare_head(heads_, index_, constants_, shared, x_);
+    if (is_stored_) {
+      store_head({Stored::kDtype, Stored::kHeadDim}, slot_, copy_, x_);
+      return false;
     }
-  }
-
-  void load_first() {
-    if (row_.visible > 0) return load_product(heads_, row_.token, row_.head, x_);
-    load(kFirst - warp());
-  }
-
-  // `shared`: the warp's, a head long.
-  float stage(const AttendArguments &arguments, float *shared, Quad *queries) {
-    if (row_.visible == 0) return stage_query<Stored>(arguments, nullptr, warp(), queries);
-    prepare_head(heads_, row_.head, constants_, shared, x_);
     sync_warp();
 #pragma unroll
     for (uint32_t unit = 0; unit < Stored::kUnits; ++unit) shared[unit * kUnit + lane()] = x_[unit];
     sync_warp();
-    return stage_query<Stored>(arguments, shared, warp(), queries);
-  }
-
-  // Keys and values that lie in the piece's sections; those of early strips there, too.
-  void store(float *shared) {
-#pragma unroll 1
-    for (uint32_t i = kFirst - warp(); i < 2 * piece_.n_tokens; i += kFirst + 1) {
-      if (row_.visible > 0 || i > kFirst) {
-        find(i);
-        load(i);
-      }
-      if (!is_stored_) continue;
-      sync_warp();
-      prepare_head(heads_, index_of(i), constants_, shared, x_);
-      store_head(heads_.pool, slot_, copy_, x_);
-    }
+    return true;
   }
 
  private:
-  static constexpr uint32_t kFirst = kNarrowThreads / kWarp - 1;
-  uint32_t token_of(uint32_t i) const { return piece_.first_token + i / 2; }
-  uint32_t index_of(uint32_t i) const { return heads_.heads + i % 2 * heads_.pool.kv_heads + kv_head_; }
+  static constexpr uint32_t kLast = kNarrowThreads / kWarp - 1, kNone = ~0u;
 
-  // Of the i-th of keys and values: all but the product.
-  void find(uint32_t i) {
-    const uint32_t token = token_of(i), strip = heads_.positions[token] / kStripSlots;
-    const uint32_t section = strip / kSectionStrips;
+  // Keys and values that lie in the piece's sections are stored; those of early strips there, too.
+  void find_place(uint32_t position) {
+    const uint32_t strip = position / kStripSlots, section = strip / kSectionStrips;
     is_stored_ = section >= piece_.first_section && section < piece_.end_section;
     if (!is_stored_) return;
-    constants_ = load_constants<Stored::kUnits>(heads_, token, index_of(i));
-    slot_ = prepared_slot(heads_, token, index_of(i));
+    slot_ = prepared_slot(heads_, known_pool(heads_.pool), piece_.sequence, position, index_);
     copy_ = nullptr;
     if (!kMayHaveEarly || !has_early_ || section != piece_.first_section) return;
     copy_ = slot_.is_value ? early_values(strip % kSectionStrips) : early_keys(strip % kSectionStrips);
-  }
-  void load(uint32_t i) {
-    if (is_stored_) load_product(heads_, token_of(i), index_of(i), x_);
   }
 
   const PrepareHeadsArguments &heads_;
@@ -233,10 +225,13 @@ class NewHeads {
   const AttentionPiece &piece_;
   const uint32_t kv_head_;
   const Row &row_;
+  uint32_t next_;  // of keys and values
+  bool query_is_next_;
+  // What is worked on, if anything is: a query, or a key or value, and where it goes.
+  bool is_query_ = false, is_stored_ = false;
+  uint32_t token_ = 0, index_ = 0;
   HeadConstants<Stored::kUnits> constants_;
   float x_[Stored::kUnits];
-  // Of keys and values: whether there are any that belong here, and where they go.
-  bool is_stored_ = false;
   KvSlot slot_ = {};
   uint8_t *copy_ = nullptr;
 };
@@ -245,21 +240,25 @@ class NewHeads {
 // wait. Returns what the row's scores are to be multiplied by. `shared`: the warp's, a head long.
 inline float stage_row(const NarrowAttendArguments &arguments, const AttentionPiece &piece, uint32_t kv_head,
                        const Row &row, Quad *queries, float *shared) {
-  const AttendArguments &attend = arguments.attend;
   ask_for_strip(arguments, piece, kv_head);
-  if (!arguments.heads.qkv) {
-    wait_for_kernels_ahead();
-    return stage_query<Stored>(attend, find_query(attend, row), warp(), queries);
-  }
-  NewHeads new_heads(arguments, piece, kv_head, row);
-  wait_for_kernels_ahead();
-  new_heads.load_first();
-  if (kMayHaveEarly && arguments.has_early) {
-    copy_async_wait<0>();
-    sync_block();  // new keys and values replace what other warps copied
-  }
-  const float scale = new_heads.stage(attend, shared, queries);
-  new_heads.store(shared);
+  const float *query = arguments.heads.qkv ? nullptr : find_query(arguments.attend, row);
+  NewHeads heads(arguments, piece, kv_head, row);
+  float scale = 0;
+  bool is_first = true;
+  // What is run once takes as long to fetch as to run: so one loop for all heads, the first one included.
+#pragma unroll 1
+  do {
+    heads.find_next();
+    if (is_first) wait_for_kernels_ahead();
+    heads.load();
+    if (is_first && kMayHaveEarly && arguments.has_early) {
+      copy_async_wait<0>();
+      sync_block();  // new keys and values replace what other warps copied
+    }
+    if (heads.prepare(shared)) query = shared;
+    if (is_first) scale = stage_query<Stored>(arguments.attend, query, warp(), queries);
+    is_first = false;
+  } while (heads.has_next());
   return scale;
 }
 
@@ -296,6 +295,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
   const AttendArguments &attend = arguments.attend;
   if (piece.n_tokens == 0) return wait_for_kernels_ahead();
   const uint32_t chunk = warp() / kTeam, part = warp() % kTeam;
+  const uint32_t n_rows = piece.n_tokens * piece.n_heads > kNarrowRows / 2 ? 2 : 1;  // of a lane: g, and g + 8
 
   Quad *const queries = dynamic_shared<Quad>();
   Floats *const scores_of = reinterpret_cast<Floats *>(queries + query_tile_bytes(Stored::kHeadDim) / sizeof(Quad));
@@ -347,7 +347,7 @@ inline void attend_piece(const NarrowAttendArguments &arguments, const Attention
       const uint32_t row = lane() / 4;
       const float scales[2] = {scales_of[row], scales_of[row + 8]};
       const uint32_t visible[2] = {rows[row].visible, rows[row + 8].visible};
-      softmax_chunk<Stored>(weights, scales, visible, begin, of_rows);
+      softmax_chunk<Stored>(weights, scales, visible, begin, of_rows, n_rows);
     }
     if (part == 0 && lane() % 4 == 0) {
       weights_of[chunk][lane() / 4] = of_rows[0];

@@ -32,12 +32,14 @@ inline float fold(float old, float added, const Factors &factors) {
 }
 
 // Turns a warp's scores of one chunk into weights, times 2^kWeightExponent. `scales`, `visible` and `of`: of rows g and
-// g + 8; `first`: the chunk's first position. Positions from visible[row] on get weight 0.
+// g + 8, of which n_rows may leave out the latter; `first`: the chunk's first position. Positions from visible[row] on
+// get weight 0.
 template <class Stored>
 inline void softmax_chunk(float (&scores)[kTiles][4], const float (&scales)[2], const uint32_t (&visible)[2],
-                          uint32_t first, RowWeights (&of)[2]) {
+                          uint32_t first, RowWeights (&of)[2], uint32_t n_rows = 2) {
 #pragma unroll
   for (uint32_t row = 0; row < 2; ++row) {
+    if (row >= n_rows) return;
     float largest = minus_infinity();
 #pragma unroll
     for (uint32_t i = 0; i < 2 * kTiles; ++i) {

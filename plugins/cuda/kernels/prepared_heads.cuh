@@ -62,10 +62,11 @@ inline const float *find_norm(const PrepareHeadsArguments &arguments, uint32_t i
 }
 
 template <uint32_t kUnits>
-inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index) {
+inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &arguments, uint32_t position,
+                                            uint32_t index) {
   HeadConstants<kUnits> constants = {};
   const uint32_t half = arguments.rope_dim / 2;
-  const uint64_t of_position = uint64_t{arguments.positions[token]} * half;
+  const uint64_t of_position = uint64_t{position} * half;
   const float *const norm = find_norm(arguments, index);
 #pragma unroll
   for (uint32_t unit = 0; unit < kUnits; ++unit) {
@@ -106,12 +107,10 @@ inline void prepare_head(const PrepareHeadsArguments &arguments, uint32_t index,
   rotate(x, constants.cosines, constants.sines, arguments.rope_dim / 2, shared);
 }
 
-// Where a head of K or V lies in the pool.
-inline KvSlot prepared_slot(const PrepareHeadsArguments &arguments, uint32_t token, uint32_t index) {
-  const KvPool &pool = arguments.pool;
-  const uint32_t position = arguments.positions[token];
-  const uint32_t *const blocks =
-      arguments.block_table + uint64_t{arguments.sequences[token]} * arguments.blocks_per_sequence;
+// Where a head of K or V lies in the pool, of which a kernel may know more.
+inline KvSlot prepared_slot(const PrepareHeadsArguments &arguments, const KvPool &pool, uint32_t sequence,
+                            uint32_t position, uint32_t index) {
+  const uint32_t *const blocks = arguments.block_table + uint64_t{sequence} * arguments.blocks_per_sequence;
   const KvPlane plane = {.layer = arguments.layer,
                          .block = blocks[position / pool.block_size],
                          .kv_head = (index - arguments.heads) % pool.kv_heads,

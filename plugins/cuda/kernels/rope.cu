@@ -12,10 +12,14 @@ BONSAI_KERNEL(prepare_heads, PrepareHeadsArguments, kPrepareThreads, 6) {
   const uint32_t token = block_x(), index = block_y() * (kPrepareThreads / 32) + warp();
   if (index >= arguments.heads + 2 * pool.kv_heads) return;
 
+  const uint32_t position = arguments.positions[token];
   float x[kHeadUnits];
   load_product(arguments, token, index, x);
-  prepare_head(arguments, index, load_constants<kHeadUnits>(arguments, token, index), shared[warp()], x);
-  if (index >= arguments.heads) return store_head(pool, prepared_slot(arguments, token, index), nullptr, x);
+  prepare_head(arguments, index, load_constants<kHeadUnits>(arguments, position, index), shared[warp()], x);
+  if (index >= arguments.heads) {
+    const KvSlot slot = prepared_slot(arguments, pool, arguments.sequences[token], position, index);
+    return store_head(format_of(pool), slot, nullptr, x);
+  }
   float *const row = prepared_row(arguments, token, index);
 #pragma unroll
   for (uint32_t unit = 0; unit < kHeadUnits; ++unit) {

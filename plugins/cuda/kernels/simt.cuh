@@ -119,17 +119,6 @@ __device__ inline Quad load_streaming(const void *from) {
   return quad;
 }
 
-// The same of memory that the kernel ahead may have written (keys and values): its wait orders no loads on the path for
-// what never changes.
-__device__ inline Quad load_streaming_mutable(const void *from) {
-  Quad quad;
-  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
-               : "l"(from)
-               : "memory");
-  return quad;
-}
-
 // 0, once `value` is there: what is loaded from an address that it is added to is asked for no earlier.
 __device__ inline uint32_t zero_after(uint32_t value) { return value * blockIdx.z; }  // grids are flat
 

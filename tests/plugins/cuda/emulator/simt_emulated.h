@@ -65,11 +65,6 @@ inline Quad load_streaming(const void *from) {
   return *static_cast<const Quad *>(from);
 }
 
-inline Quad load_streaming_mutable(const void *from) {
-  ::bonsai::emulation::require_aligned(from, sizeof(Quad), "load_streaming_mutable");
-  return *static_cast<const Quad *>(from);
-}
-
 inline void wait_for_kernels_ahead() {}
 
 inline uint32_t zero_after(uint32_t) { return 0; }

@@ -61,7 +61,12 @@ uint32_t AttentionPlanner::narrow_shared_bytes() const {
   return cuda::narrow_shared_bytes(padded_head_dim(limits_.pool.head_dim));
 }
 
-uint32_t AttentionPlanner::early_bytes() const {
+// Few blocks have the device's memory almost to themselves; many wait for whole sections that they could read piece by
+// piece. On an H100 (docs/cuda-kernels.md) 8 blocks gained by copying early, 64 lost.
+uint32_t AttentionPlanner::early_bytes(const AttentionPlan &plan) const {
+  constexpr uint32_t kMultiprocessorsForABlock = 4;
+  const uint64_t blocks = uint64_t{plan.narrow_pieces} * limits_.pool.kv_heads;
+  if (blocks * kMultiprocessorsForABlock > limits_.multiprocessors) return 0;
   const uint32_t bytes = cuda::early_bytes(limits_.pool.dtype, padded_head_dim(limits_.pool.head_dim));
   return narrow_shared_bytes() + kNarrowOwnBytes + bytes <= limits_.shared_bytes ? bytes : 0;
 }

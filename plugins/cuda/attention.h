@@ -52,7 +52,8 @@ class AttentionPlanner {
 
   // Dynamic shared memory of the kernels, bytes. A device that does not have it for attend_wide never runs that.
   uint32_t narrow_shared_bytes() const;
-  uint32_t early_bytes() const;  // beside those, where heads are prepared; 0: the device has no room for them
+  // Beside those, where attend_narrow prepares heads; 0: keys and values are not copied early.
+  uint32_t early_bytes(const AttentionPlan &plan) const;
   uint32_t wide_shared_bytes() const;
 
   // Writes the arrays for a batch to `arrays`, which has room for plan_bytes() and is aligned to 16 bytes; nothing is

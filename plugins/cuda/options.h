@@ -20,7 +20,7 @@ enum class Fusion {
 struct Options {
   std::string kernel_cache;  // a directory or "off"; empty: the user's own cache directory
   bool graphs = true;        // decode steps as captured graphs
-  Fusion fusion = Fusion::kAttention;
+  Fusion fusion = Fusion::kSwiglu;
   bool overlap = true;                                    // kernels start before the ones ahead of them have ended
   Event::Waiting waiting = Event::Waiting::kAsTheDriver;  // of the host, for a pass
   bool warm = false;                                      // every kernel ready before device_open returns

@@ -112,9 +112,7 @@ void Session::run_gated(const Step &gate_up, const Step &down) {
   span.emplace(device_, Phase::kNorm);
   const PackedActivations normed = pack(gate_up);
   span.emplace(device_, gate_up.phase);
-  multiply_gated(device_, {.rows = gate_up.rows,
-                           .activations = normed,
-                           .packed = gated});
+  multiply_gated(device_, {.rows = gate_up.rows, .activations = normed, .packed = gated});
   span.emplace(device_, down.phase);
   multiply_packed(down, gated);
   if (!device_.profile().is_on()) return;
@@ -248,7 +246,7 @@ void Session::attend(const Layer &layer, uint32_t index, const Staged &staged) {
         rows_to_pack(layer.rows(Projection::kO), staged.shape.n_tokens, model.q_rows()).to;
   }
   if (plan.narrow_pieces > 0) {
-    const uint32_t for_early = prepares ? planner_.early_bytes() : 0;
+    const uint32_t for_early = prepares ? planner_.early_bytes(plan) : 0;
     device_.launch(attention_unit(pool_), "attend_narrow",
                    {.grid = {plan.narrow_pieces * model.kv_heads, 1, 1},
                     .threads = kNarrowThreads,

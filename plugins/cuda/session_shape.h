@@ -45,11 +45,11 @@ struct SessionShape {
 struct ScratchLayout {
   ScratchLayout(const SessionShape &shape, const AttentionPlanner &planner);
 
-  uint64_t x;                   // (max_tokens, hidden) the residual stream
-  uint64_t qkv;                 // (max_tokens, qkv_rows)
-  uint64_t attended;            // (max_tokens, q_rows)
-  uint64_t gate_up;             // (max_tokens, 2 * ffn)
-  uint64_t gated, gated_bytes;  // packed, of one token
+  uint64_t x;                              // (max_tokens, hidden) the residual stream
+  uint64_t qkv;                            // (max_tokens, qkv_rows)
+  uint64_t attended;                       // (max_tokens, q_rows)
+  uint64_t gate_up;                        // (max_tokens, 2 * ffn)
+  uint64_t gated, gated_bytes;             // packed, of one token
   uint64_t activations, activation_bytes;  // packed, of rows() vectors
   uint64_t partials;                       // of attention
   uint64_t sent;                           // what comes with a submit: SentShape

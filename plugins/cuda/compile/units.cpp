@@ -69,10 +69,7 @@ void add_products(std::vector<Unit> &units) {
        {"matmul_bits_2", 128},
        {"matmul_bits_4", 128}});
   add("matmul_bits", "TQ2_0_G128",
-      {{"matmul_bits_1", 128},
-       {"matmul_bits_1_long", 128},
-       {"matmul_bits_2", 128},
-       {"matmul_bits_4", 168}});
+      {{"matmul_bits_1", 128}, {"matmul_bits_1_long", 128}, {"matmul_bits_2", 128}, {"matmul_bits_4", 168}});
 }
 
 std::vector<Unit> make_units() {

@@ -94,9 +94,7 @@ struct StoredF16 : SplitQueries<kPadded> {
     const uint8_t *pieces = strip + (2 * unit * 32 + lane()) * sizeof(Quad);
     return {load_quad(pieces), load_quad(pieces + 32 * sizeof(Quad))};
   }
-  static Values load_values(const uint8_t *strip, uint32_t unit) {
-    return load_keys(strip, unit);
-  }
+  static Values load_values(const uint8_t *strip, uint32_t unit) { return load_keys(strip, unit); }
 
   // scores += queries * keys, for one unit of n strips, two tiles each.
   template <uint32_t n>
@@ -220,9 +218,7 @@ struct StoredQ8_0 : SplitQueries<kPadded> {
     return {load_quad(strip + (unit * 32 + lane()) * sizeof(Quad)),
             {load_word(scales), load_word(scales + 8 * sizeof(uint16_t))}};
   }
-  static Values load_values(const uint8_t *strip, uint32_t unit) {
-    return load_keys(strip, unit);
-  }
+  static Values load_values(const uint8_t *strip, uint32_t unit) { return load_keys(strip, unit); }
 
   template <uint32_t n>
   static void score(const Quad *queries, uint32_t unit, const Keys (&keys)[n], float (&scores)[2 * n][4]) {

@@ -78,8 +78,8 @@ __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   sync_block();
   if (warp() != 0) return;
   const uint32_t columns = arguments.product.rows / 2;
-  Destination{arguments.packed, nullptr, 0, columns, columns}.store_codes(block_x() * kWarpColumns + lane() * kLaneColumns,
-                                                                          block.results());
+  Destination{arguments.packed, nullptr, 0, columns, columns}.store_codes(
+      block_x() * kWarpColumns + lane() * kLaneColumns, block.results());
 }
 
 }  // namespace bonsai::cuda

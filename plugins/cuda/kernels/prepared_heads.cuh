@@ -62,8 +62,7 @@ inline const float *find_norm(const PrepareHeadsArguments &arguments, uint32_t i
 }
 
 template <uint32_t kUnits>
-inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &arguments, uint32_t position,
-                                            uint32_t index) {
+inline HeadConstants<kUnits> load_constants(const PrepareHeadsArguments &arguments, uint32_t position, uint32_t index) {
   HeadConstants<kUnits> constants = {};
   const uint32_t half = arguments.rope_dim / 2;
   const uint64_t of_position = uint64_t{position} * half;

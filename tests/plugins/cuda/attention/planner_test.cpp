@@ -153,14 +153,14 @@ TEST(Planner, CountsTheBlocksThatSharedMemoryHolds) {
   EXPECT_EQ(splits(prompt), 0u);
 }
 
-// Where a block has the shared memory: 185 KiB, with halves and heads of 128.
+// Where a block has the shared memory, 185 KiB with halves and heads of 128, and there are few blocks.
 TEST(Planner, HasASectionCopiedEarlyWhereThereIsRoom) {
-  const auto early = [](uint32_t dtype, uint32_t head_dim, uint32_t shared_kib) {
+  const auto early = [](uint32_t dtype, uint32_t head_dim, uint32_t shared_kib, uint32_t pieces = 1) {
     AttentionLimits limits = limits_of(8, 4, 16);
     limits.pool.dtype = dtype;
     limits.pool.head_dim = head_dim;
     limits.shared_bytes = shared_kib * 1024;
-    return AttentionPlanner(limits).early_bytes();
+    return AttentionPlanner(limits).early_bytes({.narrow_pieces = pieces});
   };
   EXPECT_EQ(early(kKvF16, 128, 227), 2u * 256 * 128 * 2);
   EXPECT_EQ(early(kKvF16, 128, 163), 0u);
@@ -169,6 +169,8 @@ TEST(Planner, HasASectionCopiedEarlyWhereThereIsRoom) {
   EXPECT_EQ(early(kKvQ8_0, 128, 99), 0u);
   EXPECT_EQ(early(kKvF16, 192, 227), 0u);
   EXPECT_EQ(early(kKvF32, 64, 227), 0u);
+  EXPECT_EQ(early(kKvF16, 64, 163, 4), 2u * 256 * 64 * 2);  // 32 blocks on 132 multiprocessors
+  EXPECT_EQ(early(kKvF16, 64, 163, 5), 0u);
 }
 
 // Of a token's kernel a multiprocessor holds one block, however much shared memory there is.

@@ -74,9 +74,9 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 2}, kHopper));     // tokens
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kBlackwell));  // no single bits
   EXPECT_FALSE(plan_gated({Format::kQ4_0, 0, 24576, 4096, 1}, kHopper));
-  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4608, 1}, kHopper));    // more segments than warps
-  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 2 * 640, 4096, 1}, kHopper));  // no whole segments for `down`
-  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 8, 24576, 4096, 1}, kHopper));    // begins within a tile
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4608, 1}, kHopper));      // more segments than warps
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 2 * 640, 4096, 1}, kHopper));    // no whole segments for `down`
+  EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 8, 24576, 4096, 1}, kHopper));      // begins within a tile
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 256 * 136, 4096, 1}, kHopper));  // blocks in two waves
 }
 

@@ -128,7 +128,7 @@ std::vector<Case> all_cases() {
        .is_gated = true},
       // Where it stays a kernel of its own: rows of gate that are no whole segments, above; more blocks than
       // multiprocessors; codes of more than a bit.
-      {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 1024; })},
+      {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 1536; })},
       {.name = "GatedTernary", .shape = with([](auto &shape) {
                                  shape.ffn = 512;
                                  shape.format = Format::kTQ1_0_G128;

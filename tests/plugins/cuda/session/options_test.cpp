@@ -35,7 +35,7 @@ TEST(CudaOptions, DefaultsAreTheDocumentedOnes) {
   const Options options = parse({});
   EXPECT_EQ(options.kernel_cache, "");
   EXPECT_TRUE(options.graphs);
-  EXPECT_EQ(options.fusion, Fusion::kAttention);
+  EXPECT_EQ(options.fusion, Fusion::kSwiglu);
   EXPECT_TRUE(options.overlap);
   EXPECT_EQ(options.waiting, Event::Waiting::kAsTheDriver);
   EXPECT_FALSE(options.warm);

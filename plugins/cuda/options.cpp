@@ -20,7 +20,7 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
 constexpr bonsai_option_info kFusionInfo = {
     sizeof(bonsai_option_info), "cuda.fusion",
     "off; attention: have attention do RoPE, and pack what it finds for the next product, where it can; or swiglu: "
-    "have a token's product of gate and up do SwiGLU, too, of 1-bit weights. The bytes are the same "
+    "have a token's product of gate and up do SwiGLU, too, of 1-bit weights and where it can. The bytes are the same "
     "(default: swiglu)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "

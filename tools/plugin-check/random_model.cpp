@@ -10,7 +10,10 @@ ModelShape narrow_shape(quant::Format format) {
   ModelShape shape;
   shape.layers = 2;
   shape.format = format;
-  if (quant::traits(format).block_weights > 32) return shape;
+  if (quant::traits(format).block_weights > 32) {
+    shape.ffn = 512;  // two blocks of the longest kind: what a kernel that goes on to the next product may ask for
+    return shape;
+  }
   shape.hidden = 64;
   shape.ffn = 96;
   shape.head_dim = 32;

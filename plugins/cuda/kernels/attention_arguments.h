@@ -105,9 +105,9 @@ constexpr uint32_t narrow_shared_bytes(uint32_t padded) {
                                      : sums > kScoreBytes         ? sums
                                                                   : kScoreBytes);
 }
-// Beside that, where heads are prepared and the device has it: the piece's first section, keys and then values. They
-// may be copied before the kernels ahead have ended: no other kernel of the pass writes there, and in front of every
-// pass is a copy, which no kernel passes. 0: these are not copied.
+// Beside that, where heads are prepared, blocks are few, and the device has it: the piece's first section, keys and
+// then values. They may be copied before the kernels ahead have ended: no other kernel of the pass writes there, and in
+// front of every pass is a copy, which no kernel passes. 0: these are not copied.
 constexpr uint32_t early_bytes(uint32_t dtype, uint32_t padded) {
   if (dtype == kKvF32 || padded > 128) return 0;  // read where they are; taken in two rounds, or too many
   return 2 * (kAttentionSection / kStripSlots) * strip_bytes(dtype, padded);

@@ -26,7 +26,8 @@ struct Fragment {
   uint32_t of[4];
 };
 
-// Keys and values lie in global or in shared memory.
+// Keys and values lie in global or in shared memory. Not by load_streaming: a kernel's wait does not order what is
+// loaded as if it never changed.
 inline Quad load_quad(const uint8_t *from) { return *reinterpret_cast<const Quad *>(from); }
 
 inline void set_zero(float (&sums)[kUnitTiles][4]) {

@@ -10,7 +10,7 @@ namespace bonsai::cuda {
 
 using Stored = BONSAI_KV;
 
-// The pool, with what a kernel is compiled for as constants: for finding places in it.
+// The pool, with what a kernel is compiled for as constants, the head's padded size among them: for finding places.
 inline KvPool known_pool(const KvPool &pool) {
   KvPool known = pool;
   known.dtype = Stored::kDtype;
@@ -168,7 +168,7 @@ class NewHeads {
         piece_(piece),
         kv_head_(kv_head),
         row_(row),
-        next_(heads_.qkv ? kLast - warp() : kNone),
+        next_(heads_.qkv ? kWarps - 1 - warp() : kNone),
         query_is_next_(heads_.qkv && row.visible > 0) {}
 
   bool has_next() const { return query_is_next_ || next_ < 2 * piece_.n_tokens; }
@@ -178,14 +178,15 @@ class NewHeads {
     is_query_ = query_is_next_;
     is_stored_ = false;
     if (!has_next()) return;
-    const uint32_t token = is_query_ ? row_.token : piece_.first_token + next_ / 2;
+    token_ = is_query_ ? row_.token : piece_.first_token + next_ / 2;
     index_ = is_query_ ? row_.head : heads_.heads + next_ % 2 * heads_.pool.kv_heads + kv_head_;
-    token_ = token;
-    const uint32_t position = heads_.positions[token];
-    if (!is_query_) find_place(position);
-    constants_ = load_constants<Stored::kUnits>(heads_, position, index_);
-    if (!is_query_) next_ += kLast + 1;
+    const uint32_t position = heads_.positions[token_];
     query_is_next_ = false;
+    if (!is_query_) {
+      find_place(position);
+      next_ += kWarps;
+    }
+    if (is_query_ || is_stored_) constants_ = load_constants<Stored::kUnits>(heads_, position, index_);
   }
   void load() {
     if (is_query_ || is_stored_) load_product(heads_, token_, index_, x_);
@@ -207,7 +208,7 @@ class NewHeads {
   }
 
  private:
-  static constexpr uint32_t kLast = kNarrowThreads / kWarp - 1, kNone = ~0u;
+  static constexpr uint32_t kWarps = kNarrowThreads / kWarp, kNone = ~0u;
 
   // Keys and values that lie in the piece's sections are stored; those of early strips there, too.
   void find_place(uint32_t position) {

@@ -14,7 +14,7 @@ namespace bonsai::cuda {
 static_assert(kLayout.packing == Packing::kCodesBy128 && kLayout.group == 128 && kLayout.bits <= 2);
 
 constexpr uint32_t kGroups = kSegmentColumns / 128;
-constexpr uint32_t kItems = 4;
+constexpr uint32_t kItems = kBitStepTiles;
 constexpr uint32_t kQuads = kLayout.code_bytes() / (kWarp * sizeof(Quad));  // of a segment
 using Four = uint32_t[kGroups];
 
@@ -129,7 +129,8 @@ struct RowSums {
   }
 };
 
-// Asks for a tile's codes where `walk` is; tiles that the block does not have are left as they are. `after`: 0.
+// Asks for a tile's codes where `walk` is; tiles that the block does not have are left as they are. `after` is 0, of
+// zero_after: what the loads are to wait for.
 template <class Block, class Walk>
 __device__ inline void load_codes(const Block &block, const Walk &walk, uint32_t tile, SegmentCodes &codes,
                                   uint32_t after = 0) {
@@ -145,9 +146,17 @@ __device__ inline void load_own_scales(const Block &block, const Walk &walk, Fou
   load_quad(block.record(tile, walk.segment) + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes(), scales);
 }
 
+// Asks for the weights of a step.
+template <uint32_t kTokens, class Block, class Walk>
+__device__ inline void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
+#pragma unroll
+  for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) load_codes(block, walk, tile, weights.codes[tile]);
+  load_own_scales<kTokens>(block, walk, weights.scales);
+}
+
 // Asks for the weights of a warp's first steps, before it waits for the kernels ahead: of each tile when those of the
 // one before are there. All at once they would stand in line, some of them for microseconds, and with them what the
-// kernels ahead ask for, which is what they wait for.
+// kernels ahead ask for, which is what they wait for. Where no kernel starts early, all at once (zero_after).
 class EarlyLoads {
  public:
   template <uint32_t kTokens, class Block, class Walk>
@@ -164,11 +173,11 @@ class EarlyLoads {
   uint32_t after_ = 0;
 };
 
-// A segment's sums of the tiles that `walk` is at. As soon as a tile's weights are counted, `load_next` has those of
-// the next step come in their place.
-template <uint32_t kTokens, class Block, class Walk, class Next>
+// A segment's sums of the tiles that `walk` is at. As soon as a tile's weights are counted, those of `next`, if it is
+// not at the end, come in their place.
+template <uint32_t kTokens, class Block, class Walk>
 __device__ inline void sum_step(const Block &block, const Walk &walk, const PlaneValues &values,
-                                const BitTokens<kTokens> &tokens, BitWeights<kTokens> &weights, const Next &next) {
+                                const BitTokens<kTokens> &tokens, BitWeights<kTokens> &weights, const Walk &next) {
   constexpr uint32_t kTiles = kItems / kTokens;
   Four parts[kItems];
 #pragma unroll

@@ -24,11 +24,14 @@ struct MatmulArguments {
   uint32_t add;              // 1: y += ..., 0: y = ...
 };
 
+inline constexpr uint32_t kBitStepTiles = 4;  // of one token, that a warp of matmul_bits works on at once
+
 // matmul_bits_1_gated: silu(gate) * up of one token, packed for the product behind it. Gate and up are one matrix, as
 // many rows of each, gate first. A block has the kGatedTiles tiles, half of them gate's, half the same of up, that a
 // group of 128 results is made of, and for each segment as many warps as leave each kGatedSteps steps of four tiles, or
 // one. The same bytes as a product and swiglu_quantize.
 inline constexpr uint32_t kGatedTiles = 16, kGatedSteps = 2;
+static_assert(kGatedTiles % (kGatedSteps * kBitStepTiles) == 0 && (kGatedSteps & (kGatedSteps - 1)) == 0);
 inline constexpr uint32_t kGatedMaxThreads = 512;
 struct GatedMatmulArguments {
   MatmulArguments product;   // nothing is added to, no bias, no y

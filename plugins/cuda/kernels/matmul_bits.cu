@@ -35,7 +35,11 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
   const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
   if (walk.at_end()) return wait();
   BitWeights<kTokens> weights;
-  EarlyLoads().load_step<kTokens>(block, walk, weights);
+  if (begin == 0) {
+    EarlyLoads().load_step<kTokens>(block, walk, weights);
+  } else {
+    load_step<kTokens>(block, walk, weights);
+  }
   wait();
   sum_steps<kTokens>(block, walk, weights);
 }
@@ -45,8 +49,7 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
 BONSAI_EARLY_KERNEL(matmul_bits_1, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 1)) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }
-// The same for long rows: of a block of up to 24 warps, 16 with two bits, each has a segment or few, whose weights are
-// on their way all at once.
+// The same for long rows: of a block of up to 24 warps, 16 with two bits, each has a segment or few.
 BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayout), 1) {
   if constexpr (kHasBitMma) decode<BitProduct<1>>(arguments);
 }

@@ -119,8 +119,15 @@ __device__ inline Quad load_streaming(const void *from) {
   return quad;
 }
 
-// 0, once `value` is there: what is loaded from an address that it is added to is asked for no earlier.
-__device__ inline uint32_t zero_after(uint32_t value) { return value * blockIdx.z; }  // grids are flat
+// 0, once `value` is there, where kernels may start early: what is loaded from an address that it is added to is asked
+// for no earlier. Only for grids without a third dimension, which is something that the compiler does not know.
+__device__ inline uint32_t zero_after([[maybe_unused]] uint32_t value) {
+#if __CUDA_ARCH__ >= 900
+  return value * blockIdx.z;
+#else
+  return 0;
+#endif
+}
 
 // Asks the second-level cache for the line that an address in global memory is in.
 inline constexpr unsigned kCacheLine = 128;

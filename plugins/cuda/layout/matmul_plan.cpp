@@ -35,9 +35,9 @@ uint32_t blocks_for_bits(const MatrixLayout &layout) {
   return bit_blocks(layout, kTokens);
 }
 
-constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, 4, kDecodeMaxThreads, blocks_for_bits<1>};
-constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, 2, kDecodeMaxThreads, blocks_for_bits<2>};
-constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, 1, kDecodeMaxThreads, blocks_for_bits<4>};
+constexpr DecodeKernel kBits1 = {kBits, "matmul_bits_1", 1, kBitStepTiles, kDecodeMaxThreads, blocks_for_bits<1>};
+constexpr DecodeKernel kBits2 = {kBits, "matmul_bits_2", 2, kBitStepTiles / 2, kDecodeMaxThreads, blocks_for_bits<2>};
+constexpr DecodeKernel kBits4 = {kBits, "matmul_bits_4", 4, kBitStepTiles / 4, kDecodeMaxThreads, blocks_for_bits<4>};
 constexpr DecodeKernel kOne = {"matmul_one", "matmul_one", 1, 1, kOneMaxThreads, one_blocks};
 constexpr DecodeKernel kEight = {"matmul", "matmul_decode", kDecodeTokens, 1, kDecodeMaxThreads, decode_blocks};
 constexpr DecodeKernel kSixteen = {"matmul", "matmul_decode_16", 16, 1, kDecodeMaxThreads, decode_blocks};
@@ -49,7 +49,8 @@ bool has_long_rows(const MatmulShape &shape) { return segment_count(shape.column
 DecodeKernel bits_for_one(const MatmulShape &shape) {
   if (!has_long_rows(shape)) return kBits1;
   const MatrixLayout &layout = matrix_layout(shape.format);
-  return {kBits, "matmul_bits_1_long", 1, 4, long_max_threads(layout), [](const MatrixLayout &) { return 1u; }};
+  return {kBits,         "matmul_bits_1_long",     1,
+          kBitStepTiles, long_max_threads(layout), [](const MatrixLayout &) { return 1u; }};
 }
 
 // Of more tokens than bits are counted for; null: matmul_prefill, by which a warp has whole rows, and tokens come
@@ -131,11 +132,12 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
   const MatrixLayout &layout = matrix_layout(shape.format);
   if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
   if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
-  constexpr uint32_t kMostWarps = kGatedMaxThreads / kWarp, kStepTiles = 4;
   const uint32_t segments = segment_count(shape.columns), blocks = tiles_of(shape) / kGatedTiles;
-  uint32_t warps = segments * (kGatedTiles / kStepTiles);
-  for (uint32_t steps = 1; warps > kMostWarps && steps < kGatedSteps; ++steps) warps /= 2;
-  if (warps > kMostWarps || blocks > device.multiprocessors) return std::nullopt;
+  uint32_t steps = 1;
+  const auto warps_for = [&](uint32_t n) { return segments * (kGatedTiles / kBitStepTiles / n); };
+  while (warps_for(steps) * kWarp > kGatedMaxThreads && steps < kGatedSteps) steps *= 2;
+  const uint32_t warps = warps_for(steps);
+  if (warps * kWarp > kGatedMaxThreads || blocks > device.multiprocessors) return std::nullopt;
   return MatmulPlan{.unit = unit_of(kBits, shape.format),
                     .kernel = "matmul_bits_1_gated",
                     .grid_x = blocks,

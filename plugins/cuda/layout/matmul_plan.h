@@ -40,8 +40,8 @@ struct MatmulPlan {
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
 // The plan of matmul_bits_1_gated (kernels/matmul_arguments.h) for one token's gate and up, `shape.rows` of both; none
-// where that kernel does not serve: other formats and devices, rows that are no whole groups of 128 and segments of
-// 512.
+// where that kernel does not serve: codes of more than a bit, other devices, more than eight segments of columns, rows
+// of `down` that are no whole segments, more blocks than multiprocessors.
 std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device);
 
 // Whether some n takes one of the kernels matmul_bits, which read the activations' bit planes.

@@ -237,7 +237,10 @@ std::vector<float> Sequences::launch(const std::vector<Token> &tokens, const std
   const auto call = [&](const char *kernel) { return emulation::Call{unit, kernel, circumstances.order}; };
   if (plan.narrow_pieces > 0) {
     NarrowAttendArguments narrow = {{}, arguments, 0};
-    const uint32_t early_bytes = heads ? planner.early_bytes(plan) : 0;
+    const uint32_t early_bytes = !heads ? 0
+                                 : circumstances.copies_early
+                                     ? cuda::early_bytes(shape_.dtype, padded_head_dim(shape_.head_dim))
+                                     : planner.early_bytes(plan);
     if (heads) {
       narrow.has_early = early_bytes > 0;
       EXPECT_TRUE(plan.may_prepare);

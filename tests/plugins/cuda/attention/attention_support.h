@@ -33,6 +33,7 @@ struct Circumstances {
   uint32_t multiprocessors = 132;
   uint32_t shared_bytes = 227 * 1024;
   emulation::Order order = {};
+  bool copies_early = false;  // also where the planner would not
 };
 
 class Sequences {

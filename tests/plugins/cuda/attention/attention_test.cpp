@@ -94,6 +94,7 @@ TEST_P(EveryShape, PreparesWhatItAttendsTo) {
   for (const uint32_t multiprocessors : {1u, 132u}) {
     for (const Order &order : emulation::kOrders) all.push_back({.multiprocessors = multiprocessors, .order = order});
     all.push_back({.multiprocessors = multiprocessors, .shared_bytes = 0});
+    all.push_back({.multiprocessors = multiprocessors, .copies_early = true});  // one of several sections, too
   }
   for (const Circumstances &circumstances : all) {
     Sequences one(GetParam(), lengths), two(GetParam(), lengths);

@@ -64,12 +64,14 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   EXPECT_EQ(plan->grid_x, 96u);           // 128 results each
   EXPECT_EQ(plan->threads, 2u * 8 * 32);  // two warps for each segment
   EXPECT_EQ(plan->shared_bytes, 8u * 256 * sizeof(float));
-  const auto warps = [](uint64_t columns) {
-    return plan_gated({Format::kQ1_0_G128, 0, 1024, columns, 1}, kHopper)->threads / 32;
-  };
-  EXPECT_EQ(warps(512), 4u);
-  EXPECT_EQ(warps(2048), 16u);
-  EXPECT_EQ(warps(2560), 10u);
+  for (uint32_t segments = 1; segments <= 8; ++segments) {
+    const auto of_rows = plan_gated({Format::kQ1_0_G128, 0, 1024, segments * 512, 1}, kHopper);
+    ASSERT_TRUE(of_rows) << segments;
+    const uint32_t warps = of_rows->threads / 32, tiles = kGatedTiles * segments / warps;  // of a warp
+    EXPECT_EQ(warps, segments <= 4 ? 4 * segments : 2 * segments);
+    EXPECT_EQ(tiles * warps, kGatedTiles * segments);
+    EXPECT_TRUE(tiles % kBitStepTiles == 0 && tiles <= kGatedSteps * kBitStepTiles) << segments;
+  }
   EXPECT_FALSE(plan_gated({Format::kTQ2_0_G128, 0, 24576, 4096, 1}, kHopper));    // no registers for two bits
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 2}, kHopper));     // tokens
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kBlackwell));  // no single bits

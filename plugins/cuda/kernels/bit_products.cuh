@@ -156,7 +156,7 @@ __device__ inline void load_step(const Block &block, const Walk &walk, BitWeight
 
 // Asks for the weights of a warp's first steps, before it waits for the kernels ahead: of each tile when those of the
 // one before are there. All at once they would stand in line, some of them for microseconds, and with them what the
-// kernels ahead ask for, which is what they wait for. Where no kernel starts early, all at once (zero_after).
+// kernels ahead ask for, which is what they wait for. Where no kernel starts early, all at once.
 class EarlyLoads {
  public:
   template <uint32_t kTokens, class Block, class Walk>
@@ -164,7 +164,7 @@ class EarlyLoads {
 #pragma unroll
     for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) {
       load_codes(block, walk, tile, weights.codes[tile], after_);
-      after_ = zero_after(weights.codes[tile].of[kQuads - 1][3]);
+      if constexpr (kStartsEarly) after_ = zero_after(weights.codes[tile].of[kQuads - 1][3]);
     }
     load_own_scales<kTokens>(block, walk, weights.scales);
   }

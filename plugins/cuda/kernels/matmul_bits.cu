@@ -35,7 +35,7 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
   const BitWalk<kTokens> walk = {block.tiles, end, begin + warp(), 0};
   if (walk.at_end()) return wait();
   BitWeights<kTokens> weights;
-  if (begin == 0) {
+  if (kStartsEarly && begin == 0) {
     EarlyLoads().load_step<kTokens>(block, walk, weights);
   } else {
     load_step<kTokens>(block, walk, weights);

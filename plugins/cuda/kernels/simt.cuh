@@ -65,10 +65,13 @@ __device__ inline T *dynamic_shared() {
 __device__ inline void sync_block() { __syncthreads(); }
 __device__ inline void sync_warp() { __syncwarp(); }
 
+// Whether kernels may start early.
+inline constexpr bool kStartsEarly = __CUDA_ARCH__ >= 900;
+
 // Where a kernel was launched to start before those ahead of it in its stream have ended: lets the next one start
 // likewise, and waits until all that was ahead has run and can be read. Else nothing.
 __device__ inline void wait_for_kernels_ahead() {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900  // kStartsEarly
   asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
 #endif
 }
@@ -119,15 +122,9 @@ __device__ inline Quad load_streaming(const void *from) {
   return quad;
 }
 
-// 0, once `value` is there, where kernels may start early: what is loaded from an address that it is added to is asked
-// for no earlier. Only for grids without a third dimension, which is something that the compiler does not know.
-__device__ inline uint32_t zero_after([[maybe_unused]] uint32_t value) {
-#if __CUDA_ARCH__ >= 900
-  return value * blockIdx.z;
-#else
-  return 0;
-#endif
-}
+// 0, once `value` is there: what is loaded from an address that it is added to is asked for no earlier. Only for grids
+// without a third dimension, which is something that the compiler does not know.
+__device__ inline uint32_t zero_after(uint32_t value) { return value * blockIdx.z; }
 
 // Asks the second-level cache for the line that an address in global memory is in.
 inline constexpr unsigned kCacheLine = 128;

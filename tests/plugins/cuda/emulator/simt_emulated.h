@@ -65,6 +65,7 @@ inline Quad load_streaming(const void *from) {
   return *static_cast<const Quad *>(from);
 }
 
+inline constexpr bool kStartsEarly = __CUDA_ARCH__ >= 900;
 inline void wait_for_kernels_ahead() {}
 
 inline uint32_t zero_after(uint32_t) { return 0; }

@@ -38,7 +38,11 @@ ActivationForms forms_for(std::span<const MatrixRows> rows, uint64_t n, const Ma
 
 namespace {
 
-// A product of some rows of one matrix, as kernels are told of it.
+LaunchShape launch_shape(const MatmulPlan &plan) {
+  return {.grid = {plan.grid_x, plan.grid_y, 1}, .threads = plan.threads, .shared_bytes = plan.shared_bytes};
+}
+
+// A product with some rows of one matrix, as kernels are told of it; and its vectors and results.
 MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
   const PackedMatrix &matrix = *part.matrix;
   MatmulArguments arguments = {};
@@ -50,24 +54,35 @@ MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
   arguments.tiles_per_block = tiles_per_block;
   return arguments;
 }
+MatmulArguments arguments_of(const MatrixRows &part, const Product &product, const MatmulPlan &plan) {
+  MatmulArguments arguments = arguments_of(part, plan.tiles_per_block);
+  arguments.activations = product.activations;
+  arguments.bias = product.bias ? product.bias + part.output : nullptr;
+  arguments.y = product.y + part.output;
+  arguments.y_stride = product.y_stride;
+  arguments.n = static_cast<uint32_t>(product.n);
+  arguments.add = product.add;
+  return arguments;
+}
 
 }  // namespace
 
 void multiply(Device &device, const Product &product) {
   for (const MatrixRows &part : product.rows) {
     const MatmulPlan chosen = plan(part, product.n, device.matmul_device());
-    MatmulArguments arguments = arguments_of(part, chosen.tiles_per_block);
-    arguments.activations = product.activations;
-    arguments.bias = product.bias ? product.bias + part.output : nullptr;
-    arguments.y = product.y + part.output;
-    arguments.y_stride = product.y_stride;
-    arguments.n = static_cast<uint32_t>(product.n);
-    arguments.add = product.add;
-    device.launch(
-        chosen.unit, chosen.kernel,
-        {.grid = {chosen.grid_x, chosen.grid_y, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
-        arguments);
+    device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments_of(part, product, chosen));
   }
+}
+
+bool may_multiply_normed(std::span<const MatrixRows> rows, const MatmulDevice &device) {
+  return rows.size() == 1 && plan_normed(shape_of(rows[0], 1), device);
+}
+
+void multiply_normed(Device &device, const Product &product, const VectorToNorm &vector) {
+  const MatrixRows &part = product.rows[0];
+  const MatmulPlan chosen = *plan_normed(shape_of(part, 1), device.matmul_device());
+  device.launch(chosen.unit, chosen.kernel, launch_shape(chosen),
+                NormedMatmulArguments{.product = arguments_of(part, product, chosen), .vector = vector});
 }
 
 bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &device) {
@@ -77,12 +92,11 @@ bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &de
 void multiply_gated(Device &device, const GatedProduct &product) {
   const MatrixRows &part = product.rows[0];
   const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device());
-  GatedMatmulArguments arguments = {.product = arguments_of(part, chosen.tiles_per_block), .packed = product.packed};
+  GatedMatmulArguments arguments = {
+      .product = arguments_of(part, chosen.tiles_per_block), .vector = product.vector, .packed = product.packed};
   arguments.product.activations = product.activations;
   arguments.product.n = 1;
-  device.launch(chosen.unit, chosen.kernel,
-                {.grid = {chosen.grid_x, 1, 1}, .threads = chosen.threads, .shared_bytes = chosen.shared_bytes},
-                arguments);
+  device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments);
 }
 
 }  // namespace bonsai::cuda

@@ -130,7 +130,7 @@ bench() {
         --preset greedy -r 5
       show 'decode' "bench-$shape-$format-greedy"
       local option
-      for option in cuda.graphs=on cuda.fusion=attention cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
+      for option in cuda.graphs=on cuda.fusion=norms cuda.fusion=attention cuda.fusion=off cuda.overlap=off cuda.graphs=off; do
         step "greedy-$shape-$format-$option" 60 "$bonsai" run -v -m "$file" --backend cuda --backend-strict -p "Once upon" \
           --temp 0 -n 512 --ignore-eos --json --backend-opt "$option"
         grep -oE '"decode_tokens_per_second":[0-9.]+' "$out/greedy-$shape-$format-$option.log" | tee -a "$out/summary.txt"
@@ -166,7 +166,7 @@ bench() {
 
 turns() {
   local shape plugin plugins=() built=$build/lib/bonsai/libbonsai_cuda.so
-  for plugin in ${BONSAI_PLUGINS:-$built $built,cuda.fusion=attention $built,cuda.fusion=off}; do
+  for plugin in ${BONSAI_PLUGINS:-$built $built,cuda.fusion=norms $built,cuda.fusion=attention $built,cuda.fusion=off}; do
     plugins+=(--plugin "$plugin")
   done
   for shape in ${BONSAI_SHAPES:-8b 1.7b}; do

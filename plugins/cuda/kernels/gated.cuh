@@ -1,8 +1,7 @@
 // The product of gate and up that goes on to SwiGLU and to packing (GatedMatmulArguments).
 #pragma once
 
-#include "activation_packing.cuh"
-#include "bit_products.cuh"
+#include "normed.cuh"
 
 namespace bonsai::cuda {
 
@@ -66,11 +65,14 @@ __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   EarlyLoads early;
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) early.load_step<1>(block, step.behind(i), weights[i]);
+  ask_for_norm(arguments.vector);
   wait_for_kernels_ahead();
 
+  MatmulArguments product = arguments.product;
+  if (arguments.vector.x) product.activations = pack_normed(arguments.vector, segments, block.sums(segments));
   const PlaneValues values;
   BitTokens<1> tokens;
-  tokens.load(arguments.product, block.first_token, step.segment);
+  tokens.load(product, block.first_token, step.segment);
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) {
     if (!step.behind(i).at_end()) sum_step<1>(block, step.behind(i), values, tokens, weights[i], step.end());

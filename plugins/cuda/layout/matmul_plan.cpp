@@ -128,6 +128,16 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   return kernel ? plan_decode(shape, device, *kernel) : plan_prefill(shape, device);
 }
 
+std::optional<MatmulPlan> plan_normed(const MatmulShape &shape, const MatmulDevice &device) {
+  if (shape.n != 1 || !may_take_bits(shape.format, device) || has_long_rows(shape)) return std::nullopt;
+  if (!has_normed(matrix_layout(shape.format)) || shape.columns % 128 != 0) return std::nullopt;
+  MatmulPlan plan = plan_decode(shape, device, kBits1);
+  if (plan.grid_x > device.multiprocessors) return std::nullopt;
+  plan.kernel = "matmul_bits_1_normed";
+  plan.shared_bytes += normed_bytes(segment_count(shape.columns));
+  return plan;
+}
+
 std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device) {
   const MatrixLayout &layout = matrix_layout(shape.format);
   if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
@@ -143,7 +153,8 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
                     .grid_x = blocks,
                     .grid_y = 1,
                     .threads = warps * kWarp,
-                    .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)),
+                    .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)) +
+                                    normed_bytes(segments),
                     .tiles_per_block = kGatedTiles};
 }
 

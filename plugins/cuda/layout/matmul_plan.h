@@ -44,6 +44,10 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 // of `down` that are no whole segments, more blocks than multiprocessors.
 std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device);
 
+// The plan of matmul_bits_1_normed for one token's vector; none where that kernel does not serve: others, rows that are
+// longer than its block has warps for, more blocks than multiprocessors.
+std::optional<MatmulPlan> plan_normed(const MatmulShape &shape, const MatmulDevice &device);
+
 // Whether some n takes one of the kernels matmul_bits, which read the activations' bit planes.
 bool may_take_bits(quant::Format format, const MatmulDevice &device);
 // Whether the plan is one of them.

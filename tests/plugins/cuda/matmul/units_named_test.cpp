@@ -34,6 +34,8 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
     }
     if (const auto plan = plan_gated({format, 0, 24576, 4096, 1}, {132, true}))
       expect_compiled(plan->unit, plan->kernel);
+    if (const auto plan = plan_normed({format, 0, 6144, 4096, 1}, {132, true}))
+      expect_compiled(plan->unit, plan->kernel);
     expect_compiled(embedding_unit(format), "embed");
   }
   for (const char *kernel : {"quantize", "rms_norm_quantize", "swiglu_quantize"})

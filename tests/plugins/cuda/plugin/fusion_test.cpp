@@ -33,6 +33,7 @@ struct Case {
   uint32_t from = 0;  // positions that come before, and are zeros
   bool is_packed = true;
   bool is_gated = false;
+  uint32_t norms = 2;  // of a layer, that are part of a product where weights have one bit
 };
 
 constexpr uint32_t kBlockSize = 64, kSequenceBlocks = 40, kPrompt = 3, kDecoded = 3;
@@ -128,7 +129,7 @@ std::vector<Case> all_cases() {
        .is_gated = true},
       // Where it stays a kernel of its own: rows of gate that are no whole segments, above; more blocks than
       // multiprocessors; codes of more than a bit.
-      {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 1536; })},
+      {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 2560; }), .norms = 1},
       {.name = "GatedTernary", .shape = with([](auto &shape) {
                                  shape.ffn = 512;
                                  shape.format = Format::kTQ1_0_G128;
@@ -166,13 +167,17 @@ TEST_P(CudaFusion, HasTheBytesOfSeparateKernels) {
   EXPECT_EQ(found.logits, expected.logits);
   const uint64_t saved = c.is_packed ? 2 : 1;  // of a layer: heads that are prepared, and packed
   EXPECT_EQ(found.kernels + saved * c.shape.layers * (1 + kDecoded + 1), expected.kernels);
-  for (const uint64_t order : c.is_gated ? std::vector<uint64_t>{0, 1, 2} : std::vector<uint64_t>{0}) {
-    Side gated("swiglu", random.model(), c);
-    fake::control().set_order(order);
-    const Found also = run(gated, tokens, c.from);
-    fake::control().set_order(0);
-    EXPECT_EQ(also.logits, expected.logits) << order;
-    EXPECT_EQ(also.kernels + (c.is_gated ? c.shape.layers * kDecoded : 0), found.kernels);
+  const uint32_t gated = c.is_gated ? 1 : 0;
+  const uint32_t normed = c.shape.format == Format::kQ1_0_G128 ? c.norms : 0;
+  for (const auto &[fusion, also_saved] : {std::pair("swiglu", gated), std::pair("norms", gated + normed)}) {
+    for (const uint64_t order : also_saved > 0 ? std::vector<uint64_t>{0, 1, 2} : std::vector<uint64_t>{0}) {
+      Side more_fused(fusion, random.model(), c);
+      fake::control().set_order(order);
+      const Found also = run(more_fused, tokens, c.from);
+      fake::control().set_order(0);
+      EXPECT_EQ(also.logits, expected.logits) << fusion << ", order " << order;
+      EXPECT_EQ(also.kernels + also_saved * c.shape.layers * kDecoded, found.kernels) << fusion;
+    }
   }
   EXPECT_EQ(fake::control().misuse(), "");
 }

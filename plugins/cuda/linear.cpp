@@ -91,9 +91,10 @@ bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &de
 
 void multiply_gated(Device &device, const GatedProduct &product) {
   const MatrixRows &part = product.rows[0];
-  const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device());
-  GatedMatmulArguments arguments = {
-      .product = arguments_of(part, chosen.tiles_per_block), .vector = product.vector, .packed = product.packed};
+  const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device(), product.vector.has_value());
+  GatedMatmulArguments arguments = {.product = arguments_of(part, chosen.tiles_per_block),
+                                    .vector = product.vector.value_or(VectorToNorm{}),
+                                    .packed = product.packed};
   arguments.product.activations = product.activations;
   arguments.product.n = 1;
   device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,9 +60,9 @@ void multiply_normed(Device &device, const Product &product, const VectorToNorm 
 // One token's products with gate and up, which go on to SwiGLU and to packing (GatedMatmulArguments).
 struct GatedProduct {
   std::span<const MatrixRows> rows;
-  PackedActivations activations;  // not read where there is a vector
-  VectorToNorm vector;            // of which x may be null: none
-  PackedActivations packed;       // the result
+  PackedActivations activations;
+  std::optional<VectorToNorm> vector;  // what is read in their place
+  PackedActivations packed;            // the result
 };
 bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &device);
 void multiply_gated(Device &device, const GatedProduct &product);

@@ -109,7 +109,7 @@ void Session::run_gated(const Step &gate_up, const Step &down) {
   const ActivationForms forms = forms_for(down.rows, down.n, device_.matmul_device());
   const PackedActivations gated = place_activations(forms, scratch(layout_.gated), down.n, down.columns);
   PackedActivations normed = {};
-  VectorToNorm to_norm = {};
+  std::optional<VectorToNorm> to_norm;
   std::optional<DeviceSpan> span;
   if (device_.fusion() >= Fusion::kNorms) {
     to_norm = vector_to_norm(gate_up);

@@ -56,6 +56,8 @@ struct GatedStep {
   __device__ GatedStep end() const { return {segment, end_tile, end_tile}; }
 };
 
+// kNorms: of a vector that the block norms.
+template <bool kNorms>
 __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   const GatedBlock block(arguments.product);
   const uint32_t segments = arguments.product.segments;
@@ -65,11 +67,11 @@ __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   EarlyLoads early;
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) early.load_step<1>(block, step.behind(i), weights[i]);
-  ask_for_norm(arguments.vector);
+  if constexpr (kNorms) ask_for_norm(arguments.vector);
   wait_for_kernels_ahead();
 
   MatmulArguments product = arguments.product;
-  if (arguments.vector.x) product.activations = pack_normed(arguments.vector, segments, block.sums(segments));
+  if constexpr (kNorms) product.activations = pack_normed(arguments.vector, segments, block.sums(segments));
   const PlaneValues values;
   BitTokens<1> tokens;
   tokens.load(product, block.first_token, step.segment);

@@ -55,7 +55,11 @@ BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayou
 }
 // silu(gate) * up, packed: GatedMatmulArguments says of what. Block x: the x-th group of results.
 BONSAI_EARLY_KERNEL(matmul_bits_1_gated, GatedMatmulArguments, kGatedMaxThreads, 1) {
-  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated(arguments);
+  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated<false>(arguments);
+}
+// The same of a vector that each block norms and packs for itself.
+BONSAI_EARLY_KERNEL(matmul_bits_1_gated_normed, GatedMatmulArguments, kGatedMaxThreads, 1) {
+  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated<true>(arguments);
 }
 // matmul_bits_1 of a vector that each block norms and packs for itself.
 BONSAI_EARLY_KERNEL(matmul_bits_1_normed, NormedMatmulArguments, kDecodeMaxThreads, 2) {

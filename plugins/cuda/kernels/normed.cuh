@@ -9,7 +9,6 @@ namespace bonsai::cuda {
 // Before the wait: the weights of a norm, to the second-level cache.
 __device__ inline void ask_for_norm(const VectorToNorm &vector) {
   constexpr uint32_t kLineFloats = kCacheLine / sizeof(float);
-  if (!vector.x) return;
   for (uint32_t at = thread() * kLineFloats; at < vector.columns; at += block_threads() * kLineFloats) {
     prefetch(vector.weight + at);
   }

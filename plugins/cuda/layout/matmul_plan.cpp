@@ -138,7 +138,7 @@ std::optional<MatmulPlan> plan_normed(const MatmulShape &shape, const MatmulDevi
   return plan;
 }
 
-std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device) {
+std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device, bool norms) {
   const MatrixLayout &layout = matrix_layout(shape.format);
   if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
   if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
@@ -149,12 +149,12 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
   const uint32_t warps = warps_for(steps);
   if (warps * kWarp > kGatedMaxThreads || blocks > device.multiprocessors) return std::nullopt;
   return MatmulPlan{.unit = unit_of(kBits, shape.format),
-                    .kernel = "matmul_bits_1_gated",
+                    .kernel = norms ? "matmul_bits_1_gated_normed" : "matmul_bits_1_gated",
                     .grid_x = blocks,
                     .grid_y = 1,
                     .threads = warps * kWarp,
                     .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)) +
-                                    normed_bytes(segments),
+                                    (norms ? normed_bytes(segments) : 0),
                     .tiles_per_block = kGatedTiles};
 }
 

@@ -41,8 +41,9 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
 // The plan of matmul_bits_1_gated (kernels/matmul_arguments.h) for one token's gate and up, `shape.rows` of both; none
 // where that kernel does not serve: codes of more than a bit, other devices, more than eight segments of columns, rows
-// of `down` that are no whole segments, more blocks than multiprocessors.
-std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device);
+// of `down` that are no whole segments, more blocks than multiprocessors. `norms`: of matmul_bits_1_gated_normed, which
+// serves for the same.
+std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device, bool norms = false);
 
 // The plan of matmul_bits_1_normed for one token's vector; none where that kernel does not serve: others, rows that are
 // longer than its block has warps for, more blocks than multiprocessors.

@@ -63,7 +63,11 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   EXPECT_EQ(plan->unit + " " + plan->kernel, "matmul_bits.Q1_0_G128 matmul_bits_1_gated");
   EXPECT_EQ(plan->grid_x, 96u);           // 128 results each
   EXPECT_EQ(plan->threads, 2u * 8 * 32);  // two warps for each segment
-  EXPECT_EQ(plan->shared_bytes, 8u * 256 * sizeof(float) + 4096 + 32 * 8);
+  EXPECT_EQ(plan->shared_bytes, 8u * 256 * sizeof(float));
+  const auto normed = plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kHopper, true);
+  ASSERT_TRUE(normed);
+  EXPECT_EQ(normed->kernel, "matmul_bits_1_gated_normed");
+  EXPECT_EQ(normed->shared_bytes, plan->shared_bytes + 4096 + 32 * 8);
   for (uint32_t segments = 1; segments <= 8; ++segments) {
     const auto of_rows = plan_gated({Format::kQ1_0_G128, 0, 1024, segments * 512, 1}, kHopper);
     ASSERT_TRUE(of_rows) << segments;

@@ -32,8 +32,10 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
         }
       }
     }
-    if (const auto plan = plan_gated({format, 0, 24576, 4096, 1}, {132, true}))
-      expect_compiled(plan->unit, plan->kernel);
+    for (const bool norms : {false, true}) {
+      if (const auto plan = plan_gated({format, 0, 24576, 4096, 1}, {132, true}, norms))
+        expect_compiled(plan->unit, plan->kernel);
+    }
     if (const auto plan = plan_normed({format, 0, 6144, 4096, 1}, {132, true}))
       expect_compiled(plan->unit, plan->kernel);
     expect_compiled(embedding_unit(format), "embed");

@@ -110,6 +110,22 @@ BONSAI_KERNEL(copy_too_early, ExampleArguments, 32, 1) {
   reinterpret_cast<Quad *>(arguments.out)[lane()] = read;
 }
 
+// Warps of the latter half store to both ends of what those of the former copy, without a barrier between these warps'
+// waiting and the storing. Each has eight places.
+BONSAI_KERNEL(store_beside_a_copy, ExampleArguments, 512, 1) {
+  const uint32_t i = warp() % 8 * 8 + lane() % 8;
+  Quad *quads = dynamic_shared<Quad>(), *out = reinterpret_cast<Quad *>(arguments.out);
+  if (warp() < 8) {
+    copy_async(quads + i, out + i, true);
+    copy_async_commit();
+  }
+  wait_for_kernels_ahead();
+  copy_async_wait<0>();
+  if (warp() >= 8) quads[i] = out[i] = {1, 2, 3, 4};
+  sync_block();
+  if (warp() < 8) out[i] = quads[i];
+}
+
 // Blocks that each count on the one before.
 BONSAI_KERNEL(ordered_blocks, ExampleArguments, 32, 1) {
   if (lane() == 0) arguments.out[block_x() + 1] = arguments.out[block_x()] + 1;

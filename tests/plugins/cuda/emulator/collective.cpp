@@ -122,6 +122,8 @@ const char *name(Collective::Kind kind) {
       return "sync_block";
     case Collective::Kind::kSyncWarp:
       return "sync_warp";
+    case Collective::Kind::kWaitForKernels:
+      return "wait_for_kernels_ahead";
     case Collective::Kind::kShuffle:
       return "shuffle";
     case Collective::Kind::kBallot:
@@ -157,6 +159,7 @@ void perform(Lanes lanes) {
   switch (lanes[0]->kind) {
     case Collective::Kind::kSyncBlock:
     case Collective::Kind::kSyncWarp:
+    case Collective::Kind::kWaitForKernels:
       return;
     case Collective::Kind::kShuffle:
       return shuffle_lanes(lanes);

@@ -14,7 +14,17 @@ inline constexpr unsigned kLanes = 32;
 
 // A lane's part in it, on the lane's stack while it waits.
 struct Collective {
-  enum class Kind { kSyncBlock, kSyncWarp, kShuffle, kBallot, kMmaS8K32, kMmaS8K16, kMmaF16K16, kMmaB1K128 };
+  enum class Kind {
+    kSyncBlock,
+    kSyncWarp,
+    kWaitForKernels,
+    kShuffle,
+    kBallot,
+    kMmaS8K32,
+    kMmaS8K16,
+    kMmaF16K16,
+    kMmaB1K128
+  };
   Kind kind;
   const Where &where;
   void *operands = nullptr;  // a Shuffle, Ballot or Mma

@@ -14,12 +14,18 @@ namespace {
 
 constexpr size_t kCopyBytes = 16;
 
-void deliver(const AsyncCopy &copy) {
+void read(AsyncCopy &copy) {
   if (copy.valid) {
-    std::memcpy(copy.shared, copy.global, kCopyBytes);
+    std::memcpy(copy.read, copy.global, kCopyBytes);
   } else {
-    std::memset(copy.shared, 0, kCopyBytes);
+    std::memset(copy.read, 0, kCopyBytes);
   }
+  copy.is_read = true;
+}
+
+void deliver(AsyncCopy &copy) {
+  if (!copy.is_read) read(copy);
+  std::memcpy(copy.shared, copy.read, kCopyBytes);
 }
 
 // Where the operands of an mma are is all that its lanes say.
@@ -37,6 +43,8 @@ void *dynamic_shared() { return machine().dynamic_shared(); }
 void sync_block(const Where &where) { machine().meet({Collective::Kind::kSyncBlock, where}); }
 
 void sync_warp(const Where &where) { machine().meet({Collective::Kind::kSyncWarp, where}); }
+
+void wait_for_kernels_ahead(const Where &where) { machine().meet({Collective::Kind::kWaitForKernels, where}); }
 
 uint32_t shuffle(uint32_t value, unsigned from, const Where &where) {
   Shuffle operands{value, from, 0};
@@ -70,12 +78,11 @@ void copy_async(void *shared, const void *global, bool valid) {
     machine().fault("copy_async: the source is in shared memory, expected global memory");
   }
   Lane &lane = machine().running_lane();
-  const AsyncCopy copy{shared, global, valid, lane.groups};
-  if (machine().copies_at_once()) {
-    deliver(copy);
-  } else {
-    lane.copies.push_back(copy);
-  }
+  AsyncCopy copy{shared, global, valid, lane.groups};
+  const CopyMoments moments = machine().copy_moments();
+  if (moments.reads_at_once) read(copy);
+  if (moments.writes_at_once) return deliver(copy);
+  lane.copies.push_back(copy);
 }
 
 void copy_async_commit() { ++machine().running_lane().groups; }

@@ -24,6 +24,8 @@ void *dynamic_shared();
 
 void sync_block(const Where &where);
 void sync_warp(const Where &where);
+// Nothing is ahead; but other warps may get their turns here, as between any two instructions of the hardware's.
+void wait_for_kernels_ahead(const Where &where);
 uint32_t shuffle(uint32_t value, unsigned from, const Where &where);
 uint32_t shuffle_xor(uint32_t value, unsigned mask, const Where &where);
 unsigned ballot(bool predicate, const Where &where);

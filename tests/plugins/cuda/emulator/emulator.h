@@ -27,7 +27,7 @@ struct Order {
   enum class Kind {
     kForward,   // lanes, warps and blocks from the first; asynchronous copies as late as is allowed
     kBackward,  // from the last; asynchronous copies at once
-    kRandom,    // by `seed`
+    kRandom,    // by `seed`; asynchronous copies also read at once, and write late
   };
   Kind kind = Kind::kForward;
   uint64_t seed = 0;

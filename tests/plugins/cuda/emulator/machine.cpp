@@ -220,16 +220,18 @@ bool Machine::in_shared_memory(const void *address, size_t bytes) const {
   return within(dynamic_shared_->data(), dynamic_shared_->size()) || within(fixed.data(), fixed.size());
 }
 
-bool Machine::copies_at_once() {
+CopyMoments Machine::copy_moments() {
+  constexpr CopyMoments kLate = {false, false}, kEarly = {true, true}, kBetween = {true, false};
   switch (launch_->order.kind) {
     case Order::Kind::kForward:
-      return false;
+      return kLate;
     case Order::Kind::kBackward:
-      return true;
+      return kEarly;
     case Order::Kind::kRandom:
       break;
   }
-  return random_() / 256 % 2 == 0;
+  constexpr std::array<CopyMoments, 3> kAny = {kLate, kEarly, kBetween};
+  return kAny[random_() / 256 % kAny.size()];
 }
 
 }  // namespace bonsai::emulation

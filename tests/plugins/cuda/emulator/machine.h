@@ -21,6 +21,13 @@ struct AsyncCopy {
   const void *global;
   bool valid;
   unsigned group;
+  bool is_read = false;
+  std::byte read[16] = {};
+};
+
+// When an asynchronous copy reads and writes: at once, when it is started, or when it is waited for.
+struct CopyMoments {
+  bool reads_at_once, writes_at_once;  // the latter only with the former
 };
 
 struct Lane {
@@ -51,8 +58,8 @@ class Machine {
   Lane &running_lane() { return lanes_[running_]; }
   std::byte *dynamic_shared() { return dynamic_shared_->data(); }
   bool in_shared_memory(const void *address, size_t bytes) const;
-  // Whether the order has an asynchronous copy happen when it is started.
-  bool copies_at_once();
+  // Of an asynchronous copy, by the launch's order.
+  CopyMoments copy_moments();
 
  private:
   void run_block();

@@ -175,6 +175,7 @@ TEST(EmulatorRules, MissingSynchronisationShowsAsOtherBytesInAnotherOrder) {
   EXPECT_GT(outputs_of("uninitialised", 32), 1u);
   EXPECT_GT(outputs_of("no_wait", 32), 1u);
   EXPECT_GT(outputs_of("copy_too_early", 32), 1u);
+  EXPECT_GT(outputs_of("store_beside_a_copy", 512), 1u);
   EXPECT_GT(outputs_of("ordered_blocks", 32), 1u);
 }
 

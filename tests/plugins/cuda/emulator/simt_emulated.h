@@ -66,7 +66,9 @@ inline Quad load_streaming(const void *from) {
 }
 
 inline constexpr bool kStartsEarly = __CUDA_ARCH__ >= 900;
-inline void wait_for_kernels_ahead() {}
+inline void wait_for_kernels_ahead(const Where &where = Where::current()) {
+  ::bonsai::emulation::wait_for_kernels_ahead(where);
+}
 
 inline uint32_t zero_after(uint32_t) { return 0; }
 

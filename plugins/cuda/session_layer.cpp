@@ -127,7 +127,7 @@ void Session::run_gated(const Step &gate_up, const Step &down) {
 
 // Whether a product's blocks norm the vector that they read.
 bool Session::norms(const Step &step) const {
-  return device_.fusion() >= Fusion::kNorms && step.n == 1 && step.source == PackedSource::kNormed && !step.picked &&
+  return device_.fusion() >= Fusion::kNorms && step.n == 1 && step.source == PackedSource::kNormed &&
          may_multiply_normed(step.rows, device_.matmul_device());
 }
 

@@ -134,7 +134,7 @@ void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvTyp
   const std::vector<int32_t> tokens = some_tokens(n, kTinyTokens);
   std::vector<std::vector<float>> expected;
   for (const std::string fusion : {"swiglu", "norms", "attention", "off"}) {
-    // Fusion changes nothing of 12 or 24 tokens' products, and that of gate and up one token's only.
+    // Fusion changes nothing of 12 or 24 tokens' products; SwiGLU and norms are parts of one token's only.
     const std::vector<uint32_t> chunks = fusion == "swiglu" ? std::vector<uint32_t>{1, 5, 12, 24, n}
                                          : fusion == "off"  ? std::vector<uint32_t>{1, 5, n}
                                                             : std::vector<uint32_t>{1};

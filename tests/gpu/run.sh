@@ -102,8 +102,10 @@ check() {
   # Kernels that do not overlap must give the same bytes: a race would show as a difference.
   BONSAI_CONFORMANCE_OPTIONS=cuda.overlap=off side_step without-overlap 150 "$build/tests/gpu_conformance_quick_test" \
     --gtest_filter='*deterministic*:*forward_Q1*:*forward_TQ2*:*forward_F16*'
+  BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=norms side_step with-norms 150 "$build/tests/gpu_conformance_quick_test" \
+    --gtest_filter='*deterministic*:*forward_Q1*'
   meet
-  for log in "$out"/gpu_*_test*.log "$out/without-overlap.log"; do
+  for log in "$out"/gpu_*_test*.log "$out"/with*.log; do
     show '^\[  (PASSED|FAILED)|exact' "$(basename "$log" .log)"
   done
 }
@@ -191,6 +193,11 @@ sanitize() {
   for part in kv_f16 kv_q8_0 forward_heads; do
     side_step "racecheck-$part" 280 compute-sanitizer --tool racecheck --error-exitcode 9 \
       "$build/tests/gpu_conformance_quick_test" --gtest_filter="*$part"
+  done
+  # What the default leaves to kernels of their own.
+  for tool in memcheck racecheck; do
+    BONSAI_CONFORMANCE_OPTIONS=cuda.fusion=norms side_step "$tool-norms" 140 compute-sanitizer --tool "$tool" \
+      --error-exitcode 9 "$build/tests/gpu_conformance_quick_test" --gtest_filter='*forward_Q1_0_G128'
   done
   # Long rows, and every kernel for few tokens.
   for tool in memcheck racecheck synccheck; do

@@ -116,10 +116,15 @@ __device__ inline float sum_of_warp(float value) {
   return value;
 }
 
+__device__ inline float *norm_sums() {
+  BONSAI_SHARED float sums[kSumWarps];
+  return sums;
+}
+
 // 1 / sqrt(mean(x^2) + eps) over x (n), for all threads of the block. `load`: load_four, or load_whole_four.
 template <auto load = load_four>
 __device__ inline float norm_scale(const float *x, uint32_t n, float eps) {
-  BONSAI_SHARED float sums[kSumWarps];
+  float *const sums = norm_sums();
   constexpr uint32_t kAtOnce = 4, kStride = kSumWarps * kWarpColumns;  // loads that are on their way together
   for (uint32_t part = warp(); part < kSumWarps; part += block_warps()) {
     float squares = 0;

@@ -63,11 +63,11 @@ __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   const uint32_t segments = arguments.product.segments;
   const uint32_t tiles = block.tiles * segments / (block_threads() / kWarp), first = warp() / segments * tiles;
   const GatedStep step = {warp() % segments, first, first + tiles};
+  if constexpr (kNorms) ask_for_norm(arguments.vector);
   BitWeights<1> weights[kGatedSteps];
   EarlyLoads early;
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) early.load_step<1>(block, step.behind(i), weights[i]);
-  if constexpr (kNorms) ask_for_norm(arguments.vector);
   wait_for_kernels_ahead();
 
   MatmulArguments product = arguments.product;

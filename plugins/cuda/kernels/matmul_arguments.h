@@ -34,7 +34,7 @@ struct VectorToNorm {
   uint32_t columns;     // a multiple of 128
   float eps;
 };
-// What that takes behind a kernel's own shared memory: bit planes and records, for a segment.
+// What that takes behind a kernel's own shared memory: bit planes and records, of so many segments.
 constexpr uint32_t normed_bytes(uint32_t segments) {
   return segments * (kSegmentColumns + kSegmentColumns / 128 * static_cast<uint32_t>(sizeof(GroupRecord)));
 }

@@ -114,12 +114,13 @@ __device__ inline void add_segments(const DecodeBlock<Product> &block, uint32_t 
   }
 }
 
-// What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on. For
-// kernels that start early: waits for those ahead of them, and then does `first`, once, all threads together. What one
-// token's results are added to comes while products are computed.
 struct Nothing {
   __device__ void operator()() const {}
 };
+
+// What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on. For
+// kernels that start early: waits for those ahead of them, and then does `first`, once, all threads together. What one
+// token's results are added to comes while products are computed.
 template <class Product, class First = Nothing>
 __device__ inline void decode(const MatmulArguments &arguments, const First &first = {}) {
   const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;

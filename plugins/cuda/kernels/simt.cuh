@@ -34,7 +34,8 @@
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Arguments arguments)
 
-// Declares an array in the block's shared memory: BONSAI_SHARED float sums[32];
+// Declares an array in the block's shared memory: BONSAI_SHARED float sums[32]; Not in a template, of which the
+// emulator would not know the array.
 #define BONSAI_SHARED __shared__
 
 #ifndef __CUDA_ARCH__

@@ -142,6 +142,7 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
   const MatrixLayout &layout = matrix_layout(shape.format);
   if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
   if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
+  if (norms && shape.columns % 128 != 0) return std::nullopt;
   const uint32_t segments = segment_count(shape.columns), blocks = tiles_of(shape) / kGatedTiles;
   uint32_t steps = 1;
   const auto warps_for = [&](uint32_t n) { return segments * (kGatedTiles / kBitStepTiles / n); };

@@ -11,7 +11,7 @@
 //   BONSAI_FAKE_CUDA_CAPABILITY      of each, 10 major + minor (80)
 //   BONSAI_FAKE_CUDA_NAME            of each ("Emulated device")
 //   BONSAI_FAKE_CUDA_MEMORY          bytes of each (2 GiB)
-//   BONSAI_FAKE_CUDA_MULTIPROCESSORS of each (16)
+//   BONSAI_FAKE_CUDA_MULTIPROCESSORS of each (8)
 //   BONSAI_FAKE_CUDA_DRIVER_VERSION  1000 major + 10 minor (13000)
 //   BONSAI_FAKE_CUDA_ORDER           of the emulator: forward (the default), backward, or a number that seeds it
 //   BONSAI_FAKE_CUDA_EAGER           1: work on streams is done at once instead

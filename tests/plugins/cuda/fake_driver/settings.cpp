@@ -38,7 +38,7 @@ Settings read_settings() {
       .capability = static_cast<int>(number("BONSAI_FAKE_CUDA_CAPABILITY", "80")),
       .name = text("BONSAI_FAKE_CUDA_NAME", "Emulated device"),
       .memory_bytes = number("BONSAI_FAKE_CUDA_MEMORY", "2147483648"),
-      .multiprocessors = static_cast<int>(number("BONSAI_FAKE_CUDA_MULTIPROCESSORS", "16")),
+      .multiprocessors = static_cast<int>(number("BONSAI_FAKE_CUDA_MULTIPROCESSORS", "8")),
       .driver_version = static_cast<int>(number("BONSAI_FAKE_CUDA_DRIVER_VERSION", "13000")),
       .order = read_order(),
       .is_eager = number("BONSAI_FAKE_CUDA_EAGER", "0") != 0,

@@ -32,12 +32,15 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
         }
       }
     }
-    for (const bool norms : {false, true}) {
-      if (const auto plan = plan_gated({format, 0, 24576, 4096, 1}, {132, true}, norms))
-        expect_compiled(plan->unit, plan->kernel);
-    }
-    if (const auto plan = plan_normed({format, 0, 6144, 4096, 1}, {132, true}))
+    const MatmulDevice hopper = {132, true};
+    const std::vector<std::string> prepared = matmul_units(format, hopper);
+    for (const auto &plan :
+         {plan_gated({format, 0, 24576, 4096, 1}, hopper, false), plan_gated({format, 0, 24576, 4096, 1}, hopper, true),
+          plan_normed({format, 0, 6144, 4096, 1}, hopper)}) {
+      if (!plan) continue;
+      EXPECT_NE(std::find(prepared.begin(), prepared.end(), plan->unit), prepared.end()) << plan->kernel;
       expect_compiled(plan->unit, plan->kernel);
+    }
     expect_compiled(embedding_unit(format), "embed");
   }
   for (const char *kernel : {"quantize", "rms_norm_quantize", "swiglu_quantize"})

@@ -1,6 +1,6 @@
-// Attention that prepares heads and packs what it finds (cuda.fusion=attention), and products of gate and up that do
-// SwiGLU (cuda.fusion=swiglu), against a kernel for each of these: the same bytes, on the emulator, with fewer
-// launches.
+// Attention that prepares heads and packs what it finds (cuda.fusion=attention), products of gate and up that do SwiGLU
+// (swiglu), and products that norm what they read (norms), against a kernel for each of these: the same bytes, on the
+// emulator, with fewer launches.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -127,6 +127,18 @@ std::vector<Case> all_cases() {
          shape.hidden = 8 * 512;
        }),
        .is_gated = true},
+      {.name = "GatedOfFiveSegments",
+       .shape = with([](auto &shape) {
+         shape.layers = 1;
+         shape.ffn = 512;
+         shape.hidden = 5 * 512;
+       }),
+       .is_gated = true},
+      {.name = "QueriesKeysAndValuesOfTwoMatrices",
+       .shape = with([](auto &shape) {
+         shape.formats = {{"attn_v", Format::kTQ2_0_G128}};
+       }),
+       .norms = 1},
       // Where it stays a kernel of its own: rows of gate that are no whole segments, above; more blocks than
       // multiprocessors; codes of more than a bit.
       {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 2560; }), .norms = 1},
@@ -153,6 +165,9 @@ std::vector<Case> all_cases() {
        .is_packed = false},
   };
 }
+
+// As many as Q, K and V of these shapes have blocks.
+[[maybe_unused]] const int kHasMultiprocessors = setenv("BONSAI_FAKE_CUDA_MULTIPROCESSORS", "16", 1);
 
 class CudaFusion : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Every, CudaFusion, testing::ValuesIn(all_cases()),

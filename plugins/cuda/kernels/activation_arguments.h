@@ -55,8 +55,8 @@ struct QuantizeArguments {
   const float *x;          // (n, columns), or as many as `picked` needs
   const uint32_t *picked;  // (n) which of x's rows, that no kernel of the pass has written; rms_norm_quantize only,
                            // null: the first n
-  const float *weight;  // (columns); rms_norm_quantize only
-  float *y;             // (n, columns) what is packed, as floats; null: not wanted
+  const float *weight;     // (columns); rms_norm_quantize only
+  float *y;                // (n, columns) what is packed, as floats; null: not wanted
   PackedActivations packed;
   uint64_t x_stride;  // floats from token to token
   uint32_t columns;

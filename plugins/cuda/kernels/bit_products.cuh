@@ -146,32 +146,21 @@ __device__ inline void load_own_scales(const Block &block, const Walk &walk, Fou
   load_quad(block.record(tile, walk.segment) + kLayout.scales_at() + lane() / 4 * kLayout.scale_bytes(), scales);
 }
 
-// Asks for the weights of a step.
-template <uint32_t kTokens, class Block, class Walk>
-__device__ inline void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
+// Asks for the weights of a step. kInTurn, for what is asked for before the wait for the kernels ahead: of each tile
+// when those of the one before are there. All at once they would stand in line, some of them for microseconds, and with
+// them what the kernels ahead ask for, which is what they wait for. Where no kernel starts early, all at once. `after`,
+// and what is returned for the next step: 0, when the tile before is there.
+template <uint32_t kTokens, bool kInTurn = false, class Block, class Walk>
+__device__ inline uint32_t load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights,
+                                     uint32_t after = 0) {
 #pragma unroll
-  for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) load_codes(block, walk, tile, weights.codes[tile]);
-  load_own_scales<kTokens>(block, walk, weights.scales);
-}
-
-// Asks for the weights of a warp's first steps, before it waits for the kernels ahead: of each tile when those of the
-// one before are there. All at once they would stand in line, some of them for microseconds, and with them what the
-// kernels ahead ask for, which is what they wait for. Where no kernel starts early, all at once.
-class EarlyLoads {
- public:
-  template <uint32_t kTokens, class Block, class Walk>
-  __device__ void load_step(const Block &block, const Walk &walk, BitWeights<kTokens> &weights) {
-#pragma unroll
-    for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) {
-      load_codes(block, walk, tile, weights.codes[tile], after_);
-      if constexpr (kStartsEarly) after_ = zero_after(weights.codes[tile].of[kQuads - 1][3]);
-    }
-    load_own_scales<kTokens>(block, walk, weights.scales);
+  for (uint32_t tile = 0; tile < kItems / kTokens; ++tile) {
+    load_codes(block, walk, tile, weights.codes[tile], after);
+    if constexpr (kInTurn && kStartsEarly) after = zero_after(weights.codes[tile].of[kQuads - 1][3]);
   }
-
- private:
-  uint32_t after_ = 0;
-};
+  load_own_scales<kTokens>(block, walk, weights.scales);
+  return after;
+}
 
 // A segment's sums of the tiles that `walk` is at. As soon as a tile's weights are counted, those of `next`, if it is
 // not at the end, come in their place.

@@ -65,9 +65,9 @@ __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   const GatedStep step = {warp() % segments, first, first + tiles};
   if constexpr (kNorms) ask_for_norm(arguments.vector);
   BitWeights<1> weights[kGatedSteps];
-  EarlyLoads early;
+  uint32_t after = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < kGatedSteps; ++i) early.load_step<1>(block, step.behind(i), weights[i]);
+  for (uint32_t i = 0; i < kGatedSteps; ++i) after = load_step<1, true>(block, step.behind(i), weights[i], after);
   wait_for_kernels_ahead();
 
   MatmulArguments product = arguments.product;

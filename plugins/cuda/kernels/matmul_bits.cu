@@ -36,7 +36,7 @@ __device__ inline void sum_segments(const DecodeBlock<BitProduct<kTokens>> &bloc
   if (walk.at_end()) return wait();
   BitWeights<kTokens> weights;
   if (kStartsEarly && begin == 0) {
-    EarlyLoads().load_step<kTokens>(block, walk, weights);
+    load_step<kTokens, true>(block, walk, weights);
   } else {
     load_step<kTokens>(block, walk, weights);
   }

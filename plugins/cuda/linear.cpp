@@ -42,7 +42,7 @@ LaunchShape launch_shape(const MatmulPlan &plan) {
   return {.grid = {plan.grid_x, plan.grid_y, 1}, .threads = plan.threads, .shared_bytes = plan.shared_bytes};
 }
 
-// A product with some rows of one matrix, as kernels are told of it; and its vectors and results.
+// A product of some rows of one matrix, as kernels are told of it.
 MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
   const PackedMatrix &matrix = *part.matrix;
   MatmulArguments arguments = {};
@@ -54,35 +54,21 @@ MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
   arguments.tiles_per_block = tiles_per_block;
   return arguments;
 }
-MatmulArguments arguments_of(const MatrixRows &part, const Product &product, const MatmulPlan &plan) {
-  MatmulArguments arguments = arguments_of(part, plan.tiles_per_block);
-  arguments.activations = product.activations;
-  arguments.bias = product.bias ? product.bias + part.output : nullptr;
-  arguments.y = product.y + part.output;
-  arguments.y_stride = product.y_stride;
-  arguments.n = static_cast<uint32_t>(product.n);
-  arguments.add = product.add;
-  return arguments;
-}
 
 }  // namespace
 
 void multiply(Device &device, const Product &product) {
   for (const MatrixRows &part : product.rows) {
     const MatmulPlan chosen = plan(part, product.n, device.matmul_device());
-    device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments_of(part, product, chosen));
+    MatmulArguments arguments = arguments_of(part, chosen.tiles_per_block);
+    arguments.activations = product.activations;
+    arguments.bias = product.bias ? product.bias + part.output : nullptr;
+    arguments.y = product.y + part.output;
+    arguments.y_stride = product.y_stride;
+    arguments.n = static_cast<uint32_t>(product.n);
+    arguments.add = product.add;
+    device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments);
   }
-}
-
-bool may_multiply_normed(std::span<const MatrixRows> rows, const MatmulDevice &device) {
-  return rows.size() == 1 && plan_normed(shape_of(rows[0], 1), device);
-}
-
-void multiply_normed(Device &device, const Product &product, const VectorToNorm &vector) {
-  const MatrixRows &part = product.rows[0];
-  const MatmulPlan chosen = *plan_normed(shape_of(part, 1), device.matmul_device());
-  device.launch(chosen.unit, chosen.kernel, launch_shape(chosen),
-                NormedMatmulArguments{.product = arguments_of(part, product, chosen), .vector = vector});
 }
 
 bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &device) {
@@ -91,10 +77,8 @@ bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &de
 
 void multiply_gated(Device &device, const GatedProduct &product) {
   const MatrixRows &part = product.rows[0];
-  const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device(), product.vector.has_value());
-  GatedMatmulArguments arguments = {.product = arguments_of(part, chosen.tiles_per_block),
-                                    .vector = product.vector.value_or(VectorToNorm{}),
-                                    .packed = product.packed};
+  const MatmulPlan chosen = *plan_gated(shape_of(part, 1), device.matmul_device());
+  GatedMatmulArguments arguments = {.product = arguments_of(part, chosen.tiles_per_block), .packed = product.packed};
   arguments.product.activations = product.activations;
   arguments.product.n = 1;
   device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments);

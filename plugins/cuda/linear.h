@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,16 +52,11 @@ struct Product {
 // Submits a product; the context is current.
 void multiply(Device &device, const Product &product);
 
-// A product of one token's vector that its blocks norm (VectorToNorm); of `product`, activations are not read.
-bool may_multiply_normed(std::span<const MatrixRows> rows, const MatmulDevice &device);
-void multiply_normed(Device &device, const Product &product, const VectorToNorm &vector);
-
 // One token's products with gate and up, which go on to SwiGLU and to packing (GatedMatmulArguments).
 struct GatedProduct {
   std::span<const MatrixRows> rows;
   PackedActivations activations;
-  std::optional<VectorToNorm> vector;  // what is read in their place
-  PackedActivations packed;            // the result
+  PackedActivations packed;  // the result
 };
 bool may_multiply_gated(std::span<const MatrixRows> rows, const MatmulDevice &device);
 void multiply_gated(Device &device, const GatedProduct &product);

@@ -19,8 +19,8 @@ constexpr bonsai_option_info kGraphsInfo = {sizeof(bonsai_option_info), "cuda.gr
                                             "on or off: replay decode steps as CUDA graphs (default: on)"};
 constexpr bonsai_option_info kFusionInfo = {
     sizeof(bonsai_option_info), "cuda.fusion",
-    "what kernels do, where they can, instead of others: off; attention: RoPE, packing; swiglu: also SwiGLU, with gate "
-    "and up of 1-bit weights; norms: also norms, with the product behind (not measured yet). The bytes are the same "
+    "off; attention: have attention do RoPE, and pack what it finds for the next product, where it can; or swiglu: "
+    "have a token's product of gate and up do SwiGLU, too, of 1-bit weights and where it can. The bytes are the same "
     "(default: swiglu)"};
 constexpr bonsai_option_info kOverlapInfo = {sizeof(bonsai_option_info), "cuda.overlap",
                                              "on or off: have kernels start, and fetch weights, while the ones ahead "
@@ -44,8 +44,7 @@ bool parse_switch(std::string_view key, std::string_view value) {
 Fusion parse_fusion(std::string_view key, std::string_view value) {
   if (value == "attention") return Fusion::kAttention;
   if (value == "swiglu") return Fusion::kSwiglu;
-  if (value == "norms") return Fusion::kNorms;
-  if (value != "off") reject("{} is '{}', expected off, attention, swiglu or norms", key, value);
+  if (value != "off") reject("{} is '{}', expected off, attention or swiglu", key, value);
   return Fusion::kOff;
 }
 

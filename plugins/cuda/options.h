@@ -15,7 +15,6 @@ enum class Fusion {
   kOff,
   kAttention,  // attention prepares heads and packs what it finds
   kSwiglu,     // and the product of gate and up goes on to SwiGLU and packs that
-  kNorms,      // and products norm and pack the vector that they read
 };
 
 struct Options {

@@ -110,9 +110,6 @@ class Session {
     bool add;
   };
   void run_product(const Step &step);
-  bool norms(const Step &step) const;
-  VectorToNorm vector_to_norm(const Step &step) const;
-  Product product_of(const Step &step, const PackedActivations &activations) const;
   bool gates(const Layer &layer, uint64_t n) const;
   void run_gated(const Step &gate_up, const Step &down);
   void multiply_packed(const Step &step, const PackedActivations &activations);

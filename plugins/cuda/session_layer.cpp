@@ -100,7 +100,7 @@ void Session::ffn_half(const Layer &layer, uint64_t n) {
 // Whether the product of gate and up goes on to SwiGLU and to packing.
 bool Session::gates(const Layer &layer, uint64_t n) const {
   const MatmulDevice device = device_.matmul_device();
-  return device_.fusion() >= Fusion::kSwiglu && n == 1 && may_multiply_gated(layer.rows(Projection::kGateUp), device) &&
+  return device_.fusion() == Fusion::kSwiglu && n == 1 && may_multiply_gated(layer.rows(Projection::kGateUp), device) &&
          !forms_for(layer.rows(Projection::kDown), n, device).halves;
 }
 
@@ -108,42 +108,20 @@ bool Session::gates(const Layer &layer, uint64_t n) const {
 void Session::run_gated(const Step &gate_up, const Step &down) {
   const ActivationForms forms = forms_for(down.rows, down.n, device_.matmul_device());
   const PackedActivations gated = place_activations(forms, scratch(layout_.gated), down.n, down.columns);
-  PackedActivations normed = {};
-  std::optional<VectorToNorm> to_norm;
   std::optional<DeviceSpan> span;
-  if (device_.fusion() >= Fusion::kNorms) {
-    to_norm = vector_to_norm(gate_up);
-  } else {
-    span.emplace(device_, Phase::kNorm);
-    normed = pack(gate_up);
-  }
+  span.emplace(device_, Phase::kNorm);
+  const PackedActivations normed = pack(gate_up);
   span.emplace(device_, gate_up.phase);
-  multiply_gated(device_, {.rows = gate_up.rows, .activations = normed, .vector = to_norm, .packed = gated});
+  multiply_gated(device_, {.rows = gate_up.rows, .activations = normed, .packed = gated});
   span.emplace(device_, down.phase);
   multiply_packed(down, gated);
   if (!device_.profile().is_on()) return;
   for (const Step *step : {&gate_up, &down}) device_.profile().add_bytes(step->phase, bytes_of_rows(step->rows));
 }
 
-// Whether a product's blocks norm the vector that they read.
-bool Session::norms(const Step &step) const {
-  return device_.fusion() >= Fusion::kNorms && step.n == 1 && step.source == PackedSource::kNormed &&
-         may_multiply_normed(step.rows, device_.matmul_device());
-}
-
-VectorToNorm Session::vector_to_norm(const Step &step) const {
-  return {.x = step.x, .weight = step.norm, .columns = static_cast<uint32_t>(step.columns), .eps = model_.rms_eps()};
-}
-
 // A product behind its vectors' norm or SwiGLU, and packing.
 void Session::run_product(const Step &step) {
   std::optional<DeviceSpan> span;
-  if (norms(step)) {
-    span.emplace(device_, step.phase);
-    multiply_normed(device_, product_of(step, {}), vector_to_norm(step));
-    if (device_.profile().is_on()) device_.profile().add_bytes(step.phase, bytes_of_rows(step.rows));
-    return;
-  }
   span.emplace(device_, step.source == PackedSource::kNormed  ? Phase::kNorm
                         : step.source == PackedSource::kGated ? Phase::kSwiglu
                                                               : step.phase);
@@ -153,18 +131,14 @@ void Session::run_product(const Step &step) {
   if (device_.profile().is_on()) device_.profile().add_bytes(step.phase, bytes_of_rows(step.rows));
 }
 
-Product Session::product_of(const Step &step, const PackedActivations &activations) const {
-  return {.rows = step.rows,
-          .activations = activations,
-          .n = step.n,
-          .bias = step.bias,
-          .y = step.y,
-          .y_stride = step.y_stride,
-          .add = step.add};
-}
-
 void Session::multiply_packed(const Step &step, const PackedActivations &activations) {
-  multiply(device_, product_of(step, activations));
+  multiply(device_, Product{.rows = step.rows,
+                            .activations = activations,
+                            .n = step.n,
+                            .bias = step.bias,
+                            .y = step.y,
+                            .y_stride = step.y_stride,
+                            .add = step.add});
 }
 
 // Where a product of `rows` finds its n vectors, and in which forms.

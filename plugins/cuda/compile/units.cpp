@@ -65,8 +65,6 @@ void add_products(std::vector<Unit> &units) {
   add("matmul_bits", "Q1_0_G128",
       {{"matmul_bits_1", 80, 16},
        {"matmul_bits_1_gated", 128},
-       {"matmul_bits_1_gated_normed", 128},
-       {"matmul_bits_1_normed", 128},
        {"matmul_bits_1_long", 80, 16},
        {"matmul_bits_2", 128},
        {"matmul_bits_4", 128}});

@@ -32,12 +32,6 @@ __device__ inline FourFloats load_four(const float *row, uint32_t column, uint32
   return four;
 }
 
-// The same of a row that begins at a multiple of 16 bytes and whose n is a multiple of four.
-__device__ inline FourFloats load_whole_four(const float *row, uint32_t column, uint32_t n) {
-  if (column >= n) return {};
-  return *reinterpret_cast<const FourFloats *>(row + column);
-}
-
 __device__ inline uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 // The bits of the largest magnitude. As integers, magnitudes are ordered: finite, infinite, NaN.
@@ -116,15 +110,9 @@ __device__ inline float sum_of_warp(float value) {
   return value;
 }
 
-__device__ inline float *norm_sums() {
-  BONSAI_SHARED float sums[kSumWarps];
-  return sums;
-}
-
-// 1 / sqrt(mean(x^2) + eps) over x (n), for all threads of the block. `load`: load_four, or load_whole_four.
-template <auto load = load_four>
+// 1 / sqrt(mean(x^2) + eps) over x (n), for all threads of the block.
 __device__ inline float norm_scale(const float *x, uint32_t n, float eps) {
-  float *const sums = norm_sums();
+  BONSAI_SHARED float sums[kSumWarps];
   constexpr uint32_t kAtOnce = 4, kStride = kSumWarps * kWarpColumns;  // loads that are on their way together
   for (uint32_t part = warp(); part < kSumWarps; part += block_warps()) {
     float squares = 0;
@@ -132,7 +120,7 @@ __device__ inline float norm_scale(const float *x, uint32_t n, float eps) {
       FourFloats fours[kAtOnce] = {};
 #pragma unroll
       for (uint32_t i = 0; i < kAtOnce; ++i) {
-        if (first + i * kStride < n) fours[i] = load(x, first + i * kStride, n);
+        if (first + i * kStride < n) fours[i] = load_four(x, first + i * kStride, n);
       }
 #pragma unroll
       for (uint32_t i = 0; i < kAtOnce * kLaneColumns; ++i) {

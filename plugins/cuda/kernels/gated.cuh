@@ -1,7 +1,8 @@
 // The product of gate and up that goes on to SwiGLU and to packing (GatedMatmulArguments).
 #pragma once
 
-#include "normed.cuh"
+#include "activation_packing.cuh"
+#include "bit_products.cuh"
 
 namespace bonsai::cuda {
 
@@ -56,25 +57,20 @@ struct GatedStep {
   __device__ GatedStep end() const { return {segment, end_tile, end_tile}; }
 };
 
-// kNorms: of a vector that the block norms.
-template <bool kNorms>
 __device__ inline void multiply_gated(const GatedMatmulArguments &arguments) {
   const GatedBlock block(arguments.product);
   const uint32_t segments = arguments.product.segments;
   const uint32_t tiles = block.tiles * segments / (block_threads() / kWarp), first = warp() / segments * tiles;
   const GatedStep step = {warp() % segments, first, first + tiles};
-  if constexpr (kNorms) ask_for_norm(arguments.vector);
   BitWeights<1> weights[kGatedSteps];
   uint32_t after = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) after = load_step<1, true>(block, step.behind(i), weights[i], after);
   wait_for_kernels_ahead();
 
-  MatmulArguments product = arguments.product;
-  if constexpr (kNorms) product.activations = pack_normed(arguments.vector, segments, block.sums(segments));
   const PlaneValues values;
   BitTokens<1> tokens;
-  tokens.load(product, block.first_token, step.segment);
+  tokens.load(arguments.product, block.first_token, step.segment);
 #pragma unroll
   for (uint32_t i = 0; i < kGatedSteps; ++i) {
     if (!step.behind(i).at_end()) sum_step<1>(block, step.behind(i), values, tokens, weights[i], step.end());

@@ -26,40 +26,19 @@ struct MatmulArguments {
 
 inline constexpr uint32_t kBitStepTiles = 4;  // of one token, that a warp of matmul_bits works on at once
 
-// One token's vector as a norm reads it, where a product's blocks norm and pack it themselves, each into its shared
-// memory: weight * x / sqrt(mean(x^2) + eps). The same bytes as rms_norm_quantize's.
-struct VectorToNorm {
-  const float *x;       // (columns), aligned to 16 bytes
-  const float *weight;  // (columns), likewise
-  uint32_t columns;     // a multiple of 128
-  float eps;
-};
-// What that takes behind a kernel's own shared memory: bit planes and records, of so many segments.
-constexpr uint32_t normed_bytes(uint32_t segments) {
-  return segments * (kSegmentColumns + kSegmentColumns / 128 * static_cast<uint32_t>(sizeof(GroupRecord)));
-}
-
-// matmul_bits_1_normed: matmul_bits_1 of such a vector.
-struct NormedMatmulArguments {
-  MatmulArguments product;
-  VectorToNorm vector;
-};
-
 // matmul_bits_1_gated: silu(gate) * up of one token, packed for the product behind it. Gate and up are one matrix, as
 // many rows of each, gate first. A block has the kGatedTiles tiles, half of them gate's, half the same of up, that a
 // group of 128 results is made of, and for each segment as many warps as leave each kGatedSteps steps of four tiles, or
-// one. The same bytes as a product and swiglu_quantize. matmul_bits_1_gated_normed: of a vector that it norms.
+// one. The same bytes as a product and swiglu_quantize.
 inline constexpr uint32_t kGatedTiles = 16, kGatedSteps = 2;
 static_assert(kGatedTiles % (kGatedSteps * kBitStepTiles) == 0 && (kGatedSteps & (kGatedSteps - 1)) == 0);
 inline constexpr uint32_t kGatedMaxThreads = 512;
 struct GatedMatmulArguments {
   MatmulArguments product;   // nothing is added to, no bias, no y
-  VectorToNorm vector;       // of matmul_bits_1_gated_normed, which does not read the product's activations
   PackedActivations packed;  // codes alone
 };
-// Registers hold all of a block's weights with 1-bit codes only, and so they do beside a norm.
+// Registers hold all of a block's weights with 1-bit codes only.
 constexpr bool has_gated(const MatrixLayout &layout) { return layout.bits == 1; }
-constexpr bool has_normed(const MatrixLayout &layout) { return layout.bits == 1; }
 
 inline constexpr uint32_t kDecodeTokens = 8;  // of a block of matmul_decode
 inline constexpr uint32_t kBitTokens = 4;     // the most of matmul_bits

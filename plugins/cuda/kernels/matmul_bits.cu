@@ -55,22 +55,7 @@ BONSAI_EARLY_KERNEL(matmul_bits_1_long, MatmulArguments, long_max_threads(kLayou
 }
 // silu(gate) * up, packed: GatedMatmulArguments says of what. Block x: the x-th group of results.
 BONSAI_EARLY_KERNEL(matmul_bits_1_gated, GatedMatmulArguments, kGatedMaxThreads, 1) {
-  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated<false>(arguments);
-}
-// The same of a vector that each block norms and packs for itself.
-BONSAI_EARLY_KERNEL(matmul_bits_1_gated_normed, GatedMatmulArguments, kGatedMaxThreads, 1) {
-  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated<true>(arguments);
-}
-// matmul_bits_1 of a vector that each block norms and packs for itself.
-BONSAI_EARLY_KERNEL(matmul_bits_1_normed, NormedMatmulArguments, kDecodeMaxThreads, 2) {
-  if constexpr (kHasBitMma && has_normed(kLayout)) {
-    MatmulArguments product = arguments.product;
-    ask_for_norm(arguments.vector);
-    decode<BitProduct<1>>(product, [&] {
-      float *const behind_sums = dynamic_shared<float>() + (1 + product.segments) * product.tiles_per_block * kTileRows;
-      product.activations = pack_normed(arguments.vector, product.segments, behind_sums);
-    });
-  }
+  if constexpr (kHasBitMma && has_gated(kLayout)) multiply_gated(arguments);
 }
 BONSAI_EARLY_KERNEL(matmul_bits_2, MatmulArguments, kDecodeMaxThreads, bit_blocks(kLayout, 2)) {
   if constexpr (kHasBitMma) decode<BitProduct<2>>(arguments);

@@ -114,15 +114,11 @@ __device__ inline void add_segments(const DecodeBlock<Product> &block, uint32_t 
   }
 }
 
-struct Nothing {
-  __device__ void operator()() const {}
-};
-
 // What block (x, y) does: tiles_per_block tiles from x * tiles_per_block on, kTokens tokens from y * kTokens on. For
-// kernels that start early: waits for those ahead of them, and then does `first`, once, all threads together. What one
-// token's results are added to comes while products are computed.
-template <class Product, class First = Nothing>
-__device__ inline void decode(const MatmulArguments &arguments, const First &first = {}) {
+// kernels that start early: waits for those ahead of them. What one token's results are added to comes while products
+// are computed.
+template <class Product>
+__device__ inline void decode(const MatmulArguments &arguments) {
   const uint32_t begin = first_tile(arguments) + block_x() * arguments.tiles_per_block;
   const uint32_t left = end_tile(arguments) - begin;
   const DecodeBlock<Product> block = {arguments, dynamic_shared<float>(), begin,
@@ -138,7 +134,6 @@ __device__ inline void decode(const MatmulArguments &arguments, const First &fir
     if (segment > 0) sync_block();
     sum_segments(block, segment, end, [&] {
       wait_for_kernels_ahead();  // in later rounds over at once
-      if (segment == 0) first();
       if constexpr (Product::kTokens == 1) {
         const uint32_t index = begin * kTileRows + thread() - arguments.first_row;
         before = source[index < arguments.rows ? index : 0];

@@ -128,21 +128,10 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device) {
   return kernel ? plan_decode(shape, device, *kernel) : plan_prefill(shape, device);
 }
 
-std::optional<MatmulPlan> plan_normed(const MatmulShape &shape, const MatmulDevice &device) {
-  if (shape.n != 1 || !may_take_bits(shape.format, device) || has_long_rows(shape)) return std::nullopt;
-  if (!has_normed(matrix_layout(shape.format)) || shape.columns % 128 != 0) return std::nullopt;
-  MatmulPlan plan = plan_decode(shape, device, kBits1);
-  if (plan.grid_x > device.multiprocessors) return std::nullopt;
-  plan.kernel = "matmul_bits_1_normed";
-  plan.shared_bytes += normed_bytes(segment_count(shape.columns));
-  return plan;
-}
-
-std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device, bool norms) {
+std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device) {
   const MatrixLayout &layout = matrix_layout(shape.format);
   if (shape.n != 1 || !may_take_bits(shape.format, device) || !has_gated(layout)) return std::nullopt;
   if (shape.first_row % kTileRows != 0 || shape.rows % (2 * kSegmentColumns) != 0) return std::nullopt;
-  if (norms && shape.columns % 128 != 0) return std::nullopt;
   const uint32_t segments = segment_count(shape.columns), blocks = tiles_of(shape) / kGatedTiles;
   uint32_t steps = 1;
   const auto warps_for = [&](uint32_t n) { return segments * (kGatedTiles / kBitStepTiles / n); };
@@ -150,12 +139,11 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
   const uint32_t warps = warps_for(steps);
   if (warps * kWarp > kGatedMaxThreads || blocks > device.multiprocessors) return std::nullopt;
   return MatmulPlan{.unit = unit_of(kBits, shape.format),
-                    .kernel = norms ? "matmul_bits_1_gated_normed" : "matmul_bits_1_gated",
+                    .kernel = "matmul_bits_1_gated",
                     .grid_x = blocks,
                     .grid_y = 1,
                     .threads = warps * kWarp,
-                    .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)) +
-                                    (norms ? normed_bytes(segments) : 0),
+                    .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)),
                     .tiles_per_block = kGatedTiles};
 }
 

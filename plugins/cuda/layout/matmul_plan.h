@@ -29,8 +29,8 @@ struct MatmulShape {
 
 struct MatmulPlan {
   std::string unit;    // of device code (compile/units.h): "matmul.Q4_0", "matmul_one.Q4_0" or "matmul_bits.Q1_0_G128"
-  std::string kernel;  // "matmul_bits_1", "_1_long", "_1_normed", "_1_gated", "_1_gated_normed", "_2" or "_4",
-                       // "matmul_one", "matmul_decode", "_16" or "_32", or "matmul_prefill"
+  std::string kernel;  // "matmul_bits_1", "_1_long", "_1_gated", "_2" or "_4", "matmul_one", "matmul_decode", "_16" or
+                       // "_32", or "matmul_prefill"
   uint32_t grid_x, grid_y;
   uint32_t threads;
   uint32_t shared_bytes;     // dynamic
@@ -41,13 +41,8 @@ MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
 // The plan of matmul_bits_1_gated (kernels/matmul_arguments.h) for one token's gate and up, `shape.rows` of both; none
 // where that kernel does not serve: codes of more than a bit, other devices, more than eight segments of columns, rows
-// of `down` that are no whole segments, more blocks than multiprocessors. `norms`: of matmul_bits_1_gated_normed, which
-// serves for the same.
-std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device, bool norms = false);
-
-// The plan of matmul_bits_1_normed for one token's vector; none where that kernel does not serve: codes of more than a
-// bit, other devices, more than eight segments of columns, more blocks than multiprocessors.
-std::optional<MatmulPlan> plan_normed(const MatmulShape &shape, const MatmulDevice &device);
+// of `down` that are no whole segments, more blocks than multiprocessors.
+std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevice &device);
 
 // Whether some n takes one of the kernels matmul_bits, which read the activations' bit planes.
 bool may_take_bits(quant::Format format, const MatmulDevice &device);

@@ -64,10 +64,6 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   EXPECT_EQ(plan->grid_x, 96u);           // 128 results each
   EXPECT_EQ(plan->threads, 2u * 8 * 32);  // two warps for each segment
   EXPECT_EQ(plan->shared_bytes, 8u * 256 * sizeof(float));
-  const auto normed = plan_gated({Format::kQ1_0_G128, 0, 24576, 4096, 1}, kHopper, true);
-  ASSERT_TRUE(normed);
-  EXPECT_EQ(normed->kernel, "matmul_bits_1_gated_normed");
-  EXPECT_EQ(normed->shared_bytes, plan->shared_bytes + 4096 + 32 * 8);
   for (uint32_t segments = 1; segments <= 8; ++segments) {
     const auto of_rows = plan_gated({Format::kQ1_0_G128, 0, 1024, segments * 512, 1}, kHopper);
     ASSERT_TRUE(of_rows) << segments;
@@ -84,22 +80,6 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 2 * 640, 4096, 1}, kHopper));    // no whole segments for `down`
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 8, 24576, 4096, 1}, kHopper));      // begins within a tile
   EXPECT_FALSE(plan_gated({Format::kQ1_0_G128, 0, 256 * 136, 4096, 1}, kHopper));  // blocks in two waves
-}
-
-// 8B: Q, K and V, 6,144 rows.
-TEST(MatmulPlan, QueriesKeysAndValuesOfOneTokenMayNormTheirVector) {
-  const auto plan = plan_normed({Format::kQ1_0_G128, 0, 6144, 4096, 1}, kHopper);
-  const MatmulPlan plain = plan_matmul({Format::kQ1_0_G128, 0, 6144, 4096, 1}, kHopper);
-  ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->unit + " " + plan->kernel, "matmul_bits.Q1_0_G128 matmul_bits_1_normed");
-  EXPECT_EQ(plan->grid_x, plain.grid_x);
-  EXPECT_EQ(plan->threads, plain.threads);
-  EXPECT_EQ(plan->shared_bytes, plain.shared_bytes + 4096 + 32 * 8);            // eight bits a column, a record a group
-  EXPECT_FALSE(plan_normed({Format::kQ1_0_G128, 0, 6144, 4096, 2}, kHopper));   // tokens
-  EXPECT_FALSE(plan_normed({Format::kTQ2_0_G128, 0, 6144, 4096, 1}, kHopper));  // no registers for two bits
-  EXPECT_FALSE(plan_normed({Format::kQ1_0_G128, 0, 6144, 4096, 1}, kBlackwell));  // no single bits
-  EXPECT_FALSE(plan_normed({Format::kQ1_0_G128, 0, 6144, 4608, 1}, kHopper));     // more segments than warps
-  EXPECT_FALSE(plan_normed({Format::kQ1_0_G128, 0, 151936, 4096, 1}, kHopper));   // the head: blocks in waves
 }
 
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {

@@ -59,7 +59,7 @@ TEST(CudaOptions, AreRead) {
 
 TEST(CudaOptions, BadValuesNameTheKeyAndWhatWasExpected) {
   EXPECT_EQ(failure_of("cuda.graphs", "yes"), "cuda.graphs is 'yes', expected on or off");
-  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected off, attention, swiglu or norms");
+  EXPECT_EQ(failure_of("cuda.fusion", "some"), "cuda.fusion is 'some', expected off, attention or swiglu");
   EXPECT_EQ(failure_of("cuda.wait", "sleep"), "cuda.wait is 'sleep', expected spin or block");
   EXPECT_EQ(failure_of("cuda.warm", ""), "cuda.warm is '', expected on or off");
   EXPECT_EQ(failure_of("cuda.kernel_cache", "here"),

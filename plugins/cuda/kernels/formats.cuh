@@ -2,9 +2,9 @@
 // tensor cores and scales. All is derived from the format's MatrixLayout; where formats differ, this file says how.
 //
 // Numbers are pinned: a format's products are summed group by group, in order, into a segment's sum, whichever kernel
-// does it. A group is 32 columns or, where activations are packed by 128 columns, 128 at the most. Groups' integer sums
-// are exact; then segment = fmaf(sum, d * scale of the activations, segment) and, with the minimum, the same again.
-// Floats go through the same tensor core instructions in the same order.
+// does it: groups of group_columns (matrix_layout.h). Groups' integer sums are exact; then segment = fmaf(sum, d *
+// scale of the activations, segment) and, with the minimum, the same again. Floats go through the same tensor core
+// instructions in the same order.
 #pragma once
 
 #include "activation_arguments.h"
@@ -12,11 +12,6 @@
 #include "simt.cuh"
 
 namespace bonsai::cuda {
-
-constexpr uint32_t group_columns(MatrixLayout layout) {
-  if (layout.packing != Packing::kCodesBy128) return 32;
-  return layout.group < 128 ? layout.group : 128;
-}
 
 // Columns that a lane loads at once: 64 bytes or so, and scales in whole loads.
 constexpr uint32_t step_columns(MatrixLayout layout) {

@@ -73,7 +73,7 @@ static_assert((sizeof(StepWeights<kLayout>) > 32 * sizeof(uint32_t)) == (decode_
 // every segment that is its number, modulo the number of warps. Moves each weight of its tiles once, and of activations
 // tiles_per_block times what the tokens have, mostly from the first-level cache.
 BONSAI_EARLY_KERNEL(matmul_decode, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {
-  decode<TokenSums<kDecodeTokens>>(arguments);
+  if constexpr (has_decode(kLayout)) decode<TokenSums<kDecodeTokens>>(arguments);
 }
 // The same for 16 or 32 tokens: weights are moved and turned into fragments once for all of them.
 BONSAI_EARLY_KERNEL(matmul_decode_16, MatmulArguments, kDecodeMaxThreads, decode_blocks(kLayout)) {

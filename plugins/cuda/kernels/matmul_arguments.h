@@ -50,9 +50,26 @@ inline constexpr uint32_t kPrefillMaxThreads = 256;
 // Segments whose sums a block that multiplies so many tokens has in shared memory at a time.
 constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTokens ? 32 : 256 / tokens; }
 
-// For which formats there are matmul_decode_16 and _32: those that any plan takes them for. Elsewhere they do nothing.
-constexpr bool has_decode_16(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy32; }
-constexpr bool has_decode_32(const MatrixLayout &layout) { return layout.packing != Packing::kCodesBy128; }
+// matmul_held_8 and _16, whose warps hold their tokens' codes of a segment in registers, are for integers whose groups
+// have a scale alone.
+constexpr bool has_held(const MatrixLayout &layout) { return !layout.is_float() && layout.scales == Scales::kHalf; }
+inline constexpr uint32_t kHeldMaxThreads = 256, kHeldBlocks = 2;  // that a multiprocessor is to hold
+inline constexpr uint32_t kHeldTokenFloats = 20;                   // 16 rows; lanes meet in no bank of shared memory
+inline constexpr uint32_t kHeldRecordBytes = 8;                    // of a token, for each group
+// Shared memory of a block of so many warps, and what it needs for each tile where rows have more segments than that.
+constexpr uint32_t held_bytes(const MatrixLayout &layout, uint32_t tokens, uint32_t warps) {
+  const uint32_t sums = 2 * kHeldTokenFloats * static_cast<uint32_t>(sizeof(float));
+  return warps * tokens * (kSegmentColumns / group_columns(layout) * kHeldRecordBytes + sums);
+}
+constexpr uint32_t held_tile_bytes(uint32_t tokens) {
+  return tokens * kTileRows * static_cast<uint32_t>(sizeof(float));
+}
+
+// For which formats there are matmul_decode, _16 and _32: those that any plan takes them for. Elsewhere they do
+// nothing.
+constexpr bool has_decode(const MatrixLayout &layout) { return !has_held(layout); }
+constexpr bool has_decode_16(const MatrixLayout &layout) { return layout.is_float(); }
+constexpr bool has_decode_32(const MatrixLayout &layout) { return has_decode(layout); }
 
 // Blocks of the most threads that a multiprocessor is to hold, as many as have room without spilling, or
 // with little of it (compile/units.cpp): the kernels' launch bounds, and what grids are

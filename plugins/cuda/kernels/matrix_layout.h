@@ -100,6 +100,12 @@ struct MatrixLayout {
   constexpr bool is_float() const { return packing == Packing::kHalves; }
 };
 
+// Columns whose products are summed up before they are scaled, by the weights' and the activations' scales.
+constexpr uint32_t group_columns(const MatrixLayout &layout) {
+  if (layout.packing != Packing::kCodesBy128) return 32;
+  return layout.group < 128 ? layout.group : 128;
+}
+
 // By the name that a unit of device code is compiled for. TQ1_0_G128, TQ2_0 and TQ1_0 become TQ2_0_G128, BF16 becomes
 // F16.
 inline constexpr MatrixLayout kQ1_0_G128Layout = {Codes::kUnsigned, 1, 0, 128, Scales::kHalf, 1, Packing::kCodesBy128};

@@ -28,9 +28,10 @@ struct MatmulShape {
 };
 
 struct MatmulPlan {
-  std::string unit;    // of device code (compile/units.h): "matmul.Q4_0", "matmul_one.Q4_0" or "matmul_bits.Q1_0_G128"
-  std::string kernel;  // "matmul_bits_1", "_1_long", "_1_gated", "_2" or "_4", "matmul_one", "matmul_decode", "_16" or
-                       // "_32", or "matmul_prefill"
+  std::string unit;    // of device code (compile/units.h): "matmul.Q4_0", "matmul_one.Q4_0", "matmul_held.Q4_0" or
+                       // "matmul_bits.Q1_0_G128"
+  std::string kernel;  // "matmul_bits_1", "_1_long", "_1_gated", "_2" or "_4", "matmul_one", "matmul_held_8" or "_16",
+                       // "matmul_decode", "_16" or "_32", or "matmul_prefill"
   uint32_t grid_x, grid_y;
   uint32_t threads;
   uint32_t shared_bytes;     // dynamic
@@ -38,6 +39,9 @@ struct MatmulPlan {
 };
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
+
+// The plan of matmul_held_8 or _16, as `tokens` says, for a format that has_held (kernels/matmul_arguments.h).
+MatmulPlan plan_held(const MatmulShape &shape, const MatmulDevice &device, uint32_t tokens);
 
 // The plan of matmul_bits_1_gated (kernels/matmul_arguments.h) for one token's gate and up, `shape.rows` of both; none
 // where that kernel does not serve: codes of more than a bit, other devices, more than eight segments of columns, rows

@@ -96,10 +96,13 @@ TEST_P(EveryFormat, OrderOfThreadsChangesNothing) {
   constexpr uint64_t kTokens = 33;
   RandomMatrix matrix(GetParam(), kRows, kColumns);
   const std::vector<float> x = random_vectors(kTokens, kColumns);
-  const MatmulPlan prefill = plan(GetParam(), kRows, kColumns, kTokens);
+  const MatmulPlan prefill = prefill_plan(GetParam(), kRows, kColumns, kTokens);
+  EXPECT_EQ(prefill.kernel, "matmul_prefill");
   const std::vector<float> expected = multiply(prefill, matrix, x);
-  for (const emulation::Order &order : emulation::kOrders) {
-    EXPECT_TRUE(same_bytes(multiply(prefill, matrix, x, order), expected));
+  for (const MatmulPlan &which : {prefill, plan(GetParam(), kRows, kColumns, kTokens)}) {
+    for (const emulation::Order &order : emulation::kOrders) {
+      EXPECT_TRUE(same_bytes(multiply(which, matrix, x, order), expected)) << which.kernel;
+    }
   }
 }
 
@@ -161,19 +164,22 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
 
 // Blocks of more tiles than are counted at a time, in more segments than there are warps.
 TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
-  constexpr uint64_t kManyRows = 120, kLong = 512 * 9, kTiles = 8;
+  constexpr uint64_t kManyRows = 120, kLong = 512 * 9;
+  constexpr uint32_t kTiles = 8;
   for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ6_K}) {
     for (const uint64_t n : {1, 2, 4, 12, 20}) {
       RandomMatrix matrix(format, kManyRows, kLong);
       const std::vector<float> x = random_vectors(n, kLong);
-      const MatmulPlan prefill = plan_matmul({format, 0, kManyRows, kLong, 64}, kTestDevice);
-      const std::vector<float> expected = multiply(prefill, matrix, x);
-      for (const uint32_t warps : {1, 3, 6}) {
+      const std::vector<float> expected = multiply(prefill_plan(format, kManyRows, kLong, n), matrix, x);
+      for (const uint32_t warps : {1u, 3u, 6u}) {
         MatmulPlan plan = plan_matmul({format, 0, kManyRows, kLong, n}, kTestDevice);
         plan.tiles_per_block = kTiles;
         plan.grid_x = 1;
         plan.threads = 32 * warps;
-        plan.shared_bytes = static_cast<uint32_t>((1 + 9) * kTiles * tokens_of_block(plan) * kTileRows * sizeof(float));
+        const auto tokens = static_cast<uint32_t>(tokens_of_block(plan));
+        plan.shared_bytes = plan.kernel.starts_with("matmul_held")
+                                ? held_bytes(matrix_layout(format), tokens, warps) + kTiles * held_tile_bytes(tokens)
+                                : (1 + 9) * kTiles * tokens * kTileRows * static_cast<uint32_t>(sizeof(float));
         EXPECT_TRUE(same_bytes(multiply(plan, matrix, x, emulation::kOrders[warps % 4]), expected))
             << plan.unit << " " << plan.kernel << " " << warps;
       }

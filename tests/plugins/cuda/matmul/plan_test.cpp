@@ -18,10 +18,10 @@ TEST(MatmulPlan, FewTokensTakeBitsWhereTheDeviceCountsThem) {
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_1");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 2, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_2");
   EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 3, kHopper), "matmul_bits.Q1_0_G128 matmul_bits_4");
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 5, kHopper), "matmul.Q1_0_G128 matmul_decode");
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul_one.Q1_0_G128 matmul_one");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 5, kHopper), "matmul_held.Q1_0_G128 matmul_held_8");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 1, kBlackwell), "matmul_held.Q1_0_G128 matmul_held_8");
   EXPECT_EQ(kernel_for(Format::kTQ1_0, 1, kHopper), "matmul_bits.TQ2_0_G128 matmul_bits_1");
-  EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul_one.Q2_0_G64 matmul_one");
+  EXPECT_EQ(kernel_for(Format::kQ2_0_G64, 1, kHopper), "matmul_held.Q2_0_G64 matmul_held_8");
 }
 
 TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
@@ -33,7 +33,7 @@ TEST(MatmulPlan, OneTokenHasAKernelOfItsOwnWhereWeightsAreIntegers) {
 TEST(MatmulPlan, ManyTokensSharePieces) {
   EXPECT_EQ(kernel_for(Format::kQ4_K, 8, kHopper), "matmul.Q4_K matmul_decode");
   EXPECT_EQ(kernel_for(Format::kQ4_K, 33, kHopper), "matmul.Q4_K matmul_prefill");
-  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 65, kHopper), "matmul.Q1_0_G128 matmul_prefill");
+  EXPECT_EQ(kernel_for(Format::kQ1_0_G128, 512, kHopper), "matmul.Q1_0_G128 matmul_prefill");
   EXPECT_EQ(kernel_for(Format::kBF16, 16, kHopper), "matmul.F16 matmul_decode_16");
   EXPECT_EQ(kernel_for(Format::kBF16, 32, kHopper), "matmul.F16 matmul_decode_32");
   EXPECT_EQ(kernel_for(Format::kBF16, 512, kHopper), "matmul.F16 matmul_prefill");
@@ -43,16 +43,53 @@ TEST(MatmulPlan, SomeTokensTakeWhatWasMeasuredToBeFastest) {
   const auto kernel = [](Format format, uint64_t rows, uint64_t columns, uint64_t n) {
     return plan_matmul({format, 0, rows, columns, n}, kHopper).kernel;
   };
-  // 8B: qkv, gate and up, down
-  for (const uint64_t n : {9, 16, 32, 64}) {
-    EXPECT_EQ(kernel(Format::kQ1_0_G128, 6144, 4096, n), "matmul_decode_16") << n;
-    EXPECT_EQ(kernel(Format::kQ1_0_G128, 4096, 12288, n), "matmul_decode_16") << n;
-    EXPECT_EQ(kernel(Format::kQ1_0_G128, 24576, 4096, n), n <= 16 ? "matmul_decode_16" : "matmul_prefill") << n;
+  // 8B: qkv, gate and up, down, head
+  for (const uint64_t n : {9, 16, 32, 64, 128}) {
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 6144, 4096, n), "matmul_held_16") << n;
+    EXPECT_EQ(kernel(Format::kTQ2_0_G128, 4096, 12288, n), "matmul_held_16") << n;
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 24576, 4096, n), n <= 32 ? "matmul_held_16" : "matmul_prefill") << n;
+    EXPECT_EQ(kernel(Format::kQ1_0_G128, 151936, 4096, n), n <= 16 ? "matmul_held_16" : "matmul_prefill") << n;
+    EXPECT_EQ(kernel(Format::kQ4_0, 6144, 4096, n), n <= 32 ? "matmul_held_8" : "matmul_held_16") << n;
+    EXPECT_EQ(kernel(Format::kQ4_0, 24576, 4096, n), n <= 32   ? "matmul_held_8"
+                                                     : n <= 64 ? "matmul_held_16"
+                                                               : "matmul_prefill")
+        << n;
+    EXPECT_EQ(kernel(Format::kQ8_0, 24576, 4096, n), n <= 32 ? "matmul_held_8" : "matmul_prefill") << n;
   }
   for (const uint64_t n : {9, 16, 32}) {
-    EXPECT_EQ(kernel(Format::kQ4_0, 6144, 4096, n), "matmul_decode") << n;
-    EXPECT_EQ(kernel(Format::kQ4_0, 4096, 12288, n), n <= 16 ? "matmul_decode" : "matmul_decode_32") << n;
-    EXPECT_EQ(kernel(Format::kQ4_0, 24576, 4096, n), n <= 16 ? "matmul_decode" : "matmul_prefill") << n;
+    EXPECT_EQ(kernel(Format::kQ4_K, 6144, 4096, n), "matmul_decode") << n;
+    EXPECT_EQ(kernel(Format::kQ4_K, 4096, 12288, n), n <= 16 ? "matmul_decode" : "matmul_decode_32") << n;
+    EXPECT_EQ(kernel(Format::kQ4_K, 24576, 4096, n), n <= 16 ? "matmul_decode" : "matmul_prefill") << n;
+  }
+}
+
+TEST(MatmulPlan, OneTokenTakesWhatIsHeldWhereRowsAreLongAndFew) {
+  const auto kernel = [](uint64_t rows, uint64_t columns) {
+    return plan_matmul({Format::kQ4_0, 0, rows, columns, 1}, kHopper).kernel;
+  };
+  EXPECT_EQ(kernel(6144, 4096), "matmul_held_8");
+  EXPECT_EQ(kernel(4096, 12288), "matmul_held_8");
+  EXPECT_EQ(kernel(24576, 4096), "matmul_one");
+  EXPECT_EQ(kernel(2048, 2048), "matmul_one");
+}
+
+// What a block of matmul_held needs is there, and its warps share a row's segments evenly.
+TEST(MatmulPlan, HeldTokensHaveTheirSharedMemory) {
+  for (const Format format : {Format::kQ1_0_G128, Format::kQ4_0}) {
+    for (const uint32_t tokens : {8, 16}) {
+      for (const uint64_t segments : {1, 8, 9, 24, 67}) {
+        for (const uint64_t n : {1, 64, 5000}) {
+          const MatmulPlan plan = plan_held({format, 0, 151936, segments * 512, n}, kHopper, tokens);
+          const uint32_t warps = plan.threads / 32, rounds = ceil_divide(segments, warps);
+          const uint32_t totals = rounds > 1 ? plan.tiles_per_block * held_tile_bytes(tokens) : 0;
+          EXPECT_EQ(plan.shared_bytes, held_bytes(matrix_layout(format), tokens, warps) + totals);
+          EXPECT_LE(plan.shared_bytes, 48u * 1024);
+          EXPECT_EQ(rounds, ceil_divide(segments, 8)) << segments;
+          EXPECT_GE(uint64_t{plan.grid_x} * plan.tiles_per_block * 16, 151936u);
+          EXPECT_EQ(plan.grid_y, ceil_divide(n, tokens));
+        }
+      }
+    }
   }
 }
 
@@ -84,9 +121,9 @@ TEST(MatmulPlan, GateAndUpOfOneTokenMayGoOnToSwiglu) {
 
 TEST(MatmulPlan, NamesTheUnitsThatItMayTake) {
   EXPECT_EQ(matmul_units(Format::kTQ2_0, kHopper),
-            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_bits.TQ2_0_G128"}));
+            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_held.TQ2_0_G128", "matmul_bits.TQ2_0_G128"}));
   EXPECT_EQ(matmul_units(Format::kTQ2_0, kBlackwell),
-            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_one.TQ2_0_G128"}));
+            (std::vector<std::string>{"matmul.TQ2_0_G128", "matmul_held.TQ2_0_G128", "matmul_one.TQ2_0_G128"}));
   EXPECT_EQ(matmul_units(Format::kQ8_K, kHopper), (std::vector<std::string>{"matmul.Q8_K", "matmul_one.Q8_K"}));
   EXPECT_EQ(matmul_units(Format::kBF16, kHopper), std::vector<std::string>{"matmul.F16"});
   EXPECT_EQ(embedding_unit(Format::kBF16), "embedding.F16");
@@ -126,7 +163,7 @@ TEST(MatmulPlan, OneTokenLeavesRoomForTheNextProductInModelsThatWeKnow) {
   // 1.7B: o, gate and up, down
   EXPECT_EQ(plan_for_one(kBits, 2048, 2048), "matmul_bits_1, 64 blocks of 4 warps, 2 tiles");
   EXPECT_EQ(plan_for_one(kBits, 12288, 2048), "matmul_bits_1, 192 blocks of 4 warps, 4 tiles");
-  EXPECT_EQ(plan_for_one(kBits, 2048, 6144), "matmul_bits_1_long, 64 blocks of 12 warps, 2 tiles");
+  EXPECT_EQ(plan_for_one(kBits, 2048, 6144), "matmul_bits_1_long, 32 blocks of 12 warps, 4 tiles");
   EXPECT_EQ(plan_for_one(Format::kTQ2_0_G128, 4096, 12288), "matmul_bits_1_long, 64 blocks of 12 warps, 4 tiles");
 }
 

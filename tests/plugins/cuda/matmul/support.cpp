@@ -236,6 +236,8 @@ uint64_t tokens_of_block(const MatmulPlan &plan) {
 
 namespace {
 
+constexpr uint64_t kVeryMany = 1 << 20;  // tokens, that any matrix is multiplied with by matmul_prefill
+
 // `eight`, a plan for matmul_decode, with the kernel for so many tokens.
 MatmulPlan with_tokens(MatmulPlan eight, uint32_t tokens, uint64_t columns) {
   eight.kernel = "matmul_decode_" + std::to_string(tokens);
@@ -246,6 +248,12 @@ MatmulPlan with_tokens(MatmulPlan eight, uint32_t tokens, uint64_t columns) {
 
 }  // namespace
 
+MatmulPlan prefill_plan(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
+  MatmulPlan plan = plan_matmul({format, 0, rows, columns, kVeryMany}, kTestDevice);
+  plan.grid_y = ceil_divide(n, kPrefillTokens);
+  return plan;
+}
+
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
   std::vector<MatmulPlan> plans;
   for (const uint32_t multiprocessors : {1u, 132u}) {
@@ -253,12 +261,18 @@ std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns
       const MatmulDevice device = {multiprocessors, has_bit_mma};
       if (has_bit_mma && !may_take_bits(format, device)) continue;
       // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
-      for (const uint64_t planned : {1, 2, 4, 8, 100}) {
+      for (const uint64_t planned : {uint64_t{1}, uint64_t{2}, uint64_t{4}, uint64_t{8}, kVeryMany}) {
         const MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
         plans.push_back(plan);
       }
-      const MatmulPlan eight = plan_matmul({format, 0, rows, columns, 8}, device);
       const MatrixLayout &layout = matrix_layout(format);
+      if (has_held(layout)) {
+        for (const uint32_t tokens : {8, 16}) {
+          plans.push_back(plan_held({format, 0, rows, columns, tokens}, device, tokens));
+        }
+        continue;
+      }
+      const MatmulPlan eight = plan_matmul({format, 0, rows, columns, 8}, device);
       if (has_decode_16(layout)) plans.push_back(with_tokens(eight, 16, columns));
       if (has_decode_32(layout)) plans.push_back(with_tokens(eight, 32, columns));
     }

@@ -111,6 +111,9 @@ std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const 
 // How many tokens a block of the plan's kernel takes.
 uint64_t tokens_of_block(const MatmulPlan &plan);
 
+// matmul_prefill, however few the vectors are.
+MatmulPlan prefill_plan(Format format, uint64_t rows, uint64_t columns, uint64_t n);
+
 // The plans that a product of a format with n vectors can have: every kernel, few tiles in a block and many.
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n);
 

@@ -26,6 +26,7 @@ TEST(PlannedKernels, AreInTheTableOfUnits) {
                 << plan.unit << " would be compiled in the middle of a call";
             expect_compiled(plan.unit, plan.kernel);
             const MatrixLayout &layout = matrix_layout(format);
+            EXPECT_TRUE(plan.kernel != "matmul_decode" || has_decode(layout)) << plan.unit;
             EXPECT_TRUE(plan.kernel != "matmul_decode_16" || has_decode_16(layout)) << plan.unit;
             EXPECT_TRUE(plan.kernel != "matmul_decode_32" || has_decode_32(layout)) << plan.unit;
           }

@@ -49,6 +49,7 @@ struct HeldTokens {
   uint32_t codes[kSets][kPieces][2];
   const HeldRecord *records;  // (kGroups, kTokens), in the warp's part of shared memory
 
+  // A barrier must be behind what was done with other tokens.
   __device__ void load(const MatmulArguments &arguments, uint32_t first, uint32_t segment, HeldRecord *shared) {
     const uint32_t column = segment * kSegmentColumns, piece_bytes = 32u << arguments.activations.together_log2;
 #pragma unroll
@@ -58,7 +59,6 @@ struct HeldTokens {
 #pragma unroll
       for (uint32_t i = 0; i < kPieces; ++i) token_fragment<kLayout>(from + i * piece_bytes, codes[set][i]);
     }
-    sync_warp();  // nobody reads the segment before
     for (uint32_t i = lane(); i < kGroups * kTokens; i += kWarp) {
       const uint32_t group = i / kTokens, token = first + i % kTokens;
       const GroupRecord record =

@@ -57,17 +57,20 @@ MatmulArguments arguments_of(const MatrixRows &part, uint32_t tiles_per_block) {
 
 }  // namespace
 
+void multiply_part(Device &device, const Product &product, const MatrixRows &part, const MatmulPlan &plan) {
+  MatmulArguments arguments = arguments_of(part, plan.tiles_per_block);
+  arguments.activations = product.activations;
+  arguments.bias = product.bias ? product.bias + part.output : nullptr;
+  arguments.y = product.y + part.output;
+  arguments.y_stride = product.y_stride;
+  arguments.n = static_cast<uint32_t>(product.n);
+  arguments.add = product.add;
+  device.launch(plan.unit, plan.kernel, launch_shape(plan), arguments);
+}
+
 void multiply(Device &device, const Product &product) {
   for (const MatrixRows &part : product.rows) {
-    const MatmulPlan chosen = plan(part, product.n, device.matmul_device());
-    MatmulArguments arguments = arguments_of(part, chosen.tiles_per_block);
-    arguments.activations = product.activations;
-    arguments.bias = product.bias ? product.bias + part.output : nullptr;
-    arguments.y = product.y + part.output;
-    arguments.y_stride = product.y_stride;
-    arguments.n = static_cast<uint32_t>(product.n);
-    arguments.add = product.add;
-    device.launch(chosen.unit, chosen.kernel, launch_shape(chosen), arguments);
+    multiply_part(device, product, part, plan(part, product.n, device.matmul_device()));
   }
 }
 

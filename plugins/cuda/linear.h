@@ -51,6 +51,8 @@ struct Product {
 
 // Submits a product; the context is current.
 void multiply(Device &device, const Product &product);
+// One of its parts, by a plan for it.
+void multiply_part(Device &device, const Product &product, const MatrixRows &part, const MatmulPlan &plan);
 
 // One token's products with gate and up, which go on to SwiGLU and to packing (GatedMatmulArguments).
 struct GatedProduct {

@@ -128,7 +128,7 @@ std::vector<std::vector<float>> logits_in_chunks(const EngineOptions &options, s
   return found;
 }
 
-// Fused decode kernels, plain ones, those for several tokens, and the prompt's: one set of bytes.
+// Fused decode kernels, plain ones, and those for several tokens: one set of bytes.
 void expect_that_fusion_and_chunking_change_no_byte(const TinyModel &tiny, KvType kv, uint32_t n = 300) {
   const TinyModelFile file(tiny);
   const std::vector<int32_t> tokens = some_tokens(n, kTinyTokens);

@@ -80,8 +80,7 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
   }
 }
 
-// Of rows with more segments than any kernel has warps, or sums of at a time where it multiplies 16 or 32 vectors:
-// against the kernel for many, which takes whole rows.
+// Of rows with more segments than any kernel has warps, or sums of at a time where it multiplies 16 or 32 vectors.
 TEST_F(CudaProducts, CompanyChangesNoByteOfLongRows) {
   constexpr uint64_t kManyRows = 165, kLong = 25 * 512;
   constexpr uint32_t kMany = 72;
@@ -98,6 +97,31 @@ TEST_F(CudaProducts, CompanyChangesNoByteOfLongRows) {
     for (const uint32_t n : {1u, 2u, 3u, 4u, 8u, 12u, 16u, 20u, 32u, 64u}) {
       // The last ones: in the place of what is not written lies another vector's product.
       const std::vector<float> few(x.end() - static_cast<ptrdiff_t>(n * kLong), x.end());
+      const std::vector<float> y = multiply(weight, kManyRows, few, n);
+      EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
+          << quant::traits(format).name << ", " << n << " vectors";
+    }
+  }
+}
+
+// So many vectors and rows that matmul_prefill multiplies them, by whole rows; and the last few of them, by the kernels
+// for few.
+TEST_F(CudaProducts, APromptsCompanyChangesNoByte) {
+  constexpr uint64_t kManyRows = 2048, kThree = 3 * 512;
+  constexpr uint32_t kPrompt = 2048;
+  for (const quant::Format format :
+       {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64, quant::Format::kQ4_0,
+        quant::Format::kQ5_0, quant::Format::kQ8_0, quant::Format::kQ4_K, quant::Format::kF16}) {
+    check::Random random(1);
+    const check::Matrix matrix = check::make_matrix(format, kManyRows, kThree, check::Pattern::kRandom, random);
+    const host::Weight::Part part = {
+        .dtype = static_cast<bonsai_dtype>(format), .rows = kManyRows, .data = matrix.blocks()};
+    const host::Weight weight =
+        check::value_of(host::Weight::upload(context_.device(), "w", kThree, {&part, 1}, BONSAI_USE_MATRIX, false));
+    const std::vector<float> x = check::make_vectors(kPrompt, kThree, check::VectorPattern::kRandom, random);
+    const std::vector<float> expected = multiply(weight, kManyRows, x, kPrompt);
+    for (const uint32_t n : {1u, 2u, 8u, 16u, 64u, 100u}) {
+      const std::vector<float> few(x.end() - static_cast<ptrdiff_t>(n * kThree), x.end());
       const std::vector<float> y = multiply(weight, kManyRows, few, n);
       EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
           << quant::traits(format).name << ", " << n << " vectors";

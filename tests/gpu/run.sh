@@ -160,9 +160,15 @@ bench() {
   show 'prompt|memory|load' first-token-8b
   step products 200 "$build/bin/bonsai-bench-cuda" -n 1 8 32 512
   show '.' products
-  # One token, by single bits and by bytes: whether `matmul_bits_1` is what to multiply by where the device has both.
-  step products-one 200 "$build/bin/bonsai-bench-cuda" -n 1 -f Q1_0_G128 TQ2_0_G128 Q2_0_G64 Q4_0
-  show '.' products-one
+  # One token, by single bits and by bytes: whether `matmul_bits_1` is what to multiply by where the device has both, and
+  # `matmul_one` or `matmul_held_8` where it has not, or for other formats.
+  local kernel
+  for kernel in matmul_bits_1 matmul_one matmul_held_8; do
+    # shellcheck disable=SC2046
+    step "products-$kernel" 100 "$build/bin/bonsai-bench-cuda" -n 1 -k "$kernel" \
+      -f $([ $kernel = matmul_bits_1 ] && echo Q1_0_G128 TQ2_0_G128 || echo Q1_0_G128 TQ2_0_G128 Q2_0_G64 Q4_0 Q8_0)
+    show '.' "products-$kernel"
+  done
 }
 
 turns() {

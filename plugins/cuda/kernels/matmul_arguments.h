@@ -54,7 +54,7 @@ constexpr uint32_t round_segments(uint32_t tokens) { return tokens <= kDecodeTok
 // have a scale alone.
 constexpr bool has_held(const MatrixLayout &layout) { return !layout.is_float() && layout.scales == Scales::kHalf; }
 inline constexpr uint32_t kHeldMaxThreads = 256, kHeldBlocks = 2;  // that a multiprocessor is to hold
-inline constexpr uint32_t kHeldTokenFloats = 20;                   // 16 rows; lanes meet in no bank of shared memory
+inline constexpr uint32_t kHeldTokenFloats = 20;                   // 16 rows; lanes that write meet in no bank
 inline constexpr uint32_t kHeldRecordBytes = 8;                    // of a token, for each group
 // Shared memory of a block of so many warps, and what it needs for each tile where rows have more segments than that.
 constexpr uint32_t held_bytes(const MatrixLayout &layout, uint32_t tokens, uint32_t warps) {

@@ -1,6 +1,6 @@
-// y = W x for a few dozen tokens: a warp holds 8 or 16 tokens' codes of a segment in registers and multiplies one tile
-// after the other with them. So tokens are read once for all tiles that a block has, and a tile costs its weights
-// alone, which are asked for a tile ahead. The same bytes as matmul_decode.
+// y = W x for one token to some hundred: a warp holds 8 or 16 tokens' codes of a segment in registers and multiplies
+// one tile after the other with them. So tokens are read once for all tiles that a block has, and a tile costs its
+// weights alone, which are asked for a tile ahead. The same bytes as matmul_decode.
 #include "matmul.cuh"
 
 namespace bonsai::cuda {

@@ -40,9 +40,6 @@ struct MatmulPlan {
 
 MatmulPlan plan_matmul(const MatmulShape &shape, const MatmulDevice &device);
 
-// The plan of matmul_held_8 or _16, as `tokens` says, for a format that has_held (kernels/matmul_arguments.h).
-MatmulPlan plan_held(const MatmulShape &shape, const MatmulDevice &device, uint32_t tokens);
-
 // The plan of matmul_bits_1_gated (kernels/matmul_arguments.h) for one token's gate and up, `shape.rows` of both; none
 // where that kernel does not serve: codes of more than a bit, other devices, more than eight segments of columns, rows
 // of `down` that are no whole segments, more blocks than multiprocessors.

@@ -23,8 +23,18 @@ struct Request {
   std::vector<std::string> formats;
   std::vector<uint32_t> n;
   std::string shape;  // part of a shape's name; empty: all
+  std::optional<MatmulKernel> kernel;
   uint64_t copy_bytes;
 };
+
+MatmulKernel kernel_named(std::string_view name) {
+  std::string names;
+  for (const MatmulKernel kernel : kMatmulKernels) {
+    if (name_of(kernel) == name) return kernel;
+    names += (names.empty() ? "" : ", ") + std::string(name_of(kernel));
+  }
+  throw std::invalid_argument(fmt::format("there is no kernel '{}', expected one of {}", name, names));
+}
 
 std::optional<Request> read_request(int argc, char **argv) {
   Request request;
@@ -35,6 +45,8 @@ std::optional<Request> read_request(int argc, char **argv) {
       "weight formats")("n,n", po::value(&request.n)->multitoken()->default_value({1, 8, 32, 512}, "1 8 32 512"),
                         "numbers of vectors")("shape,s", po::value(&request.shape)->default_value(""),
                                               "only shapes with this in their names: 8b, head, '1.7b o'")(
+      "kernel,k", po::value<std::string>(),
+      "the kernel, such as matmul_prefill; by default the one that the backend takes")(
       "copy-bytes", po::value(&request.copy_bytes)->default_value(uint64_t{2} << 30), "of the copy that is the limit");
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, options), values);
@@ -45,6 +57,7 @@ std::optional<Request> read_request(int argc, char **argv) {
     return std::nullopt;
   }
   po::notify(values);
+  if (values.count("kernel")) request.kernel = kernel_named(values["kernel"].as<std::string>());
   return request;
 }
 
@@ -73,9 +86,13 @@ int run(const Request &request) {
       print_to_stderr("bonsai-bench-cuda: there is no format '{}'\n", name);
       return 2;
     }
+    if (request.kernel && !serves(*request.kernel, format->format, device.matmul_device())) {
+      print_to_stderr("bonsai-bench-cuda: {} does not serve {} on this device\n", name_of(*request.kernel), name);
+      return 2;
+    }
     for (const MatrixShape &shape : matrix_shapes()) {
       if (shape.name.find(request.shape) == std::string::npos) continue;
-      for (const uint32_t n : request.n) run_case(device, {format->format, shape, n}, copy);
+      for (const uint32_t n : request.n) run_case(device, {format->format, shape, n, request.kernel}, copy);
     }
   }
   return 0;

@@ -100,11 +100,15 @@ const std::vector<MatrixShape> &matrix_shapes() {
 ProductTime time_product(Device &device, const ProductCase &which) {
   const MatrixShape &shape = which.shape;
   const std::vector<PackedMatrix> copies = upload_copies(device, which);
-  std::vector<std::vector<MatrixRows>> rows;
+  std::vector<MatrixRows> rows;
   for (const PackedMatrix &matrix : copies) {
-    rows.push_back({{.matrix = &matrix, .first_row = 0, .rows = shape.rows, .output = 0}});
+    rows.push_back({.matrix = &matrix, .first_row = 0, .rows = shape.rows, .output = 0});
   }
-  const ActivationForms forms = forms_for(rows[0], which.n, device.matmul_device());
+  const MatmulShape asked = {
+      .format = which.format, .first_row = 0, .rows = shape.rows, .columns = shape.columns, .n = which.n};
+  const MatmulPlan plan =
+      which.kernel ? plan_by(*which.kernel, asked, device.matmul_device()) : plan_matmul(asked, device.matmul_device());
+  const ActivationForms forms = ActivationForms::of(which.format, takes_bits(plan));
   const DeviceBuffer x(device.context(), which.n * shape.columns * sizeof(float), "vectors");
   const DeviceBuffer y(device.context(), which.n * shape.rows * sizeof(float), "products");
   const DeviceBuffer packed(device.context(), packed_activation_bytes(forms, which.n, shape.columns), "vectors");
@@ -113,22 +117,22 @@ ProductTime time_product(Device &device, const ProductCase &which) {
   const PackedActivations activations = place_activations(forms, packed.as<std::byte>(), which.n, shape.columns);
   pack_rows(device, {.x = x.as<float>(), .n = which.n, .columns = shape.columns, .forms = forms, .to = activations});
   const auto product = [&](uint64_t i) {
-    multiply(device, {.rows = rows[i % rows.size()],
-                      .activations = activations,
-                      .n = which.n,
-                      .bias = nullptr,
-                      .y = y.as<float>(),
-                      .y_stride = shape.rows,
-                      .add = false});
+    const MatrixRows &part = rows[i % rows.size()];
+    multiply_part(device,
+                  {.rows = {&part, 1},
+                   .activations = activations,
+                   .n = which.n,
+                   .bias = nullptr,
+                   .y = y.as<float>(),
+                   .y_stride = shape.rows,
+                   .add = false},
+                  part, plan);
   };
   product(0);  // loads the kernel: nothing may be loaded while a graph is recorded
   const uint64_t launches = std::max(kLaunches, uint64_t{copies.size()});
   Capture capture(device.stream());
   for (uint64_t i = 0; i < launches; ++i) product(i);
   const GraphExec graph(capture.finish());
-  const MatmulPlan plan =
-      plan_matmul({.format = which.format, .first_row = 0, .rows = shape.rows, .columns = shape.columns, .n = which.n},
-                  device.matmul_device());
   return {.seconds = median_seconds(device, graph) / static_cast<double>(launches),
           .matrix_bytes = copies[0].storage.bytes(),
           .kernel = plan.kernel};

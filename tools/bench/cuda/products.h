@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/quant/format.h"
 #include "plugins/cuda/device.h"
+#include "plugins/cuda/layout/matmul_kernels.h"
 
 namespace bonsai::bench::cuda {
 
@@ -21,7 +23,8 @@ const std::vector<MatrixShape> &matrix_shapes();
 struct ProductCase {
   quant::Format format;
   MatrixShape shape;
-  uint32_t n;  // vectors
+  uint32_t n;                                        // vectors
+  std::optional<bonsai::cuda::MatmulKernel> kernel;  // that serves; none: the one that the backend takes
 };
 
 struct ProductTime {

@@ -96,8 +96,7 @@ TEST_P(EveryFormat, OrderOfThreadsChangesNothing) {
   constexpr uint64_t kTokens = 33;
   RandomMatrix matrix(GetParam(), kRows, kColumns);
   const std::vector<float> x = random_vectors(kTokens, kColumns);
-  const MatmulPlan prefill = prefill_plan(GetParam(), kRows, kColumns, kTokens);
-  EXPECT_EQ(prefill.kernel, "matmul_prefill");
+  const MatmulPlan prefill = plan_by(MatmulKernel::kPrefill, {GetParam(), 0, kRows, kColumns, kTokens}, kTestDevice);
   const std::vector<float> expected = multiply(prefill, matrix, x);
   for (const MatmulPlan &which : {prefill, plan(GetParam(), kRows, kColumns, kTokens)}) {
     for (const emulation::Order &order : emulation::kOrders) {
@@ -146,19 +145,25 @@ TEST_P(EveryFormat, WritesWhatIsAskedForAndNothingElse) {
 
 // Rows of more segments than a block keeps sums of at a time.
 TEST(Matmul, LongRowsAreSummedInRounds) {
-  constexpr uint64_t kLong = 512 * 67 + 128;
-  RandomMatrix matrix(Format::kQ1_0_G128, 3, kLong);
-  for (const uint64_t n : {1, 5}) {
-    const std::vector<float> x = random_vectors(n, kLong);
-    std::vector<std::vector<float>> results;
-    for (const MatmulPlan &plan : all_plans(Format::kQ1_0_G128, 3, kLong, n)) {
-      results.push_back(multiply(plan, matrix, x));
-      EXPECT_TRUE(same_bytes(results.back(), results.front())) << plan.kernel;
+  constexpr uint64_t kLong = 512 * 67 + 256;
+  for (const Format format : {Format::kQ1_0_G128, Format::kQ8_0, Format::kQ4_K, Format::kF16}) {
+    RandomMatrix matrix(format, 3, kLong);
+    for (const uint64_t n : {1, 5}) {
+      const std::vector<float> x = random_vectors(n, kLong);
+      std::vector<std::vector<float>> results;
+      for (const MatmulPlan &plan : all_plans(format, 3, kLong, n)) {
+        results.push_back(multiply(plan, matrix, x));
+        EXPECT_TRUE(same_bytes(results.back(), results.front())) << plan.unit << " " << plan.kernel;
+      }
+      const std::vector<float> weights = matrix.decoded(2);
+      double sum = 0, magnitude = 0;
+      for (uint64_t i = 0; i < kLong; ++i) {
+        const double product = static_cast<double>(weights[i]) * static_cast<double>(x[i]);
+        sum += product;
+        magnitude += product * product;
+      }
+      EXPECT_NEAR(static_cast<double>(results.front()[2]), sum, 0.02 * std::sqrt(magnitude)) << name_of(format);
     }
-    const std::vector<float> weights = matrix.decoded(2);
-    double sum = 0;
-    for (uint64_t i = 0; i < kLong; ++i) sum += static_cast<double>(weights[i]) * static_cast<double>(x[i]);
-    EXPECT_NEAR(static_cast<double>(results.front()[2]), sum, 0.02 * std::sqrt(static_cast<double>(kLong)) / 32);
   }
 }
 
@@ -166,11 +171,13 @@ TEST(Matmul, LongRowsAreSummedInRounds) {
 TEST(Matmul, BlocksOfManyTilesGiveTheSameBytes) {
   constexpr uint64_t kManyRows = 120, kLong = 512 * 9;
   constexpr uint32_t kTiles = 8;
-  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ6_K}) {
+  for (const Format format : {Format::kQ1_0_G128, Format::kTQ2_0_G128, Format::kQ4_0, Format::kQ8_0, Format::kQ4_K,
+                              Format::kQ6_K, Format::kF16}) {
     for (const uint64_t n : {1, 2, 4, 12, 20}) {
       RandomMatrix matrix(format, kManyRows, kLong);
       const std::vector<float> x = random_vectors(n, kLong);
-      const std::vector<float> expected = multiply(prefill_plan(format, kManyRows, kLong, n), matrix, x);
+      const std::vector<float> expected =
+          multiply(plan_by(MatmulKernel::kPrefill, {format, 0, kManyRows, kLong, n}, kTestDevice), matrix, x);
       for (const uint32_t warps : {1u, 3u, 6u}) {
         MatmulPlan plan = plan_matmul({format, 0, kManyRows, kLong, n}, kTestDevice);
         plan.tiles_per_block = kTiles;

@@ -54,12 +54,19 @@ TEST(MatmulPlan, SomeTokensTakeWhatWasMeasuredToBeFastest) {
                                                      : n <= 64 ? "matmul_held_16"
                                                                : "matmul_prefill")
         << n;
-    EXPECT_EQ(kernel(Format::kQ8_0, 24576, 4096, n), n <= 32 ? "matmul_held_8" : "matmul_prefill") << n;
+    EXPECT_EQ(kernel(Format::kQ8_0, 24576, 4096, n), n <= 32 ? "matmul_held_16" : "matmul_prefill") << n;
   }
+}
+
+// What Q4_0 took before it had matmul_held.
+TEST(MatmulPlan, SomeTokensOfFormatsWithMinimaTakeWhatOthersTook) {
+  const auto kernel = [](uint64_t rows, uint64_t columns, uint64_t n) {
+    return plan_matmul({Format::kQ4_K, 0, rows, columns, n}, kHopper).kernel;
+  };
   for (const uint64_t n : {9, 16, 32}) {
-    EXPECT_EQ(kernel(Format::kQ4_K, 6144, 4096, n), "matmul_decode") << n;
-    EXPECT_EQ(kernel(Format::kQ4_K, 4096, 12288, n), n <= 16 ? "matmul_decode" : "matmul_decode_32") << n;
-    EXPECT_EQ(kernel(Format::kQ4_K, 24576, 4096, n), n <= 16 ? "matmul_decode" : "matmul_prefill") << n;
+    EXPECT_EQ(kernel(6144, 4096, n), "matmul_decode") << n;
+    EXPECT_EQ(kernel(4096, 12288, n), n <= 16 ? "matmul_decode" : "matmul_decode_32") << n;
+    EXPECT_EQ(kernel(24576, 4096, n), n <= 16 ? "matmul_decode" : "matmul_prefill") << n;
   }
 }
 
@@ -77,14 +84,16 @@ TEST(MatmulPlan, OneTokenTakesWhatIsHeldWhereRowsAreLongAndFew) {
 TEST(MatmulPlan, HeldTokensHaveTheirSharedMemory) {
   for (const Format format : {Format::kQ1_0_G128, Format::kQ4_0}) {
     for (const uint32_t tokens : {8, 16}) {
+      const MatmulKernel kernel = tokens == 8 ? MatmulKernel::kHeld8 : MatmulKernel::kHeld16;
       for (const uint64_t segments : {1, 8, 9, 24, 67}) {
         for (const uint64_t n : {1, 64, 5000}) {
-          const MatmulPlan plan = plan_held({format, 0, 151936, segments * 512, n}, kHopper, tokens);
+          const MatmulPlan plan = plan_by(kernel, {format, 0, 151936, segments * 512, n}, kHopper);
           const uint32_t warps = plan.threads / 32, rounds = ceil_divide(segments, warps);
           const uint32_t totals = rounds > 1 ? plan.tiles_per_block * held_tile_bytes(tokens) : 0;
           EXPECT_EQ(plan.shared_bytes, held_bytes(matrix_layout(format), tokens, warps) + totals);
           EXPECT_LE(plan.shared_bytes, 48u * 1024);
           EXPECT_EQ(rounds, ceil_divide(segments, 8)) << segments;
+          EXPECT_EQ(warps, ceil_divide(segments, rounds)) << segments;
           EXPECT_GE(uint64_t{plan.grid_x} * plan.tiles_per_block * 16, 151936u);
           EXPECT_EQ(plan.grid_y, ceil_divide(n, tokens));
         }

@@ -234,51 +234,35 @@ uint64_t tokens_of_block(const MatmulPlan &plan) {
   return plan.kernel.ends_with("_32") ? 32 : plan.kernel.ends_with("_16") ? 16 : kDecodeTokens;
 }
 
-namespace {
-
-constexpr uint64_t kVeryMany = 1 << 20;  // tokens, that any matrix is multiplied with by matmul_prefill
-
-// `eight`, a plan for matmul_decode, with the kernel for so many tokens.
-MatmulPlan with_tokens(MatmulPlan eight, uint32_t tokens, uint64_t columns) {
-  eight.kernel = "matmul_decode_" + std::to_string(tokens);
-  const uint32_t sums = 1 + std::min(segment_count(columns), round_segments(tokens));
-  eight.shared_bytes = static_cast<uint32_t>(eight.tiles_per_block * sums * tokens * kTileRows * sizeof(float));
-  return eight;
-}
-
-}  // namespace
-
-MatmulPlan prefill_plan(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
-  MatmulPlan plan = plan_matmul({format, 0, rows, columns, kVeryMany}, kTestDevice);
-  plan.grid_y = ceil_divide(n, kPrefillTokens);
+MatmulPlan with_tiles(MatmulPlan plan, const MatmulShape &shape, uint32_t tiles_of_block) {
+  const uint32_t segments = segment_count(shape.columns);
+  if (plan.kernel.starts_with("matmul_held")) {
+    if (segments > plan.threads / 32) {
+      const auto tile_bytes = held_tile_bytes(static_cast<uint32_t>(tokens_of_block(plan)));
+      plan.shared_bytes += tiles_of_block * tile_bytes - plan.tiles_per_block * tile_bytes;
+    }
+  } else {
+    plan.shared_bytes = plan.shared_bytes / plan.tiles_per_block * tiles_of_block;
+  }
+  plan.tiles_per_block = tiles_of_block;
+  plan.grid_x = ceil_divide(tiles_of(shape), tiles_of_block);
   return plan;
 }
 
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n) {
   std::vector<MatmulPlan> plans;
+  const MatmulShape shape = {format, 0, rows, columns, n};
   for (const uint32_t multiprocessors : {1u, 132u}) {
-    for (const bool has_bit_mma : {false, true}) {
-      const MatmulDevice device = {multiprocessors, has_bit_mma};
-      if (has_bit_mma && !may_take_bits(format, device)) continue;
-      // A plan for few tokens serves many with a grid of more rows, and one for many serves few.
-      for (const uint64_t planned : {uint64_t{1}, uint64_t{2}, uint64_t{4}, uint64_t{8}, kVeryMany}) {
-        const MatmulPlan plan = plan_matmul({format, 0, rows, columns, planned}, device);
-        plans.push_back(plan);
-      }
-      const MatrixLayout &layout = matrix_layout(format);
-      if (has_held(layout)) {
-        for (const uint32_t tokens : {8, 16}) {
-          plans.push_back(plan_held({format, 0, rows, columns, tokens}, device, tokens));
-        }
-        continue;
-      }
-      const MatmulPlan eight = plan_matmul({format, 0, rows, columns, 8}, device);
-      if (has_decode_16(layout)) plans.push_back(with_tokens(eight, 16, columns));
-      if (has_decode_32(layout)) plans.push_back(with_tokens(eight, 32, columns));
+    const MatmulDevice device = {multiprocessors, true};
+    for (const MatmulKernel kernel : kMatmulKernels) {
+      if (serves(kernel, format, device)) plans.push_back(plan_by(kernel, shape, device));
     }
   }
-  for (MatmulPlan &plan : plans) {
-    plan.grid_y = static_cast<uint32_t>((n + tokens_of_block(plan) - 1) / tokens_of_block(plan));
+  // A last block with fewer tiles than the others, and a block with all of them.
+  for (const MatmulPlan &plan : std::vector<MatmulPlan>(plans)) {
+    if (plan.kernel == "matmul_prefill" || plan.tiles_per_block > 1) continue;
+    plans.push_back(with_tiles(plan, shape, 2));
+    plans.push_back(with_tiles(plan, shape, tiles_of(shape)));
   }
   return plans;
 }

@@ -14,6 +14,7 @@
 #include "core/quant/format.h"
 #include "plugins/cuda/kernels/matmul_arguments.h"
 #include "plugins/cuda/layout/activations.h"
+#include "plugins/cuda/layout/matmul_kernels.h"
 #include "plugins/cuda/layout/matmul_plan.h"
 #include "plugins/cuda/layout/packed_matrix.h"
 #include "tests/plugins/cuda/emulator/emulator.h"
@@ -111,8 +112,8 @@ std::vector<float> multiply(const MatmulPlan &plan, RandomMatrix &matrix, const 
 // How many tokens a block of the plan's kernel takes.
 uint64_t tokens_of_block(const MatmulPlan &plan);
 
-// matmul_prefill, however few the vectors are.
-MatmulPlan prefill_plan(Format format, uint64_t rows, uint64_t columns, uint64_t n);
+// A plan for the shape, of any kernel but matmul_prefill, with blocks of so many tiles.
+MatmulPlan with_tiles(MatmulPlan plan, const MatmulShape &shape, uint32_t tiles_of_block);
 
 // The plans that a product of a format with n vectors can have: every kernel, few tiles in a block and many.
 std::vector<MatmulPlan> all_plans(Format format, uint64_t rows, uint64_t columns, uint64_t n);

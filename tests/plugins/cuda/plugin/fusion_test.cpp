@@ -133,6 +133,9 @@ std::vector<Case> all_cases() {
          shape.hidden = 5 * 512;
        }),
        .is_gated = true},
+      {.name = "QueriesKeysAndValuesOfTwoMatrices", .shape = with([](auto &shape) {
+                                                      shape.formats = {{"attn_v", Format::kTQ2_0_G128}};
+                                                    })},
       // Where it stays a kernel of its own: rows of gate that are no whole segments, above; more blocks than
       // multiprocessors; codes of more than a bit.
       {.name = "GatedInWaves", .shape = with([](auto &shape) { shape.ffn = 2560; })},

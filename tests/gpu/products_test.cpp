@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "tools/plugin-check/context.h"
 #include "tools/plugin-check/matrix.h"
@@ -41,6 +44,28 @@ class CudaProducts : public testing::Test {
     return y;
   }
 
+  // The products of a random matrix's rows with `many` vectors at once, and with the last few of them, for each of
+  // `few`. The last ones: in the place of what is not written lies another vector's product.
+  void expect_that_company_changes_no_byte(quant::Format format, uint64_t rows, uint64_t columns, uint32_t many,
+                                           std::initializer_list<uint32_t> few) {
+    check::Random random(1);
+    const check::Matrix matrix = check::make_matrix(format, rows, columns, check::Pattern::kRandom, random);
+    const host::Weight weight = upload(format, rows, columns, matrix.blocks());
+    const std::vector<float> x = check::make_vectors(many, columns, check::VectorPattern::kRandom, random);
+    const std::vector<float> expected = multiply(weight, rows, x, many);
+    for (const uint32_t n : few) {
+      const std::vector<float> last(x.end() - static_cast<ptrdiff_t>(n * columns), x.end());
+      const std::vector<float> y = multiply(weight, rows, last, n);
+      EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
+          << quant::traits(format).name << ", " << n << " vectors";
+    }
+  }
+
+  host::Weight upload(quant::Format format, uint64_t rows, uint64_t columns, std::span<const std::byte> blocks) {
+    const host::Weight::Part part = {.dtype = static_cast<bonsai_dtype>(format), .rows = rows, .data = blocks};
+    return check::value_of(host::Weight::upload(context_.device(), "w", columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+  }
+
   check::Context context_{{.path = BONSAI_CUDA_PLUGIN, .device = 0, .options = {}}};
   std::mt19937 random_{1};
 };
@@ -61,9 +86,7 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
     std::vector<std::byte> blocks(quant::row_bytes(traits, weights.size()));
     traits.encode(weights.data(), blocks.data(), weights.size());
     traits.decode(blocks.data(), weights.data(), weights.size());
-    const host::Weight::Part part = {.dtype = static_cast<bonsai_dtype>(format), .rows = kRows, .data = blocks};
-    const host::Weight weight =
-        check::value_of(host::Weight::upload(context_.device(), "w", kColumns, {&part, 1}, BONSAI_USE_MATRIX, false));
+    const host::Weight weight = upload(format, kRows, kColumns, blocks);
     for (const uint32_t n : {1u, 8u, 33u}) {  // alone, by the kernels for few tokens, by those for many
       const std::vector<float> x = positive(n * kColumns), y = multiply(weight, kRows, x, n);
       Errors errors;
@@ -82,50 +105,18 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
 
 // Of rows with more segments than any kernel has warps, or sums of at a time where it multiplies 16 or 32 vectors.
 TEST_F(CudaProducts, CompanyChangesNoByteOfLongRows) {
-  constexpr uint64_t kManyRows = 165, kLong = 25 * 512;
-  constexpr uint32_t kMany = 72;
   for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64,
                                      quant::Format::kQ4_0, quant::Format::kQ6_K, quant::Format::kF16}) {
-    check::Random random(1);
-    const check::Matrix matrix = check::make_matrix(format, kManyRows, kLong, check::Pattern::kRandom, random);
-    const host::Weight::Part part = {
-        .dtype = static_cast<bonsai_dtype>(format), .rows = kManyRows, .data = matrix.blocks()};
-    const host::Weight weight =
-        check::value_of(host::Weight::upload(context_.device(), "w", kLong, {&part, 1}, BONSAI_USE_MATRIX, false));
-    const std::vector<float> x = check::make_vectors(kMany, kLong, check::VectorPattern::kRandom, random);
-    const std::vector<float> expected = multiply(weight, kManyRows, x, kMany);
-    for (const uint32_t n : {1u, 2u, 3u, 4u, 8u, 12u, 16u, 20u, 32u, 64u}) {
-      // The last ones: in the place of what is not written lies another vector's product.
-      const std::vector<float> few(x.end() - static_cast<ptrdiff_t>(n * kLong), x.end());
-      const std::vector<float> y = multiply(weight, kManyRows, few, n);
-      EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
-          << quant::traits(format).name << ", " << n << " vectors";
-    }
+    expect_that_company_changes_no_byte(format, 165, 25 * 512, 72, {1, 2, 3, 4, 8, 12, 16, 20, 32, 64});
   }
 }
 
-// So many vectors and rows that matmul_prefill multiplies them, by whole rows; and the last few of them, by the kernels
-// for few.
+// Of so many vectors and rows that matmul_prefill multiplies them, by whole rows: the last few by the kernels for few.
 TEST_F(CudaProducts, APromptsCompanyChangesNoByte) {
-  constexpr uint64_t kManyRows = 2048, kThree = 3 * 512;
-  constexpr uint32_t kPrompt = 2048;
   for (const quant::Format format :
        {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64, quant::Format::kQ4_0,
         quant::Format::kQ5_0, quant::Format::kQ8_0, quant::Format::kQ4_K, quant::Format::kF16}) {
-    check::Random random(1);
-    const check::Matrix matrix = check::make_matrix(format, kManyRows, kThree, check::Pattern::kRandom, random);
-    const host::Weight::Part part = {
-        .dtype = static_cast<bonsai_dtype>(format), .rows = kManyRows, .data = matrix.blocks()};
-    const host::Weight weight =
-        check::value_of(host::Weight::upload(context_.device(), "w", kThree, {&part, 1}, BONSAI_USE_MATRIX, false));
-    const std::vector<float> x = check::make_vectors(kPrompt, kThree, check::VectorPattern::kRandom, random);
-    const std::vector<float> expected = multiply(weight, kManyRows, x, kPrompt);
-    for (const uint32_t n : {1u, 2u, 8u, 16u, 64u, 100u}) {
-      const std::vector<float> few(x.end() - static_cast<ptrdiff_t>(n * kThree), x.end());
-      const std::vector<float> y = multiply(weight, kManyRows, few, n);
-      EXPECT_EQ(std::memcmp(y.data(), expected.data() + (expected.size() - y.size()), y.size() * sizeof(float)), 0)
-          << quant::traits(format).name << ", " << n << " vectors";
-    }
+    expect_that_company_changes_no_byte(format, 2048, 3 * 512, 2048, {1, 2, 8, 16, 64, 100});
   }
 }
 

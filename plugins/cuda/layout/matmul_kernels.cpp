@@ -1,6 +1,7 @@
 #include "plugins/cuda/layout/matmul_kernels.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plugins/cuda/kernels/matmul_arguments.h"
 #include "plugins/cuda/layout/packed_matrix.h"

@@ -66,14 +66,18 @@ MatrixRows part_of(const MatrixRows &slice, const Sectors &sectors, uint64_t fir
           .output = slice.output + first * rows};
 }
 
+// Where reading begins with a sector.
+const std::byte *first_of_sector(std::span<const MatrixRows> rows, const Sectors &sectors, uint64_t sector) {
+  return tile_begin(*rows[0].matrix, part_of(rows[0], sectors, sector, sector).first_row / kTileRows);
+}
+
 // What a worker reads first of the next product.
 const std::byte *first_of_next(const Threads &threads, const Product &product, int worker) {
   const std::span<const MatrixRows> next = product.next;
   if (next.empty()) return nullptr;
   const Sectors &sectors = product.next_sectors;
   if (has_sectors_for(next, sectors, threads.count())) {
-    const uint64_t sector = threads.first_of(sectors.n, 1, worker);
-    return tile_begin(*next[0].matrix, part_of(next[0], sectors, sector, sector).first_row / kTileRows);
+    return first_of_sector(next, sectors, threads.first_of(sectors.n, 1, worker));
   }
   const ActivationLayout layout = activation_layout(*next[0].matrix);
   return find_tile(next, layout, threads.first_of(count_tiles(next, layout), kTileGrain, worker));
@@ -141,10 +145,10 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 
 // -------- Dividing the work
 
-// What threads share of a product: `n` tiles, pieces or sectors, whole grains of them, and what a worker does with its
-// own in the end.
+// What threads share of a product: `n` tiles, pieces or sectors, whole grains of them to begin
+// with, how many are taken at a time at least, and what a worker does with its own in the end.
 struct Units {
-  uint64_t n, grain;
+  uint64_t n, grain, least;
   const SectorStep *then = nullptr;
 };
 
@@ -160,14 +164,33 @@ struct Share {
 // Calls body(share) for all units and vectors: every worker does one range of the units, `at_once` vectors after the
 // other, quantised by vectors_of(part, worker).
 template <class VectorsOf, class Body>
-void divide(Threads &threads, const Product &product, uint32_t at_once, Units units, const VectorsOf &vectors_of,
-            const Body &body) {
+void divide_in_parts(Threads &threads, const Product &product, uint32_t at_once, const Units &units,
+                     const VectorsOf &vectors_of, const Body &body) {
   threads.each_range(units.n, units.grain, [&](uint64_t begin, uint64_t end, int worker) {
     each_part(product, at_once, [&](const Product &part, bool is_last) {
       const std::byte *then = is_last ? first_of_next(threads, product, worker) : nullptr;
       body(Share{part, vectors_of(part, worker), begin, end, worker, then});
     });
     if (units.then) (*units.then)(begin, end, worker);
+  });
+}
+
+// The same where all vectors are multiplied at once: then it is open which units a worker does. place_of(unit): where
+// their weights begin.
+template <class VectorsOf, class PlaceOf, class Body>
+void divide(Threads &threads, const Product &product, uint32_t at_once, const Units &units, const VectorsOf &vectors_of,
+            const PlaceOf &place_of, const Body &body) {
+  const bool is_divisible = product.n <= at_once && units.n <= SharedRanges::kMostUnits;
+  if (!is_divisible) return divide_in_parts(threads, product, at_once, units, vectors_of, body);
+  threads.each_turns(units.n, units.grain, units.least, [&](SharedRanges::Turns &turns, int worker) {
+    std::optional<QuantizedVectors> vectors;
+    while (const std::optional<UnitRange> range = turns.take()) {
+      if (!vectors) vectors = vectors_of(product, worker);
+      const std::optional<uint64_t> next = turns.next();
+      const std::byte *then = next ? place_of(*next) : first_of_next(threads, product, worker);
+      body(Share{product, *vectors, range->begin, range->end, worker, then});
+      if (units.then) (*units.then)(range->begin, range->end, worker);
+    }
   });
 }
 
@@ -226,6 +249,17 @@ uint64_t count_pieces(std::span<const MatrixRows> all, ActivationLayout layout) 
   uint64_t n = 0;
   for (const MatrixRows &rows : all) n += activation_layout(*rows.matrix) == layout ? pieces_of(rows) : 0;
   return n;
+}
+
+// Where reading begins with a piece, counted the same way.
+const std::byte *find_piece(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t piece) {
+  for (const MatrixRows &rows : all) {
+    if (activation_layout(*rows.matrix) != layout) continue;
+    const uint64_t pieces = pieces_of(rows);
+    if (piece < pieces) return tile_begin(*rows.matrix, tiles_of_piece(rows, piece).first);
+    piece -= pieces;
+  }
+  return nullptr;
 }
 
 // A piece of a product's rows, whose results go through y (n, kPieceStride) to the sink.
@@ -446,23 +480,61 @@ void multiply_pieces(const KernelTable &kernels, ActivationLayout layout, const 
 
 // -------- All of a product
 
+// How many units a worker takes at a time at least, each of so many rows, of a slice as few as `fewest_rows`. To read
+// them takes long beside what it takes to get going, and many vectors are copied for each part (panels.inl.h).
+uint64_t least_units(const Product &product, uint64_t rows, uint64_t fewest_rows) {
+  constexpr uint32_t kFewVectors = 8;
+  constexpr uint64_t kBytes = 128 * 1024, kRowsOfMany = 512;
+  const auto enough = [](uint64_t all, uint64_t unit) { return (all + unit - 1) / unit; };
+  if (product.n > kFewVectors) return enough(kRowsOfMany, fewest_rows);
+  const PackedMatrix &matrix = *product.rows[0].matrix;
+  return enough(kBytes, rows * quant::row_bytes(quant::traits(matrix.format), matrix.columns));
+}
+
+// Tiles likewise, in whole strips.
+uint64_t least_tiles(const Product &product) {
+  uint64_t strip = kTileGrain;
+  for (const MatrixRows &rows : product.rows) {
+    strip = std::max<uint64_t>(strip, code_layout(rows.matrix->format, rows.matrix->packing).strip_tiles);
+  }
+  return strip * least_units(product, strip * kTileRows, strip * kTileRows);
+}
+
+uint64_t least_sectors(const Product &product) {
+  uint64_t rows = 0, fewest = UINT64_MAX;
+  for (const MatrixRows &slice : product.rows) {
+    const uint64_t n = (slice.last_row - slice.first_row) / product.sectors.n;
+    rows += n;
+    fewest = std::min(fewest, n);
+  }
+  return least_units(product, rows, fewest);
+}
+
 template <class VectorsOf>
 void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
                    const VectorsOf &vectors_of) {
   if (product.sink) {
-    const Units units = {count_pieces(product.rows, plan.layout), 1};
-    divide(threads, product, plan.at_once, units, vectors_of, [&](const Share &share) {
-      float *y = product.y + static_cast<uint64_t>(share.worker) * piece_elements(product.n);
-      multiply_pieces(kernels, plan.layout, share, y);
-    });
+    const uint64_t least = least_units(product, kPieceRows, kPieceRows);
+    const Units units = {count_pieces(product.rows, plan.layout), 1, least};
+    divide(
+        threads, product, plan.at_once, units, vectors_of,
+        [&](uint64_t piece) { return find_piece(product.rows, plan.layout, piece); },
+        [&](const Share &share) {
+          float *y = product.y + static_cast<uint64_t>(share.worker) * piece_elements(product.n);
+          multiply_pieces(kernels, plan.layout, share, y);
+        });
   } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
-    const Units units = {product.sectors.n, 1, product.then};
-    divide(threads, product, plan.at_once, units, vectors_of,
-           [&](const Share &share) { multiply_sectors(kernels, share); });
+    const Units units = {product.sectors.n, 1, least_sectors(product), product.then};
+    divide(
+        threads, product, plan.at_once, units, vectors_of,
+        [&](uint64_t sector) { return first_of_sector(product.rows, product.sectors, sector); },
+        [&](const Share &share) { multiply_sectors(kernels, share); });
   } else {
-    const Units units = {count_tiles(product.rows, plan.layout), kTileGrain};
-    divide(threads, product, plan.at_once, units, vectors_of,
-           [&](const Share &share) { multiply_tiles(kernels, plan.layout, share); });
+    const Units units = {count_tiles(product.rows, plan.layout), kTileGrain, least_tiles(product)};
+    divide(
+        threads, product, plan.at_once, units, vectors_of,
+        [&](uint64_t tile) { return find_tile(product.rows, plan.layout, tile); },
+        [&](const Share &share) { multiply_tiles(kernels, plan.layout, share); });
   }
 }
 

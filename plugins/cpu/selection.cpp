@@ -80,6 +80,16 @@ void forbid(const uint32_t *mask, std::span<float> logits, uint32_t first_id) {
   forbid_one_by_one(logits.size());
 }
 
+// What a logit has to be above to come before one of `value` that has been kept: an equal one comes before it where its
+// id is lower. NaN, which nothing is above, and nothing is at most, if any logit might.
+float bound_of(float value, bool ids_rise) {
+  if (ids_rise) return value;
+  const float below = std::nextafter(value, -std::numeric_limits<float>::infinity());
+  return below < value ? below : std::numeric_limits<float>::quiet_NaN();
+}
+
+std::optional<float> unless_nan(float value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
+
 constexpr size_t kRun = 16;  // logits that TopLogits looks at together
 
 // Whether all of a run are at most `least`; NaN on either side is not.
@@ -125,9 +135,9 @@ void LargestLogit::add(const KernelTable &kernels, std::span<const float> logits
   add(*found, static_cast<int32_t>(first_id + static_cast<uint32_t>(found - logits.begin())));
 }
 
-// Behind the id that was found, an equal logit changes nothing.
 std::optional<float> LargestLogit::least(uint32_t first_id) const {
-  return id_ >= 0 && static_cast<uint32_t>(id_) < first_id ? std::optional(value_) : std::nullopt;
+  if (id_ < 0) return std::nullopt;
+  return unless_nan(bound_of(value_, static_cast<uint32_t>(id_) < first_id));
 }
 
 void LargestLogit::add(float value, int32_t id) {
@@ -156,14 +166,14 @@ void TopLogits::add(std::span<const float> logits, uint32_t first_id, std::span<
   const bool rises = first_id >= next_id_;
   next_id_ = std::max(next_id_, first_id + static_cast<uint32_t>(logits.size()));
   if (i == logits.size()) return;
-  float least = value_of(ranks[0]);
+  float bound = bound_of(value_of(ranks[0]), rises);
   for (; i < logits.size(); ++i) {
-    // What most ids meet; where ids rise, one that equals the least comes after it.
-    while (rises && i + kRun <= logits.size() && all_at_most(logits.data() + i, least)) i += kRun;
+    // What most ids meet.
+    while (i + kRun <= logits.size() && all_at_most(logits.data() + i, bound)) i += kRun;
     if (i == logits.size()) break;
-    if (rises && logits[i] <= least) continue;
+    if (logits[i] <= bound) continue;
     add_rank(rank_of(logits[i], first_id + static_cast<uint32_t>(i)), ranks);
-    least = value_of(ranks[0]);
+    bound = bound_of(value_of(ranks[0]), rises);
   }
 }
 
@@ -172,9 +182,8 @@ void TopLogits::add(const TopLogits &other, std::span<const uint64_t> other_rank
 }
 
 std::optional<float> TopLogits::least(uint32_t first_id, std::span<const uint64_t> ranks) const {
-  if (kept_ < ranks.size() || first_id < next_id_) return std::nullopt;
-  const float value = value_of(ranks[0]);
-  return std::isnan(value) ? std::nullopt : std::optional(value);
+  if (kept_ < ranks.size()) return std::nullopt;
+  return unless_nan(bound_of(value_of(ranks[0]), first_id >= next_id_));
 }
 
 void TopLogits::list(std::span<uint64_t> ranks, std::span<int32_t> ids, float *logits) const {

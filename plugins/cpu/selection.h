@@ -42,7 +42,6 @@ class LargestLogit {
 // `ranks` (k) is the caller's, the same for all calls.
 class TopLogits {
  public:
-  // Quickest where ids rise from piece to piece.
   void add(std::span<const float> logits, uint32_t first_id, std::span<uint64_t> ranks);
   void add(const TopLogits &other, std::span<const uint64_t> other_ranks, std::span<uint64_t> ranks);
   // As LargestLogit's.

@@ -44,7 +44,7 @@ int runnable_threads(int count) {
   return 1 + static_cast<int>(tried.size());
 }
 
-Threads::Threads(int count) : count_(count), arena_(count, 1) {
+Threads::Threads(int count) : count_(count), shared_(count), arena_(count, 1) {
   constexpr std::chrono::milliseconds kPatience{100};
   if (count > tbb::info::default_concurrency()) raise_limit();
   std::atomic<int> n_here = 0;

@@ -1,4 +1,4 @@
-// The threads of one device: oneTBB's, split statically, so that what a thread computes is known beforehand.
+// The threads of one device: oneTBB's, and how work is divided among them.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/floating_point_environment.h"
+#include "plugins/cpu/shared_ranges.h"
 #include "plugins/cpu/team.h"
 
 namespace bonsai::cpu {
@@ -86,6 +87,18 @@ class Threads {
     });
   }
 
+  // Begins with the same ranges: body(turns, worker) takes its worker's in parts, of `least` or more, and then what
+  // others have not begun of theirs. Precondition: n is at most SharedRanges::kMostUnits.
+  template <class Body>
+  void each_turns(size_t n, size_t grain, size_t least, const Body &body) {
+    const auto run = [&](int worker, UnitRange own) {
+      SharedRanges::Turns turns = shared_.begin(worker, own, least);
+      body(turns, worker);
+    };
+    if (n <= grain) return run(0, {0, n});
+    each_worker([&](int worker) { run(worker, {first_of(n, grain, worker), first_of(n, grain, worker + 1)}); });
+  }
+
  private:
   // Sends the others to the team. Without memory for all of them fewer come, whose parts are the leader's.
   void gather(Team &team, tbb::task_group &others) const {
@@ -121,6 +134,7 @@ class Threads {
 
   int count_;
   Team *team_ = nullptr;  // while together() runs
+  SharedRanges shared_;   // of the each_turns() at hand
   tbb::task_arena arena_;
 };
 

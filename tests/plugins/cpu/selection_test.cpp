@@ -72,6 +72,8 @@ std::vector<float> wanted_of(std::span<const float> logits, std::optional<float>
   return wanted;
 }
 
+float below(float value) { return std::nextafter(value, -std::numeric_limits<float>::infinity()); }
+
 // Two workers, as far as they get, with and without what they say that they do not need.
 TEST(TopLogits, AgreeWithSortingInAnyPieces) {
   std::mt19937 random(1);
@@ -111,7 +113,21 @@ TEST(TopLogits, HasALeastOnceNothingElseIsLeft) {
   EXPECT_FALSE(top.least(5, ranks));
   top.add(std::vector{-1.0f}, 5, ranks);
   EXPECT_EQ(top.least(6, ranks), -1.0f);
-  EXPECT_FALSE(top.least(5, ranks)) << "an equal logit with a lower id comes first";
+  EXPECT_EQ(top.least(5, ranks), below(-1.0f)) << "an equal logit with a lower id comes first";
+}
+
+TEST(TopLogits, HasNoLeastBeforeWhatNothingIsBelow) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<uint64_t> ranks(1);
+  TopLogits top;
+  top.add(std::vector{-kInfinity}, 5, ranks);
+  EXPECT_EQ(top.least(6, ranks), -kInfinity);
+  EXPECT_FALSE(top.least(0, ranks));
+  top.add(std::vector{-kInfinity, -kInfinity}, 3, ranks);
+  int32_t id = -1;
+  float logit = 0;
+  top.list(ranks, {&id, 1}, &logit);
+  EXPECT_EQ(id, 3);
 }
 
 TEST(LargestLogit, HasALeastBehindItsId) {
@@ -121,7 +137,7 @@ TEST(LargestLogit, HasALeastBehindItsId) {
   EXPECT_FALSE(largest.least(1));
   largest.add(portable_kernels(), std::vector{-2.0f, 3.0f}, 10);
   EXPECT_EQ(largest.least(12), 3.0f);
-  EXPECT_FALSE(largest.least(11)) << "an equal logit with a lower id comes first";
+  EXPECT_EQ(largest.least(11), below(3.0f)) << "an equal logit with a lower id comes first";
 }
 
 TEST(LargestLogit, IsTheFirstOfTheTopInAnyPieces) {

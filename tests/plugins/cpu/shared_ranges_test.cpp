@@ -1,0 +1,137 @@
+// Every unit is done once, whoever does it, and what a slow worker has not begun is not left to it.
+#include "plugins/cpu/shared_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "plugins/cpu/threads.h"
+
+namespace bonsai::cpu {
+namespace {
+
+std::vector<UnitRange> all_of(SharedRanges::Turns &turns) {
+  std::vector<UnitRange> parts;
+  while (const std::optional<UnitRange> part = turns.take()) parts.push_back(*part);
+  return parts;
+}
+
+using Bounds = std::vector<std::pair<uint64_t, uint64_t>>;
+Bounds bounds_of(const std::vector<UnitRange> &parts) {
+  Bounds bounds;
+  for (const UnitRange &part : parts) bounds.emplace_back(part.begin, part.end);
+  return bounds;
+}
+
+TEST(SharedRanges, AreTakenInPartsOfHalves) {
+  SharedRanges ranges(2);
+  SharedRanges::Turns turns = ranges.begin(0, {0, 20}, 2);
+  EXPECT_EQ(bounds_of(all_of(turns)), (Bounds{{0, 10}, {10, 16}, {16, 18}, {18, 20}}));
+}
+
+TEST(SharedRanges, HavePartsOnMultiplesOfTheLeast) {
+  SharedRanges ranges(2);
+  SharedRanges::Turns turns = ranges.begin(1, {13, 63}, 8);
+  EXPECT_EQ(bounds_of(all_of(turns)), (Bounds{{13, 40}, {40, 56}, {56, 63}}));
+}
+
+TEST(SharedRanges, AreTakenAtOnceWhereTheyAreShortOrNobodyElseIsThere) {
+  SharedRanges ranges(2), of_one(1);
+  SharedRanges::Turns turns = ranges.begin(0, {5, 5 + SharedRanges::kLeastParts * 8 - 1}, 8);
+  EXPECT_EQ(all_of(turns).size(), 1u);
+  SharedRanges::Turns alone = of_one.begin(0, {0, SharedRanges::kMostUnits}, 1);
+  EXPECT_EQ(bounds_of(all_of(alone)), (Bounds{{0, SharedRanges::kMostUnits}}));
+}
+
+TEST(SharedRanges, MayBeEmpty) {
+  SharedRanges ranges(2);
+  SharedRanges::Turns turns = ranges.begin(0, {7, 7}, 1);
+  EXPECT_FALSE(turns.next());
+  EXPECT_FALSE(turns.take());
+}
+
+TEST(SharedRanges, SayWhereAWorkerGoesOn) {
+  SharedRanges ranges(2);
+  SharedRanges::Turns turns = ranges.begin(0, {0, 8}, 2);
+  EXPECT_EQ(turns.next(), 0u);
+  EXPECT_EQ(turns.take()->end, 4u);
+  EXPECT_EQ(turns.next(), 4u);
+  all_of(turns);
+  EXPECT_FALSE(turns.next());
+}
+
+// The other has begun one part, and ends no other before this one has nothing left.
+TEST(SharedRanges, GiveAnotherTheBackHalfOfWhatIsNotBegun) {
+  SharedRanges ranges(2);
+  SharedRanges::Turns slow = ranges.begin(0, {0, 32}, 2), fast = ranges.begin(1, {32, 64}, 2);
+  EXPECT_EQ(slow.take()->end, 16u);
+  while (fast.next()) fast.take();
+  const std::optional<UnitRange> first = fast.take();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->begin, 24u);  // of 16 to 32
+  EXPECT_EQ(bounds_of(all_of(fast)).back(), (std::pair<uint64_t, uint64_t>{16, 18}));
+  EXPECT_FALSE(slow.take());
+}
+
+TEST(SharedRanges, GiveNothingOfAWorkerThatHasNotBegun) {
+  SharedRanges ranges(3);
+  for (int work = 0; work < 3; ++work) {
+    SharedRanges::Turns first = ranges.begin(0, {0, 10}, 1);
+    uint64_t units = 0;
+    for (const UnitRange &part : all_of(first)) units += part.size();
+    EXPECT_EQ(units, 10u);
+    SharedRanges::Turns second = ranges.begin(1, {10, 20}, 1), third = ranges.begin(2, {20, 20}, 1);
+    for (const UnitRange &part : all_of(second)) EXPECT_GE(part.begin, 10u);
+    EXPECT_FALSE(third.take());
+  }
+}
+
+// Marks without locks: a unit that two threads took would be counted wrong, and ThreadSanitizer would name it.
+void expect_every_unit_once(Threads &threads, size_t n, size_t grain, size_t least) {
+  std::vector<int> times(n);
+  threads.each_turns(n, grain, least, [&](SharedRanges::Turns &turns, int) {
+    while (const std::optional<UnitRange> part = turns.take()) {
+      EXPECT_LT(part->begin, part->end);
+      for (uint64_t i = part->begin; i < part->end; ++i) ++times[i];
+    }
+  });
+  EXPECT_TRUE(std::ranges::all_of(times, [](int n) { return n == 1; })) << n << " units of " << grain << ", " << least;
+}
+
+TEST(SharedRanges, HaveEveryUnitOnce) {
+  for (const int count : {1, 2, 3, 8}) {
+    Threads threads(count);
+    threads.together([&] {
+      for (int round = 0; round < 100; ++round) {
+        for (const size_t n : {0, 1, 7, 100, 1001}) expect_every_unit_once(threads, n, 2, 3);
+        expect_every_unit_once(threads, 64, 1, 1);
+      }
+    });
+    expect_every_unit_once(threads, 1001, 4, 8);
+  }
+}
+
+// However long one takes for its first part, the others do the rest.
+TEST(SharedRanges, LeaveASlowWorkerWhatItHasBegun) {
+  Threads threads(2);
+  std::atomic<uint64_t> done = 0;
+  uint64_t of_slow = 0;
+  threads.each_turns(64, 1, 1, [&](SharedRanges::Turns &turns, int worker) {
+    while (const std::optional<UnitRange> part = turns.take()) {
+      done += part->size();
+      if (worker != 0) continue;
+      of_slow += part->size();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (done < 64 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(done, 64u);
+  EXPECT_EQ(of_slow, 16u);
+}
+
+}  // namespace
+}  // namespace bonsai::cpu

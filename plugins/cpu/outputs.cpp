@@ -130,8 +130,8 @@ class OutputStage::Sink final : public ProductSink {
     if (piece.index % kPiecesAlone == 0) exchange_least(worker, row, first_id);
   }
 
-  // What this worker has found rules out logits up to the least of it behind its ids, and what another one has, logits
-  // below.
+  // What this worker has found rules out logits up to the least of it behind its ids, and logits below that before
+  // them, as what another one has found does.
   std::optional<float> least(int worker, uint32_t row, uint64_t first_output) const override {
     const std::optional<float> own = own_least(worker, row, static_cast<uint32_t>(first_output));
     const float of_others = stage_.state(worker, row).below;

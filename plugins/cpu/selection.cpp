@@ -80,10 +80,10 @@ void forbid(const uint32_t *mask, std::span<float> logits, uint32_t first_id) {
   forbid_one_by_one(logits.size());
 }
 
-// What a logit has to be above to come before one of `value` that has been kept: an equal one comes before it where its
-// id is lower. NaN, which nothing is above, and nothing is at most, if any logit might.
-float bound_of(float value, bool ids_rise) {
-  if (ids_rise) return value;
+// Logits up to this come behind one of `value` that has been kept; an equal one does where its id is higher. NaN if no
+// logit has to, as `logit <= NaN` is false.
+float bound_of(float value, bool is_behind) {
+  if (is_behind) return value;
   const float below = std::nextafter(value, -std::numeric_limits<float>::infinity());
   return below < value ? below : std::numeric_limits<float>::quiet_NaN();
 }

@@ -1,6 +1,7 @@
 #include "plugins/cpu/shared_ranges.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace bonsai::cpu {
 
@@ -12,21 +13,21 @@ SharedRanges::Turns::Turns(SharedRanges &ranges, int worker, UnitRange own, uint
       worker_(static_cast<size_t>(worker)),
       least_(least),
       shares_(ranges.lines_.size() > 1 && own.size() >= kLeastParts * least) {
-  ranges_.lines_[worker_].packed.store(pack(own), std::memory_order_relaxed);
+  [[maybe_unused]] const uint64_t before =
+      ranges_.lines_[worker_].packed.exchange(pack(own), std::memory_order_relaxed);
+  assert(range_of(before).size() == 0);
 }
 
 std::optional<UnitRange> SharedRanges::Turns::take() {
   std::atomic<uint64_t> &line = ranges_.lines_[worker_].packed;
-  do {
-    uint64_t packed = line.load(std::memory_order_relaxed);
-    for (UnitRange own = range_of(packed); own.size() > 0; own = range_of(packed)) {
-      const uint64_t end = end_of_part(own);
-      if (line.compare_exchange_weak(packed, pack({end, own.end}), std::memory_order_relaxed)) {
-        return UnitRange{own.begin, end};
-      }
+  uint64_t packed = line.load(std::memory_order_relaxed);
+  for (UnitRange own = range_of(packed); own.size() > 0; own = range_of(packed)) {
+    const uint64_t end = end_of_part(own);
+    if (line.compare_exchange_weak(packed, pack({end, own.end}), std::memory_order_relaxed)) {
+      return UnitRange{own.begin, end};
     }
-  } while (shares_ && take_from_another());
-  return std::nullopt;
+  }
+  return shares_ ? take_from_another() : std::nullopt;
 }
 
 std::optional<uint64_t> SharedRanges::Turns::next() const {
@@ -40,21 +41,23 @@ uint64_t SharedRanges::Turns::end_of_part(UnitRange own) const {
   return std::min(own.end, (half + least_ - 1) / least_ * least_);
 }
 
-// Makes the back half of another one's range this worker's own.
-bool SharedRanges::Turns::take_from_another() {
+// Makes the back half of another one's range this worker's own, and takes the first part of it.
+std::optional<UnitRange> SharedRanges::Turns::take_from_another() {
   const size_t n = ranges_.lines_.size();
   for (size_t i = 1; i < n; ++i) {
     std::atomic<uint64_t> &line = ranges_.lines_[(worker_ + i) % n].packed;
     uint64_t packed = line.load(std::memory_order_relaxed);
     for (UnitRange theirs = range_of(packed); theirs.size() > 0; theirs = range_of(packed)) {
-      const uint64_t begin = std::max(theirs.begin, (theirs.begin + theirs.size() / 2) / least_ * least_);
-      if (line.compare_exchange_weak(packed, pack({theirs.begin, begin}), std::memory_order_relaxed)) {
-        ranges_.lines_[worker_].packed.store(pack({begin, theirs.end}), std::memory_order_relaxed);
-        return true;
+      const uint64_t middle = (theirs.begin + theirs.size() / 2) / least_ * least_;
+      const UnitRange own = {std::max(theirs.begin, middle), theirs.end};
+      if (line.compare_exchange_weak(packed, pack({theirs.begin, own.begin}), std::memory_order_relaxed)) {
+        const uint64_t end = end_of_part(own);
+        ranges_.lines_[worker_].packed.store(pack({end, own.end}), std::memory_order_relaxed);
+        return UnitRange{own.begin, end};
       }
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace bonsai::cpu

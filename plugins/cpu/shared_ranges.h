@@ -1,5 +1,5 @@
-// Ranges of work that threads end together, though one of them may be slower than another for a while: on a core of
-// another kind, or one of which the system or a neighbour takes a part.
+// Work that threads end together, though one of them may be slower than the others: for good, on a core of another
+// kind, or for a while, as the system or a neighbour takes a part of its core.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class SharedRanges {
  public:
   static constexpr uint64_t kMostUnits = UINT32_MAX;
 
-  // Of how many least parts a range has to consist to be worth looking at, for others. A shorter one is taken at once.
+  // A worker whose own range has fewer than so many least parts takes it at once, and nothing of others'.
   static constexpr uint64_t kLeastParts = 4;
 
   explicit SharedRanges(int workers) : lines_(static_cast<size_t>(workers)) {}
@@ -30,7 +30,7 @@ class SharedRanges {
   // What one worker does of some work.
   class Turns {
    public:
-    // The next part, or nothing once no worker has anything that is not begun.
+    // The next part, or nothing once all is begun or about to be.
     std::optional<UnitRange> take();
     // Where this worker goes on, if no other one takes that.
     std::optional<uint64_t> next() const;
@@ -39,7 +39,7 @@ class SharedRanges {
     friend SharedRanges;
     Turns(SharedRanges &ranges, int worker, UnitRange own, uint64_t least);
     uint64_t end_of_part(UnitRange own) const;
-    bool take_from_another();
+    std::optional<UnitRange> take_from_another();
 
     SharedRanges &ranges_;
     size_t worker_;
@@ -47,8 +47,9 @@ class SharedRanges {
     bool shares_;
   };
 
-  // A worker's range of some work, none of which is in another's. When all have come to their end, everybody's is empty
-  // again. Parts begin and end on multiples of `least`, but where a range does.
+  // A worker's range of some work, none of which is in another's. Parts begin and end on multiples of `least`, but
+  // where a range does. Every worker that has begun must take() until there is nothing: what is left of one work would
+  // be taken for a part of the next one.
   Turns begin(int worker, UnitRange own, uint64_t least) { return {*this, worker, own, least}; }
 
  private:

@@ -87,8 +87,9 @@ class Threads {
     });
   }
 
-  // Begins with the same ranges: body(turns, worker) takes its worker's in parts, of `least` or more, and then what
-  // others have not begun of theirs. Precondition: n is at most SharedRanges::kMostUnits.
+  // Begins with the same ranges, empty ones included: body(turns, worker) takes its worker's in parts, until there is
+  // nothing that others have not begun, either. Parts end on multiples of `least`, but where a range does.
+  // Precondition: n is at most SharedRanges::kMostUnits.
   template <class Body>
   void each_turns(size_t n, size_t grain, size_t least, const Body &body) {
     const auto run = [&](int worker, UnitRange own) {

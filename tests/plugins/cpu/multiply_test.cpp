@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "tests/plugins/cpu/kernels_support.h"
@@ -353,6 +355,96 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
   }
 }
 
+// Kernels whose first caller waits in its first call until other threads have multiplied so many rows.
+struct SlowFirstCall {
+  KernelTable kernels;
+  static inline void (*matmul)(const MatmulArgs &args);
+  static inline std::atomic<std::thread::id> slow;
+  static inline std::atomic<uint64_t> rows_of_others, awaited;
+
+  SlowFirstCall(const KernelTable &of, uint64_t rows) : kernels(of) {
+    matmul = of.matmul;
+    slow = std::thread::id();
+    rows_of_others = 0;
+    awaited = rows;
+    kernels.abreast = {};
+    kernels.scratch_bytes = 0;
+    kernels.matmul = call;
+  }
+
+  static void call(const MatmulArgs &args) {
+    std::thread::id nobody;
+    const std::thread::id self = std::this_thread::get_id();
+    const bool is_first = slow.compare_exchange_strong(nobody, self);
+    matmul(args);
+    if (!is_first && slow.load() != self) rows_of_others += args.last_row - args.first_row;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (is_first && rows_of_others < awaited && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+  }
+};
+
+// A product whose second worker does all but what the first one has begun.
+struct SharedProduct {
+  const char *name;
+  Format format;
+  uint64_t rows;
+  uint32_t n;
+  Sectors sectors;
+  bool has_sink;
+  uint64_t rows_of_first;  // that it begins with
+};
+
+TEST(Multiply, LeavesASlowWorkerWhatItHasBegun) {
+  std::mt19937 random(17);
+  const SharedProduct products[] = {
+      {"tiles of one vector", Format::kQ8_0, 4096, 1, {}, false, 1024},
+      {"tiles of many vectors", Format::kQ8_0, 4096, 9, {}, false, 1024},
+      {"sectors", Format::kF16, 4096, 1, {32, 2}, false, 1024},
+      {"pieces", Format::kQ8_0, 8192, 1, {}, true, 2048},
+  };
+  for (const SharedProduct &shared : products) {
+    SCOPED_TRACE(shared.name);
+    Matrix matrix(shared.format, shared.rows, kColumns);
+    fill_random(matrix, random);
+    const PackedMatrix packed = matrix.pack();
+    const uint64_t half = shared.rows / 2;
+    std::vector<MatrixRows> rows = {{&packed, 0, shared.rows, 0}};
+    if (shared.sectors.n > 0) rows = {{&packed, 0, half, 0}, {&packed, half, shared.rows, half}};
+    const std::vector<float> x = random_vectors(shared.n * kColumns, random);
+    std::vector<float> expected(shared.n * shared.rows), y(shared.n * shared.rows);
+    const ActivationRoom room = activation_room(shared.n, kColumns, 2);
+    const auto scratch = aligned_bytes(room.bytes);
+    Product product = {.rows = rows,
+                       .columns = kColumns,
+                       .n = shared.n,
+                       .x = x.data(),
+                       .x_stride = kColumns,
+                       .y = expected.data(),
+                       .y_stride = shared.rows,
+                       .activations = {scratch.get(), room.of_worker},
+                       .sectors = shared.sectors};
+    Threads alone(1), threads(2);
+    multiply(alone, portable_kernels(), product);
+
+    SlowFirstCall slow(portable_kernels(), shared.rows - shared.rows_of_first);
+    std::vector<std::atomic<int>> times(shared.sectors.n);
+    const auto count = [&](uint64_t begin, uint64_t end, int) {
+      for (uint64_t sector = begin; sector < end; ++sector) ++times[sector];
+    };
+    const SectorStep then = count;
+    Collector collector(shared.n, shared.rows, count_pieces(rows));
+    std::vector<float> of_workers(2 * piece_elements(shared.n));
+    product.y = shared.has_sink ? of_workers.data() : y.data();
+    if (shared.has_sink) product.sink = &collector;
+    if (shared.sectors.n > 0) product.then = &then;
+    multiply(threads, slow.kernels, product);
+    EXPECT_TRUE(same_bytes(shared.has_sink ? collector.y : y, expected));
+    EXPECT_EQ(SlowFirstCall::rows_of_others, shared.rows - shared.rows_of_first);
+    EXPECT_TRUE(std::ranges::all_of(times, [](int times) { return times == 1; }));
+  }
+}
+
 TEST(Multiply, HasSectorsOnlyWhereSlicesAreWholeTilesOfOneMatrix) {
   Matrix signs(Format::kQ8_0, 256, kColumns), floats(Format::kF16, 256, kColumns);
   const PackedMatrix a = signs.pack(), b = floats.pack();
@@ -421,7 +513,7 @@ TEST(Multiply, GivesWhatASinkSelectsByBounds) {
     }
     const std::vector<MatrixRows> rows = {
         {&packed[0], 5, kSigns + 5, 0}, {&packed[1], 0, kBytes, kSigns}, {&packed[2], 0, kTernary, kSigns + kBytes}};
-    for (const uint32_t n : {5u, 40u}) {
+    for (const uint32_t n : {5u, 12u, 40u}) {
       const std::vector<float> x = random_vectors(n * kColumns, random);
       std::vector<float> expected(n * kOutputs);
       for (const int count : {1, 3, 9}) {

@@ -72,7 +72,7 @@ std::vector<float> wanted_of(std::span<const float> logits, std::optional<float>
   return wanted;
 }
 
-float below(float value) { return std::nextafter(value, -std::numeric_limits<float>::infinity()); }
+float below(float value) { return std::nextafter(value, -kInfinity); }
 
 // Two workers, as far as they get, with and without what they say that they do not need.
 TEST(TopLogits, AgreeWithSortingInAnyPieces) {
@@ -116,8 +116,7 @@ TEST(TopLogits, HasALeastOnceNothingElseIsLeft) {
   EXPECT_EQ(top.least(5, ranks), below(-1.0f)) << "an equal logit with a lower id comes first";
 }
 
-TEST(TopLogits, HasNoLeastBeforeWhatNothingIsBelow) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+TEST(TopLogits, HasNoLeastBeforeMinusInfinity) {
   std::vector<uint64_t> ranks(1);
   TopLogits top;
   top.add(std::vector{-kInfinity}, 5, ranks);

@@ -85,7 +85,7 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 // with those that a worker has.
 struct Units {
   uint64_t n, grain, least;
-  uint32_t vectors;
+  uint32_t at_once;
   FunctionRef<const std::byte *(uint64_t unit)> place_of;
   const SectorStep *then = nullptr;
 };
@@ -96,14 +96,14 @@ struct Share {
   const std::byte *then;
 };
 
-// Calls work(share) for all units and vectors, `work` being what work_of(part) makes of part_of(vectors, worker). Every
-// worker does one range of the units, for some vectors after the other.
+// Calls work(share) for all units and vectors, `work` being what work_of(part) makes of worker_part_of(vectors,
+// worker). Every worker does one range of the units, for some vectors after the other.
 template <class PartOf, class WorkOf>
-void divide_by_vectors(Threads &threads, const Product &product, const Units &units, const PartOf &part_of,
+void divide_by_vectors(Threads &threads, const Product &product, const Units &units, const PartOf &worker_part_of,
                        const WorkOf &work_of) {
   threads.each_range(units.n, units.grain, [&](uint64_t begin, uint64_t end, int worker) {
-    each_part(product, units.vectors, [&](const Product &some, bool is_last) {
-      const WorkerPart part = part_of(some, worker);
+    each_part(product, units.at_once, [&](const Product &some, bool is_last) {
+      const WorkerPart part = worker_part_of(some, worker);
       work_of(part)({{begin, end}, is_last ? first_of_next(threads, product, worker) : nullptr});
     });
     if (units.then) (*units.then)(begin, end, worker);
@@ -112,14 +112,14 @@ void divide_by_vectors(Threads &threads, const Product &product, const Units &un
 
 // The same. Where all vectors are multiplied at once, it is open which units a worker does.
 template <class PartOf, class WorkOf>
-void divide(Threads &threads, const Product &product, const Units &units, const PartOf &part_of,
+void divide(Threads &threads, const Product &product, const Units &units, const PartOf &worker_part_of,
             const WorkOf &work_of) {
-  if (product.n > units.vectors || units.n > SharedRanges::kMostUnits)
-    return divide_by_vectors(threads, product, units, part_of, work_of);
+  if (product.n > units.at_once || units.n > SharedRanges::kMostUnits)
+    return divide_by_vectors(threads, product, units, worker_part_of, work_of);
   threads.each_turns(units.n, units.grain, units.least, [&](SharedRanges::Turns &turns, int worker) {
     std::optional<UnitRange> range = turns.take();
     if (!range) return;
-    const WorkerPart part = part_of(product, worker);
+    const WorkerPart part = worker_part_of(product, worker);
     auto work = work_of(part);
     for (; range; range = turns.take()) {
       const std::optional<uint64_t> next = turns.next();
@@ -162,10 +162,11 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
 
 // -------- How much is worth a turn
 
-uint64_t round_up_quotient(uint64_t all, uint64_t part) { return (all + part - 1) / std::max<uint64_t>(1, part); }
+uint64_t round_up_quotient(uint64_t all, uint64_t part) { return part == 0 ? all : (all + part - 1) / part; }
 
-// How many units a worker takes at a time at least: those of few vectors as long as reading weights takes to get going;
-// of many vectors, so many rows that it does not matter that they are copied for every call (panels.inl.h).
+// How many units a worker takes at a time at least. With few vectors, what takes long to read beside what a call takes
+// to get going. With many vectors, which are copied for every call (panels.inl.h), so many rows that this takes 4 % of
+// it.
 uint64_t least_of_bytes(uint64_t bytes_of_unit) { return round_up_quotient(128 * 1024, bytes_of_unit); }
 uint64_t least_of_rows(uint64_t rows_of_call) { return round_up_quotient(512, rows_of_call); }
 constexpr uint32_t kFewVectors = 8;
@@ -203,27 +204,28 @@ uint64_t least_sectors(const Product &product) {
 
 // -------- All of a product
 
-// part_of(vectors, worker): the WorkerPart of some of the vectors, as many as the plan has at once at most.
+// worker_part_of(vectors, worker): the WorkerPart of some of the vectors, as many as the plan has at once at most.
 template <class PartOf>
-void multiply_rows(Threads &threads, const Product &product, const QuantizationPlan &plan, const PartOf &part_of) {
+void multiply_rows(Threads &threads, const Product &product, const QuantizationPlan &plan,
+                   const PartOf &worker_part_of) {
   const ActivationLayout layout = plan.layout;
   if (product.sink) {
     const auto place_of = [&](uint64_t piece) { return find_piece(product.rows, layout, piece); };
     const Units units = {count_pieces(product.rows, layout), 1, least_pieces(product, layout), plan.at_once, place_of};
-    divide(threads, product, units, part_of, [&](const WorkerPart &part) {
+    divide(threads, product, units, worker_part_of, [&](const WorkerPart &part) {
       float *y = product.y + static_cast<uint64_t>(part.worker) * piece_elements(product.n);
       return [pieces = PieceWorker(part, y)](const Share &share) mutable { pieces.multiply(share.units, share.then); };
     });
   } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
     const auto place_of = [&](uint64_t sector) { return find_sector(product.rows[0], product.sectors, sector); };
     const Units units = {product.sectors.n, 1, least_sectors(product), plan.at_once, place_of, product.then};
-    divide(threads, product, units, part_of,
+    divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_sectors(part, share); }; });
   } else {
     const auto place_of = [&](uint64_t tile) { return find_tile(product.rows, layout, tile); };
     const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(product, layout), plan.at_once,
                          place_of};
-    divide(threads, product, units, part_of,
+    divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_tiles(part, share); }; });
   }
 }
@@ -253,10 +255,7 @@ void multiply_together(Threads &threads, const KernelTable &kernels, const Produ
 
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows) {
   uint64_t bytes = 0;
-  for (const MatrixRows &part : rows) {
-    bytes +=
-        (part.last_row - part.first_row) * quant::row_bytes(quant::traits(part.matrix->format), part.matrix->columns);
-  }
+  for (const MatrixRows &part : rows) bytes += (part.last_row - part.first_row) * row_bytes(*part.matrix);
   return bytes;
 }
 

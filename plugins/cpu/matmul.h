@@ -66,7 +66,8 @@ struct Sectors {
   size_t slices = 0;
 };
 
-// What comes next: a step on sectors [first, last) of all vectors' results. It must leave the product's x alone.
+// What comes next: a step on sectors [first, last) of all vectors' results, which a worker does once for all or for
+// some after the other. It must leave the product's x alone.
 using SectorStep = FunctionRef<void(uint64_t first, uint64_t last, int worker)>;
 
 // Scratch for quantised vectors, aligned to a cache line. Every worker's part of it is at its place in all products

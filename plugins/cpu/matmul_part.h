@@ -32,7 +32,7 @@ struct WorkerPart {
   QuantizedVectors vectors;
   int worker;
 
-  // Vectors [first, last) of these; with bounds, from an even one on.
+  // Vectors [first, last) of these. Their bounds are right only from an even one on.
   WorkerPart of(uint32_t first, uint32_t last) const {
     return {kernels, part_of(product, first, last), vectors.from(first), worker};
   }

@@ -9,6 +9,7 @@
 
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/matmul_part.h"
+#include "plugins/cpu/quantized_vectors.h"
 #include "plugins/cpu/shared_ranges.h"
 
 namespace bonsai::cpu {

@@ -53,7 +53,7 @@ class Threads {
     });
   }
 
-  // Runs `steps` on the calling thread; meanwhile the others stand by for its calls of each_worker and each_range.
+  // Runs `steps` on the calling thread; meanwhile the others stand by for its calls of each_worker and the like.
   template <class Steps>
   void together(const Steps &steps) {
     if (count_ == 1 || team_) return steps();
@@ -87,9 +87,8 @@ class Threads {
     });
   }
 
-  // Begins with the same ranges, empty ones included: body(turns, worker) takes its worker's in parts, until there is
-  // nothing that others have not begun, either. Parts end on multiples of `least`, but where a range does.
-  // Precondition: n is at most SharedRanges::kMostUnits.
+  // Begins with the same ranges, empty ones included: body(turns, worker) calls turns.take() until there is nothing
+  // (shared_ranges.h). Only one at a time. Precondition: n is at most SharedRanges::kMostUnits.
   template <class Body>
   void each_turns(size_t n, size_t grain, size_t least, const Body &body) {
     const auto run = [&](int worker, UnitRange own) {

@@ -429,10 +429,15 @@ TEST(Multiply, LeavesASlowWorkerWhatItHasBegun) {
 
     SlowFirstCall slow(portable_kernels(), shared.rows - shared.rows_of_first);
     std::vector<std::atomic<int>> times(shared.sectors.n);
-    const auto count = [&](uint64_t begin, uint64_t end, int) {
+    std::vector<float> seen(y.size());
+    const auto copy = [&](uint64_t begin, uint64_t end, int) {
       for (uint64_t sector = begin; sector < end; ++sector) ++times[sector];
+      const uint64_t height = half / shared.sectors.n;
+      for (const MatrixRows &slice : rows)
+        std::copy_n(y.data() + slice.output + begin * height, (end - begin) * height,
+                    seen.data() + slice.output + begin * height);
     };
-    const SectorStep then = count;
+    const SectorStep then = copy;
     Collector collector(shared.n, shared.rows, count_pieces(rows));
     std::vector<float> of_workers(2 * piece_elements(shared.n));
     product.y = shared.has_sink ? of_workers.data() : y.data();
@@ -442,6 +447,9 @@ TEST(Multiply, LeavesASlowWorkerWhatItHasBegun) {
     EXPECT_TRUE(same_bytes(shared.has_sink ? collector.y : y, expected));
     EXPECT_EQ(SlowFirstCall::rows_of_others, shared.rows - shared.rows_of_first);
     EXPECT_TRUE(std::ranges::all_of(times, [](int times) { return times == 1; }));
+    if (shared.sectors.n > 0) {
+      EXPECT_TRUE(same_bytes(seen, expected)) << "a step began too early";
+    }
   }
 }
 
@@ -552,6 +560,42 @@ TEST(Multiply, GivesWhatASinkSelectsByBounds) {
             EXPECT_EQ(selector.bounded[i], 0u) << "vector " << i;
           }
         }
+      }
+    }
+  }
+}
+
+// However often a worker takes a part of its pieces.
+TEST(Multiply, BoundsAllButAWorkersFirstPiece) {
+  constexpr uint64_t kRows = 18 * kPieceRows;
+  constexpr uint32_t kN = 12;
+  std::mt19937 random(18);
+  for (const KernelTable *kernels : testable_kernels()) {
+    if (!kernels->has_bounds(SumTables::kSigns)) continue;
+    SCOPED_TRACE(kernels->name);
+    Matrix signs(packed_for(*kernels, Format::kQ1_0_G128), kRows, kColumns);
+    fill_random(signs, random);
+    const PackedMatrix packed = signs.pack();
+    const std::vector<MatrixRows> rows = {{&packed, 0, kRows, 0}};
+    const std::vector<float> x = random_vectors(kN * kColumns, random);
+    Threads threads(2);
+    const ActivationRoom room = activation_room(kN, kColumns, 2);
+    const auto scratch = aligned_bytes(room.bytes);
+    Selector selector(kN, kRows, std::numeric_limits<float>::max());  // nothing is wanted
+    std::vector<float> y(2 * piece_elements(kN));
+    multiply(threads, *kernels,
+             {.rows = rows,
+              .columns = kColumns,
+              .n = kN,
+              .x = x.data(),
+              .x_stride = kColumns,
+              .y = y.data(),
+              .y_stride = 0,
+              .activations = {scratch.get(), room.of_worker},
+              .sink = &selector});
+    for (uint32_t i = 0; i < kN; ++i) {
+      if (selector.selects(i)) {
+        EXPECT_GE(selector.bounded[i], kRows - 2 * kPieceRows) << "vector " << i;
       }
     }
   }

@@ -74,6 +74,16 @@ TEST(SharedRanges, GiveAnotherTheBackHalfOfWhatIsNotBegun) {
   EXPECT_FALSE(slow.take());
 }
 
+TEST(SharedRanges, GiveAWorkerWithAShortOneNothingOfAnothers) {
+  for (const uint64_t end : {64, 66}) {
+    SharedRanges ranges(2);
+    SharedRanges::Turns other = ranges.begin(0, {0, 64}, 1), short_one = ranges.begin(1, {64, end}, 1);
+    EXPECT_EQ(other.take()->end, 32u);
+    for (const UnitRange &part : all_of(short_one)) EXPECT_EQ(part.begin, 64u);
+    EXPECT_EQ(bounds_of(all_of(other)), (Bounds{{32, 48}, {48, 56}, {56, 60}, {60, 62}, {62, 63}, {63, 64}}));
+  }
+}
+
 TEST(SharedRanges, GiveNothingOfAWorkerThatHasNotBegun) {
   SharedRanges ranges(2);
   for (int work = 0; work < 3; ++work) {

@@ -13,9 +13,9 @@ SharedRanges::Turns::Turns(SharedRanges &ranges, int worker, UnitRange own, uint
       worker_(static_cast<size_t>(worker)),
       least_(least),
       shares_(ranges.lines_.size() > 1 && own.size() >= kLeastParts * least) {
-  [[maybe_unused]] const uint64_t before =
-      ranges_.lines_[worker_].packed.exchange(pack(own), std::memory_order_relaxed);
-  assert(range_of(before).size() == 0);
+  std::atomic<uint64_t> &line = ranges_.lines_[worker_].packed;
+  assert(range_of(line.load(std::memory_order_relaxed)).size() == 0);
+  line.store(pack(own), std::memory_order_relaxed);
 }
 
 std::optional<UnitRange> SharedRanges::Turns::take() {

@@ -24,15 +24,15 @@ uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
   return n;
 }
 
-// Where reading begins with a tile, counted the same way; nullptr if there are fewer.
-const std::byte *find_tile(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t tile) {
+// Where reading begins with a tile, counted the same way; nowhere if there are fewer.
+ReadingPlace find_tile(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t tile) {
   for (const MatrixRows &rows : all) {
     if (activation_layout(*rows.matrix) != layout) continue;
     const TileRange tiles = tiles_of(rows);
-    if (tile < tiles.last - tiles.first) return tile_begin(*rows.matrix, tiles.first + tile);
+    if (tile < tiles.last - tiles.first) return reading_place(*rows.matrix, tiles.first + tile);
     tile -= tiles.last - tiles.first;
   }
-  return nullptr;
+  return {};
 }
 
 // -------- Sectors
@@ -53,14 +53,14 @@ MatrixRows part_of(const MatrixRows &slice, const Sectors &sectors, uint64_t fir
 }
 
 // Where reading begins with a sector of a slice.
-const std::byte *find_sector(const MatrixRows &slice, const Sectors &sectors, uint64_t sector) {
-  return tile_begin(*slice.matrix, part_of(slice, sectors, sector, sector).first_row / kTileRows);
+ReadingPlace find_sector(const MatrixRows &slice, const Sectors &sectors, uint64_t sector) {
+  return reading_place(*slice.matrix, part_of(slice, sectors, sector, sector).first_row / kTileRows);
 }
 
 // What a worker reads first of the next product.
-const std::byte *first_of_next(const Threads &threads, const Product &product, int worker) {
+ReadingPlace first_of_next(const Threads &threads, const Product &product, int worker) {
   const std::span<const MatrixRows> next = product.next;
-  if (next.empty()) return nullptr;
+  if (next.empty()) return {};
   const Sectors &sectors = product.next_sectors;
   if (has_sectors_for(next, sectors, threads.count())) {
     return find_sector(next[0], sectors, threads.first_of(sectors.n, 1, worker));
@@ -86,14 +86,14 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 struct Units {
   uint64_t n, grain, least;
   uint32_t at_once;
-  FunctionRef<const std::byte *(uint64_t unit)> place_of;
+  FunctionRef<ReadingPlace(uint64_t unit)> place_of;
   const SectorStep *then = nullptr;
 };
 
 // Units that a worker does one after the other, and what it reads next, if that is known.
 struct Share {
   UnitRange units;
-  const std::byte *then;
+  ReadingPlace then;
 };
 
 // Calls work(share) for all units and vectors, `work` being what work_of(part) makes of worker_part_of(vectors,
@@ -104,7 +104,7 @@ void divide_by_vectors(Threads &threads, const Product &product, const Units &un
   threads.each_range(units.n, units.grain, [&](uint64_t begin, uint64_t end, int worker) {
     each_part(product, units.at_once, [&](const Product &some, bool is_last) {
       const WorkerPart part = worker_part_of(some, worker);
-      work_of(part)({{begin, end}, is_last ? first_of_next(threads, product, worker) : nullptr});
+      work_of(part)({{begin, end}, is_last ? first_of_next(threads, product, worker) : ReadingPlace()});
     });
     if (units.then) (*units.then)(begin, end, worker);
   });
@@ -140,7 +140,7 @@ void multiply_tiles(const WorkerPart &part, const Share &share) {
     const TileRange all = tiles_of(rows);
     const uint64_t first = std::max(begin, passed), last = std::min(end, passed + all.last - all.first);
     if (first < last) {
-      const std::byte *then = last < end ? find_tile(product.rows, layout, last) : share.then;
+      ReadingPlace then = last < end ? find_tile(product.rows, layout, last) : share.then;
       const TileRange tiles = {all.first + first - passed, all.first + last - passed};
       multiply_matrix(part, {rows, tiles, then}, {product.y + output_of(rows, tiles), product.y_stride});
     }
@@ -155,7 +155,7 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
     const MatrixRows rows = part_of(product.rows[i], product.sectors, begin, end);
     const bool is_last = i + 1 == product.rows.size();
-    const std::byte *then = is_last ? share.then : find_sector(product.rows[i + 1], product.sectors, begin);
+    ReadingPlace then = is_last ? share.then : find_sector(product.rows[i + 1], product.sectors, begin);
     multiply_matrix(part, {rows, tiles_of(rows), then}, {product.y + rows.output, product.y_stride});
   }
 }

@@ -42,7 +42,7 @@ struct WorkerPart {
 struct MatrixShare {
   const MatrixRows &rows;
   TileRange tiles;
-  const std::byte *then;  // what it reads next, or nullptr
+  ReadingPlace then;  // what it reads next, if that is known
 };
 
 // Where results go: of all vectors, the first row's to y[0].

@@ -77,14 +77,14 @@ uint64_t count_pieces(std::span<const MatrixRows> all, ActivationLayout layout) 
   return n;
 }
 
-const std::byte *find_piece(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t piece) {
+ReadingPlace find_piece(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t piece) {
   for (const MatrixRows &rows : all) {
     if (activation_layout(*rows.matrix) != layout) continue;
     const uint64_t pieces = pieces_of(rows);
-    if (piece < pieces) return tile_begin(*rows.matrix, tiles_of_piece(rows, piece).first);
+    if (piece < pieces) return reading_place(*rows.matrix, tiles_of_piece(rows, piece).first);
     piece -= pieces;
   }
-  return nullptr;
+  return {};
 }
 
 PieceWorker::BoundedVectors::BoundedVectors(const Product &product) {
@@ -109,7 +109,7 @@ PieceWorker::PieceWorker(const WorkerPart &part, float *y) : part_(part), y_(y) 
 
 float *PieceWorker::y_of(uint32_t vector) const { return y_ + vector * kPieceStride; }
 
-void PieceWorker::multiply(UnitRange pieces, const std::byte *then) {
+void PieceWorker::multiply(UnitRange pieces, ReadingPlace then) {
   uint64_t passed = 0, index = 0;  // pieces: of this layout, and of all
   for (const MatrixRows &rows : part_.product.rows) {
     const uint64_t n = pieces_of(rows);
@@ -119,7 +119,7 @@ void PieceWorker::multiply(UnitRange pieces, const std::byte *then) {
         multiply_piece({.rows = rows,
                         .tiles = tiles_of_piece(rows, i - passed),
                         .index = index + i - passed,
-                        .then = i + 1 == pieces.end ? then : nullptr});
+                        .then = i + 1 == pieces.end ? then : ReadingPlace()});
       }
       passed += n;
     }
@@ -206,7 +206,7 @@ uint64_t PieceWorker::multiply_run(const WorkerPart &part, const Piece &piece, T
     multiply_few(part, piece, tiles, std::span(places).first(n));
     return n * kFewRowCost;
   }
-  multiply_matrix(part, {piece.rows, tiles, nullptr}, {y.data(), kPieceStride});
+  multiply_matrix(part, {piece.rows, tiles, {}}, {y.data(), kPieceStride});
   const ProductPiece run = piece.part(tiles);
   part.product.sink->take(part.worker, run, {part.product.first_vector, 1, y.data(), kPieceStride});
   return y.size();

@@ -15,9 +15,9 @@
 namespace bonsai::cpu {
 
 // The pieces of matrices that take their activations in `layout`, which are counted through; where reading begins with
-// one of them, nullptr if there are fewer.
+// one of them, nowhere if there are fewer.
 uint64_t count_pieces(std::span<const MatrixRows> rows, ActivationLayout layout);
-const std::byte *find_piece(std::span<const MatrixRows> rows, ActivationLayout layout, uint64_t piece);
+ReadingPlace find_piece(std::span<const MatrixRows> rows, ActivationLayout layout, uint64_t piece);
 
 // A worker, and the pieces that it computes.
 class PieceWorker {
@@ -25,8 +25,8 @@ class PieceWorker {
   // `y`: piece_elements() of the part's vectors, of this worker alone.
   PieceWorker(const WorkerPart &part, float *y);
 
-  // Gives these pieces' results to the sink. `then`: what the worker reads next, or nullptr.
-  void multiply(UnitRange pieces, const std::byte *then);
+  // Gives these pieces' results to the sink. `then`: what the worker reads next, if that is known.
+  void multiply(UnitRange pieces, ReadingPlace then);
 
  private:
   // A piece of a product's rows, whose results go through y_ to the sink.
@@ -34,7 +34,7 @@ class PieceWorker {
     const MatrixRows &rows;
     TileRange tiles;
     uint64_t index;
-    const std::byte *then;
+    ReadingPlace then;
 
     // Of some of its tiles.
     ProductPiece part(TileRange of) const {

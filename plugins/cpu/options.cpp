@@ -21,9 +21,9 @@ constexpr bonsai_option_info kIsaInfo = {
     "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512, avx512-panels or "
     "avx512-amx, on AArch64 neon (default: auto, the best that the processor has)"};
 constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.prefetch",
-                                              "cache that weights are fetched into ahead of their use: auto, l1, l2 or "
-                                              "l2-late, less far ahead (default: auto, what is known to be faster on "
-                                              "the processor)"};
+                                              "cache that weights are fetched into ahead of their use: auto, l1, l2, "
+                                              "l2-late, less far ahead, or l2-two, in two streams where sums are "
+                                              "looked up (default: auto, what is known to be faster on the processor)"};
 constexpr bonsai_option_info kMappedInfo = {
     sizeof(bonsai_option_info), "cpu.mapped",
     "F32, F16 and BF16 matrices are read where the file is mapped: on; off: copied into large pages, which are read "
@@ -44,7 +44,8 @@ std::optional<Prefetch> parse_prefetch(std::string_view value) {
   if (value == "l1") return Prefetch::kFirstLevel;
   if (value == "l2") return Prefetch::kSecondLevel;
   if (value == "l2-late") return Prefetch::kSecondLevelLate;
-  reject("cpu.prefetch is '{}', expected auto, l1, l2 or l2-late", value);
+  if (value == "l2-two") return Prefetch::kSecondLevelTwoStreams;
+  reject("cpu.prefetch is '{}', expected auto, l1, l2, l2-late or l2-two", value);
 }
 
 Mapped parse_mapped(std::string_view value) {

@@ -211,7 +211,7 @@ void bound_part_of_strip(const MatmulArgs &args, const BoundTables &tables, cons
 
 template <CodeLayout kLayout, class Lookup>
 void bound_by_lookup(const MatmulArgs &args, const BoundTables &tables) {
-  each_part_of_strip<kLayout>(args, [&](auto pairs, uint64_t tile) {
+  each_part_of_strip<kLayout>(args, first_tile(args), [&](auto pairs, uint64_t tile) {
     const PairsOfStrip first = PairsOfStrip::find<kLayout>(args, tile);
     bound_part_of_strip<kLayout, Lookup, pairs, Lookup::kBoundPairs>(args, tables, first, tile, 0);
   });

@@ -72,7 +72,7 @@ struct MatmulArgs {
   const int16_t *tables;            // the same, or nullptr
   float *y;                         // (n, last_row - first_row)
   size_t y_stride;                  // elements from row to row of y
-  const std::byte *then = nullptr;  // what is read after these rows' weights, to be asked for in time
+  ReadingPlace then = {};           // what is read after these rows' weights, to be asked for in time
   Prefetch prefetch = Prefetch::kSecondLevel;
   // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it, but for matrices that are
   // packed for tables and have none.

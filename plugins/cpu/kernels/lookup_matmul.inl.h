@@ -31,7 +31,7 @@ inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F3
   memcpy(to, lanes + first, (last - first) * sizeof(float));
 }
 
-// Some pairs of tiles in a strip.
+// Some pairs of tiles in a strip, or whole strips.
 struct PairsOfStrip {
   const uint8_t *scales;  // of the first block's first tile
   const uint8_t *words;   // of its first pair
@@ -53,6 +53,35 @@ struct PairsOfStrip {
 template <int T>
 struct LookupWork : PairsOfStrip {
   const int16_t *tables[T];  // (groups, Lookup::kElements)
+};
+
+// What is asked for while a block is multiplied, a part at a time: a block's bytes, counted from `share` and far ahead.
+template <class Lookup>
+struct RequestsAhead {
+  const uint8_t *share;
+  const WeightStream &stream;
+
+  [[gnu::always_inline]] void ask(size_t at, size_t bytes) const { prefetch_twice<Lookup>(share + at, bytes, stream); }
+};
+
+// The same for bytes whose places are known.
+template <class Lookup>
+struct RequestsAt {
+  uintptr_t far, near;
+
+  [[gnu::always_inline]] void ask(size_t at, size_t bytes) const {
+    ask_for_both<Lookup>(
+        [&]() __attribute__((always_inline)) { prefetch_at<Lookup>(far + at, bytes); },
+        [&]() __attribute__((always_inline)) { prefetch_at<Lookup>(near + at, bytes); });
+  }
+};
+
+// A block of a strip.
+template <class Requests>
+struct BlockOfStrip {
+  size_t at;     // from where the work's first one is, in bytes
+  size_t group;  // of the row: its first
+  Requests requests;
 };
 
 // The results of some pairs of tiles: each group's sums, times their integers; each block's sum of these, times its
@@ -118,11 +147,11 @@ template <int kAtOnce, int T, class Rows>
   }
 }
 
-// The place of results is the memory, where a tier wants that of several tokens: GCC would copy all of them to the
-// stack and back for each block.
-template <class Lookup, int T, class Rows>
+// The place of results is the memory, where a tier wants that of several tokens, and of several strips: GCC would copy
+// all of them to the stack and back for each block.
+template <class Rows>
 [[gnu::always_inline]] inline void keep_in_memory(const Rows &rows) {
-  if constexpr (T > 1 && Lookup::kResultsInMemory) asm volatile("" : : "r"(&rows) : "memory");
+  asm volatile("" : : "r"(&rows) : "memory");
 }
 
 // A place in a strip, and where its group's tables are.
@@ -149,11 +178,13 @@ template <class Lookup, int kAtOnce, int kPairs, int T, class Rows>
   }
 }
 
-// kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first tokens they have
-// to be. One group of all pairs comes after the other, where a tier likes its tables in registers; or of one token, a
-// block of some pairs after the other, where it likes their sums there.
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
-requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
+// A block of kPairs pairs of tiles that lie side by side. `asks`: weights are asked for in time, as for the first
+// tokens they have to be. One group of all pairs comes after the other, where a tier likes its tables in registers; or
+// of one token, a block of some pairs after the other, where it likes their sums there.
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Requests, class Rows>
+requires(!kLayout.base_three)
+    [[gnu::always_inline]] inline void multiply_block(const LookupWork<T> &work, const BlockOfStrip<Requests> &block,
+                                                      Rows &rows) {
   constexpr uint32_t kGroups = kLayout.activations.groups();
   static_assert(kGroups == kBoundGroups);
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
@@ -161,30 +192,82 @@ requires(!kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(
   constexpr int kAtOnce = std::min(kPairs, Lookup::kPairsAtOnce[std::countr_zero(unsigned{T})]);
   constexpr int kOfBlock = T == 1 && Lookup::kSumsInRegisters ? kAtOnce : kPairs;
   constexpr size_t kPrefetched = kPlace.codes_stride / (kPairs / kOfBlock * kGroups);  // of whole strips
-  const uint8_t *scales = work.scales, *words = work.words;
-  size_t first_group = 0;
-  rows.clear();
-  for (uint64_t block = 0; block < work.blocks; ++block, first_group += kGroups) {
-    const uint8_t *share = scales;
+  const uint8_t *words = work.words + block.at;
+  size_t share = 0;
 #pragma GCC unroll 4
-    for (int first = 0; first < kPairs; first += kOfBlock) {
-      typename Rows::Sums of_block[kOfBlock][T];
-      for (int i = 0; i < kOfBlock; ++i) {
-        for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
-      }
-#pragma GCC unroll 1
-      for (uint32_t i = 0; i < kGroups; ++i, share += kPrefetched) {
-        if constexpr (asks) prefetch_twice<Lookup>(share, kPrefetched, work.stream);
-        const size_t group = first_group + i;
-        const GroupOfStrip from = {words + i * kGroupStride + first * kPairBytes, group, group * Lookup::kElements};
-        add_group<Lookup, kAtOnce>(work, rows, from, of_block);
-      }
-      keep_in_memory<Lookup, T>(rows);
-      end_block(rows, first, scales, of_block);
+  for (int first = 0; first < kPairs; first += kOfBlock) {
+    typename Rows::Sums of_block[kOfBlock][T];
+    for (int i = 0; i < kOfBlock; ++i) {
+      for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
     }
+#pragma GCC unroll 1
+    for (uint32_t i = 0; i < kGroups; ++i, share += kPrefetched) {
+      if constexpr (asks) block.requests.ask(share, kPrefetched);
+      const size_t group = block.group + i;
+      const GroupOfStrip from = {words + i * kGroupStride + first * kPairBytes, group, group * Lookup::kElements};
+      add_group<Lookup, kAtOnce>(work, rows, from, of_block);
+    }
+    if constexpr (T > 1 && Lookup::kResultsInMemory) keep_in_memory(rows);
+    end_block(rows, first, work.scales + block.at, of_block);
+  }
+}
+
+// Pairs of tiles that lie side by side, a block after the other.
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
+[[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
+  using Requests = RequestsAhead<Lookup>;
+  constexpr size_t kStride = TilePlace::find(kLayout, 1, 0).codes_stride;
+  size_t at = 0, group = 0;
+  rows.clear();
+  for (uint64_t block = 0; block < work.blocks; ++block, at += kStride, group += kLayout.activations.groups()) {
+    const BlockOfStrip<Requests> of_pairs = {at, group, {work.scales + at, work.stream}};
+    multiply_block<kLayout, Lookup, kPairs, asks>(work, of_pairs, rows);
     rows.next_block();
-    scales += kPlace.scales_stride;
-    words += kPlace.codes_stride;
+  }
+}
+
+// Whole strips that follow each other are multiplied side by side: a block of each, and then the next ones. They come
+// in as many streams, and what one has fetched of a block's tables, the next one finds in the first-level cache.
+constexpr int kStripsAtOnce = 2;
+
+// Where those begin that are read when these have been.
+struct NextStrips {
+  uintptr_t begins[kStripsAtOnce];
+
+  // `strips_left`: of the call, these included.
+  NextStrips(const MatmulArgs &args, const uint8_t *strips, size_t strip_bytes, uint64_t strips_left) {
+    const auto first = reinterpret_cast<uintptr_t>(strips), then = reinterpret_cast<uintptr_t>(args.then.begin);
+    for (uint64_t i = 0; i < kStripsAtOnce; ++i) {
+      const uint64_t place = kStripsAtOnce + i;
+      const bool is_behind = then != 0 && place >= strips_left;
+      begins[i] = is_behind ? then + (place - strips_left) * args.then.strip_bytes : first + place * strip_bytes;
+    }
+  }
+};
+
+template <CodeLayout kLayout, class Lookup, bool asks, int T, class Rows>
+[[gnu::always_inline]] inline void multiply_strips(const LookupWork<T> &work, const NextStrips &next,
+                                                   Rows (&rows)[kStripsAtOnce]) {
+  using Requests = RequestsAt<Lookup>;
+  constexpr int kPairs = kLayout.strip_tiles / 2;
+  constexpr size_t kStride = TilePlace::find(kLayout, 1, 0).codes_stride;
+  constexpr size_t kFar = round_to_blocks(kFarAhead<Lookup> / kStripsAtOnce, kStride);
+  constexpr size_t kNear = round_to_blocks(kNearAhead<Lookup> / kStripsAtOnce, kStride);
+  const size_t strip_bytes = work.blocks * kStride;
+  for (Rows &of_strip : rows) of_strip.clear();
+  size_t group = 0;
+  for (size_t at = 0; at < strip_bytes; at += kStride, group += kLayout.activations.groups()) {
+#pragma GCC unroll 1
+    for (int i = 0; i < kStripsAtOnce; ++i) {
+      const auto ahead = [&](size_t bytes) {
+        const auto here = reinterpret_cast<uintptr_t>(work.scales) + i * strip_bytes;
+        return at + bytes < strip_bytes ? here + at + bytes : next.begins[i] + (at + bytes - strip_bytes);
+      };
+      const BlockOfStrip<Requests> block = {at + i * strip_bytes, group, {ahead(kFar), ahead(kNear)}};
+      multiply_block<kLayout, Lookup, kPairs, asks>(work, block, rows[i]);
+      rows[i].next_block();
+      keep_in_memory(rows[i]);
+    }
   }
 }
 
@@ -199,12 +282,10 @@ template <int kPairs>
   }
 }
 
-// Pairs of tiles from `tile` on times T tokens.
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
-void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
+// Rows for T tokens from `token` on, and the work that makes them.
+template <CodeLayout kLayout, class Lookup, int kPairs, int T>
+void find_tokens(const MatmulArgs &args, uint32_t token, LookupWork<T> &work, ExactRows<Lookup, kPairs, T> &rows) {
   const uint64_t columns = args.matrix->columns;
-  LookupWork<T> work = {pairs, {}};
-  ExactRows<Lookup, kPairs, T> rows;
   for (int t = 0; t < T; ++t) {
     const size_t row_bytes = quantized_row_bytes(kLayout.activations, columns);
     const ConstQuantizedRow row(args.quantized_rows + (token + t) * row_bytes, columns, kLayout.activations);
@@ -212,11 +293,24 @@ void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs,
     rows.token_scales[t] = row.scales;
     rows.token_multipliers[t] = row.multipliers;
   }
-  multiply_pairs<kLayout, Lookup, kPairs, asks>(work, rows);
+}
+
+template <class Lookup, int kPairs, int T>
+void store_tokens(const MatmulArgs &args, uint64_t tile, uint32_t token, ExactRows<Lookup, kPairs, T> &rows) {
   for (int t = 0; t < T; ++t) {
     for (F32x16 &y : rows.y[t]) y = canonical_nan(y);
     store_pairs<kPairs>(args, tile, token + t, rows.y[t]);
   }
+}
+
+// Pairs of tiles from `tile` on times T tokens.
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T>
+void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
+  LookupWork<T> work = {pairs, {}};
+  ExactRows<Lookup, kPairs, T> rows;
+  find_tokens<kLayout>(args, token, work, rows);
+  multiply_pairs<kLayout, Lookup, kPairs, asks>(work, rows);
+  store_tokens(args, tile, token, rows);
 }
 
 // Tokens from `token` on: T at a time, then what is left with fewer. Those behind the first ones find the weights in
@@ -237,10 +331,47 @@ void multiply_part_of_strip(const MatmulArgs &args, const PairsOfStrip &pairs, u
   }
 }
 
-// Calls part(pairs, tile) for all tiles of a call: for 4, 2 or 1 pairs that lie in one strip, the first with `tile`.
+// kStripsAtOnce strips from `tile` on times tokens from `token` on: T at a time, then what is left with fewer.
+template <CodeLayout kLayout, class Lookup, int T>
+void multiply_tokens_of_strips(const MatmulArgs &args, const PairsOfStrip &strips, const NextStrips &next,
+                               uint64_t tile, uint32_t token) {
+  for (; token + T <= args.n; token += T) {
+    LookupWork<T> work = {strips, {}};
+    ExactRows<Lookup, kLayout.strip_tiles / 2, T> rows[kStripsAtOnce];
+    for (auto &of_strip : rows) find_tokens<kLayout>(args, token, work, of_strip);
+    if (token == 0) {
+      multiply_strips<kLayout, Lookup, true>(work, next, rows);
+    } else {
+      multiply_strips<kLayout, Lookup, false>(work, next, rows);
+    }
+    for (int i = 0; i < kStripsAtOnce; ++i) store_tokens(args, tile + i * kLayout.strip_tiles, token, rows[i]);
+  }
+  if constexpr (T > 1) {
+    if (token < args.n) multiply_tokens_of_strips<kLayout, Lookup, T / 2>(args, strips, next, tile, token);
+  }
+}
+
+// Strips from `tile` on, as many as come in kStripsAtOnce, of which the last may lack a tile; the tile behind them.
+template <CodeLayout kLayout, class Lookup>
+uint64_t multiply_whole_strips(const MatmulArgs &args, uint64_t tile) {
+  constexpr uint64_t kTiles = kLayout.strip_tiles;
+  PairsOfStrip strips = PairsOfStrip::find<kLayout>(args, tile);
+  const size_t strip_bytes = strips.blocks * TilePlace::find(kLayout, 1, 0).codes_stride;
+  for (const uint64_t end = tile_count(args.last_row); tile + kStripsAtOnce * kTiles <= end + 1;) {
+    const NextStrips next(args, strips.scales, strip_bytes, (end - tile + kTiles - 1) / kTiles);
+    multiply_tokens_of_strips<kLayout, Lookup, Lookup::kTokens>(args, strips, next, tile, 0);
+    strips.scales += kStripsAtOnce * strip_bytes;
+    strips.words += kStripsAtOnce * strip_bytes;
+    strips.rests += kStripsAtOnce * strip_bytes;
+    tile += kStripsAtOnce * kTiles;
+  }
+  return tile;
+}
+
+// Calls part(pairs, tile) for all tiles of a call from `tile` on: for 4, 2 or 1 pairs that lie in one strip, the first
+// with `tile`.
 template <CodeLayout kLayout, class Part>
-void each_part_of_strip(const MatmulArgs &args, const Part &part) {
-  uint64_t tile = args.first_row / kTileRows / 2 * 2;
+void each_part_of_strip(const MatmulArgs &args, uint64_t tile, const Part &part) {
   while (tile * kTileRows < args.last_row) {
     const uint64_t rows_left = args.last_row - tile * kTileRows;
     const uint64_t left = std::min(kLayout.strip_tiles - tile % kLayout.strip_tiles, tile_count(rows_left));
@@ -256,11 +387,17 @@ void each_part_of_strip(const MatmulArgs &args, const Part &part) {
   }
 }
 
+// The first tile of a call, or the one before it, as they come in pairs.
+inline uint64_t first_tile(const MatmulArgs &args) { return args.first_row / kTileRows / 2 * 2; }
+
 template <CodeLayout kLayout, class Lookup>
 void multiply_by_lookup(const MatmulArgs &args) {
-  each_part_of_strip<kLayout>(args, [&](auto pairs, uint64_t tile) {
-    const PairsOfStrip first = PairsOfStrip::find<kLayout>(args, tile);
-    multiply_part_of_strip<kLayout, Lookup, pairs, Lookup::kTokens>(args, first, tile, 0);
+  uint64_t tile = first_tile(args);
+  const bool is_wanted = args.prefetch == Prefetch::kSecondLevelTwoStreams && args.n <= Lookup::kTokensOfStrips;
+  if (is_wanted && tile % kLayout.strip_tiles == 0) tile = multiply_whole_strips<kLayout, Lookup>(args, tile);
+  each_part_of_strip<kLayout>(args, tile, [&](auto pairs, uint64_t first) {
+    const PairsOfStrip of_strip = PairsOfStrip::find<kLayout>(args, first);
+    multiply_part_of_strip<kLayout, Lookup, pairs, Lookup::kTokens>(args, of_strip, first, 0);
   });
 }
 

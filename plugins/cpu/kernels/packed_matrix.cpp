@@ -237,6 +237,13 @@ const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
   return matrix.data + TilePlace::find(layout, matrix.columns / layout.columns(), tile).scales;
 }
 
+ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile) {
+  const uint32_t strip_tiles = is_repacked(matrix.format) ? code_layout(matrix.format, matrix.packing).strip_tiles : 1;
+  const std::byte *strip = tile_begin(matrix, tile / strip_tiles * strip_tiles);
+  const std::byte *next = tile_begin(matrix, (tile / strip_tiles + 1) * strip_tiles);
+  return {tile_begin(matrix, tile), static_cast<size_t>(next - strip)};
+}
+
 void pack_tiles(const PackArgs &args) {
   const BlockForm form = block_form(args.format, args.packing);
   const size_t file_block_bytes = quant::traits(args.format).block_bytes;

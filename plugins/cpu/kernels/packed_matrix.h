@@ -130,6 +130,14 @@ uint64_t tile_count(uint64_t rows);
 // Where reading a tile's rows begins.
 const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile);
 
+// Weights that are read one after the other: where they begin, and how far it is from one strip of theirs, or tile, to
+// the next one.
+struct ReadingPlace {
+  const std::byte *begin = nullptr;
+  size_t strip_bytes = 0;
+};
+ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile);
+
 // Packs tiles [first_tile, last_tile) of a repacked format from `source`, (rows, columns) in the file's blocks with any
 // alignment, into `packed`, the start of the whole packed matrix. Different ranges may be packed at the same time.
 struct PackArgs {

@@ -5,9 +5,14 @@
 
 namespace bonsai::cpu {
 
-// Into which cache, and of weights with integer codes how early: what a processor is faster with (docs/cpu-kernels.md,
-// "Asking for weights in time").
-enum class Prefetch : uint8_t { kSecondLevel, kFirstLevel, kSecondLevelLate };
+// Into which cache, and of weights with integer codes how early and in how many streams: what a processor is faster
+// with (docs/cpu-kernels.md, "Asking for weights in time").
+enum class Prefetch : uint8_t {
+  kSecondLevel,
+  kFirstLevel,
+  kSecondLevelLate,
+  kSecondLevelTwoStreams,  // where sums are looked up, two strips of weights are multiplied side by side
+};
 
 // That of this machine.
 Prefetch best_prefetch();

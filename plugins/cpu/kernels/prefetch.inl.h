@@ -57,6 +57,11 @@ constexpr size_t kFarAhead = far_ahead(kPrefetchOf<Work>, kLooksUp<Work>);
 template <class Work>
 constexpr size_t kNearAhead = kFarAhead<Work> / 2;
 
+// As far ahead, but whole blocks.
+constexpr size_t round_to_blocks(size_t bytes, size_t block_bytes) {
+  const size_t blocks = (bytes + block_bytes / 2) / block_bytes;
+  return (blocks > 0 ? blocks : 1) * block_bytes;
+}
 // Addresses, not pointers: there need not be anything. Always inline, all of these: GCC 12 drops calls of functions
 // that do nothing else.
 template <class Work>
@@ -72,7 +77,7 @@ class WeightStream {
     const uint64_t blocks = args.matrix->columns / layout.columns(), tiles = tile_count(args.last_row);
     const uint64_t whole_strips = (tiles + layout.strip_tiles - 1) / layout.strip_tiles * layout.strip_tiles;
     end_ = reinterpret_cast<uintptr_t>(args.matrix->data) + TilePlace::find(layout, blocks, whole_strips).scales;
-    to_next_ = args.then ? reinterpret_cast<uintptr_t>(args.then) - end_ : 0;
+    to_next_ = args.then.begin ? reinterpret_cast<uintptr_t>(args.then.begin) - end_ : 0;
   }
 
   uintptr_t ahead(const uint8_t *from, size_t bytes) const { return place(reinterpret_cast<uintptr_t>(from) + bytes); }

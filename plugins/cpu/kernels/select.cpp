@@ -30,11 +30,12 @@ constexpr Tier kTiers[] = {
 };
 
 // Zen 3 and 4 are slower with the first level, Zen 5 with the second; Granite Rapids with early requests, Emerald
-// Rapids with late ones and with the first level. Nothing else was measured: Sapphire Rapids is taken for the latter,
-// Intel's others with tile registers for the former.
+// Rapids with late ones, with the first level and with one stream. Nothing else was measured: Sapphire Rapids is taken
+// for the latter, Intel's others with tile registers for the former.
 Prefetch find_best_prefetch() {
 #if defined(__x86_64__)
-  if (cpu_has_tiles() && !cpu_is_sapphire_or_emerald_rapids()) return Prefetch::kSecondLevelLate;
+  if (cpu_is_sapphire_or_emerald_rapids()) return Prefetch::kSecondLevelTwoStreams;
+  if (cpu_has_tiles()) return Prefetch::kSecondLevelLate;
   if (cpu_is_zen5_or_later()) return Prefetch::kFirstLevel;
 #endif
   return Prefetch::kSecondLevel;

@@ -31,25 +31,24 @@ template <class Lookup, int kGroup>
   return Lookup::nibble_and_top(word(), Lookup::load_wide(unit.rests));
 }
 
-// Weights that are asked for in time, a part of a unit's with each of 12 words. The compiler would move it all to the
-// beginning.
-constexpr int kLinesOfWord = 5;
-template <class Lookup, bool asks>
-[[gnu::always_inline]] inline void prefetch_lines(const uint8_t *from, const WeightStream &stream) {
-  if constexpr (asks) {
-    asm volatile("" ::: "memory");
-    prefetch_twice<Lookup>(from, size_t{kLinesOfWord} * 64, stream);
-  }
-}
-
 // A unit, for T tokens.
-template <int T>
+template <int T, class Requests>
 struct UnitWork {
-  PairOfUnits pair;      // the first one
-  const uint8_t *share;  // where what is asked for meanwhile is counted from
+  PairOfUnits pair;  // the first one
+  Requests requests;
+  size_t share;  // what part of these is this unit's
   const LookupWork<T> &work;
   size_t group;  // of the row: the unit's first
 };
+
+// Weights that are asked for in time, a part of a unit's with each of 12 words. The compiler would move it all to the
+// beginning.
+constexpr size_t kBytesOfWord = 5 * 64;
+template <int kWord, class Unit>
+[[gnu::always_inline]] inline void ask_for_lines(const Unit &unit) {
+  asm volatile("" ::: "memory");
+  unit.requests.ask(unit.share + kWord * kBytesOfWord, kBytesOfWord);
+}
 
 // The sums of a group so far, those of two rows in each lane: the first tile's rows in the even places.
 template <int kPairs, int T>
@@ -79,8 +78,8 @@ template <class Lookup, class Table, int kPairs, int T, class FieldOf>
 }
 
 // Adds what a word of a unit says, a field after the other.
-template <class Lookup, int kWord, bool asks, int kPairs, int T>
-requires(!asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables,
+template <class Lookup, int kWord, bool asks, int kPairs, int T, class Requests>
+requires(!asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T, Requests> &unit, size_t tables,
                                                                  TritSums<kPairs, T> &sums) {
   constexpr size_t kOfGroup = kWord % kTritGroupWords;
   const uint8_t *words = unit.pair.words + kWord * kTritWordStride;
@@ -94,10 +93,10 @@ requires(!asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<
 }
 
 // The same where weights come from memory, which likes them in their order.
-template <class Lookup, int kWord, bool asks, int kPairs, int T>
-requires(asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T> &unit, size_t tables,
+template <class Lookup, int kWord, bool asks, int kPairs, int T, class Requests>
+requires(asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T, Requests> &unit, size_t tables,
                                                                 TritSums<kPairs, T> &sums) {
-  prefetch_lines<Lookup, asks>(unit.share + kWord * kLinesOfWord * 64, unit.work.stream);
+  ask_for_lines<kWord>(unit);
   const size_t fields = tables + 64 * (kWord % kTritGroupWords);
   for (int i = 0; i < kPairs; ++i) {
     const I16x32 bits = Lookup::load(unit.pair.words + kWord * kTritWordStride + i * kPackedAlignment);
@@ -111,8 +110,8 @@ requires(asks) [[gnu::always_inline]] inline void add_trit_word(const UnitWork<T
   }
 }
 
-template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
-[[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T> &unit, const Rows &rows,
+template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Requests, class Rows>
+[[gnu::always_inline]] inline void multiply_trit_groups(const UnitWork<T, Requests> &unit, const Rows &rows,
                                                         typename Rows::Sums (&of_block)[kPairs][T]) {
   if constexpr (kGroup < kTritGroups) {
     const size_t tables = (unit.group + kGroup) * Lookup::kElements;
@@ -143,28 +142,25 @@ template <class Lookup, int kGroup, bool asks, int kPairs, int T, class Rows>
   }
 }
 
-template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
-requires(kLayout.base_three) [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
+template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Requests, class Rows>
+requires(kLayout.base_three)
+    [[gnu::always_inline]] inline void multiply_block(const LookupWork<T> &work, const BlockOfStrip<Requests> &block,
+                                                      Rows &rows) {
   constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kShare = kPlace.codes_stride / kLayout.trit_units();  // of whole strips, whatever is the part
-  size_t group = 0;
-  rows.clear();
-  for (uint64_t block = 0; block < work.blocks; ++block) {
-    const size_t at = block * kPlace.codes_stride;
-    typename Rows::Sums of_block[kPairs][T];
-    for (int i = 0; i < kPairs; ++i) {
-      for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
-    }
-    for (uint32_t unit = 0; unit < kLayout.trit_units(); ++unit, group += kTritGroups) {
-      const size_t begin = at + unit * kTritUnitStride;
-      const UnitWork<T> of_unit = {
-          {work.words + begin, work.rests + begin}, work.scales + at + unit * kShare, work, group};
-      multiply_trit_groups<Lookup, 0, asks>(of_unit, rows, of_block);
-    }
-    if constexpr (!asks) keep_in_memory<Lookup, T>(rows);
-    end_block(rows, 0, work.scales + at, of_block);
-    rows.next_block();
+  typename Rows::Sums of_block[kPairs][T];
+  for (int i = 0; i < kPairs; ++i) {
+    for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);
   }
+  size_t group = block.group;
+  for (uint32_t unit = 0; unit < kLayout.trit_units(); ++unit, group += kTritGroups) {
+    const size_t begin = block.at + unit * kTritUnitStride;
+    const UnitWork<T, Requests> of_unit = {
+        {work.words + begin, work.rests + begin}, block.requests, unit * kShare, work, group};
+    multiply_trit_groups<Lookup, 0, asks>(of_unit, rows, of_block);
+  }
+  if constexpr (!asks && T > 1 && Lookup::kResultsInMemory) keep_in_memory(rows);
+  end_block(rows, 0, work.scales + block.at, of_block);
 }
 
 template <CodeLayout kLayout>

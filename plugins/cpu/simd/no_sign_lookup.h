@@ -11,6 +11,7 @@ namespace {
 //   kSignBytes                                             whether it is for Packing::kSignBytes
 //   kElements                                              of a group's tables: 32 columns'
 //   kTokens                                                a power of two: tokens that sum_group takes at most
+//   kTokensOfStrips                                        that whole strips are multiplied with side by side, at most
 //   kPairsAtOnce[]                                         pairs of tiles that share loads of tables, for 1, 2, 4 ...
 //       kTokens tokens: powers of two
 //   kSumsInRegisters                                       for one token, a block of kPairsAtOnce pairs after the other

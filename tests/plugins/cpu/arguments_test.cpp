@@ -37,7 +37,8 @@ TEST(DeviceArguments, OptionsAreNamedInTheMessage) {
                       "the value of option cpu.threads is NULL");
   BONSAI_EXPECT_FAILS(open_with(nullptr, "1", &error), BONSAI_INVALID_ARGUMENT, "option->key is NULL");
   for (const char *value : {"", "l3", "L1", "l1,l2"}) {
-    const std::string expected = std::string("cpu.prefetch is '") + value + "', expected auto, l1, l2 or l2-late";
+    const std::string expected =
+        std::string("cpu.prefetch is '") + value + "', expected auto, l1, l2, l2-late or l2-two";
     BONSAI_EXPECT_FAILS(open_with("cpu.prefetch", value, &error), BONSAI_INVALID_ARGUMENT, expected.c_str());
   }
   for (const char *value : {"", "yes", "ON", "copied"}) {
@@ -73,7 +74,7 @@ TEST(DeviceArguments, MessagesAreLinesOfUtf8) {
 }
 
 TEST(DeviceArguments, EveryCacheThatIsListedIsTaken) {
-  for (const char *value : {"auto", "l1", "l2", "l2-late"}) {
+  for (const char *value : {"auto", "l1", "l2", "l2-late", "l2-two"}) {
     const OpenDevice device(kPlugin, {{"cpu.prefetch", value}});
     EXPECT_NE(device.handle, nullptr) << value;
   }

@@ -154,7 +154,21 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
   const std::vector<float> x = random_vectors(matrix.columns(), random_);
   const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
   for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
-    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, reinterpret_cast<const std::byte *>(next)), y));
+    for (const size_t strip_bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
+      const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes};
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y));
+    }
+  }
+}
+
+TEST_P(Matmul, IsReadFromTilesThatAreAsFarApartAsStripsAre) {
+  Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
+  const PackedMatrix packed = matrix.pack();
+  const uint64_t strip = has_integer_codes(format_) ? code_layout(format_, which_.packing).strip_tiles : 1;
+  for (uint64_t tile = 0; tile + strip < tile_count(300); ++tile) {
+    const ReadingPlace here = reading_place(packed, tile);
+    EXPECT_EQ(here.begin, tile_begin(packed, tile));
+    EXPECT_EQ(here.begin + here.strip_bytes, tile_begin(packed, tile + strip)) << tile;
   }
 }
 
@@ -172,7 +186,7 @@ TEST_P(Matmul, BeginsATileWithinItsMatrix) {
 
 // Strips of tiles (packed_matrix.h): whole ones, and every number of pairs of tiles in the last.
 TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
-  for (const uint64_t rows : {128, 130, 161, 200, 256 + 96}) {
+  for (const uint64_t rows : {128, 130, 161, 200, 256 - 17, 256, 256 + 96, 384, 512 + 3}) {
     Matrix matrix(which_, rows, 2 * block_);
     fill_random(matrix, random_);
     SCOPED_TRACE(rows);

@@ -31,19 +31,20 @@ TEST(SelectKernels, AlwaysHasThePortableTier) {
 TEST(SelectKernels, AsksForWeightsAsTheProcessorLikes) {
   constexpr int kZen5 = 26;
   std::ifstream file("/proc/cpuinfo");
-  bool is_amd = false, has_tiles = false;
+  bool is_amd = false, is_intel = false, has_tiles = false;
   int family = 0, model = 0;
   for (std::string line; std::getline(file, line) && !line.empty();) {
     const std::string value = line.substr(std::min(line.size(), line.find(':') + 1));
-    if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD";
+    if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD", is_intel = value == " GenuineIntel";
     if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
     if (line.starts_with("model\t")) model = std::atoi(value.c_str());
     if (line.starts_with("flags")) has_tiles = value.find(" amx_int8") != std::string::npos;
   }
   EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
   constexpr int kSapphireRapids = 143, kEmeraldRapids = 207;
-  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelLate,
-            has_tiles && model != kSapphireRapids && model != kEmeraldRapids);
+  const bool is_one_of_both = is_intel && family == 6 && (model == kSapphireRapids || model == kEmeraldRapids);
+  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelTwoStreams, is_one_of_both);
+  EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelLate, has_tiles && !is_one_of_both);
 }
 
 TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {

@@ -404,7 +404,7 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
         << "results depend on scratch";
   }
   if (args.n > 4) return results;
-  for (const Prefetch how : {Prefetch::kFirstLevel, Prefetch::kSecondLevelLate}) {
+  for (const Prefetch how : {Prefetch::kFirstLevel, Prefetch::kSecondLevelLate, Prefetch::kSecondLevelTwoStreams}) {
     args.prefetch = how;
     const std::vector<float> again = results_once(kernels, args);
     EXPECT_EQ(std::memcmp(results.data(), again.data(), results.size() * sizeof(float)), 0)
@@ -437,7 +437,7 @@ inline std::vector<float> results_abreast(const KernelTable &kernels, const Matm
 // Runs a tier on rows [first, last) of a matrix: (n, last - first). Where the tier can also look sums up in tables, or
 // take vectors abreast, it does, with the same bytes. `then`: what is said to be read after the matrix.
 inline std::vector<float> run_matmul(const KernelTable &kernels, const PackedMatrix &matrix, Rows rows,
-                                     std::span<const float> x, const std::byte *then = nullptr) {
+                                     std::span<const float> x, ReadingPlace then = {}) {
   const uint64_t columns = matrix.columns;
   const uint32_t n = static_cast<uint32_t>(x.size() / columns);
   MatmulArgs args = {.matrix = &matrix,

@@ -67,6 +67,7 @@ struct SignLookup : LookupLanes {
   static constexpr bool kSumsInRegisters = true;
   static constexpr bool kResultsInMemory = false;
   static constexpr int kTokens = 4;  // that share the unpacking of fields
+  static constexpr uint32_t kTokensOfStrips = 4;
   static constexpr int kPairsAtOnce[] = {2, 2, 1};
   static constexpr int kBoundPairs = 2, kByteParts = 2;
   static constexpr uint32_t kTableElements[] = {16, 16, 16, 16, 16, 16, 16, 16};

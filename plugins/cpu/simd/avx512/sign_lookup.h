@@ -185,6 +185,7 @@ struct SignLookup : LookupLanes {
   static constexpr size_t kElements = 256;
   static constexpr bool kSumsInRegisters = false;
   static constexpr int kTokens = 2, kBoundPairs = 1, kByteParts = 2;
+  static constexpr uint32_t kTokensOfStrips = 3;
   static constexpr int kPairsAtOnce[] = {1, 4};
   static constexpr uint32_t kTableElements[] = {64, 32, 32, 64, 32, 32};
 

@@ -16,6 +16,7 @@ struct TritLookup : LookupLanes {
   static constexpr bool kExists = true;
   static constexpr size_t kElements = 448;
   static constexpr int kTokens = 2;
+  static constexpr uint32_t kTokensOfStrips = 2;
 
   static I16x32 load(const void *from) { return {_mm512_loadu_si512(from)}; }
   static I16x32 load_wide(const void *from) { return {_mm512_cvtepu8_epi16(load_256(from))}; }

@@ -20,10 +20,10 @@ constexpr bonsai_option_info kIsaInfo = {
     sizeof(bonsai_option_info), "cpu.isa",
     "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512, avx512-panels or "
     "avx512-amx, on AArch64 neon (default: auto, the best that the processor has)"};
-constexpr bonsai_option_info kPrefetchInfo = {sizeof(bonsai_option_info), "cpu.prefetch",
-                                              "cache that weights are fetched into ahead of their use: auto, l1, l2, "
-                                              "l2-late, less far ahead, or l2-two, in two streams where sums are "
-                                              "looked up (default: auto, what is known to be faster on the processor)"};
+constexpr bonsai_option_info kPrefetchInfo = {
+    sizeof(bonsai_option_info), "cpu.prefetch",
+    "how weights are fetched ahead of their use: into the cache l1 or l2; l2-late, less far ahead; l2-two, in two "
+    "streams where sums are looked up; auto, as is known to be faster on the processor (default: auto)"};
 constexpr bonsai_option_info kMappedInfo = {
     sizeof(bonsai_option_info), "cpu.mapped",
     "F32, F16 and BF16 matrices are read where the file is mapped: on; off: copied into large pages, which are read "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "plugins/cpu/kernels/strip_places.h"
 #include "plugins/cpu/matmul_abreast.h"
 #include "plugins/cpu/matmul_part.h"
 #include "plugins/cpu/matmul_pieces.h"
@@ -140,7 +141,7 @@ void multiply_tiles(const WorkerPart &part, const Share &share) {
     const TileRange all = tiles_of(rows);
     const uint64_t first = std::max(begin, passed), last = std::min(end, passed + all.last - all.first);
     if (first < last) {
-      ReadingPlace then = last < end ? find_tile(product.rows, layout, last) : share.then;
+      const ReadingPlace then = last < end ? find_tile(product.rows, layout, last) : share.then;
       const TileRange tiles = {all.first + first - passed, all.first + last - passed};
       multiply_matrix(part, {rows, tiles, then}, {product.y + output_of(rows, tiles), product.y_stride});
     }
@@ -155,7 +156,7 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
     const MatrixRows rows = part_of(product.rows[i], product.sectors, begin, end);
     const bool is_last = i + 1 == product.rows.size();
-    ReadingPlace then = is_last ? share.then : find_sector(product.rows[i + 1], product.sectors, begin);
+    const ReadingPlace then = is_last ? share.then : find_sector(product.rows[i + 1], product.sectors, begin);
     multiply_matrix(part, {rows, tiles_of(rows), then}, {product.y + rows.output, product.y_stride});
   }
 }
@@ -175,16 +176,21 @@ uint64_t row_bytes(const PackedMatrix &matrix) {
   return quant::row_bytes(quant::traits(matrix.format), matrix.columns);
 }
 
-// Of tiles, whole strips.
+uint64_t round_up_to_multiple(uint64_t n, uint64_t of) { return round_up_quotient(n, of) * of; }
+
+uint64_t strip_tiles(const PackedMatrix &matrix) { return code_layout(matrix.format, matrix.packing).strip_tiles; }
+
+// Of tiles, whole strips: where it is more than one, as many as are read at once or a multiple.
 uint64_t least_tiles(const Product &product, ActivationLayout layout) {
   uint64_t strip = kTileGrain, bytes = 0;
   for (const MatrixRows &rows : product.rows) {
     if (activation_layout(*rows.matrix) != layout) continue;
-    strip = std::max<uint64_t>(strip, code_layout(rows.matrix->format, rows.matrix->packing).strip_tiles);
+    strip = std::max(strip, strip_tiles(*rows.matrix));
     bytes = std::max(bytes, row_bytes(*rows.matrix));
   }
   const uint64_t rows = strip * kTileRows;
-  return strip * (product.n > kFewVectors ? least_of_rows(rows) : least_of_bytes(rows * bytes));
+  const uint64_t least = product.n > kFewVectors ? least_of_rows(rows) : least_of_bytes(rows * bytes);
+  return strip * (strip > kTileGrain && least > 1 ? round_up_to_multiple(least, kStripsAtOnce) : least);
 }
 
 uint64_t least_pieces(const Product &product, ActivationLayout layout) {
@@ -192,14 +198,17 @@ uint64_t least_pieces(const Product &product, ActivationLayout layout) {
   return round_up_quotient(tiles * kTileRows, kPieceRows);
 }
 
+// Of sectors, whole strips of every slice.
 uint64_t least_sectors(const Product &product) {
-  uint64_t bytes = 0, fewest = UINT64_MAX;
+  uint64_t bytes = 0, fewest = UINT64_MAX, of_strip = 1;
   for (const MatrixRows &slice : product.rows) {
     const uint64_t rows = (slice.last_row - slice.first_row) / product.sectors.n;
     bytes += rows * row_bytes(*slice.matrix);
     fewest = std::min(fewest, rows);
+    of_strip = std::max(of_strip, strip_tiles(*slice.matrix) * kTileRows / rows);
   }
-  return product.n > kFewVectors ? least_of_rows(fewest) : least_of_bytes(bytes);
+  const uint64_t least = product.n > kFewVectors ? least_of_rows(fewest) : least_of_bytes(bytes);
+  return round_up_to_multiple(least, of_strip);
 }
 
 // -------- All of a product

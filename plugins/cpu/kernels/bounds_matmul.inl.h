@@ -192,28 +192,23 @@ void bound_vectors_of_pairs(const MatmulArgs &args, const BoundTables &tables, c
   }
 }
 
-template <CodeLayout kLayout, class Lookup, int kPairs, int T>
-void bound_part_of_strip(const MatmulArgs &args, const BoundTables &tables, const PairsOfStrip &pairs, uint64_t tile,
-                         uint32_t first) {
-  for (; first + 2 * T - 1 <= args.n; first += 2 * T) {
-    if (first > 0) {
-      bound_vectors_of_pairs<kLayout, Lookup, kPairs, false, T>(args, tables, pairs, tile, first);
-    } else {
-      with_requests<Lookup>(args.prefetch, [&](auto asking) {
-        bound_vectors_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, tables, pairs, tile, first);
-      });
-    }
-  }
-  if constexpr (T > 1) {
-    if (first < args.n) bound_part_of_strip<kLayout, Lookup, kPairs, T / 2>(args, tables, pairs, tile, first);
-  }
+// All pairs of vectors; the last one may lack one.
+template <CodeLayout kLayout, class Lookup, int kPairs>
+void bound_part_of_strip(const MatmulArgs &args, const BoundTables &tables, uint64_t tile) {
+  const PairsOfStrip pairs = PairsOfStrip::find<kLayout>(args, tile);
+  each_tokens<Lookup::kBoundPairs>((args.n + 1) / 2, [&](auto T, uint32_t pair) {
+    const uint32_t first = 2 * pair;
+    if (first > 0) return bound_vectors_of_pairs<kLayout, Lookup, kPairs, false, T>(args, tables, pairs, tile, first);
+    with_requests<Lookup>(args.prefetch, [&](auto asking) {
+      bound_vectors_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, tables, pairs, tile, first);
+    });
+  });
 }
 
 template <CodeLayout kLayout, class Lookup>
 void bound_by_lookup(const MatmulArgs &args, const BoundTables &tables) {
-  each_part_of_strip<kLayout>(args, first_tile(args), [&](auto pairs, uint64_t tile) {
-    const PairsOfStrip first = PairsOfStrip::find<kLayout>(args, tile);
-    bound_part_of_strip<kLayout, Lookup, pairs, Lookup::kBoundPairs>(args, tables, first, tile, 0);
+  each_part_of_strip<kLayout>(first_tile(args), tile_count(args.last_row), [&](auto pairs, uint64_t tile) {
+    bound_part_of_strip<kLayout, Lookup, pairs>(args, tables, tile);
   });
 }
 

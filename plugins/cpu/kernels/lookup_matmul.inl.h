@@ -11,6 +11,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
+#include "plugins/cpu/kernels/strip_places.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -31,7 +32,7 @@ inline void store_tile(const MatmulArgs &args, uint32_t token, uint64_t tile, F3
   memcpy(to, lanes + first, (last - first) * sizeof(float));
 }
 
-// Some pairs of tiles in a strip, or whole strips.
+// Some pairs of tiles in a strip, or whole strips from one on.
 struct PairsOfStrip {
   const uint8_t *scales;  // of the first block's first tile
   const uint8_t *words;   // of its first pair
@@ -147,8 +148,8 @@ template <int kAtOnce, int T, class Rows>
   }
 }
 
-// The place of results is the memory, where a tier wants that of several tokens, and of several strips: GCC would copy
-// all of them to the stack and back for each block.
+// Results lie in memory from here on. GCC would copy those of several tokens or strips to the stack and back for each
+// block.
 template <class Rows>
 [[gnu::always_inline]] inline void keep_in_memory(const Rows &rows) {
   asm volatile("" : : "r"(&rows) : "memory");
@@ -226,33 +227,22 @@ template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class 
   }
 }
 
-// Whole strips that follow each other are multiplied side by side: a block of each, and then the next ones. They come
-// in as many streams, and what one has fetched of a block's tables, the next one finds in the first-level cache.
-constexpr int kStripsAtOnce = 2;
+// How far ahead weights of each of kStripsAtOnce strips are asked for.
+template <CodeLayout kLayout, class Lookup>
+constexpr size_t kStripFarAhead = round_to_blocks(kFarAhead<Lookup> / kStripsAtOnce,
+                                                  TilePlace::find(kLayout, 1, 0).codes_stride);
+template <CodeLayout kLayout, class Lookup>
+constexpr size_t kStripNearAhead = round_to_blocks(kNearAhead<Lookup> / kStripsAtOnce,
+                                                   TilePlace::find(kLayout, 1, 0).codes_stride);
 
-// Where those begin that are read when these have been.
-struct NextStrips {
-  uintptr_t begins[kStripsAtOnce];
-
-  // `strips_left`: of the call, these included.
-  NextStrips(const MatmulArgs &args, const uint8_t *strips, size_t strip_bytes, uint64_t strips_left) {
-    const auto first = reinterpret_cast<uintptr_t>(strips), then = reinterpret_cast<uintptr_t>(args.then.begin);
-    for (uint64_t i = 0; i < kStripsAtOnce; ++i) {
-      const uint64_t place = kStripsAtOnce + i;
-      const bool is_behind = then != 0 && place >= strips_left;
-      begins[i] = is_behind ? then + (place - strips_left) * args.then.strip_bytes : first + place * strip_bytes;
-    }
-  }
-};
-
+// Strips that follow each other, side by side: a block of each, and then the next ones. They come in as many streams,
+// and what one has fetched of a block's tables, the next one finds in the first-level cache.
 template <CodeLayout kLayout, class Lookup, bool asks, int T, class Rows>
-[[gnu::always_inline]] inline void multiply_strips(const LookupWork<T> &work, const NextStrips &next,
+[[gnu::always_inline]] inline void multiply_strips(const LookupWork<T> &work, const StripPlaces &next,
                                                    Rows (&rows)[kStripsAtOnce]) {
   using Requests = RequestsAt<Lookup>;
   constexpr int kPairs = kLayout.strip_tiles / 2;
   constexpr size_t kStride = TilePlace::find(kLayout, 1, 0).codes_stride;
-  constexpr size_t kFar = round_to_blocks(kFarAhead<Lookup> / kStripsAtOnce, kStride);
-  constexpr size_t kNear = round_to_blocks(kNearAhead<Lookup> / kStripsAtOnce, kStride);
   const size_t strip_bytes = work.blocks * kStride;
   for (Rows &of_strip : rows) of_strip.clear();
   size_t group = 0;
@@ -263,7 +253,8 @@ template <CodeLayout kLayout, class Lookup, bool asks, int T, class Rows>
         const auto here = reinterpret_cast<uintptr_t>(work.scales) + i * strip_bytes;
         return at + bytes < strip_bytes ? here + at + bytes : next.begins[i] + (at + bytes - strip_bytes);
       };
-      const BlockOfStrip<Requests> block = {at + i * strip_bytes, group, {ahead(kFar), ahead(kNear)}};
+      const Requests requests = {ahead(kStripFarAhead<kLayout, Lookup>), ahead(kStripNearAhead<kLayout, Lookup>)};
+      const BlockOfStrip<Requests> block = {at + i * strip_bytes, group, requests};
       multiply_block<kLayout, Lookup, kPairs, asks>(work, block, rows[i]);
       rows[i].next_block();
       keep_in_memory(rows[i]);
@@ -313,68 +304,64 @@ void multiply_tokens_of_pairs(const MatmulArgs &args, const PairsOfStrip &pairs,
   store_tokens(args, tile, token, rows);
 }
 
-// Tokens from `token` on: T at a time, then what is left with fewer. Those behind the first ones find the weights in
-// the cache.
-template <CodeLayout kLayout, class Lookup, int kPairs, int T>
-void multiply_part_of_strip(const MatmulArgs &args, const PairsOfStrip &pairs, uint64_t tile, uint32_t token) {
-  for (; token + T <= args.n; token += T) {
-    if (token > 0) {
-      multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, pairs, tile, token);
-    } else {
-      with_requests<Lookup>(args.prefetch, [&](auto asking) {
-        multiply_tokens_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, pairs, tile, token);
-      });
-    }
-  }
-  if constexpr (T > 1) {
-    if (token < args.n) multiply_part_of_strip<kLayout, Lookup, kPairs, T / 2>(args, pairs, tile, token);
+// Calls body(T, token) for n tokens from `token` on: for kMost at a time, then for what is left with fewer.
+template <int kMost, class Body>
+void each_tokens(uint32_t n, const Body &body, uint32_t token = 0) {
+  for (; token + kMost <= n; token += kMost) body(std::integral_constant<int, kMost>(), token);
+  if constexpr (kMost > 1) {
+    if (token < n) each_tokens<kMost / 2>(n, body, token);
   }
 }
 
-// kStripsAtOnce strips from `tile` on times tokens from `token` on: T at a time, then what is left with fewer.
-template <CodeLayout kLayout, class Lookup, int T>
-void multiply_tokens_of_strips(const MatmulArgs &args, const PairsOfStrip &strips, const NextStrips &next,
-                               uint64_t tile, uint32_t token) {
-  for (; token + T <= args.n; token += T) {
-    LookupWork<T> work = {strips, {}};
-    ExactRows<Lookup, kLayout.strip_tiles / 2, T> rows[kStripsAtOnce];
-    for (auto &of_strip : rows) find_tokens<kLayout>(args, token, work, of_strip);
-    if (token == 0) {
-      multiply_strips<kLayout, Lookup, true>(work, next, rows);
-    } else {
-      multiply_strips<kLayout, Lookup, false>(work, next, rows);
-    }
-    for (int i = 0; i < kStripsAtOnce; ++i) store_tokens(args, tile + i * kLayout.strip_tiles, token, rows[i]);
-  }
-  if constexpr (T > 1) {
-    if (token < args.n) multiply_tokens_of_strips<kLayout, Lookup, T / 2>(args, strips, next, tile, token);
-  }
+// All tokens. Those behind the first ones find the weights in the cache.
+template <CodeLayout kLayout, class Lookup, int kPairs>
+void multiply_part_of_strip(const MatmulArgs &args, uint64_t tile) {
+  const PairsOfStrip pairs = PairsOfStrip::find<kLayout>(args, tile);
+  each_tokens<Lookup::kTokens>(args.n, [&](auto T, uint32_t token) {
+    if (token > 0) return multiply_tokens_of_pairs<kLayout, Lookup, kPairs, false, T>(args, pairs, tile, token);
+    with_requests<Lookup>(args.prefetch, [&](auto asking) {
+      multiply_tokens_of_pairs<kLayout, decltype(asking), kPairs, true, T>(args, pairs, tile, token);
+    });
+  });
 }
 
-// Strips from `tile` on, as many as come in kStripsAtOnce, of which the last may lack a tile; the tile behind them.
-template <CodeLayout kLayout, class Lookup>
-uint64_t multiply_whole_strips(const MatmulArgs &args, uint64_t tile) {
+// kStripsAtOnce strips from `tile` on times T tokens.
+template <CodeLayout kLayout, class Lookup, bool asks, int T>
+void multiply_tokens_of_strips(const MatmulArgs &args, const PairsOfStrip &strips, uint64_t tile, uint32_t token) {
   constexpr uint64_t kTiles = kLayout.strip_tiles;
-  PairsOfStrip strips = PairsOfStrip::find<kLayout>(args, tile);
+  const uint64_t strips_left = (tile_count(args.last_row) - tile + kTiles - 1) / kTiles;
   const size_t strip_bytes = strips.blocks * TilePlace::find(kLayout, 1, 0).codes_stride;
-  for (const uint64_t end = tile_count(args.last_row); tile + kStripsAtOnce * kTiles <= end + 1;) {
-    const NextStrips next(args, strips.scales, strip_bytes, (end - tile + kTiles - 1) / kTiles);
-    multiply_tokens_of_strips<kLayout, Lookup, Lookup::kTokens>(args, strips, next, tile, 0);
-    strips.scales += kStripsAtOnce * strip_bytes;
-    strips.words += kStripsAtOnce * strip_bytes;
-    strips.rests += kStripsAtOnce * strip_bytes;
-    tile += kStripsAtOnce * kTiles;
+  const auto begin = reinterpret_cast<uintptr_t>(strips.scales);
+  LookupWork<T> work = {strips, {}};
+  ExactRows<Lookup, kTiles / 2, T> rows[kStripsAtOnce];
+  for (auto &of_strip : rows) find_tokens<kLayout>(args, token, work, of_strip);
+  multiply_strips<kLayout, Lookup, asks>(
+      work, StripPlaces::behind(begin, strip_bytes, strips_left, kStripFarAhead<kLayout, Lookup>, args.then), rows);
+  for (int i = 0; i < kStripsAtOnce; ++i) store_tokens(args, tile + i * kTiles, token, rows[i]);
+}
+
+// Strips from `tile` on, kStripsAtOnce at a time, of which the last may lack a tile; the tile behind them.
+template <CodeLayout kLayout, class Lookup>
+uint64_t multiply_strips_at_once(const MatmulArgs &args, uint64_t tile) {
+  constexpr uint64_t kTiles = kStripsAtOnce * kLayout.strip_tiles;
+  for (const uint64_t end = tile_count(args.last_row); tile + kTiles <= end + 1; tile += kTiles) {
+    const PairsOfStrip strips = PairsOfStrip::find<kLayout>(args, tile);
+    each_tokens<Lookup::kTokens>(args.n, [&](auto T, uint32_t token) {
+      if constexpr (T < Lookup::kTokensOfStrips) {
+        if (token > 0) return multiply_tokens_of_strips<kLayout, Lookup, false, T>(args, strips, tile, token);
+      }
+      multiply_tokens_of_strips<kLayout, Lookup, true, T>(args, strips, tile, token);
+    });
   }
   return tile;
 }
 
-// Calls part(pairs, tile) for all tiles of a call from `tile` on: for 4, 2 or 1 pairs that lie in one strip, the first
-// with `tile`.
+// Calls part(pairs, tile) for tiles [tile, end), of which the first is even: for 4, 2 or 1 pairs that lie in one strip,
+// the first of them with `tile`.
 template <CodeLayout kLayout, class Part>
-void each_part_of_strip(const MatmulArgs &args, uint64_t tile, const Part &part) {
-  while (tile * kTileRows < args.last_row) {
-    const uint64_t rows_left = args.last_row - tile * kTileRows;
-    const uint64_t left = std::min(kLayout.strip_tiles - tile % kLayout.strip_tiles, tile_count(rows_left));
+void each_part_of_strip(uint64_t tile, uint64_t end, const Part &part) {
+  while (tile < end) {
+    const uint64_t left = std::min(kLayout.strip_tiles - tile % kLayout.strip_tiles, end - tile);
     const int pairs = left > 6 ? 4 : left > 2 ? 2 : 1;
     if (pairs == 4) {
       part(std::integral_constant<int, 4>(), tile);
@@ -387,18 +374,24 @@ void each_part_of_strip(const MatmulArgs &args, uint64_t tile, const Part &part)
   }
 }
 
-// The first tile of a call, or the one before it, as they come in pairs.
+// A call's first tile, or the one before it, as they come in pairs.
 inline uint64_t first_tile(const MatmulArgs &args) { return args.first_row / kTileRows / 2 * 2; }
 
 template <CodeLayout kLayout, class Lookup>
 void multiply_by_lookup(const MatmulArgs &args) {
+  constexpr uint64_t kTiles = kLayout.strip_tiles;
+  const auto multiply_parts = [&](uint64_t first, uint64_t last) {
+    each_part_of_strip<kLayout>(
+        first, last, [&](auto pairs, uint64_t tile) { multiply_part_of_strip<kLayout, Lookup, pairs>(args, tile); });
+  };
   uint64_t tile = first_tile(args);
-  const bool is_wanted = args.prefetch == Prefetch::kSecondLevelTwoStreams && args.n <= Lookup::kTokensOfStrips;
-  if (is_wanted && tile % kLayout.strip_tiles == 0) tile = multiply_whole_strips<kLayout, Lookup>(args, tile);
-  each_part_of_strip<kLayout>(args, tile, [&](auto pairs, uint64_t first) {
-    const PairsOfStrip of_strip = PairsOfStrip::find<kLayout>(args, first);
-    multiply_part_of_strip<kLayout, Lookup, pairs, Lookup::kTokens>(args, of_strip, first, 0);
-  });
+  const uint64_t end = tile_count(args.last_row);
+  if (args.prefetch == Prefetch::kSecondLevelTwoStreams && args.n <= Lookup::kTokensOfStrips) {
+    const uint64_t strip = std::min(end, (tile + kTiles - 1) / kTiles * kTiles);
+    multiply_parts(tile, strip);
+    tile = multiply_strips_at_once<kLayout, Lookup>(args, strip);
+  }
+  multiply_parts(tile, end);
 }
 
 }  // namespace

@@ -238,10 +238,12 @@ const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
 }
 
 ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile) {
-  const uint32_t strip_tiles = is_repacked(matrix.format) ? code_layout(matrix.format, matrix.packing).strip_tiles : 1;
-  const std::byte *strip = tile_begin(matrix, tile / strip_tiles * strip_tiles);
-  const std::byte *next = tile_begin(matrix, (tile / strip_tiles + 1) * strip_tiles);
-  return {tile_begin(matrix, tile), static_cast<size_t>(next - strip)};
+  const std::byte *begin = tile_begin(matrix, tile);
+  if (!is_repacked(matrix.format)) {
+    return {begin, kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns)};
+  }
+  const CodeLayout layout = code_layout(matrix.format, matrix.packing);
+  return {begin, layout.strip_tiles * TilePlace::bytes(layout, matrix.columns / layout.columns())};
 }
 
 void pack_tiles(const PackArgs &args) {

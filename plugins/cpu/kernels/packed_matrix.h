@@ -11,11 +11,12 @@
 // packing moves whole words. A tile starts on a 64-byte boundary. Rows that are missing in the last tile or strip have
 // scale 0.
 //
-// One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows, and all comes
-// in one stream. For each block: the scales of the 8 tiles; then for each group of 32 columns and each pair of tiles,
-// in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even places and
-// those of the second in the odd ones. With Packing::kSignBytes these are four vectors of 32 bytes, byte i of each word
-// in vector i: so that they lie in those places again once AVX2 has interleaved two such vectors in its halves.
+// One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows, and all of a
+// strip comes in one stream. For each block: the scales of the 8 tiles; then for each group of 32 columns and each pair
+// of tiles, in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even
+// places and those of the second in the odd ones. With Packing::kSignBytes these are four vectors of 32 bytes, byte i
+// of each word in vector i: so that they lie in those places again once AVX2 has interleaved two such vectors in its
+// halves.
 //
 // Ternary weights in base 3 (Packing::kTrits) lie in such strips too, as code_layout.h says. For each block: the scales
 // of the 8 tiles; then for each unit of 128 columns the 13 words of 16 bits, of each pair of tiles a vector, and half a
@@ -130,8 +131,8 @@ uint64_t tile_count(uint64_t rows);
 // Where reading a tile's rows begins.
 const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile);
 
-// Weights that are read one after the other: where they begin, and how far it is from one strip of theirs, or tile, to
-// the next one.
+// Weights that are read one after the other: where, at some tile, or nowhere; and how far it is there from one strip,
+// or tile of a format without strips, to the next one.
 struct ReadingPlace {
   const std::byte *begin = nullptr;
   size_t strip_bytes = 0;

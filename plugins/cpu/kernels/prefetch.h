@@ -6,12 +6,12 @@
 namespace bonsai::cpu {
 
 // Into which cache, and of weights with integer codes how early and in how many streams: what a processor is faster
-// with (docs/cpu-kernels.md, "Asking for weights in time").
+// with (docs/cpu-kernels.md, "Asking for weights in time", "Two streams").
 enum class Prefetch : uint8_t {
   kSecondLevel,
   kFirstLevel,
   kSecondLevelLate,
-  kSecondLevelTwoStreams,  // where sums are looked up, two strips of weights are multiplied side by side
+  kSecondLevelTwoStreams,  // two strips of weights side by side, where sums for few vectors are looked up
 };
 
 // That of this machine.

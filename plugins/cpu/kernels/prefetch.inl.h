@@ -57,11 +57,12 @@ constexpr size_t kFarAhead = far_ahead(kPrefetchOf<Work>, kLooksUp<Work>);
 template <class Work>
 constexpr size_t kNearAhead = kFarAhead<Work> / 2;
 
-// As far ahead, but whole blocks.
+// The nearest number of whole blocks, of which it is at least one.
 constexpr size_t round_to_blocks(size_t bytes, size_t block_bytes) {
   const size_t blocks = (bytes + block_bytes / 2) / block_bytes;
   return (blocks > 0 ? blocks : 1) * block_bytes;
 }
+
 // Addresses, not pointers: there need not be anything. Always inline, all of these: GCC 12 drops calls of functions
 // that do nothing else.
 template <class Work>

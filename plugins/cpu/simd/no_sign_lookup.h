@@ -15,7 +15,8 @@ namespace {
 //   kPairsAtOnce[]                                         pairs of tiles that share loads of tables, for 1, 2, 4 ...
 //       kTokens tokens: powers of two
 //   kSumsInRegisters                                       for one token, a block of kPairsAtOnce pairs after the other
-//   kResultsInMemory                                       whether those of several tokens stay there between blocks
+//   kResultsInMemory                                       whether those of several tokens and one strip stay there
+//       between blocks
 //   void sum_group(const uint8_t *words, tables[T], size_t group, sums[kPairs][1][T])
 //       of the group's tables, `group` elements behind the beginning of each token's, the sum for each row of two tiles
 //       that share vectors of words: two rows in each lane, the first tile's in the even places. At most 32 * 127

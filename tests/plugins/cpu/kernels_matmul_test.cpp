@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kBatches[] = {1, 2, 3, 7, 8, 9, 31, 33};
 
 // Rows of a whole strip and of some more tiles, one of them not whole.
-constexpr uint64_t kTwoStrips = 149;
+constexpr uint64_t kStripAndMore = 149;
 
 using Case = std::tuple<const KernelTable *, PackedFormat>;
 
@@ -83,7 +83,7 @@ TEST_P(Matmul, GivesThePinnedBytesForOddShapes) {
 }
 
 TEST_P(Matmul, GivesAVectorTheSameBytesInAnyBatch) {
-  Matrix matrix(which_, kTwoStrips, has_integer_codes(format_) ? 3 * block_ : columns_up_to(83));
+  Matrix matrix(which_, kStripAndMore, has_integer_codes(format_) ? 3 * block_ : columns_up_to(83));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
   const std::vector<float> x = random_vectors(33 * matrix.columns(), random_);
@@ -196,6 +196,30 @@ TEST_P(CodesMatmul, GivesThePinnedBytesForStripsOfTiles) {
     const std::vector<float> whole = run_matmul(kernels_, packed, {0, rows}, x);
     const std::vector<float> part = run_matmul(kernels_, packed, {37, rows - 1}, x);
     EXPECT_TRUE(same_bytes(part, std::span(whole).subspan(37, rows - 38)));
+  }
+}
+
+// Whole strips that are multiplied side by side, after a part of one, before one, and behind others.
+TEST_P(CodesMatmul, GivesTheSameBytesForPartsOfStrips) {
+  if (code_layout(format_, which_.packing).strip_tiles == 1) return;
+  constexpr uint64_t kRows = 515;
+  constexpr uint32_t kVectors = 4;
+  Matrix matrix(which_, kRows, 2 * block_);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const std::vector<float> x = random_vectors(kVectors * matrix.columns(), random_);
+  const std::vector<float> whole = expected(matrix, x);
+  for (uint32_t n = 1; n <= kVectors; ++n) {
+    for (const Rows rows : {Rows{0, kRows}, Rows{1, kRows}, Rows{17, 239}, Rows{133, 384}, Rows{256, kRows}}) {
+      std::vector<float> wanted;
+      for (uint32_t i = 0; i < n; ++i) {
+        const auto vector = whole.begin() + i * kRows;
+        wanted.insert(wanted.end(), vector + rows.first, vector + rows.last);
+      }
+      const std::span some = std::span(x).first(n * matrix.columns());
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, rows, some), wanted))
+          << n << " vectors, " << rows.first << " to " << rows.last;
+    }
   }
 }
 

@@ -297,6 +297,8 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
   for (const auto &[tier, format] : tiers_and_formats()) {
     const CountingAbreast counting(*tier);
     const KernelTable &kernels = counting.kernels;
+    KernelTable in_two_streams = kernels;
+    in_two_streams.prefetch = Prefetch::kSecondLevelTwoStreams;
     Matrix tall(packed_for(kernels, format), kTall, kColumns), low(packed_for(kernels, format), 3 * kLow, kColumns);
     fill_random(tall, random);
     fill_random(low, random);
@@ -343,7 +345,7 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
         product.next_sectors = sectors;
         EXPECT_EQ(has_sectors_for(rows, sectors, count), count != 9);
         if (count != 9) product.then = &then;
-        multiply(threads, kernels, product);
+        multiply(threads, in_two_streams, product);
         EXPECT_TRUE(same_bytes(y, expected));
         const uint64_t abreast = kernels.takes_abreast(first) ? n / kAbreastVectors * kAbreastVectors : 0;
         EXPECT_EQ(CountingAbreast::products.exchange(0), abreast * kOutputs);

@@ -12,24 +12,28 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// Asks the second-level cache for some blocks of a pair, a part of them at a time. All always inline: see prefetch_at.
+// Asks the second-level cache for some blocks of a pair, one of `parts` parts of them at a time: many requests at once
+// wait for each other. All always inline: see prefetch_at.
 template <CodeLayout kLayout, uint32_t kBlocks>
 class PieceAhead {
  public:
   using Pair = WeightPair<kLayout, UnpackedBytes::kUnsigned>;
 
-  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) {
+  // Of nothing.
+  PieceAhead() = default;
+
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block, uint32_t parts) {
     for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half] = Lines(pair.scales(half, block), kBlocks * kFirst.scales_stride);
-      codes_[half] = Lines(pair.block(half, block), kBlocks * kFirst.codes_stride);
+      scales_[half] = Lines(pair.scales(half, block), kBlocks * kFirst.scales_stride, parts);
+      codes_[half] = Lines(pair.block(half, block), kBlocks * kFirst.codes_stride, parts);
     }
   }
 
-  // The next of `parts` parts.
-  [[gnu::always_inline]] void ask(uint32_t parts) {
+  // The next part.
+  [[gnu::always_inline]] void ask() {
     for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half].ask(parts);
-      codes_[half].ask(parts);
+      scales_[half].ask();
+      codes_[half].ask();
     }
   }
 
@@ -40,18 +44,20 @@ class PieceAhead {
   class Lines {
    public:
     Lines() = default;
-    [[gnu::always_inline]] Lines(const uint8_t *from, size_t bytes)
-        : next_(from), n_((bytes + kPackedAlignment - 1) / kPackedAlignment), left_(n_) {}
+    [[gnu::always_inline]] Lines(const uint8_t *from, size_t bytes, uint32_t parts) : next_(from) {
+      left_ = static_cast<uint32_t>((bytes + kPackedAlignment - 1) / kPackedAlignment);
+      of_part_ = (left_ + parts - 1) / parts;
+    }
 
-    [[gnu::always_inline]] void ask(uint32_t parts) {
-      for (size_t i = std::min(left_, (n_ + parts - 1) / parts); i > 0; --i, --left_, next_ += kPackedAlignment) {
+    [[gnu::always_inline]] void ask() {
+      for (uint32_t i = std::min(left_, of_part_); i > 0; --i, --left_, next_ += kPackedAlignment) {
         __builtin_prefetch(next_, 0, 2);
       }
     }
 
    private:
-    const uint8_t *next_;
-    size_t n_, left_;
+    const uint8_t *next_ = nullptr;
+    uint32_t left_ = 0, of_part_ = 0;
   };
 
   Lines scales_[kPairTiles], codes_[kPairTiles];
@@ -63,27 +69,37 @@ requires(kLayout.base_three) class PieceAhead<kLayout, kBlocks> {
  public:
   using Pair = WeightPair<kLayout, UnpackedBytes::kUnsigned>;
 
-  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block) : pair_(pair), next_(block), left_(kBlocks) {}
+  PieceAhead() = default;
+  [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block, uint32_t parts)
+      : pair_(&pair), next_(block), left_(kRequests), of_part_((kRequests + parts - 1) / parts) {}
 
-  [[gnu::always_inline]] void ask(uint32_t parts) {
-    for (uint32_t i = std::min(left_, (kBlocks + parts - 1) / parts); i > 0; --i, --left_) ask_block(next_++);
+  [[gnu::always_inline]] void ask() {
+    for (uint32_t i = std::min(left_, of_part_); i > 0; --i, --left_) ask_next();
   }
 
  private:
-  [[gnu::always_inline]] void ask_block(uint64_t block) const {
-    __builtin_prefetch(pair_.scales(0, block), 0, 2);
-    for (uint32_t i = 0; i < kLayout.trit_units(); ++i) {
-      const PairOfUnits unit = pair_.unit_of(block, i);
-      for (uint32_t word = 0; word < kTritUnitWords; ++word) {
-        __builtin_prefetch(unit.words + word * kTritWordStride, 0, 2);
-      }
-      __builtin_prefetch(unit.rests, 0, 2);
-    }
+  // A block's scales; then of each unit its words, and its rests.
+  static constexpr uint32_t kOfUnit = kTritUnitWords + 1, kOfBlock = 1 + kLayout.trit_units() * kOfUnit;
+  static constexpr uint32_t kRequests = kBlocks * kOfBlock;
+
+  [[gnu::always_inline]] void ask_next() {
+    const uint32_t place = in_block_;
+    if (++in_block_ == kOfBlock) in_block_ = 0;
+    const uint64_t block = next_;
+    if (in_block_ == 0) ++next_;
+    if (place == 0) return __builtin_prefetch(pair_->scales(0, block), 0, 2);
+    const PairOfUnits unit = pair_->unit_of(block, (place - 1) / kOfUnit);
+    const uint32_t word = (place - 1) % kOfUnit;
+    __builtin_prefetch(word < kTritUnitWords ? unit.words + word * kTritWordStride : unit.rests, 0, 2);
   }
 
-  const Pair &pair_;
-  uint64_t next_;
-  uint32_t left_;
+  const Pair *pair_ = nullptr;
+  uint64_t next_ = 0;
+  uint32_t left_ = 0, of_part_ = 0, in_block_ = 0;
+};
+
+struct VectorRange {
+  uint32_t first, last;
 };
 
 // Sums of a pair of tiles, of 16 rows each, with vectors [first, first + n) of args, at most kMostInPanels. Between
@@ -97,14 +113,15 @@ class PairSums {
 
   float *of(uint32_t half, uint32_t vector) { return sums_[half][vector]; }
 
-  void load_pair(uint64_t pair) {
-    each(pair, [](uint32_t, float *sum, const float *result) { store(sum, load(result)); });
+  // Those of some vectors: with all of them stored at once, the lines that they go to are waited for.
+  void load_pair(uint64_t pair, VectorRange of) {
+    each(pair, of, [](uint32_t, float *sum, const float *result) { store(sum, load(result)); });
   }
 
   // finish(vector, sum) makes them results.
   template <class Finish>
-  void store_pair(uint64_t pair, const Finish &finish) {
-    each(pair, [&](uint32_t t, const float *sum, float *result) { store(result, finish(t, load(sum))); });
+  void store_pair(uint64_t pair, VectorRange of, const Finish &finish) {
+    each(pair, of, [&](uint32_t t, const float *sum, float *result) { store(result, finish(t, load(sum))); });
   }
 
   // Once all pairs are done.
@@ -139,10 +156,12 @@ class PairSums {
   // Calls body(vector, sum, place of its result) for those of a pair that are asked for. Results of different vectors
   // lie as far apart as a row is long, often in the same set of the first-level cache: so that is done once a pass.
   template <class Body>
-  void each(uint64_t pair, const Body &body) {
+  void each(uint64_t pair, VectorRange of, const Body &body) {
     for (uint64_t tile = std::max(pair, first_tile()); tile < std::min(pair + kPairTiles, end_tile()); ++tile) {
       const Results results = results_of(tile);
-      for (uint32_t t = 0; t < n_; ++t) body(t, sums_[tile - pair][t], results.y + t * results.stride);
+      for (uint32_t t = of.first; t < std::min(of.last, n_); ++t) {
+        body(t, sums_[tile - pair][t], results.y + t * results.stride);
+      }
     }
   }
 

@@ -57,14 +57,8 @@ class F8PanelProduct {
     for (uint64_t column = 0; column < columns(); column += kF8PassColumns) {
       const auto n = static_cast<uint32_t>(std::min<uint64_t>(kF8PassColumns, columns() - column));
       fill_panels(column, n);
-      const bool is_last = column + n == columns();
-      const auto finish = [&](uint32_t t, F32x16 sum) {
-        return is_last ? canonical_nan(times_power_of_two(sum, Work::kTooSmall - exponents_[t])) : sum;
-      };
       for (uint64_t tile = sums_.first_pair(); tile < sums_.end_tile(); tile += kPairTiles) {
-        if (column > 0) sums_.load_pair(tile);
         multiply_pair(tile, column, n);
-        sums_.store_pair(tile, finish);
       }
     }
     sums_.store_edges();
@@ -100,17 +94,26 @@ class F8PanelProduct {
   void multiply_pair(uint64_t tile, uint64_t column, uint32_t n) {
     using Ahead = PieceAhead<kF8Layout, kBlocks>;
     const Pair pair(*args_.matrix, tile), then(*args_.matrix, std::min(tile + kPairTiles, sums_.end_tile() - 1));
+    const bool ends = column + n == columns();
+    const auto finish = [&](uint32_t t, F32x16 sum) {
+      return ends ? canonical_nan(times_power_of_two(sum, Work::kTooSmall - exponents_[t])) : sum;
+    };
     for (uint32_t piece = 0; piece < n; piece += kF8PieceColumns) {
       const uint64_t block = (column + piece) / kF8Columns;
       const uint32_t blocks = std::min(kF8PieceColumns, n - piece) / kF8Columns;
       unpack(pair, block, blocks);
       const bool is_last = piece + kF8PieceColumns >= n;
-      Ahead ahead = is_last ? Ahead(then, column / kF8Columns) : Ahead(pair, block + kBlocks);
+      Ahead ahead = !is_last                               ? Ahead(pair, block + kBlocks, panels())
+                    : tile + kPairTiles < sums_.end_tile() ? Ahead(then, column / kF8Columns, panels())
+                                                           : Ahead();
       for (uint32_t panel = 0; panel < panels(); ++panel) {
-        if (!is_last || tile + kPairTiles < sums_.end_tile()) ahead.ask(panels());
+        ahead.ask();
+        const VectorRange of_panel = {panel * kF8PanelVectors, (panel + 1) * kF8PanelVectors};
+        if (column > 0 && piece == 0) sums_.load_pair(tile, of_panel);
         with_width(n_ - panel * kF8PanelVectors, [&]<uint32_t S>(std::integral_constant<uint32_t, S>) {
           multiply_piece<S>(x_panels_[panel] + piece, blocks, block == 0, panel * kF8PanelVectors);
         });
+        if (is_last) sums_.store_pair(tile, of_panel, finish);
       }
     }
   }

@@ -89,16 +89,21 @@ class PanelProduct {
         first_(first),
         panels_(n),
         row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
-        sums_(args, first, n) {}
+        calls_(0),
+        sums_(args, first, n) {
+    for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
+      panels_.with_width(panel, [this]<uint32_t T>(std::integral_constant<uint32_t, T>) {
+        calls_ += T / at_once<T>() * (kPairTiles / kTilesAtOnce);
+      });
+    }
+  }
 
   void multiply() {
     for (uint64_t block = 0; block < all_blocks(); block += kPassBlocks) {
       const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kPassBlocks, all_blocks() - block));
       fill_panels(block, blocks);
       for (uint64_t tile = sums_.first_pair(); tile < sums_.end_tile(); tile += kPairTiles) {
-        if (block > 0) sums_.load_pair(tile);
         multiply_pair(tile, block, blocks);
-        sums_.store_pair(tile, [](uint32_t, F32x16 sum) { return canonical_nan(sum); });
       }
     }
     sums_.store_edges();
@@ -110,6 +115,7 @@ class PanelProduct {
   using Pair = typename Weights::Pair;
   static constexpr uint32_t kBlocks = Weights::kBlocks;
   static constexpr uint32_t kPassBlocks = kPassColumns / Format::kColumns;
+  using Ahead = PieceAhead<kLayout, kBlocks>;
   template <uint32_t T>
   using Block = PanelBlock<kLayout, T>;
 
@@ -149,19 +155,25 @@ class PanelProduct {
     for (uint32_t piece = 0; piece < blocks; piece += kBlocks) {
       const uint32_t n = std::min(kBlocks, blocks - piece), next = piece + kBlocks;
       weights_.unpack(pair, first + piece, n);
-      using Ahead = PieceAhead<kLayout, kBlocks>;
-      Ahead ahead = next < blocks ? Ahead(pair, first + next) : Ahead(then, first);
+      Ahead ahead = next < blocks                          ? Ahead(pair, first + next, calls_)
+                    : tile + kPairTiles < sums_.end_tile() ? Ahead(then, first, calls_)
+                                                           : Ahead();
       for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
-        if (next < blocks || tile + kPairTiles < sums_.end_tile()) ahead.ask(panels_.count());
+        const VectorRange of_panel = {panels_.first(panel), panels_.first(panel) + kPanelVectors};
+        if (first > 0 && piece == 0) sums_.load_pair(tile, of_panel);
         panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
           constexpr uint32_t kAtOnce = at_once<T>();
           for (uint32_t t = 0; t < T; t += kAtOnce) {
             for (uint32_t half = 0; half < kPairTiles; half += kTilesAtOnce) {
+              ahead.ask();
               multiply_piece<T, kAtOnce>(blocks_of<T>(panel) + piece, t, half, n, first + piece == 0,
                                          panels_.first(panel) + t);
             }
           }
         });
+        if (next >= blocks) {
+          sums_.store_pair(tile, of_panel, [](uint32_t, F32x16 sum) { return canonical_nan(sum); });
+        }
       }
     }
   }
@@ -357,6 +369,7 @@ class PanelProduct {
   const uint32_t first_;
   const PanelDivision panels_;
   const size_t row_bytes_;
+  uint32_t calls_;  // of multiply_piece, for a piece and all panels
   Weights weights_;
   alignas(64) std::byte bytes_[kMostPanels][kPassBlocks * sizeof(Block<kPanelVectors>)];
   PairSums sums_;

@@ -62,7 +62,9 @@ bool Device::copies_floats(uint64_t bytes) const {
 }
 
 ActivationRoom Device::gemv_room(uint64_t columns) const {
-  return activation_room(kGemvVectors, columns, threads_.count(), {}, kernels_.scratch_bytes);
+  KernelNeeds needs(kernels_);
+  needs.abreast = {};
+  return activation_room(kGemvVectors, columns, threads_.count(), needs);
 }
 
 void Device::reserve_gemv(uint64_t columns) {

@@ -78,6 +78,8 @@ struct ActivationScratch {
   std::byte *abreast = nullptr;  // every worker's kAbreastScratchBytes; nullptr: no vectors are multiplied abreast
   std::byte *many = nullptr;  // every worker's many_bytes, which is KernelTable::scratch_bytes; nullptr: there is none
   uint64_t many_bytes = 0;
+  std::byte *panels = nullptr;  // of all vectors, which workers share; nullptr: there is no room for them
+  uint64_t panels_bytes = 0;
 
   std::byte *many_of(int worker) const { return many ? many + static_cast<uint64_t>(worker) * many_bytes : nullptr; }
 };
@@ -105,20 +107,30 @@ uint64_t count_pieces(std::span<const MatrixRows> rows);
 // What one worker's piece of n vectors takes.
 uint64_t piece_elements(uint32_t n);
 
+// What kernels take for many vectors, beside what all take.
+struct KernelNeeds {
+  AbreastKernel abreast = {};
+  uint64_t many_bytes = 0;  // KernelTable::scratch_bytes
+  PanelKernel panels = {};
+
+  KernelNeeds() = default;
+  explicit KernelNeeds(const KernelTable &kernels);
+};
+
 // What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included; and, with
-// kernels that multiply vectors abreast, for that, if there can be enough of them; and many_bytes for each.
+// kernels that multiply vectors abreast, for that, if there can be enough of them; and many_bytes for each; and for the
+// vectors' panels, for all kinds of a product's matrices as long as these have as many columns altogether.
 struct ActivationRoom {
   uint64_t bytes, of_worker;
-  uint64_t abreast_at = 0, many_at = 0;  // from the beginning; 0: there is none
-  uint64_t many_bytes = 0;
+  uint64_t abreast_at = 0, many_at = 0, panels_at = 0;  // from the beginning; 0: there is none
+  uint64_t many_bytes = 0, panels_bytes = 0;
 
   ActivationScratch in(std::byte *memory) const {
     const auto place = [&](uint64_t at) { return at > 0 ? memory + at : nullptr; };
-    return {memory, of_worker, place(abreast_at), place(many_at), many_bytes};
+    return {memory, of_worker, place(abreast_at), place(many_at), many_bytes, place(panels_at), panels_bytes};
   }
 };
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast = {},
-                               uint64_t many_bytes = 0);
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const KernelNeeds &needs = {});
 
 // What the weights of these rows occupy in the file's format.
 uint64_t bytes_of_rows(std::span<const MatrixRows> rows);

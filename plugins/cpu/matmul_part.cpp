@@ -23,9 +23,13 @@ void multiply_matrix(const WorkerPart &part, const MatrixShare &share, Results r
   const Product &product = part.product;
   const QuantizedVectors &vectors = part.vectors;
   const bool quantized = vectors.layout.block != 0;
+  const PanelKernel &panel_kernel = part.kernels.panels;
+  const std::byte *panels =
+      vectors.panels.empty() ? nullptr : vectors.panels.of(panel_kernel.kind_of(*share.rows.matrix, product.n));
   const uint64_t vector_bytes = quantized ? vectors.row_bytes : product.columns * sizeof(float);
   const uint64_t block_bytes = quantized ? part.kernels.vector_bytes : kFloatBlockBytes;
-  const uint64_t block = vectors.tables ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
+  const uint64_t block =
+      vectors.tables || panels ? product.n : std::max<uint64_t>(8, block_bytes / vector_bytes / 8 * 8);
   const RowRange rows = rows_of(share.rows, share.tiles);
   for (uint64_t i = 0; i < product.n; i += block) {
     part.kernels.matmul({.matrix = share.rows.matrix,
@@ -40,7 +44,8 @@ void multiply_matrix(const WorkerPart &part, const MatrixShare &share, Results r
                          .y_stride = results.stride,
                          .then = share.then,
                          .prefetch = part.kernels.prefetch,
-                         .scratch = product.activations.many_of(part.worker)});
+                         .scratch = product.activations.many_of(part.worker),
+                         .panels = panels});
   }
 }
 

@@ -29,9 +29,10 @@ constexpr int kMostAloneWithOne = 32;
 constexpr int kMostAloneWithTables = 6;
 
 // Elements of each vector's tables; 0 if the kernels are to multiply without.
-uint64_t elements_of_tables(const KernelTable &kernels, const Product &product, ActivationLayout layout, bool bounded) {
-  // Weights that are packed for tables need scratch to be multiplied without.
-  const bool may_multiply = kernels.scratch_bytes == 0 || product.activations.many;
+uint64_t elements_of_tables(const KernelTable &kernels, const Product &product, ActivationLayout layout, bool bounded,
+                            const VectorPanels &panels) {
+  // Weights that are packed for tables are multiplied without from panels only, if that is how the kernels do it.
+  const bool may_multiply = !kernels.panels.kind_of || !panels.empty();
   if (may_multiply && product.n > kernels.most_looked_up(layout.tables) && !bounded) return 0;
   return product.columns / kActivationGroup * kernels.table_elements(layout.tables);
 }
@@ -81,8 +82,9 @@ QuantizationPlan::QuantizationPlan(const KernelTable &kernels, const Product &pr
                                    int threads)
     : layout(layout),
       bounded(is_bounded(kernels, product, layout)),
-      table_elements(elements_of_tables(kernels, product, layout, bounded)),
-      alone(quantizes_alone(threads, product, layout, table_elements)),
+      table_elements(elements_of_tables(kernels, product, layout, bounded, {kernels, product, layout})),
+      panels(table_elements == 0 ? VectorPanels(kernels, product, layout) : VectorPanels()),
+      alone(panels.empty() && quantizes_alone(threads, product, layout, table_elements)),
       at_once(product.n) {
   const uint64_t bytes = table_elements * sizeof(int16_t);
   if (bytes == 0) return;
@@ -99,7 +101,8 @@ QuantizedVectors::QuantizedVectors(const Product &product, const QuantizationPla
       tables(nullptr),
       bounds_of_vector(plan.bounded ? product.columns / kBoundColumns : 0),
       bound_tables(nullptr),
-      bounds(nullptr) {
+      bounds(nullptr),
+      panels(plan.panels) {
   const uint64_t of_rows = plan.at_once * row_bytes;
   const uint64_t of_tables = plan.at_once * table_elements * sizeof(int16_t);
   const uint64_t pairs = plan.bounded ? (plan.at_once + 1) / 2 : 0;
@@ -153,6 +156,7 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
                       .rows = vectors.rows + first * vectors.row_bytes,
                       .tables = vectors.tables ? vectors.tables + first * vectors.table_elements : nullptr});
   });
+  if (!vectors.panels.empty()) vectors.panels.fill(threads, product, vectors.rows);
   if (!vectors.bounds) return;
   threads.each_range((product.n + 1) / 2, 1, [&](size_t begin, size_t end, int) {
     const auto first = static_cast<uint32_t>(2 * begin), last = static_cast<uint32_t>(2 * end);
@@ -160,8 +164,10 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
   });
 }
 
-ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const AbreastKernel &abreast,
-                               uint64_t many_bytes) {
+KernelNeeds::KernelNeeds(const KernelTable &kernels)
+    : abreast(kernels.abreast), many_bytes(kernels.scratch_bytes), panels(kernels.panels) {}
+
+ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const KernelNeeds &needs) {
   const uint64_t groups = columns / kActivationGroup + 1;
   const uint64_t row =
       round_up(columns + groups * (sizeof(float) + sizeof(GroupMultiplier) + sizeof(int32_t)), kPackedAlignment);
@@ -173,14 +179,19 @@ ActivationRoom activation_room(uint64_t n, uint64_t columns, int threads, const 
   const uint64_t of_worker = round_up(threads <= kMostAloneWithTables ? at_once : row + table, kPage);
   const uint64_t alone = threads <= kMostAloneWithOne ? static_cast<uint64_t>(threads) * of_worker : 0;
   ActivationRoom room = {.bytes = std::max({n * row, at_once, alone}), .of_worker = of_worker};
-  if (abreast.multiply && n >= abreast.fewest_vectors) {
+  if (needs.abreast.multiply && n >= needs.abreast.fewest_vectors) {
     room.abreast_at = round_up(room.bytes, kPage);
     room.bytes = room.abreast_at + static_cast<uint64_t>(threads) * kAbreastScratchBytes;
   }
-  if (many_bytes > 0) {
+  if (needs.many_bytes > 0) {
     room.many_at = round_up(room.bytes, kPage);
-    room.many_bytes = many_bytes;
-    room.bytes = room.many_at + static_cast<uint64_t>(threads) * many_bytes;
+    room.many_bytes = needs.many_bytes;
+    room.bytes = room.many_at + static_cast<uint64_t>(threads) * needs.many_bytes;
+  }
+  if (needs.panels.kind_of) {
+    room.panels_at = round_up(room.bytes, kPage);
+    room.panels_bytes = panels_room(needs.panels, static_cast<uint32_t>(n), columns);
+    room.bytes = room.panels_at + room.panels_bytes;
   }
   return room;
 }

@@ -7,6 +7,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/matmul.h"
 #include "plugins/cpu/threads.h"
+#include "plugins/cpu/vector_panels.h"
 
 namespace bonsai::cpu {
 
@@ -18,6 +19,7 @@ struct QuantizationPlan {
   ActivationLayout layout;  // block 0: they stay float
   bool bounded;             // results are bounded before they are computed (kernels/bounds.h)
   uint64_t table_elements;  // of a vector; 0: sums are not looked up
+  VectorPanels panels;      // to be filled, if any; then sums are not looked up
   bool alone;               // every thread quantises for itself all that it multiplies with
   uint32_t at_once;         // vectors that are quantised and multiplied together
 
@@ -26,7 +28,7 @@ struct QuantizationPlan {
 
  private:
   QuantizationPlan(ActivationLayout layout, uint32_t n)
-      : layout(layout), bounded(false), table_elements(0), alone(false), at_once(n) {}
+      : layout(layout), bounded(false), table_elements(0), panels(), alone(false), at_once(n) {}
 };
 
 // The quantised vectors of a product: rows, then tables if the kernels want them, then tables of bounds.
@@ -39,6 +41,7 @@ struct QuantizedVectors {
   uint64_t bounds_of_vector;
   int16_t *bound_tables;  // as BoundTables has them, or nullptr
   UnitBound *bounds;
+  VectorPanels panels;  // of all, if any
 
   // Room for as many as the plan has at once, in a worker's part of the scratch; the first one's if there is but one.
   QuantizedVectors(const Product &product, const QuantizationPlan &plan, uint64_t worker = 0);
@@ -47,6 +50,7 @@ struct QuantizedVectors {
   QuantizedVectors from(uint32_t vector) const {
     QuantizedVectors rest = *this;
     rest.rows += vector * row_bytes;
+    rest.panels = panels.from(vector);
     if (tables) rest.tables += vector * table_elements;
     if (bound_tables) {
       rest.bound_tables += vector / 2 * table_elements;
@@ -59,10 +63,11 @@ struct QuantizedVectors {
 // Vectors [first, last) of a product.
 Product part_of(const Product &product, uint32_t first, uint32_t last);
 
-// Quantises all vectors of a product, and makes their tables.
+// Quantises all vectors of a product, and makes their tables. Panels, which they have none of then, are for others.
 void quantize(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors);
 
-// The same on all threads, which share the vectors, or the columns of one if there are not enough.
+// The same, and fills their panels, on all threads, which share the vectors, or the columns of one if there are not
+// enough.
 void quantize(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors);
 
 }  // namespace bonsai::cpu

@@ -31,8 +31,7 @@ SessionShape SessionShape::check(const bonsai_model_spec &spec, const bonsai_ses
       .batch = batch_limits(config, model),
       .attention = {.max_tokens = config.max_tokens, .max_positions = max_positions(config, model), .threads = threads},
       .outputs = {.max_outputs = config.max_outputs, .max_k = config.max_k, .threads = threads},
-      .abreast = device.kernels().abreast,
-      .many_bytes = device.kernels().scratch_bytes};
+      .needs = KernelNeeds(device.kernels())};
   const double kv_rows = 2.0 * model.layers * config.n_blocks * config.block_size * model.kv_heads;
   if (kv_rows > 0x1p50) {  // sizes in bytes would leave 64 bits
     throw Failure(BONSAI_OUT_OF_MEMORY, fmt::format("host memory: a KV cache of {:.0f} keys and values of {} numbers "
@@ -51,9 +50,9 @@ uint64_t SessionShape::widest() const {
 }
 
 ActivationRoom SessionShape::activation_room() const {
-  const bool can_be_enough = batch.max_tokens >= abreast.fewest_vectors;  // the head's have a sink
-  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads,
-                              can_be_enough ? abreast : AbreastKernel(), many_bytes);
+  KernelNeeds of_batch = needs;
+  if (batch.max_tokens < needs.abreast.fewest_vectors) of_batch.abreast = {};  // the head's have a sink
+  return cpu::activation_room(std::max(batch.max_tokens, OutputStage::kRows), widest(), attention.threads, of_batch);
 }
 
 uint64_t SessionShape::bytes() const {

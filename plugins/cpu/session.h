@@ -29,8 +29,7 @@ struct SessionShape {
   BatchLimits batch;
   AttentionLimits attention;
   OutputLimits outputs;
-  AbreastKernel abreast;  // the device's
-  size_t many_bytes;      // of scratch, likewise
+  KernelNeeds needs;  // of the device's kernels
 
   // Throws BONSAI_INVALID_ARGUMENT or BONSAI_UNSUPPORTED.
   static SessionShape check(const bonsai_model_spec &spec, const bonsai_session_config &config, const Device &device);

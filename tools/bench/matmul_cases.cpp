@@ -131,6 +131,7 @@ class Vectors {
       args.tables = tables_->as<int16_t>();
     }
     a_case.kernels->quantize(args);
+    if (!a_case.abreast) fill_panels();
   }
 
   void multiply(const PackedMatrix &matrix) const {
@@ -144,6 +145,22 @@ class Vectors {
   }
 
  private:
+  // As for all rows of a product, before any is computed.
+  void fill_panels() {
+    const cpu::PanelKernel &kernel = a_case_.kernels->panels;
+    const PackedMatrix matrix = {.format = a_case_.format, .packing = a_case_.packing()};
+    const cpu::PanelKind *kind = kernel.kind_of ? kernel.kind_of(matrix, a_case_.n) : nullptr;
+    if (!kind) return;
+    const uint64_t columns = a_case_.shape.columns;
+    panels_.emplace(cpu::panels_bytes(*kind, a_case_.n, columns));
+    kind->fill({.quantized_rows = quantized_->data(),
+                .n = a_case_.n,
+                .columns = columns,
+                .begin = 0,
+                .end = cpu::panel_steps(a_case_.n, columns),
+                .panels = panels_->data()});
+  }
+
   cpu::MatmulArgs args(const PackedMatrix &matrix) const {
     return {.matrix = &matrix,
             .first_row = 0,
@@ -156,12 +173,13 @@ class Vectors {
             .y = y_.as<float>(),
             .y_stride = a_case_.shape.rows,
             .prefetch = cpu::best_prefetch(),
-            .scratch = scratch_ ? scratch_->data() : nullptr};
+            .scratch = scratch_ ? scratch_->data() : nullptr,
+            .panels = panels_ ? panels_->data() : nullptr};
   }
 
   const Case &a_case_;
   Memory x_, y_;
-  std::optional<Memory> quantized_, tables_, scratch_;
+  std::optional<Memory> quantized_, tables_, scratch_, panels_;
 };
 
 void run(benchmark::State &state, const Case &a_case, const Limits &limits, LatestMatrices &latest) {

@@ -12,6 +12,7 @@
 #include "plugins/cpu/kernels/attention.h"
 #include "plugins/cpu/kernels/bounds.h"
 #include "plugins/cpu/kernels/packed_matrix.h"
+#include "plugins/cpu/kernels/panels.h"
 #include "plugins/cpu/kernels/prefetch.h"
 #include "plugins/cpu/kernels/row_kernels.h"
 
@@ -77,6 +78,7 @@ struct MatmulArgs {
   // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it, but for matrices that are
   // packed for tables and have none.
   std::byte *scratch = nullptr;
+  const std::byte *panels = nullptr;  // of these vectors, of the kind that is the matrix's; nullptr: likewise
 };
 
 // y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
@@ -96,9 +98,10 @@ struct KernelTable {
   size_t sign_elements, trit_elements;
   Packing sign_packing;
   // Vectors that are multiplied with tables, at most: more are multiplied without, however the matrix is packed, given
-  // the scratch_bytes that the tier asks for, if any.
+  // the panels and the scratch_bytes that the tier asks for, if any.
   uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
-  size_t scratch_bytes = 0;            // with which matmul is faster for many vectors
+  PanelKernel panels = {};  // with which, and so much scratch, matmul is faster for many vectors
+  size_t scratch_bytes = 0;
   uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);

@@ -8,6 +8,7 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   table.name = many.name;
   table.most_with_signs = many.most_with_signs;
   table.most_with_trits = many.most_with_trits;
+  table.panels = many.panels;
   table.scratch_bytes = many.scratch_bytes;
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;

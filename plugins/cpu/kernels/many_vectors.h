@@ -13,6 +13,7 @@ struct ManyVectors {
   const char *name;
   uint32_t most_with_signs, most_with_trits;  // UINT32_MAX: it does not multiply these
   bool takes_codes;                           // of two bits, which others multiply abreast
+  PanelKernel panels;
   size_t scratch_bytes;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);

@@ -32,7 +32,26 @@ struct PanelWeights {
   alignas(64) GroupCodes codes[kPieceGroups];
   alignas(64) float scales[kBlocks][kLayout.scales()][kPairTiles][kTileRows];
   alignas(64) int32_t factors[kSubBlocks > 0 ? kBlocks : 0][kPairTiles][kSubBlocks][kTileRows];
-  alignas(64) int16_t minima[kBlocks][kPairTiles][Format::kSums / 2][2 * kTileRows];  // for pairs of sums
+
+  // What sub-blocks' sums of activations are multiplied with, for pairs of them and for their rests.
+  struct ForSums {
+    alignas(64) int16_t pairs[Format::kSumPairs][2 * kTileRows];
+    alignas(64) int8_t rests[Format::kRestWords][4 * kTileRows];
+
+    // Some integers of sub-blocks, times what pairs are multiplied with: integers_of(pair) is I16x32.
+    template <class IntegersOf>
+    [[gnu::always_inline]] void fill(int16_t factor, const IntegersOf &integers_of) {
+      const int16_t factors[2] = {factor, factor};
+      for (uint32_t i = 0; i < Format::kSumPairs; ++i) {
+        store_i16(pairs[i], mul_words(integers_of(i), splat_pair(factors)));
+      }
+      for (uint32_t i = 0; i < Format::kRestWords; ++i) {
+        store_bytes(rests[i], join_bytes(integers_of(2 * i), integers_of(2 * i + 1)));
+      }
+    }
+  };
+  ForSums minima[Format::kSumPairs > 0 ? kBlocks : 0][kPairTiles];
+  ForSums centres[Format::kCentred ? kBlocks : 0][kPairTiles];
 
   void unpack(const Pair &pair, uint64_t block, uint32_t blocks) {
     for (uint32_t i = 0; i < blocks; ++i) {
@@ -56,7 +75,6 @@ struct PanelWeights {
       const I16x32 integers = pair_scales<Packed>(bytes, static_cast<int>(pair));
       store_i32(factors[block][half][2 * pair], even_lanes_only(integers));
       store_i32(factors[block][half][2 * pair + 1], odd_lanes_only(integers));
-      if constexpr (Format::kSums > 0) unpack_minima(bytes, pair, minima[block][half]);
 #pragma GCC unroll 4
       for (int run = 0; run < Packed::kRunsOfPair; ++run, from += 64 * Packed::kRunVectors) {
         const Bytes64 high_bits = high_bits_of_run<Packed>(highs + run / 2 * 64, run % 2 != 0);
@@ -67,15 +85,19 @@ struct PanelWeights {
             });
       }
     }
+    unpack_for_sums(bytes, block, half);
   }
 
-  static void unpack_minima(const uint8_t *bytes, uint32_t pair, int16_t (&to)[Format::kSums / 2][2 * kTileRows]) {
-    const I16x32 integers = pair_minima<Codes<kLayout>>(bytes, static_cast<int>(pair));
-    if constexpr (Format::kSums == kSubBlocks) {
-      store_i16(to[pair], integers);
-    } else {
-      store_i16(to[2 * pair], repeat_even(integers));
-      store_i16(to[2 * pair + 1], repeat_odd(integers));
+  // Minima are taken away, what was taken from codes is added.
+  void unpack_for_sums(const uint8_t *bytes, uint32_t block, int half) {
+    using Packed = Codes<kLayout>;
+    constexpr int kOfSum = Format::kCentred ? 2 : 1;
+    if constexpr (Format::kSumPairs > 0) {
+      minima[block][half].fill(-kOfSum, [=](uint32_t i) { return pair_minima<Packed>(bytes, static_cast<int>(i)); });
+    }
+    if constexpr (Format::kCentred) {
+      centres[block][half].fill(kOfSum * Format::kCentre,
+                                [=](uint32_t i) { return pair_scales<Packed>(bytes, static_cast<int>(i)); });
     }
   }
 };
@@ -83,14 +105,9 @@ struct PanelWeights {
 template <CodeLayout kLayout>
 class PanelProduct {
  public:
-  // n vectors of args, at most kMostInPanels, from `first` on.
+  // n vectors of args, at most kMostInPanels, from `first` on, with which a panel begins.
   PanelProduct(const MatmulArgs &args, uint32_t first, uint32_t n)
-      : args_(args),
-        first_(first),
-        panels_(n),
-        row_bytes_(quantized_row_bytes(kLayout.activations, args.matrix->columns)),
-        calls_(0),
-        sums_(args, first, n) {
+      : args_(args), first_(first), panels_(n), places_(args.matrix->columns), calls_(0), sums_(args, first, n) {
     for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
       panels_.with_width(panel, [this]<uint32_t T>(std::integral_constant<uint32_t, T>) {
         calls_ += T / at_once<T>() * (kPairTiles / kTilesAtOnce);
@@ -101,7 +118,6 @@ class PanelProduct {
   void multiply() {
     for (uint64_t block = 0; block < all_blocks(); block += kPassBlocks) {
       const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(kPassBlocks, all_blocks() - block));
-      fill_panels(block, blocks);
       for (uint64_t tile = sums_.first_pair(); tile < sums_.end_tile(); tile += kPairTiles) {
         multiply_pair(tile, block, blocks);
       }
@@ -133,20 +149,8 @@ class PanelProduct {
   uint64_t all_blocks() const { return args_.matrix->columns / Format::kColumns; }
 
   template <uint32_t T>
-  Block<T> *blocks_of(uint32_t panel) {
-    return reinterpret_cast<Block<T> *>(bytes_[panel]);
-  }
-
-  void fill_panels(uint64_t block, uint32_t blocks) {
-    for (uint32_t panel = 0; panel < panels_.count(); ++panel) {
-      const std::byte *first = args_.quantized_rows + (first_ + panels_.first(panel)) * row_bytes_;
-      const auto row = [&](uint32_t t) {
-        return ConstQuantizedRow(first + t * row_bytes_, args_.matrix->columns, kLayout.activations);
-      };
-      panels_.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
-        for (uint32_t i = 0; i < blocks; ++i) blocks_of<T>(panel)[i].fill(row, block + i, panels_.vectors(panel));
-      });
-    }
+  const Block<T> *blocks_of(uint32_t panel) const {
+    return places_.template blocks<T>(args_.panels, first_ / kPanelVectors + panel);
   }
 
   // Blocks of a pair of tiles, from `first` on, times all panels, piece by piece.
@@ -166,7 +170,7 @@ class PanelProduct {
           for (uint32_t t = 0; t < T; t += kAtOnce) {
             for (uint32_t half = 0; half < kPairTiles; half += kTilesAtOnce) {
               ahead.ask();
-              multiply_piece<T, kAtOnce>(blocks_of<T>(panel) + piece, t, half, n, first + piece == 0,
+              multiply_piece<T, kAtOnce>(blocks_of<T>(panel) + first + piece, t, half, n, first + piece == 0,
                                          panels_.first(panel) + t);
             }
           }
@@ -323,9 +327,18 @@ class PanelProduct {
 
   template <uint32_t T, uint32_t S>
   [[gnu::always_inline]] void add_block(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
-                                        const I32x16 (&totals)[kTilesAtOnce][S], uint32_t vector) {
+                                        I32x16 (&totals)[kTilesAtOnce][S], uint32_t vector) {
+    if constexpr (Format::kCentred) {
+      add_sums<T, S>(panel, panel.centre_rests, t, &weights_.centres[block][first], totals);
+    }
     I32x16 minima[kTilesAtOnce][S];
-    if constexpr (Format::kSums > 0) add_minima<T, S>(panel, t, first, block, minima);
+    if constexpr (Format::kSumPairs > 0) {
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) minima[half][s] = splat_i32(0);
+      }
+      add_sums<T, S>(panel, panel.rests, t, &weights_.minima[block][first], minima);
+    }
 #pragma GCC unroll 6
     for (uint32_t s = 0; s < S; ++s) {
       const F32x16 scale = splat(panel.scales[t + s]);
@@ -334,33 +347,40 @@ class PanelProduct {
         float *y = sums_.of(first + half, vector + s);
         F32x16 result =
             fma(to_f32(totals[half][s]), mul(load(weights_.scales[block][0][first + half]), scale), load(y));
-        if constexpr (Format::kSums > 0) {
+        if constexpr (Format::kSumPairs > 0) {
           const F32x16 minimum = load(weights_.scales[block][1][first + half]);
-          result = fma(to_f32(sub(splat_i32(0), minima[half][s])), mul(minimum, scale), result);
+          result = fma(to_f32(minima[half][s]), mul(minimum, scale), result);
         }
         store(y, result);
       }
     }
   }
 
-  // Sub-blocks' minima times their sums of activations: all at the same time, as each product waits for the one before.
+  // Adds sub-blocks' integers times their sums of activations: all at the same time, as each product waits for the one
+  // before.
   template <uint32_t T, uint32_t S>
-  [[gnu::always_inline]] void add_minima(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
-                                         I32x16 (&sums)[kTilesAtOnce][S]) const {
-#pragma GCC unroll 6
-    for (uint32_t s = 0; s < S; ++s) {
-      for (uint32_t half = 0; half < kTilesAtOnce; ++half) sums[half][s] = splat_i32(0);
-    }
+  [[gnu::always_inline]] static void add_sums(const Block<T> &panel, const int32_t (*rests)[T], uint32_t t,
+                                              const typename Weights::ForSums *of_tiles,
+                                              I32x16 (&totals)[kTilesAtOnce][S]) {
 #pragma GCC unroll 8
-    for (uint32_t i = 0; i < Format::kSums / 2; ++i) {
-      I16x32 of_tiles[kTilesAtOnce];
-      for (uint32_t half = 0; half < kTilesAtOnce; ++half)
-        of_tiles[half] = load_i16(weights_.minima[block][first + half][i]);
+    for (uint32_t i = 0; i < Format::kSumPairs; ++i) {
 #pragma GCC unroll 6
       for (uint32_t s = 0; s < S; ++s) {
         const I16x32 of_vector = splat_word(panel.sums[i][t + s]);
-        for (uint32_t half = 0; half < kTilesAtOnce; ++half)
-          sums[half][s] = dot2(sums[half][s], of_tiles[half], of_vector);
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+          totals[half][s] = dot2(totals[half][s], load_i16(of_tiles[half].pairs[i]), of_vector);
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < Format::kRestWords; ++i) {
+#pragma GCC unroll 6
+      for (uint32_t s = 0; s < S; ++s) {
+        const Bytes64 of_vector = splat_4_bytes(&rests[i][t + s]);
+        for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+          const DotSum sum = dot4(begin_dot_sum(totals[half][s]), load_bytes(of_tiles[half].rests[i]), of_vector);
+          totals[half][s] = end_dot_sum(totals[half][s], sum);
+        }
       }
     }
   }
@@ -368,10 +388,9 @@ class PanelProduct {
   const MatmulArgs &args_;
   const uint32_t first_;
   const PanelDivision panels_;
-  const size_t row_bytes_;
+  const PanelPlaces<kLayout> places_;
   uint32_t calls_;  // of multiply_piece, for a piece and all panels
   Weights weights_;
-  alignas(64) std::byte bytes_[kMostPanels][kPassBlocks * sizeof(Block<kPanelVectors>)];
   PairSums sums_;
 };
 

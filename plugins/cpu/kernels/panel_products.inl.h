@@ -13,17 +13,30 @@ namespace {
 
 struct PanelProducts {
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
-  static constexpr size_t kScratchBytes = 512 * 1024;
+  static constexpr size_t kScratchBytes = 128 * 1024;
 
   template <CodeLayout kLayout>
-  static void multiply(const MatmulArgs &args) {
-    multiply_all<PanelProduct<kLayout>>(args);
+  static bool multiply(const MatmulArgs &args) {
+    if (!args.scratch || !args.panels) return false;
+    multiply_all<PanelProduct<kLayout>, kScratchBytes>(args);
+    return true;
   }
 
-  // As many vectors at a time as panels hold.
-  template <class Product>
+  // Of super-blocks with runs of 8 columns, each of which has an integer that its sum begins with.
+  template <CodeLayout kLayout>
+  static constexpr uint64_t kPanelBytes = 256 / kLayout.columns() * sizeof(PanelBlock<kLayout, kPanelVectors>);
+  static constexpr uint64_t kMostPanelBytes = kPanelBytes<kQ6_KLayout>;
+
+  template <CodeLayout kLayout>
+  static const PanelKind *panel_kind() {
+    static_assert(kPanelBytes<kLayout> <= kMostPanelBytes);
+    return &kPanelKind<kLayout>;
+  }
+
+  // As many vectors at a time as a Product takes.
+  template <class Product, size_t kBytes>
   static void multiply_all(const MatmulArgs &args) {
-    static_assert(sizeof(Product) <= kScratchBytes && alignof(Product) <= kPackedAlignment);
+    static_assert(sizeof(Product) <= kBytes && alignof(Product) <= kPackedAlignment);
     static_assert(std::is_trivially_destructible_v<Product>);
     for (uint32_t first = 0; first < args.n; first += kMostInPanels) {
       (new (args.scratch) Product(args, first, std::min(kMostInPanels, args.n - first)))->multiply();

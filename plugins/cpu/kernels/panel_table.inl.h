@@ -18,6 +18,8 @@ struct ForManyVectors : Weights {
 };
 
 struct PanelKernels : PanelProducts {
+  static constexpr size_t kScratchBytes = 512 * 1024;  // for FP8, whose panels every call fills for itself
+
   // Sums of signs are looked up.
   static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
 
@@ -65,7 +67,7 @@ struct PanelKernels : PanelProducts {
   static bool multiply_f8(const MatmulArgs &args) {
     using Product = F8PanelProduct<kMantissaBits>;
     if (!args.scratch || !Product::takes(args)) return false;
-    multiply_all<Product>(args);
+    multiply_all<Product, kScratchBytes>(args);
     return true;
   }
 };

@@ -1,10 +1,11 @@
-// Quantised vectors for products of many of them: panels of up to 12 vectors side by side, in the order in which
-// panel_matmul.inl.h reads them. Part of a tier: see simd/portable/vector.h.
+// Panels of quantised vectors (panels.h) as panel_matmul.inl.h reads them. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
 
 #include "plugins/cpu/kernels/codes_dot.inl.h"
+#include "plugins/cpu/kernels/panel_sizes.h"
+#include "plugins/cpu/kernels/panels.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/transpose.inl.h"
 #include "plugins/cpu/kernels/unpacked_weights.inl.h"
@@ -12,16 +13,13 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// Vectors side by side: what is multiplied at once, two, four or six of them, divides it (panel_matmul.inl.h).
-constexpr uint32_t kPanelVectors = 12;
-constexpr uint32_t kPanelStep = 4;  // narrower panels have a multiple of this
+constexpr uint32_t kPanelStep = 4;  // panels have a multiple of so many vectors
 
 // Columns of a pair of tiles that are unpacked at a time: they, and those of a panel, fill half of the first-level
 // cache.
 constexpr uint32_t kPieceColumns = 512;
 
-// Columns of all panels, which stay in the second-level cache while all tiles are multiplied with them.
-constexpr uint32_t kPassColumns = 2048;
+// Panels that are multiplied with in one go.
 constexpr uint32_t kMostPanels = 11;
 constexpr uint32_t kMostInPanels = kMostPanels * kPanelVectors;
 
@@ -49,6 +47,9 @@ class PanelDivision {
 // What a layout makes of its blocks. A run is columns whose products are summed up before they are multiplied with
 // integers, in the lower half of 32 bits: as many as 16 bits have room for, less what has to be taken from unsigned
 // bytes. Blocks of one group are one run, and 32 bits.
+//
+// Codes of sub-blocks with minima lie around kCentre, not around zero: less that much, twice as many columns have room.
+// What was taken away, kCentre times sums of activations, is added to the block's integer in the end.
 template <CodeLayout kLayout>
 struct PanelFormat {
   static constexpr uint32_t kColumns = kLayout.columns();
@@ -56,20 +57,30 @@ struct PanelFormat {
   static constexpr bool kOneGroup = kGroups == 1;
   static constexpr bool kSubBlocks = kLayout.sub_blocks > 0;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
-  static constexpr int kOffset = kOffsetOfUnsigned<kLayout>;
-  static constexpr int kMostByte = ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
-  static constexpr int kMost = kSubBlocks && kOffset > 0 ? kOffset : kMostByte;  // of what runs sum up, around zero
-  static constexpr uint32_t kRun = !kSubBlocks ? kActivationGroup : kMost * 127 * 16 < 1 << 15 ? 16 : 8;
-  static constexpr uint32_t kRuns = kColumns / kRun;
   static constexpr uint32_t kFactorColumns = kSubBlocks ? kColumns / kLayout.sub_blocks : kActivationGroup;
+  static constexpr int kOffset = kOffsetOfUnsigned<kLayout>;
+  static_assert(!kMinima || kOffset == 0);
+  static constexpr int kMostByte = ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
+  static constexpr bool kCentred = kSubBlocks && kMinima && kFactorColumns == kActivationGroup;
+  static constexpr int kCentre = kCentred ? (kMostByte + 1) / 2 : 0;
+  static constexpr int kTaken = kOffset + kCentre;                             // from codes
+  static constexpr int kMost = kSubBlocks && kTaken > 0 ? kTaken : kMostByte;  // of what runs sum up, around zero
+
+  static constexpr bool has_room(uint32_t columns) { return kMost * 127 * static_cast<int>(columns) < 1 << 15; }
+  static constexpr uint32_t kRun = !kSubBlocks || has_room(kFactorColumns) ? kFactorColumns : has_room(16) ? 16 : 8;
+  static constexpr uint32_t kRuns = kColumns / kRun;
   static constexpr uint32_t kRunsOfFactor = kFactorColumns / kRun, kFactors = kActivationGroup / kFactorColumns;
-  static_assert(kOneGroup || kMost * 127 * int{kRun} < 1 << 15);
-  static constexpr uint32_t kSums = kSubBlocks && kMinima ? kColumns / kLayout.activations.sum_columns : 0;
+  static_assert(kOneGroup || has_room(kRun));
+
+  // Sums of sub-blocks' activations, of blocks that take them, in pairs. Those of 32 columns take 17 bits: they are
+  // halved, and what that leaves, 0 or 1, lies beside them, of four sub-blocks in a word.
+  static constexpr uint32_t kSumPairs = kSubBlocks && kMinima ? kColumns / kFactorColumns / 2 : 0;
+  static constexpr uint32_t kRestWords = kCentred ? kSumPairs / 2 : 0;
+  static_assert(kCentred || kSumPairs == 0 || kFactorColumns == kLayout.activations.sum_columns);
 
   // Where the offset is taken from: the sums of runs where these have no room for it, otherwise those of blocks.
-  static constexpr bool kRunsStart = kSubBlocks && kOffset > 0;
+  static constexpr bool kRunsStart = kSubBlocks && kTaken > 0;
   static constexpr bool kBlocksStart = !kSubBlocks && !kMinima;
-  static_assert(!kMinima || kOffset == 0);
 };
 
 // A block of T vectors.
@@ -82,7 +93,9 @@ struct PanelBlock {
   // What sums begin with; or, of formats with a minimum for a block, the sum as a float.
   int32_t starts[Format::kRunsStart ? Format::kRuns : Format::kSubBlocks ? 0 : 1][T];
   int32_t multipliers[Format::kOneGroup ? 0 : Format::kGroups][T];
-  int32_t sums[Format::kSums / 2][T];  // pairs of them
+  int32_t sums[Format::kSumPairs][T];           // pairs of them
+  int32_t rests[Format::kRestWords][T];         // to be taken away
+  int32_t centre_rests[Format::kRestWords][T];  // times kCentre
 
   // Block `block` of vectors: rows(t) is vector t's ConstQuantizedRow. What lies beyond the last is the first again.
   template <class Rows>
@@ -101,7 +114,11 @@ struct PanelBlock {
         }
       } else {
         for (uint32_t i = 0; i < Format::kGroups; ++i) memcpy(&multipliers[i][t], row.multipliers[i].even(), 4);
-        for (uint32_t i = 0; i < Format::kSums / 2; ++i) memcpy(&sums[i][t], row.sums + 2 * i, 4);
+        if constexpr (Format::kCentred) {
+          halve_sums(row.sums, t);
+        } else {
+          for (uint32_t i = 0; i < Format::kSumPairs; ++i) memcpy(&sums[i][t], row.sums + 2 * i, 4);
+        }
         if constexpr (Format::kBlocksStart) starts[0][t] = -Format::kOffset * *row.wide_sums;
       }
     }
@@ -110,6 +127,24 @@ struct PanelBlock {
   }
 
  private:
+  void halve_sums(const int16_t *of_16, uint32_t t) {
+    for (uint32_t word = 0; word < Format::kRestWords; ++word, of_16 += 8) {
+      int16_t halves[4];
+      int8_t taken[4], added[4];
+      for (uint32_t i = 0; i < 4; ++i) {
+        const int sum = of_16[2 * i] + of_16[2 * i + 1], rest = sum & 1;
+        const uint32_t at = i % 2 * 2 + i / 2;  // as join_bytes has them
+        halves[i] = static_cast<int16_t>(sum >> 1);
+        taken[at] = static_cast<int8_t>(-rest);
+        added[at] = static_cast<int8_t>(Format::kCentre * rest);
+      }
+      memcpy(&sums[2 * word][t], halves, 4);
+      memcpy(&sums[2 * word + 1][t], halves + 2, 4);
+      memcpy(&rests[word][t], taken, 4);
+      memcpy(&centre_rests[word][t], added, 4);
+    }
+  }
+
   void gather(const int8_t *const (&of_vectors)[T]) {
     constexpr uint32_t kSteps = Format::kColumns / 4;
     for (uint32_t step = 0; step < kSteps; step += 4) {
@@ -124,7 +159,7 @@ struct PanelBlock {
 
   // Each lane is a vector; those beyond the last are not stored.
   void start_runs() {
-    const Bytes64 offset = splat_byte(Format::kOffset);
+    const Bytes64 offset = splat_byte(Format::kTaken);
     for (uint32_t run = 0; run < Format::kRuns; ++run) {
       DotSum sum = zero_dot_sum();
       for (uint32_t i = 0; i < Format::kRun / 4; ++i) {
@@ -138,6 +173,53 @@ struct PanelBlock {
     }
   }
 };
+
+// Where a panel's blocks of some vectors lie.
+template <CodeLayout kLayout>
+class PanelPlaces {
+ public:
+  explicit PanelPlaces(uint64_t columns)
+      : panel_bytes_(panel_bytes(columns / kLayout.columns(), sizeof(PanelBlock<kLayout, kPanelVectors>))) {}
+
+  template <uint32_t T>
+  PanelBlock<kLayout, T> *blocks(std::byte *panels, uint64_t panel) const {
+    return reinterpret_cast<PanelBlock<kLayout, T> *>(panels + panel * panel_bytes_);
+  }
+  template <uint32_t T>
+  const PanelBlock<kLayout, T> *blocks(const std::byte *panels, uint64_t panel) const {
+    return reinterpret_cast<const PanelBlock<kLayout, T> *>(panels + panel * panel_bytes_);
+  }
+
+ private:
+  uint64_t panel_bytes_;
+};
+
+// See FillPanelsArgs.
+template <CodeLayout kLayout>
+void fill_panels(const FillPanelsArgs &args) {
+  constexpr uint64_t kStepBlocks = kPassColumns / kLayout.columns();
+  const PanelDivision panels(args.n);
+  const PanelPlaces<kLayout> places(args.columns);
+  const size_t row_bytes = quantized_row_bytes(kLayout.activations, args.columns);
+  const uint64_t steps = steps_of_panel(args.columns), all = args.columns / kLayout.columns();
+  for (uint64_t step = args.begin; step < args.end; ++step) {
+    const auto panel = static_cast<uint32_t>(step / steps);
+    const std::byte *first = args.quantized_rows + panels.first(panel) * row_bytes;
+    const auto row = [&](uint32_t t) {
+      return ConstQuantizedRow(first + t * row_bytes, args.columns, kLayout.activations);
+    };
+    const uint64_t begin = step % steps * kStepBlocks, end = std::min(all, begin + kStepBlocks);
+    panels.with_width(panel, [&]<uint32_t T>(std::integral_constant<uint32_t, T>) {
+      PanelBlock<kLayout, T> *blocks = places.template blocks<T>(args.panels, panel);
+      for (uint64_t block = begin; block < end; ++block) blocks[block].fill(row, block, panels.vectors(panel));
+    });
+  }
+}
+
+template <CodeLayout kLayout>
+constexpr PanelKind kPanelKind = {.block_columns = kLayout.columns(),
+                                  .block_bytes = sizeof(PanelBlock<kLayout, kPanelVectors>),
+                                  .fill = fill_panels<kLayout>};
 
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

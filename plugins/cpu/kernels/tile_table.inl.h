@@ -41,16 +41,18 @@ struct TileKernels {
 
   // Half of the smallest second-level cache that such a processor has.
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
-  static constexpr size_t kScratchBytes = 0;  // all is on the stack
+  static constexpr size_t kScratchBytes = 0;      // all is on the stack
+  static constexpr uint64_t kMostPanelBytes = 0;  // it multiplies with rows
 
   // As many vectors at a time as a Product takes.
   template <CodeLayout kLayout>
-  static void multiply(const MatmulArgs &args) {
+  static bool multiply(const MatmulArgs &args) {
     using Product = std::conditional_t<(kLayout.sub_blocks > 0), SuperBlockProduct<kLayout>, TileProduct<kLayout>>;
     for (uint32_t first = 0; first < args.n; first += kMostTokens) {
       const TileWork work(args, kLayout, first, std::min(kMostTokens, args.n - first));
       Product(work).multiply();
     }
+    return true;
   }
 };
 

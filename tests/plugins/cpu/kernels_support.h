@@ -374,6 +374,24 @@ inline void quantize_rows(const KernelTable &kernels, std::span<const float> x, 
                     .tables = tables});
 }
 
+// The vectors of a prepared multiplication in panels, if the kernels want that.
+inline auto panels_of(const KernelTable &kernels, const MatmulArgs &args) {
+  const PanelKernel &kernel = kernels.panels;
+  const PanelKind *kind = kernel.kind_of && !args.tables ? kernel.kind_of(*args.matrix, args.n) : nullptr;
+  if (!kind) return decltype(aligned_bytes(0))(nullptr);
+  const uint64_t columns = args.matrix->columns, bytes = panels_bytes(*kind, args.n, columns);
+  EXPECT_LE(bytes, panels_room(kernel, args.n, columns));
+  auto panels = aligned_bytes(bytes);
+  std::memset(panels.get(), 0xA5, bytes);
+  kind->fill({.quantized_rows = args.quantized_rows,
+              .n = args.n,
+              .columns = columns,
+              .begin = 0,
+              .end = panel_steps(args.n, columns),
+              .panels = panels.get()});
+  return panels;
+}
+
 // Runs a prepared multiplication; y (n, width), with nothing written beside it.
 inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs args, bool has_scratch = true) {
   constexpr float kGuard = -1234.5f;
@@ -385,6 +403,8 @@ inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs ar
   const auto scratch = aligned_bytes(scratch_bytes);
   if (scratch_bytes > 0) std::memset(scratch.get(), 0xA5, scratch_bytes);
   args.scratch = scratch_bytes > 0 ? scratch.get() : nullptr;
+  const auto panels = panels_of(kernels, args);
+  args.panels = has_scratch ? panels.get() : nullptr;
   kernels.matmul(args);
   std::vector<float> result;
   for (uint32_t i = 0; i < args.n; ++i) {

@@ -70,7 +70,7 @@ TEST(Multiply, GivesTheSameInPiecesWithAnyThreads) {
     std::vector<uint64_t> indices;
     for (const int count : {1, 2, 3, 9}) {  // of nine, none makes tables of its own
       Threads threads(count);
-      const ActivationRoom room = activation_room(n, kColumns, count);
+      const ActivationRoom room = activation_room(n, kColumns, count, KernelNeeds(kernels));
       const auto scratch = aligned_bytes(room.bytes);
       Product product = {.rows = rows,
                          .columns = kColumns,
@@ -111,6 +111,7 @@ struct NotingScratch {
     seen.clear();
     shared = 0;
     kernels.abreast = {};
+    kernels.panels = {};
     kernels.scratch_bytes = kBytes;
     kernels.matmul = note;
   }
@@ -140,7 +141,7 @@ TEST(Multiply, GivesEveryWorkerScratchOfItsOwn) {
   const std::vector<float> x = random_vectors(kN * kColumns, random);
   std::vector<float> y(kN * kRows);
   Threads threads(4);
-  const ActivationRoom room = activation_room(kN, kColumns, 4, {}, NotingScratch::kBytes);
+  const ActivationRoom room = activation_room(kN, kColumns, 4, KernelNeeds(noting.kernels));
   const auto scratch = aligned_bytes(room.bytes);
   multiply(threads, noting.kernels,
            {.rows = rows,
@@ -158,6 +159,95 @@ TEST(Multiply, GivesEveryWorkerScratchOfItsOwn) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(place) % 64, 0u);
     EXPECT_GE(place, scratch.get() + activation_room(kN, kColumns, 4).bytes);
     EXPECT_LE(place + NotingScratch::kBytes, scratch.get() + room.bytes);
+  }
+}
+
+// A tier's kernels, which note the formats that are multiplied from panels.
+struct NotingPanels {
+  KernelTable kernels;
+  static inline void (*matmul)(const MatmulArgs &args);
+  static inline std::mutex mutex;
+  static inline std::set<Format> seen;
+
+  explicit NotingPanels(const KernelTable &of) : kernels(of) {
+    matmul = of.matmul;
+    seen.clear();
+    kernels.abreast = {};
+    kernels.matmul = note;
+  }
+
+  static void note(const MatmulArgs &args) {
+    if (args.panels) {
+      const std::lock_guard lock(mutex);
+      seen.insert(args.matrix->format);
+    }
+    matmul(args);
+  }
+};
+
+// Matrices that take the same activations, some of them from different panels, and others.
+TEST(Multiply, SharesPanelsOfEveryKind) {
+  constexpr uint64_t kWide = 2304, kRows = 70;  // more columns than are multiplied at a time
+  constexpr Format kFormats[] = {Format::kQ4_K, Format::kQ6_K, Format::kQ4_0, Format::kTQ2_0,    Format::kF16,
+                                 Format::kQ4_K, Format::kQ5_K, Format::kQ5_0, Format::kQ1_0_G128};
+  std::mt19937 random(18);
+  for (const KernelTable *tier : testable_kernels()) {
+    if (!tier->panels.kind_of) continue;
+    const NotingPanels noting(*tier);
+    std::vector<Matrix> matrices;
+    std::vector<PackedMatrix> packed;
+    matrices.reserve(std::size(kFormats));
+    packed.reserve(std::size(kFormats));
+    std::vector<MatrixRows> rows;
+    uint64_t outputs = 0;
+    for (const Format format : kFormats) {
+      fill_random(matrices.emplace_back(packed_for(noting.kernels, format), kRows, kWide), random);
+      packed.push_back(matrices.back().pack());
+      const uint64_t first = outputs % 32 == 0 ? 0 : 5;
+      rows.push_back({&packed.back(), first, kRows, outputs});
+      outputs += kRows - first;
+    }
+    for (const uint32_t n : {2u, 31u, 150u}) {
+      std::set<Format> from_panels;
+      for (const PackedMatrix &matrix : packed) {
+        if (tier->panels.kind_of(matrix, n)) from_panels.insert(matrix.format);
+      }
+      const std::vector<float> x = random_vectors(n * kWide, random);
+      std::vector<float> expected(n * outputs);
+      for (const int count : {1, 3}) {
+        SCOPED_TRACE(testing::Message() << tier->name << ", " << n << " vectors, " << count << " threads");
+        Threads threads(count);
+        const ActivationRoom room = activation_room(n, 4 * kWide, count, KernelNeeds(noting.kernels));
+        const auto scratch = aligned_bytes(room.bytes);
+        Product product = {.rows = rows,
+                           .columns = kWide,
+                           .n = n,
+                           .x = x.data(),
+                           .x_stride = kWide,
+                           .y = expected.data(),
+                           .y_stride = outputs,
+                           .activations = {scratch.get(), room.of_worker}};
+        if (count == 1) multiply(threads, noting.kernels, product);
+        EXPECT_TRUE(NotingPanels::seen.empty()) << "without room for them";
+        std::vector<float> y(n * outputs), again(n * outputs);
+        product.y = y.data();
+        product.activations = room.in(scratch.get());
+        multiply(threads, noting.kernels, product);
+        EXPECT_TRUE(same_bytes(y, expected));
+        EXPECT_EQ(NotingPanels::seen, from_panels);
+        NotingPanels::seen.clear();
+
+        // Room for the first of the kinds that super-blocks have, but not for all.
+        const PanelKind *kind = tier->panels.kind_of(packed[0], n);
+        if (!kind) continue;
+        product.activations.panels_bytes = panels_bytes(*kind, n, kWide);
+        product.y = again.data();
+        multiply(threads, noting.kernels, product);
+        EXPECT_TRUE(same_bytes(again, expected));
+        EXPECT_FALSE(NotingPanels::seen.contains(Format::kQ4_K));
+        NotingPanels::seen.clear();
+      }
+    }
   }
 }
 
@@ -214,7 +304,7 @@ TEST(Multiply, GivesTheSameBytesAbreast) {
       for (const int count : {1, 2, 3, 8}) {
         SCOPED_TRACE(testing::Message() << tier->name << ", " << n << " vectors, " << count << " threads");
         Threads threads(count);
-        const ActivationRoom room = activation_room(n, kColumns, count, kernels.abreast);
+        const ActivationRoom room = activation_room(n, kColumns, count, KernelNeeds(kernels));
         const auto scratch = aligned_bytes(room.bytes);
         Product product = {.rows = rows,
                            .columns = kColumns,
@@ -254,7 +344,7 @@ TEST(Multiply, LeavesMatricesThatAreNotTernary) {
     const std::vector<float> x = random_vectors(64 * kColumns, random);
     std::vector<float> expected(64 * 192), y(64 * 192);
     Threads threads(2);
-    const ActivationRoom room = activation_room(64, kColumns, 2, counting.kernels.abreast);
+    const ActivationRoom room = activation_room(64, kColumns, 2, KernelNeeds(counting.kernels));
     const auto scratch = aligned_bytes(room.bytes);
     Product product = {.rows = rows,
                        .columns = kColumns,
@@ -313,7 +403,7 @@ TEST(Multiply, GivesSectorsToOneWorkerEach) {
         SCOPED_TRACE(testing::Message() << tier->name << ", " << quant::traits(format).name << ", " << n << " vectors, "
                                         << count << " threads");
         Threads threads(count);
-        const ActivationRoom room = activation_room(n, kColumns, count, kernels.abreast);
+        const ActivationRoom room = activation_room(n, kColumns, count, KernelNeeds(kernels));
         const auto scratch = aligned_bytes(room.bytes);
         Product product = {.rows = rows,
                            .columns = kColumns,
@@ -370,6 +460,7 @@ struct SlowFirstCall {
     rows_of_others = 0;
     awaited = rows;
     kernels.abreast = {};
+    kernels.panels = {};
     kernels.scratch_bytes = 0;
     kernels.matmul = call;
   }

@@ -26,6 +26,12 @@ inline I16x32 mul_words(I16x32 a, I16x32 b) {
 }
 inline I16x32 words_of(DotSum sum) { return {sum.low, sum.high}; }
 
+// Words of bytes, in two of them.
+inline Bytes64 join_bytes(I16x32 low, I16x32 high) {
+  return {_mm256_or_si256(low.low, _mm256_slli_epi16(high.low, 8)),
+          _mm256_or_si256(low.high, _mm256_slli_epi16(high.high, 8))};
+}
+
 inline void store_i16(int16_t *to, I16x32 v) { store_bytes(to, {v.low, v.high}); }
 inline I16x32 load_i16(const void *from) {
   const Bytes64 v = load_bytes(from);

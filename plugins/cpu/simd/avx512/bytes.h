@@ -54,6 +54,9 @@ inline I32x16 odd_lanes_only(I16x32 a) { return {_mm512_srli_epi32(a.v, 16)}; }
 inline I16x32 mul_words(I16x32 a, I16x32 b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
 inline I16x32 words_of(DotSum sum) { return {sum.v}; }
 
+// Words of bytes, in two of them.
+inline Bytes64 join_bytes(I16x32 low, I16x32 high) { return {_mm512_or_si512(low.v, _mm512_slli_epi16(high.v, 8))}; }
+
 inline void store_i16(int16_t *to, I16x32 a) { _mm512_storeu_si512(to, a.v); }
 inline I16x32 load_i16(const int16_t *from) { return {_mm512_loadu_si512(from)}; }
 inline I16x32 load_i16(const int32_t *from) { return {_mm512_loadu_si512(from)}; }

@@ -137,6 +137,18 @@ void add_product(Results &results, const KernelTable &kernels, MatmulArgs args) 
   };
   std::vector<Line> scratch(kernels.scratch_bytes / sizeof(Line));
   args.scratch = scratch.empty() ? nullptr : scratch[0].of;
+  const PanelKind *kind =
+      kernels.panels.kind_of && !args.tables ? kernels.panels.kind_of(*args.matrix, args.n) : nullptr;
+  std::vector<Line> panels(kind ? panels_bytes(*kind, args.n, args.matrix->columns) / sizeof(Line) : 0);
+  if (kind) {
+    args.panels = panels[0].of;
+    kind->fill({.quantized_rows = args.quantized_rows,
+                .n = args.n,
+                .columns = args.matrix->columns,
+                .begin = 0,
+                .end = panel_steps(args.n, args.matrix->columns),
+                .panels = panels[0].of});
+  }
   kernels.matmul(args);
   for (const float value : y) results.add(value);
 }

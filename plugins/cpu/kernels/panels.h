@@ -1,0 +1,46 @@
+// Quantised vectors in the order in which products of many of them read them: panels of some side by side, filled once
+// for all rows of a matrix and all threads. panels.inl.h has what a panel's block is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "plugins/cpu/kernels/packed_matrix.h"
+
+namespace bonsai::cpu {
+
+// Vectors of a panel: what is multiplied at once, two, four or six of them, divides it (panel_matmul.inl.h). The last
+// panel may have fewer, in as much room.
+constexpr uint32_t kPanelVectors = 12;
+
+// Panels are filled step by step, a panel's steps first. Different ones may be taken at the same time.
+struct FillPanelsArgs {
+  const std::byte *quantized_rows;  // (n, quantized_row_bytes), without tables
+  uint32_t n;
+  uint64_t columns;
+  uint64_t begin, end;  // steps, of panel_steps(n, columns)
+  std::byte *panels;    // panels_bytes(kind, n, columns), aligned to 64
+};
+
+// What the panels of one format's matrices are. Formats may have the same.
+struct PanelKind {
+  uint32_t block_columns;
+  size_t block_bytes;  // of kPanelVectors
+  void (*fill)(const FillPanelsArgs &args);
+};
+
+// A tier's panels, if it multiplies from any.
+struct PanelKernel {
+  // Those with which n vectors are multiplied with a matrix; nullptr: none.
+  const PanelKind *(*kind_of)(const PackedMatrix &matrix, uint32_t n) = nullptr;
+  uint64_t most_bytes = 0;  // of a panel, for 256 columns of any format
+};
+
+uint64_t panel_count(uint32_t n);
+uint64_t panel_steps(uint32_t n, uint64_t columns);
+uint64_t panels_bytes(const PanelKind &kind, uint32_t n, uint64_t columns);
+
+// What panels of n vectors take at most.
+uint64_t panels_room(const PanelKernel &kernel, uint32_t n, uint64_t columns);
+
+}  // namespace bonsai::cpu

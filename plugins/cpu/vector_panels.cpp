@@ -1,0 +1,52 @@
+#include "plugins/cpu/vector_panels.h"
+
+#include <algorithm>
+
+namespace bonsai::cpu {
+
+VectorPanels::VectorPanels(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  if (!kernels.panels.kind_of || !product.activations.panels || !product.activations.many) return;
+  uint64_t bytes = 0;
+  for (const MatrixRows &rows : product.rows) {
+    if (activation_layout(*rows.matrix) != layout) continue;
+    const PanelKind *kind = kernels.panels.kind_of(*rows.matrix, product.n);
+    if (!kind || of(kind)) continue;
+    const uint64_t of_kind = panels_bytes(*kind, product.n, product.columns);
+    if (n_ == kMost || bytes + of_kind > product.activations.panels_bytes) {
+      n_ = 0;
+      return;
+    }
+    of_kinds_[n_++] = {kind, of_kind / panel_count(product.n), product.activations.panels + bytes};
+    bytes += of_kind;
+  }
+}
+
+const std::byte *VectorPanels::of(const PanelKind *kind) const {
+  for (size_t i = 0; i < n_; ++i) {
+    if (of_kinds_[i].kind == kind) return of_kinds_[i].begin;
+  }
+  return nullptr;
+}
+
+VectorPanels VectorPanels::from(uint32_t vector) const {
+  if (vector % kPanelVectors != 0) return {};
+  VectorPanels rest = *this;
+  for (OfKind &some : rest.of_kinds_) some.begin += vector / kPanelVectors * some.panel_bytes;
+  return rest;
+}
+
+void VectorPanels::fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const {
+  const uint64_t steps = panel_steps(product.n, product.columns);
+  threads.each_range(n_ * steps, 1, [&](uint64_t begin, uint64_t end, int) {
+    for (uint64_t i = begin / steps; i * steps < end; ++i) {
+      of_kinds_[i].kind->fill({.quantized_rows = quantized_rows,
+                               .n = product.n,
+                               .columns = product.columns,
+                               .begin = std::max(begin, i * steps) - i * steps,
+                               .end = std::min(end, (i + 1) * steps) - i * steps,
+                               .panels = of_kinds_[i].begin});
+    }
+  });
+}
+
+}  // namespace bonsai::cpu

@@ -166,12 +166,8 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
 uint64_t round_up_quotient(uint64_t all, uint64_t part) { return part == 0 ? all : (all + part - 1) / part; }
 
 // How many units a worker takes at a time at least. With few vectors, what takes long to read beside what a call takes
-// to get going. With many vectors, where these are copied for every call (panel_f8.inl.h, float_matmul.inl.h), so many
-// rows that this takes 4 % of it; where all calls share their panels, a call of few rows takes no longer.
+// to get going; with many, as many rows as the kernels want.
 uint64_t least_of_bytes(uint64_t bytes_of_unit) { return round_up_quotient(128 * 1024, bytes_of_unit); }
-uint64_t least_of_rows(const VectorPanels &panels, uint64_t rows_of_call) {
-  return round_up_quotient(panels.empty() ? 512 : 128, rows_of_call);
-}
 constexpr uint32_t kFewVectors = 8;
 
 uint64_t row_bytes(const PackedMatrix &matrix) {
@@ -183,33 +179,35 @@ uint64_t round_up_to_multiple(uint64_t n, uint64_t of) { return round_up_quotien
 uint64_t strip_tiles(const PackedMatrix &matrix) { return code_layout(matrix.format, matrix.packing).strip_tiles; }
 
 // Of tiles, whole strips: where it is more than one, as many as are read at once or a multiple.
-uint64_t least_tiles(const Product &product, const QuantizationPlan &plan) {
-  uint64_t strip = kTileGrain, bytes = 0;
+uint64_t least_tiles(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  uint64_t strip = kTileGrain, bytes = 0, wanted = 0;
   for (const MatrixRows &rows : product.rows) {
-    if (activation_layout(*rows.matrix) != plan.layout) continue;
+    if (activation_layout(*rows.matrix) != layout) continue;
     strip = std::max(strip, strip_tiles(*rows.matrix));
     bytes = std::max(bytes, row_bytes(*rows.matrix));
+    wanted = std::max(wanted, kernels.least_rows(rows.matrix->format));
   }
   const uint64_t rows = strip * kTileRows;
-  const uint64_t least = product.n > kFewVectors ? least_of_rows(plan.panels, rows) : least_of_bytes(rows * bytes);
+  const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, rows) : least_of_bytes(rows * bytes);
   return strip * (strip > kTileGrain && least > 1 ? round_up_to_multiple(least, kStripsAtOnce) : least);
 }
 
-uint64_t least_pieces(const Product &product, const QuantizationPlan &plan) {
-  const uint64_t tiles = least_tiles(product, plan);
+uint64_t least_pieces(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
+  const uint64_t tiles = least_tiles(kernels, product, layout);
   return round_up_quotient(tiles * kTileRows, kPieceRows);
 }
 
 // Of sectors, whole strips of every slice.
-uint64_t least_sectors(const Product &product, const QuantizationPlan &plan) {
-  uint64_t bytes = 0, fewest = UINT64_MAX, of_strip = 1;
+uint64_t least_sectors(const KernelTable &kernels, const Product &product) {
+  uint64_t bytes = 0, fewest = UINT64_MAX, of_strip = 1, wanted = 0;
   for (const MatrixRows &slice : product.rows) {
     const uint64_t rows = (slice.last_row - slice.first_row) / product.sectors.n;
     bytes += rows * row_bytes(*slice.matrix);
     fewest = std::min(fewest, rows);
     of_strip = std::max(of_strip, strip_tiles(*slice.matrix) * kTileRows / rows);
+    wanted = std::max(wanted, kernels.least_rows(slice.matrix->format));
   }
-  const uint64_t least = product.n > kFewVectors ? least_of_rows(plan.panels, fewest) : least_of_bytes(bytes);
+  const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, fewest) : least_of_bytes(bytes);
   return round_up_to_multiple(least, of_strip);
 }
 
@@ -217,25 +215,26 @@ uint64_t least_sectors(const Product &product, const QuantizationPlan &plan) {
 
 // worker_part_of(vectors, worker): the WorkerPart of some of the vectors, as many as the plan has at once at most.
 template <class PartOf>
-void multiply_rows(Threads &threads, const Product &product, const QuantizationPlan &plan,
+void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
                    const PartOf &worker_part_of) {
   const ActivationLayout layout = plan.layout;
   if (product.sink) {
     const auto place_of = [&](uint64_t piece) { return find_piece(product.rows, layout, piece); };
-    const Units units = {count_pieces(product.rows, layout), 1, least_pieces(product, plan), plan.at_once, place_of};
+    const Units units = {count_pieces(product.rows, layout), 1, least_pieces(kernels, product, layout), plan.at_once,
+                         place_of};
     divide(threads, product, units, worker_part_of, [&](const WorkerPart &part) {
       float *y = product.y + static_cast<uint64_t>(part.worker) * piece_elements(product.n);
       return [pieces = PieceWorker(part, y)](const Share &share) mutable { pieces.multiply(share.units, share.then); };
     });
   } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
     const auto place_of = [&](uint64_t sector) { return find_sector(product.rows[0], product.sectors, sector); };
-    const Units units = {product.sectors.n, 1, least_sectors(product, plan), plan.at_once, place_of, product.then};
+    const Units units = {product.sectors.n, 1, least_sectors(kernels, product), plan.at_once, place_of, product.then};
     divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_sectors(part, share); }; });
   } else {
     const auto place_of = [&](uint64_t tile) { return find_tile(product.rows, layout, tile); };
-    const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(product, plan), plan.at_once,
-                         place_of};
+    const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(kernels, product, layout),
+                         plan.at_once, place_of};
     divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_tiles(part, share); }; });
   }
@@ -243,7 +242,7 @@ void multiply_rows(Threads &threads, const Product &product, const QuantizationP
 
 void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product,
                     const QuantizationPlan &plan) {
-  multiply_rows(threads, product, plan, [&](const Product &some, int worker) {
+  multiply_rows(threads, kernels, product, plan, [&](const Product &some, int worker) {
     const QuantizedVectors vectors(some, plan, static_cast<uint64_t>(worker));
     quantize(kernels, some, vectors);
     return WorkerPart{kernels, some, vectors, worker};
@@ -256,7 +255,7 @@ void multiply_together(Threads &threads, const KernelTable &kernels, const Produ
     if (!is_last) some.then = nullptr;
     const QuantizedVectors vectors(some, plan);
     quantize(threads, kernels, some, vectors);
-    multiply_rows(threads, some, plan, [&](const Product &same, int worker) {
+    multiply_rows(threads, kernels, some, plan, [&](const Product &same, int worker) {
       return WorkerPart{kernels, same, vectors, worker};
     });
   });

@@ -15,6 +15,7 @@ struct ManyVectors {
   bool takes_codes;                           // of two bits, which others multiply abreast
   PanelKernel panels;
   size_t scratch_bytes;
+  bool copies_for_fp8;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);
 };

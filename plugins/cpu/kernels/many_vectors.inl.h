@@ -103,6 +103,7 @@ constexpr ManyVectors many_vectors(const char *name) {
           .takes_codes = Kernels::takes(kQ2_0G64Layout),
           .panels = panel_kernel<Kernels, fewest>(),
           .scratch_bytes = Kernels::kScratchBytes,
+          .copies_for_fp8 = Kernels::kCopiesForFp8,
           .vector_bytes = Kernels::kVectorBytes,
           .matmul = multiply_many<Kernels, kOther, fewest>};
 }

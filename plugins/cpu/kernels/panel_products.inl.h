@@ -14,6 +14,7 @@ namespace {
 struct PanelProducts {
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
   static constexpr size_t kScratchBytes = 128 * 1024;
+  static constexpr bool kCopiesForFp8 = false;
 
   template <CodeLayout kLayout>
   static bool multiply(const MatmulArgs &args) {

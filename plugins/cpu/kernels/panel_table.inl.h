@@ -18,7 +18,9 @@ struct ForManyVectors : Weights {
 };
 
 struct PanelKernels : PanelProducts {
-  static constexpr size_t kScratchBytes = 512 * 1024;  // for FP8, whose panels every call fills for itself
+  // For FP8, whose panels every call fills for itself.
+  static constexpr size_t kScratchBytes = 512 * 1024;
+  static constexpr bool kCopiesForFp8 = true;
 
   // Sums of signs are looked up.
   static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }

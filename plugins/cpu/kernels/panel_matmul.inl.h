@@ -91,7 +91,7 @@ struct PanelWeights {
   // Minima are taken away, what was taken from codes is added.
   void unpack_for_sums(const uint8_t *bytes, uint32_t block, int half) {
     using Packed = Codes<kLayout>;
-    constexpr int kOfSum = Format::kCentred ? 2 : 1;
+    constexpr int kOfSum = Format::kHalved ? 2 : 1;
     if constexpr (Format::kSumPairs > 0) {
       minima[block][half].fill(-kOfSum, [=](uint32_t i) { return pair_minima<Packed>(bytes, static_cast<int>(i)); });
     }

@@ -49,7 +49,8 @@ class PanelDivision {
 // bytes. Blocks of one group are one run, and 32 bits.
 //
 // Codes of sub-blocks with minima lie around kCentre, not around zero: less that much, twice as many columns have room.
-// What was taken away, kCentre times sums of activations, is added to the block's integer in the end.
+// What was taken away, kCentre times sums of activations, is added to the block's integer in the end. With half of the
+// registers, runs of more than 16 columns are too few to be summed up at the same time.
 template <CodeLayout kLayout>
 struct PanelFormat {
   static constexpr uint32_t kColumns = kLayout.columns();
@@ -61,22 +62,24 @@ struct PanelFormat {
   static constexpr int kOffset = kOffsetOfUnsigned<kLayout>;
   static_assert(!kMinima || kOffset == 0);
   static constexpr int kMostByte = ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
-  static constexpr bool kCentred = kSubBlocks && kMinima && kFactorColumns == kActivationGroup;
+  static constexpr bool fits(int most, uint32_t columns) { return most * 127 * static_cast<int>(columns) < 1 << 15; }
+  static constexpr uint32_t kMostRun = kLaneParts == 1 ? kFactorColumns : std::min(16u, kFactorColumns);
+  static constexpr bool kWholeGroups = kSubBlocks && kFactorColumns == kActivationGroup;
+  static constexpr bool kCentred = kWholeGroups && kMinima && !fits(kMostByte, kMostRun);
   static constexpr int kCentre = kCentred ? (kMostByte + 1) / 2 : 0;
   static constexpr int kTaken = kOffset + kCentre;                             // from codes
   static constexpr int kMost = kSubBlocks && kTaken > 0 ? kTaken : kMostByte;  // of what runs sum up, around zero
-
-  static constexpr bool has_room(uint32_t columns) { return kMost * 127 * static_cast<int>(columns) < 1 << 15; }
-  static constexpr uint32_t kRun = !kSubBlocks || has_room(kFactorColumns) ? kFactorColumns : has_room(16) ? 16 : 8;
+  static constexpr uint32_t kRun = !kSubBlocks ? kFactorColumns : fits(kMost, kMostRun) ? kMostRun : kMostRun / 2;
   static constexpr uint32_t kRuns = kColumns / kRun;
   static constexpr uint32_t kRunsOfFactor = kFactorColumns / kRun, kFactors = kActivationGroup / kFactorColumns;
-  static_assert(kOneGroup || has_room(kRun));
+  static_assert(kOneGroup || fits(kMost, kRun));
 
   // Sums of sub-blocks' activations, of blocks that take them, in pairs. Those of 32 columns take 17 bits: they are
   // halved, and what that leaves, 0 or 1, lies beside them, of four sub-blocks in a word.
+  static constexpr bool kHalved = kWholeGroups && kMinima;
   static constexpr uint32_t kSumPairs = kSubBlocks && kMinima ? kColumns / kFactorColumns / 2 : 0;
-  static constexpr uint32_t kRestWords = kCentred ? kSumPairs / 2 : 0;
-  static_assert(kCentred || kSumPairs == 0 || kFactorColumns == kLayout.activations.sum_columns);
+  static constexpr uint32_t kRestWords = kHalved ? kSumPairs / 2 : 0;
+  static_assert(kHalved || kSumPairs == 0 || kFactorColumns == kLayout.activations.sum_columns);
 
   // Where the offset is taken from: the sums of runs where these have no room for it, otherwise those of blocks.
   static constexpr bool kRunsStart = kSubBlocks && kTaken > 0;
@@ -93,9 +96,9 @@ struct PanelBlock {
   // What sums begin with; or, of formats with a minimum for a block, the sum as a float.
   int32_t starts[Format::kRunsStart ? Format::kRuns : Format::kSubBlocks ? 0 : 1][T];
   int32_t multipliers[Format::kOneGroup ? 0 : Format::kGroups][T];
-  int32_t sums[Format::kSumPairs][T];           // pairs of them
-  int32_t rests[Format::kRestWords][T];         // to be taken away
-  int32_t centre_rests[Format::kRestWords][T];  // times kCentre
+  int32_t sums[Format::kSumPairs][T];                                  // pairs of them
+  int32_t rests[Format::kRestWords][T];                                // to be taken away
+  int32_t centre_rests[Format::kCentred ? Format::kRestWords : 0][T];  // times kCentre
 
   // Block `block` of vectors: rows(t) is vector t's ConstQuantizedRow. What lies beyond the last is the first again.
   template <class Rows>
@@ -114,7 +117,7 @@ struct PanelBlock {
         }
       } else {
         for (uint32_t i = 0; i < Format::kGroups; ++i) memcpy(&multipliers[i][t], row.multipliers[i].even(), 4);
-        if constexpr (Format::kCentred) {
+        if constexpr (Format::kHalved) {
           halve_sums(row.sums, t);
         } else {
           for (uint32_t i = 0; i < Format::kSumPairs; ++i) memcpy(&sums[i][t], row.sums + 2 * i, 4);
@@ -141,7 +144,7 @@ struct PanelBlock {
       memcpy(&sums[2 * word][t], halves, 4);
       memcpy(&sums[2 * word + 1][t], halves + 2, 4);
       memcpy(&rests[word][t], taken, 4);
-      memcpy(&centre_rests[word][t], added, 4);
+      if constexpr (Format::kCentred) memcpy(&centre_rests[word][t], added, 4);
     }
   }
 

@@ -119,7 +119,8 @@ struct KernelNeeds {
 
 // What so many threads need for n quantised vectors at most, in any format's layout, tables of sums included; and, with
 // kernels that multiply vectors abreast, for that, if there can be enough of them; and many_bytes for each; and for the
-// vectors' panels, for all kinds of a product's matrices as long as these have as many columns altogether.
+// vectors' panels, whatever the formats are: of all kinds that a product's matrices want, as long as one kind of as
+// many columns as they have altogether would fit.
 struct ActivationRoom {
   uint64_t bytes, of_worker;
   uint64_t abreast_at = 0, many_at = 0, panels_at = 0;  // from the beginning; 0: there is none

@@ -5,8 +5,9 @@
 namespace bonsai::cpu {
 namespace {
 
-// Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache. Of floats, pieces
-// are copied into the first-level one (float_matmul.inl.h): they need not.
+// Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache; but those in
+// panels, of which the kernels see to it. Of floats, pieces are copied into the first-level one (float_matmul.inl.h):
+// they need not.
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
 }  // namespace

@@ -34,6 +34,7 @@ struct WorkerPart {
 
   // Vectors [first, last) of these. Their bounds are right only from an even one on.
   WorkerPart of(uint32_t first, uint32_t last) const {
+    if (first == 0 && last == product.n) return *this;
     return {kernels, part_of(product, first, last), vectors.from(first), worker};
   }
 };

@@ -46,11 +46,11 @@ struct QuantizedVectors {
   // Room for as many as the plan has at once, in a worker's part of the scratch; the first one's if there is but one.
   QuantizedVectors(const Product &product, const QuantizationPlan &plan, uint64_t worker = 0);
 
-  // The same from a vector on; with bounds, an even one.
+  // The same from a vector on, with bounds an even one, and without panels, which are of all vectors.
   QuantizedVectors from(uint32_t vector) const {
     QuantizedVectors rest = *this;
     rest.rows += vector * row_bytes;
-    rest.panels = panels.from(vector);
+    rest.panels = {};
     if (tables) rest.tables += vector * table_elements;
     if (bound_tables) {
       rest.bound_tables += vector / 2 * table_elements;
@@ -63,7 +63,7 @@ struct QuantizedVectors {
 // Vectors [first, last) of a product.
 Product part_of(const Product &product, uint32_t first, uint32_t last);
 
-// Quantises all vectors of a product, and makes their tables. Panels, which they have none of then, are for others.
+// Quantises all vectors of a product, which have no panels, and makes their tables.
 void quantize(const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors);
 
 // The same, and fills their panels, on all threads, which share the vectors, or the columns of one if there are not

@@ -12,11 +12,8 @@ VectorPanels::VectorPanels(const KernelTable &kernels, const Product &product, A
     const PanelKind *kind = kernels.panels.kind_of(*rows.matrix, product.n);
     if (!kind || of(kind)) continue;
     const uint64_t of_kind = panels_bytes(*kind, product.n, product.columns);
-    if (n_ == kMost || bytes + of_kind > product.activations.panels_bytes) {
-      n_ = 0;
-      return;
-    }
-    of_kinds_[n_++] = {kind, of_kind / panel_count(product.n), product.activations.panels + bytes};
+    if (n_ == kMost || bytes + of_kind > product.activations.panels_bytes) continue;
+    of_kinds_[n_++] = {kind, product.activations.panels + bytes};
     bytes += of_kind;
   }
 }
@@ -26,13 +23,6 @@ const std::byte *VectorPanels::of(const PanelKind *kind) const {
     if (of_kinds_[i].kind == kind) return of_kinds_[i].begin;
   }
   return nullptr;
-}
-
-VectorPanels VectorPanels::from(uint32_t vector) const {
-  if (vector % kPanelVectors != 0) return {};
-  VectorPanels rest = *this;
-  for (OfKind &some : rest.of_kinds_) some.begin += vector / kPanelVectors * some.panel_bytes;
-  return rest;
 }
 
 void VectorPanels::fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const {

@@ -16,16 +16,14 @@ class VectorPanels {
  public:
   VectorPanels() = default;
 
-  // For the matrices that take their activations in `layout`. None if there is no room for all that they want.
+  // For the matrices that take their activations in `layout`. Kinds that there is no room for are left out: such
+  // matrices are multiplied without. Weights in base 3, which are not, have one kind for a layout.
   VectorPanels(const KernelTable &kernels, const Product &product, ActivationLayout layout);
 
   bool empty() const { return n_ == 0; }
 
   // Those of a kind, which may be nullptr; nullptr: there are none.
   const std::byte *of(const PanelKind *kind) const;
-
-  // The same from a vector on; none where no panel begins with it.
-  VectorPanels from(uint32_t vector) const;
 
   // From all vectors of the product, on all threads.
   void fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const;
@@ -35,7 +33,6 @@ class VectorPanels {
   static constexpr size_t kMost = 6;
   struct OfKind {
     const PanelKind *kind;
-    uint64_t panel_bytes;
     std::byte *begin;
   };
 

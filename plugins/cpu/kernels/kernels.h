@@ -78,7 +78,9 @@ struct MatmulArgs {
   // KernelTable::scratch_bytes, aligned to 64; nullptr: what needs it is done without it, but for matrices that are
   // packed for tables and have none.
   std::byte *scratch = nullptr;
-  const std::byte *panels = nullptr;  // of these vectors, of the kind that is the matrix's; nullptr: likewise
+  // Filled from these n vectors, of the kind that is the matrix's, for kernels that are given scratch; nullptr:
+  // likewise.
+  const std::byte *panels = nullptr;
 };
 
 // y[i] = W[rows[i]] x for one vector, of a matrix that takes tables of signs: the very results of matmul.
@@ -102,8 +104,9 @@ struct KernelTable {
   uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
   PanelKernel panels = {};  // with which, and so much scratch, matmul is faster for many vectors
   size_t scratch_bytes = 0;
-  bool copies_for_fp8 = false;         // every call copies the many vectors that it multiplies weights of FP8 with
-  uint64_t vector_bytes = 256 * 1024;  // of quantised vectors that are multiplied in one go: a part of a second level
+  bool copies_for_fp8 = false;  // every call copies the many vectors that it multiplies weights of FP8 with
+  // Of quantised vectors that are multiplied in one go, but from panels: a part of a second level.
+  uint64_t vector_bytes = 256 * 1024;
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
   void (*quantize)(const QuantizeArgs &args);
   void (*matmul)(const MatmulArgs &args);

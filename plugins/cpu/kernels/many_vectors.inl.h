@@ -64,7 +64,8 @@ bool multiply_here(const MatmulArgs &args) {
   return with_layout(*args.matrix, multiply) || Kernels::multiply_floats(args);
 }
 
-// With fewer vectors of a format than fewest() says, the other tier multiplies those that are packed as usual.
+// With fewer vectors of a format than fewest() says, the other tier multiplies matrices that are packed as usual; those
+// that are not, unless they come with tables, only these kernels may be able to.
 template <uint32_t fewest(quant::Format)>
 bool is_few(const PackedMatrix &matrix, uint32_t n) {
   return matrix.packing == Packing::kUsual && n < fewest(matrix.format);

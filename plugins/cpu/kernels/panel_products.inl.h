@@ -12,7 +12,7 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 struct PanelProducts {
-  static constexpr uint64_t kVectorBytes = 1024 * 1024;
+  static constexpr uint64_t kVectorBytes = 256 * 1024;  // of what is multiplied without panels
   static constexpr size_t kScratchBytes = 128 * 1024;
   static constexpr bool kCopiesForFp8 = false;
 
@@ -23,14 +23,14 @@ struct PanelProducts {
     return true;
   }
 
-  // Of super-blocks with runs of 8 columns, each of which has an integer that its sum begins with.
   template <CodeLayout kLayout>
-  static constexpr uint64_t kPanelBytes = 256 / kLayout.columns() * sizeof(PanelBlock<kLayout, kPanelVectors>);
-  static constexpr uint64_t kMostPanelBytes = kPanelBytes<kQ6_KLayout>;
+  static constexpr uint64_t kBytesOf256Columns = 256 / kLayout.columns() * sizeof(PanelBlock<kLayout, kPanelVectors>);
+  // Super-blocks with runs of 8 columns, each of which has an integer that its sum begins with, take the most.
+  static constexpr uint64_t kMostPanelBytes = kBytesOf256Columns<kQ6_KLayout>;
 
   template <CodeLayout kLayout>
   static const PanelKind *panel_kind() {
-    static_assert(kPanelBytes<kLayout> <= kMostPanelBytes);
+    static_assert(kBytesOf256Columns<kLayout> <= kMostPanelBytes);
     return &kPanelKind<kLayout>;
   }
 

@@ -50,7 +50,7 @@ class PanelDivision {
 //
 // Codes of sub-blocks with minima lie around kCentre, not around zero: less that much, twice as many columns have room.
 // What was taken away, kCentre times sums of activations, is added to the block's integer in the end. With half of the
-// registers, runs of more than 16 columns are too few to be summed up at the same time.
+// registers, there would be too few runs of more than 16 columns side by side.
 template <CodeLayout kLayout>
 struct PanelFormat {
   static constexpr uint32_t kColumns = kLayout.columns();

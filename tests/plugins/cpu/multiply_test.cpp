@@ -131,7 +131,7 @@ struct NotingScratch {
 };
 
 TEST(Multiply, GivesEveryWorkerScratchOfItsOwn) {
-  constexpr uint64_t kRows = 4096, kN = 32;
+  constexpr uint64_t kRows = 1536, kN = 32;  // so few that a worker takes its share at once
   std::mt19937 random(16);
   NotingScratch noting(*runnable_kernels().front());
   Matrix matrix(Format::kQ4_0, kRows, kColumns);
@@ -237,14 +237,15 @@ TEST(Multiply, SharesPanelsOfEveryKind) {
         EXPECT_EQ(NotingPanels::seen, from_panels);
         NotingPanels::seen.clear();
 
-        // Room for the first of the kinds that super-blocks have, but not for all.
+        // Room for the first of the kinds that super-blocks have, but not for the others.
         const PanelKind *kind = tier->panels.kind_of(packed[0], n);
         if (!kind) continue;
         product.activations.panels_bytes = panels_bytes(*kind, n, kWide);
         product.y = again.data();
         multiply(threads, noting.kernels, product);
         EXPECT_TRUE(same_bytes(again, expected));
-        EXPECT_FALSE(NotingPanels::seen.contains(Format::kQ4_K));
+        EXPECT_TRUE(NotingPanels::seen.contains(Format::kQ4_K));
+        EXPECT_FALSE(NotingPanels::seen.contains(Format::kQ6_K));
         NotingPanels::seen.clear();
       }
     }

@@ -2,6 +2,7 @@
 // speed does not hold still. README.md beside this says how to read what it prints.
 #include <bonsai/engine.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -125,6 +127,7 @@ std::vector<Round> run_process(const Plan &plan) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot start a process");
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it would go on, and take the cores of what is measured next
     close(ends[0]);
     try {
       for (const auto &round : run_rounds(plan)) {

@@ -18,8 +18,8 @@ constexpr bonsai_option_info kThreadsInfo = {
     "threads that compute, 1 to 1024, more than cores allowed (default: every core of the process)"};
 constexpr bonsai_option_info kIsaInfo = {
     sizeof(bonsai_option_info), "cpu.isa",
-    "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512, avx512-panels or "
-    "avx512-amx, on AArch64 neon (default: auto, the best that the processor has)"};
+    "instruction set: auto or portable; on x86-64 avx2, avx2-vnni, avx512, avx512-panels, "
+    "avx512-panels32 or avx512-amx, on AArch64 neon (default: auto, the best that the processor has)"};
 constexpr bonsai_option_info kPrefetchInfo = {
     sizeof(bonsai_option_info), "cpu.prefetch",
     "how weights are fetched ahead of their use: into the cache l1 or l2; l2-late, less far ahead; l2-two, in two "

@@ -4,6 +4,8 @@
 //
 #include "plugins/cpu/simd/avx512/bytes.h"
 //
+#include "plugins/cpu/simd/narrow_factors.h"
+//
 #include "plugins/cpu/kernels/panel_table.inl.h"
 
 namespace bonsai::cpu {

@@ -70,8 +70,9 @@ struct Codes {
 struct GroupView {
   const uint8_t *bytes;
   bool odd;
-  // Its block's share of the tile's bytes, scales and all, as if these followed each other: what a prefetch is for.
-  const uint8_t *share;
+  // What is asked for at a super-block's turn is counted from here: its share of the tile's bytes, scales and all, as
+  // if these followed each other; or, of tiles side by side, what is asked for.
+  uintptr_t asked = 0;
 };
 
 template <int T>
@@ -142,7 +143,7 @@ template <class Format, int T>
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
     const uint8_t *high = group.bytes + 64 * (Format::kVectors + run / 2);
-    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd, group.share};
+    const GroupView codes = {group.bytes + 64 * run * Format::kRunVectors, group.odd};
     DotSum sums[T];
     for (int t = 0; t < T; ++t) sums[t] = begin_dot_sum(dots[t]);
     dot_run<Format>(codes, high_bits_of_run<Format>(high, run % 2 != 0), tokens, column + run * Format::kRunColumns,
@@ -257,7 +258,8 @@ template <class Format, int T>
   size_t column = block * Format::kLayout.columns(), group = block * Format::kGroups;
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair, group += kGroupsOfPair) {
-    prefetch_super_block<Format>(view.share + pair * (Format::kShareBytes / kPairs), Format::kShareBytes / kPairs);
+    constexpr size_t kAsked = (kIsSideBySide<Format> ? Format::kBlockStride : Format::kShareBytes) / kPairs;
+    prefetch_super_block<Format>(view.asked + pair * kAsked, kAsked);
     I16x32 scales = pair_scales<Format>(view.bytes, pair);
     if constexpr (kGroupsOfPair == 1 && T == 1) scales = mul_pairs(scales, tokens.multipliers[0][group]);
     I32x16 of_pair[T];
@@ -267,8 +269,7 @@ template <class Format, int T>
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
       DotSum sums[T];
       for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
-      dot_run<Format>({low, false, view.share}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens,
-                      column, sums);
+      dot_run<Format>({low, false}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         if constexpr (kGroupsOfPair == 2) {

@@ -75,12 +75,13 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // -------- One vector: memory is what takes time
 
-// Into the first-level cache a row is asked for once, in the order of memory, where hardware prefetchers help. Into the
-// second it is the span R rows on, and again a little ahead, as requests get lost (prefetch.inl.h).
+// Into the first-level cache rows are asked for once: where they end, that is the next R ones. Into the second it is
+// the span R rows on, and again a little ahead, as requests get lost (prefetch.inl.h).
 template <class Weights, int R>
-[[gnu::always_inline]] inline void prefetch_ahead(const uint8_t *from, size_t row_bytes) {
+[[gnu::always_inline]] inline void prefetch_ahead(const uint8_t *from, size_t row_bytes, size_t left_bytes) {
   if constexpr (kIntoFirstLevel<Weights>) {
-    prefetch_rows<Weights, R>(from, row_bytes, 6144);
+    constexpr size_t kAhead = 2048;
+    prefetch_rows<Weights, R>(from, row_bytes, kAhead + (left_bytes > kAhead ? 0 : (R - 1) * row_bytes));
   } else {
     prefetch_rows<Weights, R>(from, row_bytes, R * row_bytes);
     prefetch_rows<Weights, R>(from, row_bytes, 768);
@@ -100,7 +101,7 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   for (; left >= kSpan; left -= kSpan) {
     F32x16 weights[R];
     get_rows<Weights, R>(from, row_bytes, weights);
-    prefetch_ahead<Weights, R>(from, row_bytes);
+    prefetch_ahead<Weights, R>(from, row_bytes, Weights::row_bytes(left));
     const F32x16 value = load(x);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) sums[r] = fma(weights[r], value, sums[r]);
@@ -115,11 +116,10 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   }
 }
 
-// One row after the other is a single stream of memory, and the processor is ahead far enough to work on two; where
-// requests go into the second-level cache, four at a time are read faster.
+// Four streams of memory are read faster than one.
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  constexpr int kRows = kIntoFirstLevel<Weights> ? 1 : 4;
+  constexpr int kRows = 4;
   for (; row + kRows <= last_row; row += kRows) multiply_vector_by_rows<Weights, kRows>(args, row, token);
   for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
 }

@@ -93,7 +93,8 @@ struct FewRowsArgs {
 };
 
 struct KernelTable {
-  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-amx", "neon"
+  const char *name;  // the tier: "portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-panels32",
+                     // "avx512-amx", "neon"
   // Elements of the tables for 32 columns. Of signs: matmul is faster with them for some vectors, and takes them for
   // matrices with sign_packing; 0: it does not take them. Of trits: it takes matrices with Packing::kTrits; 0: it does
   // not. Matrices that are packed for tables are multiplied with tables, but as the next line says.
@@ -165,7 +166,8 @@ const KernelTable &avx2_kernels();           // runs only where cpu_has_avx2()
 const KernelTable &avx2_vnni_kernels();      // runs only where cpu_has_avx2_vnni()
 const KernelTable &avx512_kernels();         // runs only where cpu_has_avx512()
 const KernelTable &avx512_panels_kernels();  // the same
-const KernelTable &avx512_amx_kernels();     // runs only once cpu_has_avx512_amx() has said so
+const KernelTable &avx512_panels32_kernels();
+const KernelTable &avx512_amx_kernels();  // runs only once cpu_has_avx512_amx() has said so
 #elif defined(__aarch64__)
 const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif

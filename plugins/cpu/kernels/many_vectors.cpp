@@ -33,6 +33,11 @@ const KernelTable &avx512_panels_kernels() {
   static const KernelTable kTable = with_many_vectors(avx512_kernels(), avx512_panels_many_vectors());
   return kTable;
 }
+
+const KernelTable &avx512_panels32_kernels() {
+  static const KernelTable kTable = with_many_vectors(avx512_kernels(), avx512_panels32_many_vectors());
+  return kTable;
+}
 #endif
 
 }  // namespace bonsai::cpu

@@ -28,6 +28,7 @@ const KernelTable &avx2_vnni_kernels_without_panels();
 const ManyVectors &avx2_vnni_many_vectors();
 const ManyVectors &avx512_amx_many_vectors();
 const ManyVectors &avx512_panels_many_vectors();
+const ManyVectors &avx512_panels32_many_vectors();
 #endif
 
 }  // namespace bonsai::cpu

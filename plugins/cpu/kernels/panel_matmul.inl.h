@@ -72,17 +72,22 @@ struct PanelWeights {
     const uint8_t *highs = from + 64 * Packed::kVectors * Packed::kGroups;
     uint32_t step = block * Format::kColumns / 4;
     for (uint32_t pair = 0; pair < kSubBlocks / 2; ++pair, highs += 32 * Packed::kRunsOfPair) {
-      const I16x32 integers = pair_scales<Packed>(bytes, static_cast<int>(pair));
-      store_i32(factors[block][half][2 * pair], even_lanes_only(integers));
-      store_i32(factors[block][half][2 * pair + 1], odd_lanes_only(integers));
+      const auto integers = pair_scales<Packed>(bytes, static_cast<int>(pair));
+      auto &of_pair = factors[block][half];
+      if constexpr (Format::kWide) {
+        store_i32(of_pair[2 * pair], even_words(integers));
+        store_i32(of_pair[2 * pair + 1], odd_words(integers));
+      } else {
+        store_i32(of_pair[2 * pair], even_lanes_only(integers));
+        store_i32(of_pair[2 * pair + 1], odd_lanes_only(integers));
+      }
 #pragma GCC unroll 4
       for (int run = 0; run < Packed::kRunsOfPair; ++run, from += 64 * Packed::kRunVectors) {
         const Bytes64 high_bits = high_bits_of_run<Packed>(highs + run / 2 * 64, run % 2 != 0);
-        each_code_of_run<Packed, UnpackedBytes::kUnsigned>(
-            {from, false, nullptr}, high_bits, [&](Bytes64 bytes_of_run) {
-              store_bytes(codes[step / 8][half] + step % 8 * 64, bytes_of_run);
-              ++step;
-            });
+        each_code_of_run<Packed, UnpackedBytes::kUnsigned>({from, false}, high_bits, [&](Bytes64 bytes_of_run) {
+          store_bytes(codes[step / 8][half] + step % 8 * 64, bytes_of_run);
+          ++step;
+        });
       }
     }
     unpack_for_sums(bytes, block, half);
@@ -140,9 +145,9 @@ class PanelProduct {
   // registers, those of whole blocks do not count: their results wait in the first-level cache.
   template <uint32_t T>
   static constexpr uint32_t at_once() {
-    const bool shares = !Format::kOneGroup && Format::kRunsOfFactor > 1;
+    const bool shares = !Format::kOneGroup && Format::kRunsOfFactor > 1, adds = Format::kWide && Format::kFactors > 1;
     if (kTilesAtOnce == 1 && !Format::kOneGroup) return 2;
-    return T % 6 == 0 && !shares ? 6 : 4;
+    return T % 6 == 0 && !shares && !adds ? 6 : 4;
   }
   static constexpr uint32_t kRunsAtOnce = Format::kRunsOfFactor <= 2 ? Format::kRunsOfFactor : 1;
 
@@ -272,8 +277,12 @@ class PanelProduct {
     }
 #pragma GCC unroll 1
     for (uint32_t group = 0; group < Format::kGroups; ++group) {
+      if constexpr (Format::kWide) {
+        add_group<T, S>(panel, t, first, block, group, totals);
+      } else {
 #pragma GCC unroll 2
-      for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs<T, S>(panel, t, first, block, group, j, totals);
+        for (uint32_t j = 0; j < Format::kFactors; ++j) add_runs<T, S>(panel, t, first, block, group, j, totals);
+      }
     }
     add_block<T, S>(panel, t, first, block, totals, vector);
   }
@@ -305,6 +314,34 @@ class PanelProduct {
             totals[half][s] = dot2(totals[half][s], words_of(sums[i][half][s]), factor);
           }
         }
+      }
+    }
+  }
+
+  // The same of all sub-blocks of a group, in 32 bits: each one's sum times its integer, and the group's times that.
+  template <uint32_t T, uint32_t S>
+  [[gnu::always_inline]] void add_group(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
+                                        uint32_t group, I32x16 (&totals)[kTilesAtOnce][S]) const {
+    const int8_t *weights = weights_.codes[block * Format::kGroups + group][first];
+    const uint32_t first_run = group * Format::kFactors;
+    DotSums<S> sums[Format::kFactors];
+#pragma GCC unroll 2
+    for (uint32_t j = 0; j < Format::kFactors; ++j, weights += Format::kRun * kTileRows) {
+      begin_run<T, S>(panel, t, first_run + j, sums[j]);
+      dot_run<T, S>(weights, &panel.codes[(first_run + j) * Format::kRun / 4][t], sums[j]);
+    }
+#pragma GCC unroll 6
+    for (uint32_t s = 0; s < S; ++s) {
+      const I32x16 multiplier = splat_i32(panel.multipliers[group][t + s]);
+#pragma GCC unroll 2
+      for (uint32_t half = 0; half < kTilesAtOnce; ++half) {
+        const auto &factors = weights_.factors[block][first + half];
+        auto of_group = mul(end_dot_sum(splat_i32(0), sums[0][half][s]), load_i32(factors[first_run]));
+#pragma GCC unroll 2
+        for (uint32_t j = 1; j < Format::kFactors; ++j) {
+          of_group = add(of_group, mul(end_dot_sum(splat_i32(0), sums[j][half][s]), load_i32(factors[first_run + j])));
+        }
+        totals[half][s] = add(totals[half][s], mul(of_group, multiplier));
       }
     }
   }

@@ -64,15 +64,18 @@ struct PanelFormat {
   static constexpr int kMostByte = ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
   static constexpr bool fits(int most, uint32_t columns) { return most * 127 * static_cast<int>(columns) < 1 << 15; }
   static constexpr uint32_t kMostRun = kLaneParts == 1 ? kFactorColumns : std::min(16u, kFactorColumns);
+  static constexpr bool kWide = kSubBlocks && kWideFactors;  // sums of runs are not held to 16 bits
   static constexpr bool kWholeGroups = kSubBlocks && kFactorColumns == kActivationGroup;
-  static constexpr bool kCentred = kWholeGroups && kMinima && !fits(kMostByte, kMostRun);
+  static constexpr bool kCentred = !kWide && kWholeGroups && kMinima && !fits(kMostByte, kMostRun);
   static constexpr int kCentre = kCentred ? (kMostByte + 1) / 2 : 0;
   static constexpr int kTaken = kOffset + kCentre;                             // from codes
   static constexpr int kMost = kSubBlocks && kTaken > 0 ? kTaken : kMostByte;  // of what runs sum up, around zero
-  static constexpr uint32_t kRun = !kSubBlocks ? kFactorColumns : fits(kMost, kMostRun) ? kMostRun : kMostRun / 2;
+  static constexpr uint32_t kRun = !kSubBlocks || kWide    ? kFactorColumns
+                                   : fits(kMost, kMostRun) ? kMostRun
+                                                           : kMostRun / 2;
   static constexpr uint32_t kRuns = kColumns / kRun;
   static constexpr uint32_t kRunsOfFactor = kFactorColumns / kRun, kFactors = kActivationGroup / kFactorColumns;
-  static_assert(kOneGroup || fits(kMost, kRun));
+  static_assert(kOneGroup || kWide || fits(kMost, kRun));
 
   // Sums of sub-blocks' activations, of blocks that take them, in pairs. Those of 32 columns take 17 bits: they are
   // halved, and what that leaves, 0 or 1, lies beside them, of four sub-blocks in a word.

@@ -21,6 +21,17 @@ constexpr Prefetch kPrefetchOf = Prefetch::kSecondLevel;
 template <class Work, Prefetch kHow>
 constexpr Prefetch kPrefetchOf<Asking<Work, kHow>> = kHow;
 
+// The same work with tiles side by side, whose requests go into the first level: once, by addresses of their own.
+template <class Work>
+struct SideBySide : Work {};
+template <class Work>
+constexpr Prefetch kPrefetchOf<SideBySide<Work>> = Prefetch::kFirstLevel;
+
+template <class Work>
+constexpr bool kIsSideBySide = false;
+template <class Work>
+constexpr bool kIsSideBySide<SideBySide<Work>> = true;
+
 template <class Work>
 constexpr bool kIntoFirstLevel = kPrefetchOf<Work> == Prefetch::kFirstLevel;
 
@@ -133,10 +144,13 @@ template <class Work>
 
 // The same for a part of a super-block. Its kernels have no registers left for a stream's end.
 template <class Work>
-[[gnu::always_inline]] inline void prefetch_super_block(const uint8_t *from, size_t bytes) {
-  const auto at = reinterpret_cast<uintptr_t>(from);
-  prefetch_at<Work>(at + kFarAhead<Work>, bytes);
-  prefetch_at<Work>(at + kNearAhead<Work>, bytes);
+[[gnu::always_inline]] inline void prefetch_super_block(uintptr_t at, size_t bytes) {
+  if constexpr (kIsSideBySide<Work>) {
+    prefetch_at<Work>(at, bytes);
+  } else {
+    prefetch_at<Work>(at + kFarAhead<Work>, bytes);
+    prefetch_at<Work>(at + kNearAhead<Work>, bytes);
+  }
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ struct WeightDigits {
       for (int run = 0; run < Format::kRunsOfPair; ++run) {
         const I16x32 factor = run < Format::kRunsOfPair / 2 ? repeat_even(factors) : repeat_odd(factors);
         const Bytes64 high_bits = high_bits_of_run<Format>(highs + run / 2 * 64, run % 2 != 0);
-        each_code_of_run<Format, UnpackedBytes::kSigned>({from, false, nullptr}, high_bits, [&](Bytes64 codes) {
+        each_code_of_run<Format, UnpackedBytes::kSigned>({from, false}, high_bits, [&](Bytes64 codes) {
           const TwoDigits digits = multiply_to_digits(codes, factor);
           store_bytes(to_low, digits.low);
           store_bytes(to_high, digits.high);

@@ -57,7 +57,7 @@ template <class Format, UnpackedBytes kAs>
 #pragma GCC unroll 2
   for (int run = 0; run < Format::kRuns; ++run) {
     const Bytes64 high = high_bits_of_run<Format>(view.bytes + 64 * (Format::kVectors + run / 2), run % 2 != 0);
-    const GroupView codes = {view.bytes + 64 * run * Format::kRunVectors, view.odd, nullptr};
+    const GroupView codes = {view.bytes + 64 * run * Format::kRunVectors, view.odd};
     each_code_of_run<Format, kAs>(codes, high, [&to](Bytes64 bytes) {
       store_bytes(to, bytes);
       to += 64;
@@ -129,7 +129,7 @@ class WeightPair {
       for (int half = 0; half < kPairTiles; ++half) {
         const uint8_t *bytes = data_ + places_[half].codes + block * places_[half].codes_stride;
         for (uint32_t i = 0; i < kBlockGroups; ++i) {
-          unpack_codes<Format, kAs>({bytes + i * Format::kGroupStride, half != 0, nullptr}, to[i][half]);
+          unpack_codes<Format, kAs>({bytes + i * Format::kGroupStride, half != 0}, to[i][half]);
         }
       }
     }

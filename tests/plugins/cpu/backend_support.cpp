@@ -217,11 +217,13 @@ std::vector<Tier> testable_tiers() {
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-amx", "avx512-amx (emulated)", true});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-panels", "avx512-panels (emulated)", true});
+    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-panels32", "avx512-panels32 (emulated)", true});
     tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx2-vnni", "avx2-vnni (emulated)", true});
   }
   if (cpu::cpu_has_avx2_vnni()) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
   if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512", "avx512"});
   if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512-panels", "avx512-panels"});
+  if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512-panels32", "avx512-panels32"});
   if (cpu::cpu_has_avx512_amx()) tiers.push_back({kPlugin, "avx512-amx", "avx512-amx"});
 #endif
   return tiers;

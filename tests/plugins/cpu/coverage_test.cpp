@@ -25,7 +25,8 @@ constexpr uint32_t kRows = 64;     // of the embedding that are looked up: what 
 constexpr uint32_t kVectors = 33;  // of the GEMM: several times what kernels take together, and one left over
 constexpr uint32_t kTokens = 20;   // of a layer's batch and of a forward pass: two KV blocks
 
-constexpr const char *kTierNames[] = {"portable", "avx2", "avx2-vnni", "avx512", "avx512-panels", "avx512-amx"};
+constexpr const char *kTierNames[] = {"portable",        "avx2",      "avx2-vnni", "avx512", "avx512-panels",
+                                      "avx512-panels32", "avx512-amx"};
 
 // The table's columns of numbers.
 enum Level { kDecode, kGemv, kGemm, kLayer, kForward, kLevels };

@@ -12,6 +12,8 @@
 //
 #include "plugins/cpu/simd/avx2/bytes.h"
 //
+#include "plugins/cpu/simd/narrow_factors.h"
+//
 #include "plugins/cpu/kernels/code_panel_table.inl.h"
 #include "plugins/cpu/kernels/table.inl.h"
 

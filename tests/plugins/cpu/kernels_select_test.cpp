@@ -51,7 +51,8 @@ TEST(SelectKernels, NamesTheTiersWhenAskedForAnother) {
   std::string why_not;
   EXPECT_EQ(select_kernels("sse9", &why_not), nullptr);
 #if defined(__x86_64__)
-  EXPECT_EQ(why_not, "expected one of auto, avx512-amx, avx512-panels, avx512, avx2-vnni, avx2, portable");
+  EXPECT_EQ(why_not,
+            "expected one of auto, avx512-amx, avx512-panels32, avx512-panels, avx512, avx2-vnni, avx2, portable");
 #elif defined(__aarch64__)
   EXPECT_EQ(why_not, "expected one of auto, neon, portable");
 #else
@@ -84,11 +85,12 @@ TEST(SelectKernels, SaysThatTheMachineLacksAmx) {
 
 TEST(SelectKernels, NoTierIsAnotherInDisguise) {
   const KernelTable *tables[] = {
-      &portable_kernels(),      &avx2_kernels(),
-      &avx2_vnni_kernels(),     &avx2_vnni_emulated_kernels(),
-      &avx512_kernels(),        &avx512_emulated_kernels(),
-      &avx512_amx_kernels(),    &avx512_amx_emulated_kernels(),
-      &avx512_panels_kernels(), &avx512_panels_emulated_kernels(),
+      &portable_kernels(),        &avx2_kernels(),
+      &avx2_vnni_kernels(),       &avx2_vnni_emulated_kernels(),
+      &avx512_kernels(),          &avx512_emulated_kernels(),
+      &avx512_amx_kernels(),      &avx512_amx_emulated_kernels(),
+      &avx512_panels_kernels(),   &avx512_panels_emulated_kernels(),
+      &avx512_panels32_kernels(), &avx512_panels32_emulated_kernels(),
   };
   const auto have_other_rows = [](std::string_view a, std::string_view b) {  // but for products, one may be the other
     return !a.starts_with("avx512") || !b.starts_with("avx512") || a.ends_with(")") != b.ends_with(")");
@@ -122,7 +124,8 @@ TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {
     }
   }
   // All codes but signs go through panels.
-  for (const KernelTable *kernels : {&avx512_panels_kernels(), &avx512_panels_emulated_kernels()}) {
+  for (const KernelTable *kernels : {&avx512_panels_kernels(), &avx512_panels_emulated_kernels(),
+                                     &avx512_panels32_kernels(), &avx512_panels32_emulated_kernels()}) {
     EXPECT_TRUE(takes(*kernels, Format::kQ1_0_G128, kernels->packing_of(Format::kQ1_0_G128))) << kernels->name;
     for (const Format format : {Format::kTQ2_0_G128, Format::kTQ1_0, Format::kQ2_0_G64}) {
       EXPECT_FALSE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;

@@ -23,6 +23,7 @@
 #include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_amx_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_emulated.h"
+#include "tests/plugins/cpu/kernels_avx512_panels32_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_panels_emulated.h"
 #endif
 
@@ -37,6 +38,7 @@ inline std::vector<const KernelTable *> testable_kernels() {
   if (cpu_has_avx2()) {
     tables.push_back(&avx512_amx_emulated_kernels());
     tables.push_back(&avx512_panels_emulated_kernels());
+    tables.push_back(&avx512_panels32_emulated_kernels());
     tables.push_back(&avx512_emulated_kernels());
     tables.push_back(&avx2_vnni_emulated_kernels());
   }

@@ -12,7 +12,8 @@ Vocabulary vocabulary_of(std::string_view tier) {
 #if defined(__x86_64__)
   if (tier == "avx2") return avx2_vocabulary;
   if (tier == "avx2-vnni") return avx2_vnni_vocabulary;
-  if (tier == "avx512" || tier == "avx512-panels" || tier == "avx512-amx") return avx512_vocabulary;
+  if (tier == "avx512" || tier == "avx512-panels" || tier == "avx512-panels32" || tier == "avx512-amx")
+    return avx512_vocabulary;
 #elif defined(__aarch64__)
   if (tier == "neon") return neon_vocabulary;
 #endif

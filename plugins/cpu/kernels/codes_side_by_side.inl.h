@@ -1,0 +1,90 @@
+// Some tiles of integer codes side by side times one vector, block by block: weights come from several places of the
+// memory at a time, which a processor may read faster than one after the other (docs/cpu-kernels.md, "Tiles side by
+// side"). Part of a tier: see simd/portable/vector.h.
+#pragma once
+
+#include "plugins/cpu/kernels/codes_block.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+// How far ahead of each tile's weights they are asked for: a whole number of blocks, at least so many bytes.
+constexpr size_t kAheadSideBySide = 2048;
+
+// Tiles at a time. Of larger blocks, as much as that of four would be more than what a core keeps asking for.
+template <class Format>
+constexpr int kTilesSideBySide = Format::kShareBytes < 2048   ? 4
+                                 : Format::kShareBytes < 4096 ? 2
+                                                              : 1;
+
+// What lies some blocks ahead in tiles that follow each other: behind their ends, that is in the next ones.
+template <class Format>
+class TilesAhead {
+ public:
+  static constexpr int kTiles = kTilesSideBySide<Format>;
+
+  explicit TilesAhead(const TileView &first)
+      : blocks_(first.blocks), tile_bytes_(TilePlace::bytes(Format::kLayout, first.blocks)), stream_(first.stream) {
+    constexpr uint64_t kBlocks = (kAheadSideBySide + Format::kShareBytes - 1) / Format::kShareBytes;
+    const uint64_t tiles = kBlocks / blocks_ * kTiles, rest = kBlocks % blocks_;
+    scales_ = reinterpret_cast<uintptr_t>(first.scales) + tiles * tile_bytes_ + rest * Format::kScalesStride;
+    codes_ = reinterpret_cast<uintptr_t>(first.block_bytes) + tiles * tile_bytes_ + rest * Format::kBlockStride;
+    left_ = blocks_ - rest;
+  }
+
+  // Addresses, as there need not be anything.
+  uintptr_t codes(int tile) const { return stream_.place(codes_ + tile * tile_bytes_); }
+
+  // Asks for a block of each, but for the codes of super-blocks, which are asked for part by part.
+  [[gnu::always_inline]] void ask() const {
+    asm volatile("" ::: "memory");  // all of it together: see ask_for_both
+#pragma GCC unroll 4
+    for (int i = 0; i < kTiles; ++i) {
+      if constexpr (Format::kSubBlocks == 0) prefetch_at<Format>(codes(i), Format::kBlockStride);
+      prefetch_at<Format>(stream_.place(scales_ + i * tile_bytes_), Format::kScalesStride);
+    }
+    asm volatile("" ::: "memory");
+  }
+
+  [[gnu::always_inline]] void go_on() {
+    scales_ += Format::kScalesStride;
+    codes_ += Format::kBlockStride;
+    if (--left_ > 0) return;
+    scales_ += kTiles * tile_bytes_ - blocks_ * Format::kScalesStride;
+    codes_ += kTiles * tile_bytes_ - blocks_ * Format::kBlockStride;
+    left_ = blocks_;
+  }
+
+ private:
+  uint64_t blocks_, left_;  // of a tile, and of those that are asked for
+  size_t tile_bytes_;
+  uintptr_t scales_, codes_;  // of the first of them
+  const WeightStream &stream_;
+};
+
+// As many tiles from `first` on times a vector.
+template <class Format>
+void multiply_side_by_side(const TileView &first, const TokenView<1> &token, F32x16 (&y)[kTilesSideBySide<Format>]) {
+  TilesAhead<Format> ahead(first);
+  const size_t tile_bytes = TilePlace::bytes(Format::kLayout, first.blocks);
+  for (F32x16 &sum : y) sum = splat(0.0f);
+#pragma GCC unroll 1
+  for (uint64_t block = 0; block < first.blocks; ++block) {
+    ahead.ask();
+#pragma GCC unroll 4
+    for (int i = 0; i < kTilesSideBySide<Format>; ++i) {
+      TileView tile = first;
+      tile.scales += i * tile_bytes;
+      tile.block_bytes += i * tile_bytes;
+      const GroupView view = {
+          .bytes = tile.block_bytes + block * Format::kBlockStride, .odd = false, .asked = ahead.codes(i)};
+      F32x16 of_tile[1] = {y[i]};
+      multiply_block<Format>(tile, block, view, token, block, of_tile);
+      y[i] = of_tile[0];
+    }
+    ahead.go_on();
+  }
+}
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

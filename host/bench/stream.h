@@ -25,9 +25,8 @@ class StreamMemory {
   ~StreamMemory();
 
   // Reads all of it `passes` (at least 1) times, each thread its own piece, which it wrote the first time; the fastest
-  // pass counts. The first time once more with memory asked for ahead, and in four places in turn: from then on as was
-  // fastest. Error: the memory
-  // does not hold what was written.
+  // pass counts. The first time once more with memory asked for ahead, and once more in four places in turn: from then
+  // on as was fastest. Error: the memory does not hold what was written.
   Result<StreamSpeed> read(int passes);
 
  private:

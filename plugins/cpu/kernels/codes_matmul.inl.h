@@ -9,6 +9,7 @@
 #include "plugins/cpu/kernels/codes_side_by_side.inl.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -19,7 +20,7 @@ void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)
   BlockRequests<Format, T> requests(tile);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
     const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
-    const auto share = reinterpret_cast<uintptr_t>(tile.scales + block * Format::kShareBytes);
+    const auto share = reinterpret_cast<uintptr_t>(tile.scales) + block * Format::kShareBytes;
     requests.ask(block);
     multiply_block<Format>(tile, block, {.bytes = bytes, .odd = tile.odd, .asked = share}, tokens,
                            tile.first_block + block, y);
@@ -165,15 +166,17 @@ void multiply_copies(const CodesWork &work, const TileTask &task) {
   }
 }
 
-// Tiles from `tile` on times the only vector, as many side by side as there are. What is left begins where it returns.
-template <class Format>
+// Tiles from `tile` on times all T vectors, as many side by side as there are. What is left begins where it returns.
+template <class Format, int T>
 uint64_t multiply_side_by_side(const CodesWork &work, uint64_t tile) {
   constexpr int kTiles = kTilesSideBySide<Format>;
   const uint64_t end = tile_count(work.args.last_row);
   for (; tile + kTiles <= end; tile += kTiles) {
-    F32x16 y[kTiles];
-    multiply_side_by_side<SideBySide<Format>>(work.tile(Format::kLayout, tile), work.tokens<1>(0), y);
-    for (int i = 0; i < kTiles; ++i) store_tile(work.args, 0, tile + i, canonical_nan(y[i]));
+    F32x16 y[kTiles][T];
+    multiply_tiles<SideBySide<Format>>(work.tile(Format::kLayout, tile), work.tokens<T>(0), y);
+    for (int i = 0; i < kTiles; ++i) {
+      for (int t = 0; t < T; ++t) store_tile(work.args, t, tile + i, canonical_nan(y[i][t]));
+    }
   }
   return tile;
 }
@@ -191,9 +194,10 @@ void multiply_codes(const MatmulArgs &args) {
                           .activations = kLayout.activations,
                           .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   uint64_t first_tile = args.first_row / kTileRows;
-  if constexpr (kMaxTokens >= 8 && !Format::kStrips && kTilesSideBySide < Format >> 1) {
-    if (args.n == 1 && args.prefetch == Prefetch::kFirstLevel) {
-      first_tile = multiply_side_by_side<Format>(work, first_tile);
+  if constexpr (kGoesSideBySide<Format>) {
+    if (args.prefetch == Prefetch::kFirstLevel) {
+      if (args.n == 1) first_tile = multiply_side_by_side<Format, 1>(work, first_tile);
+      if (args.n == 2) first_tile = multiply_side_by_side<Format, 2>(work, first_tile);
     }
   }
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;

@@ -1,9 +1,11 @@
-// Some tiles of integer codes side by side times one vector, block by block: weights come from several places of the
-// memory at a time, which a processor may read faster than one after the other (docs/cpu-kernels.md, "Tiles side by
-// side"). Part of a tier: see simd/portable/vector.h.
+// Some tiles of integer codes side by side times one or two vectors, block by block: weights come from several places
+// of the memory at a time, which a processor may read faster than one after the other (docs/cpu-kernels.md, "Tiles side
+// by side"). Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include "plugins/cpu/kernels/codes_block.inl.h"
+#include "plugins/cpu/kernels/packed_matrix.h"
+#include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -16,6 +18,10 @@ template <class Format>
 constexpr int kTilesSideBySide = Format::kShareBytes < 2048   ? 4
                                  : Format::kShareBytes < 4096 ? 2
                                                               : 1;
+
+// With fewer registers nobody has measured it.
+template <class Format>
+constexpr bool kGoesSideBySide = kMaxTokens >= 8 && !Format::kStrips && 1 < kTilesSideBySide<Format>;
 
 // What lies some blocks ahead in tiles that follow each other: behind their ends, that is in the next ones.
 template <class Format>
@@ -31,6 +37,8 @@ class TilesAhead {
     codes_ = reinterpret_cast<uintptr_t>(first.block_bytes) + tiles * tile_bytes_ + rest * Format::kBlockStride;
     left_ = blocks_ - rest;
   }
+
+  size_t tile_bytes() const { return tile_bytes_; }
 
   // Addresses, as there need not be anything.
   uintptr_t codes(int tile) const { return stream_.place(codes_ + tile * tile_bytes_); }
@@ -62,25 +70,24 @@ class TilesAhead {
   const WeightStream &stream_;
 };
 
-// As many tiles from `first` on times a vector.
-template <class Format>
-void multiply_side_by_side(const TileView &first, const TokenView<1> &token, F32x16 (&y)[kTilesSideBySide<Format>]) {
+// As many tiles from `first` on times T vectors.
+template <class Format, int T>
+void multiply_tiles(const TileView &first, const TokenView<T> &tokens, F32x16 (&y)[kTilesSideBySide<Format>][T]) {
   TilesAhead<Format> ahead(first);
-  const size_t tile_bytes = TilePlace::bytes(Format::kLayout, first.blocks);
-  for (F32x16 &sum : y) sum = splat(0.0f);
+  for (auto &of_tile : y) {
+    for (F32x16 &sum : of_tile) sum = splat(0.0f);
+  }
 #pragma GCC unroll 1
   for (uint64_t block = 0; block < first.blocks; ++block) {
     ahead.ask();
 #pragma GCC unroll 4
     for (int i = 0; i < kTilesSideBySide<Format>; ++i) {
       TileView tile = first;
-      tile.scales += i * tile_bytes;
-      tile.block_bytes += i * tile_bytes;
+      tile.scales += i * ahead.tile_bytes();
+      tile.block_bytes += i * ahead.tile_bytes();
       const GroupView view = {
           .bytes = tile.block_bytes + block * Format::kBlockStride, .odd = false, .asked = ahead.codes(i)};
-      F32x16 of_tile[1] = {y[i]};
-      multiply_block<Format>(tile, block, view, token, block, of_tile);
-      y[i] = of_tile[0];
+      multiply_block<Format>(tile, block, view, tokens, block, y[i]);
     }
     ahead.go_on();
   }

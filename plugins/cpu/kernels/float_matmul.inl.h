@@ -116,7 +116,7 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   }
 }
 
-// Four streams of memory are read faster than one.
+// Four streams of memory are read faster than one (docs/cpu-kernels.md, "Tiles side by side").
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
   constexpr int kRows = 4;

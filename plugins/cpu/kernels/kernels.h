@@ -162,12 +162,12 @@ struct KernelTable {
 
 const KernelTable &portable_kernels();
 #if defined(__x86_64__)
-const KernelTable &avx2_kernels();           // runs only where cpu_has_avx2()
-const KernelTable &avx2_vnni_kernels();      // runs only where cpu_has_avx2_vnni()
-const KernelTable &avx512_kernels();         // runs only where cpu_has_avx512()
-const KernelTable &avx512_panels_kernels();  // the same
-const KernelTable &avx512_panels32_kernels();
-const KernelTable &avx512_amx_kernels();  // runs only once cpu_has_avx512_amx() has said so
+const KernelTable &avx2_kernels();             // runs only where cpu_has_avx2()
+const KernelTable &avx2_vnni_kernels();        // runs only where cpu_has_avx2_vnni()
+const KernelTable &avx512_kernels();           // runs only where cpu_has_avx512()
+const KernelTable &avx512_panels_kernels();    // the same
+const KernelTable &avx512_panels32_kernels();  // the same
+const KernelTable &avx512_amx_kernels();       // runs only once cpu_has_avx512_amx() has said so
 #elif defined(__aarch64__)
 const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()
 #endif

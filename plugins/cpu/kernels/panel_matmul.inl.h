@@ -141,8 +141,9 @@ class PanelProduct {
   using Block = PanelBlock<kLayout, T>;
 
   // Vectors of a panel of T that are multiplied with some tiles at a time: as many as registers hold two sums of for
-  // each tile, or three where runs share a factor: the sums of two runs, or of one, and the factor. With half of the
-  // registers, those of whole blocks do not count: their results wait in the first-level cache.
+  // each tile, or three: where runs share a factor the sums of two runs, or of one, and the factor; where a group's
+  // sub-blocks are added up the sums of both. With half of the registers, those of whole blocks do not count: their
+  // results wait in the first-level cache.
   template <uint32_t T>
   static constexpr uint32_t at_once() {
     const bool shares = !Format::kOneGroup && Format::kRunsOfFactor > 1, adds = Format::kWide && Format::kFactors > 1;
@@ -319,6 +320,7 @@ class PanelProduct {
   }
 
   // The same of all sub-blocks of a group, in 32 bits: each one's sum times its integer, and the group's times that.
+  // Only wide vocabularies have these products, so that their arguments' types have to depend on the template's.
   template <uint32_t T, uint32_t S>
   [[gnu::always_inline]] void add_group(const Block<T> &panel, uint32_t t, uint32_t first, uint32_t block,
                                         uint32_t group, I32x16 (&totals)[kTilesAtOnce][S]) const {

@@ -25,7 +25,7 @@ struct PanelProducts {
 
   template <CodeLayout kLayout>
   static constexpr uint64_t kBytesOf256Columns = 256 / kLayout.columns() * sizeof(PanelBlock<kLayout, kPanelVectors>);
-  // Super-blocks with runs of 8 columns, each of which has an integer that its sum begins with, take the most.
+  // Super-blocks with the shortest runs, each of which has an integer that its sum begins with, take the most.
   static constexpr uint64_t kMostPanelBytes = kBytesOf256Columns<kQ6_KLayout>;
 
   template <CodeLayout kLayout>

@@ -9,7 +9,7 @@ namespace bonsai::cpu {
 // with (docs/cpu-kernels.md, "Asking for weights in time", "Two streams").
 enum class Prefetch : uint8_t {
   kSecondLevel,
-  kFirstLevel,
+  kFirstLevel,  // several tiles of codes side by side with AVX-512, and requests nearer to their use
   kSecondLevelLate,
   kSecondLevelTwoStreams,  // two strips of weights side by side, where sums for few vectors are looked up
 };

@@ -22,7 +22,7 @@ namespace {
 using quant::Format;
 
 constexpr uint32_t kRows = 64;     // of the embedding that are looked up: what a small session gives back at once
-constexpr uint32_t kVectors = 33;  // of the GEMM: several times what kernels take together, and one left over
+constexpr uint32_t kVectors = 50;  // of the GEMM: so many that every tier goes its own way
 constexpr uint32_t kTokens = 20;   // of a layer's batch and of a forward pass: two KV blocks
 
 constexpr const char *kTierNames[] = {"portable",        "avx2",      "avx2-vnni", "avx512", "avx512-panels",

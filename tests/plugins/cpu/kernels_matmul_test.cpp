@@ -41,8 +41,18 @@ class Matmul : public ::testing::TestWithParam<Case> {
   const uint32_t block_ = quant::traits(format_).block_weights;
   std::mt19937 random_{7};
 
-  // A few vectors; of a tier that multiplies few as another one does, enough for its own way.
-  uint32_t few() const { return kernels_.most_with_trits == UINT32_MAX ? 3 : kernels_.most_with_trits + 2; }
+  // At least so many vectors; of a tier that multiplies few as another one does, enough for its own way.
+  uint32_t enough(uint32_t n) const {
+    if (kernels_.most_with_trits != UINT32_MAX) n = std::max(n, kernels_.most_with_trits + 2);
+    const PackedMatrix matrix = {.format = format_, .packing = which_.packing};
+    const auto has_panels = [&](uint32_t vectors) { return kernels_.panels.kind_of(matrix, vectors) != nullptr; };
+    constexpr uint32_t kMost = 64;
+    if (kernels_.panels.kind_of && has_panels(kMost)) {
+      while (!has_panels(n)) ++n;
+    }
+    return n;
+  }
+  uint32_t few() const { return enough(3); }
 
   // The most columns up to `most` that are whole blocks.
   uint64_t columns_up_to(uint64_t most) const { return most / block_ * block_; }
@@ -102,6 +112,26 @@ TEST_P(Matmul, TakesMoreRowsAndColumnsThanAPiece) {
   Matrix matrix(which_, repacked ? 21 : 70, columns_up_to(repacked ? 6500 : 1061));
   fill_random(matrix, random_);
   expect_pinned(matrix, random_vectors(15 * matrix.columns(), random_));
+}
+
+// Few vectors may be multiplied with several tiles side by side, of which the first and the last may be cut.
+TEST_P(Matmul, TakesPartsOfRowsWithFewVectors) {
+  Matrix matrix(which_, kStripAndMore, columns_up_to(is_repacked(format_) ? 1300 : 100));
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  for (const uint32_t n : {1, 2}) {
+    const std::vector<float> x = random_vectors(n * matrix.columns(), random_);
+    const std::vector<float> whole = expected(matrix, x);
+    for (const Rows rows : {Rows{0, 149}, Rows{3, 149}, Rows{5, 133}, Rows{17, 70}, Rows{40, 90}}) {
+      std::vector<float> wanted;
+      for (uint32_t i = 0; i < n; ++i) {
+        const auto of_vector = whole.begin() + i * matrix.rows();
+        wanted.insert(wanted.end(), of_vector + rows.first, of_vector + rows.last);
+      }
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, rows, x), wanted))
+          << rows.first << " to " << rows.last << ", n = " << n;
+    }
+  }
 }
 
 // Parts of the rows, whose edges are carried from pass to pass over the columns; as many vectors as any compiled tier
@@ -233,7 +263,7 @@ TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
         set_minimum(format_, matrix.block(row, i), 0x3C00);
       }
     }
-    std::vector<float> x(9 * matrix.columns(), 127.0f);
+    std::vector<float> x(enough(9) * matrix.columns(), 127.0f);
     for (size_t i = 0; i < 2 * matrix.columns(); ++i) x[i] = -127.0f;
     for (size_t i = 2 * matrix.columns(); i < 3 * matrix.columns(); ++i) x[i] = i % 2 ? 127.0f : -127.0f;
     SCOPED_TRACE(testing::Message() << "codes " << int{codes});
@@ -253,7 +283,7 @@ TEST_P(Q6KMatmul, HoldsTheLargestSumOfASuperBlock) {
       set_d(format_, block, 0x3C00);
     }
   }
-  std::vector<float> x(9 * matrix.columns(), 127.0f);
+  std::vector<float> x(enough(9) * matrix.columns(), 127.0f);
   for (size_t i = 0; i < 4 * matrix.columns(); ++i) x[i] = i / 256 % 2 == 0 ? -127.0f : i % 2 == 0 ? 1.0f : 127.0f;
   expect_pinned(matrix, x);
   EXPECT_EQ(run_matmul(kernels_, matrix.pack(), {0, 1}, std::span(x).last(matrix.columns()))[0],

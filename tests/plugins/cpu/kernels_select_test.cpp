@@ -31,16 +31,21 @@ TEST(SelectKernels, AlwaysHasThePortableTier) {
 TEST(SelectKernels, AsksForWeightsAsTheProcessorLikes) {
   constexpr int kZen5 = 26;
   std::ifstream file("/proc/cpuinfo");
-  bool is_amd = false, is_intel = false, has_tiles = false;
+  bool is_amd = false, is_intel = false, has_tiles = false, has_avx512 = false;
   int family = 0, model = 0;
   for (std::string line; std::getline(file, line) && !line.empty();) {
     const std::string value = line.substr(std::min(line.size(), line.find(':') + 1));
     if (line.starts_with("vendor_id")) is_amd = value == " AuthenticAMD", is_intel = value == " GenuineIntel";
     if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
     if (line.starts_with("model\t")) model = std::atoi(value.c_str());
-    if (line.starts_with("flags")) has_tiles = value.find(" amx_int8") != std::string::npos;
+    const auto has_flag = [&](const char *flag) { return value.find(flag) != std::string::npos; };
+    if (line.starts_with("flags")) has_tiles = has_flag(" amx_int8"), has_avx512 = has_flag(" avx512_vnni");
   }
   EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
+  if (is_amd && family >= kZen5 && has_avx512) {
+    std::string why_not;
+    EXPECT_STREQ(select_kernels("auto", &why_not)->name, "avx512-panels32");
+  }
   constexpr int kSapphireRapids = 143, kEmeraldRapids = 207;
   const bool is_one_of_both = is_intel && family == 6 && (model == kSapphireRapids || model == kEmeraldRapids);
   EXPECT_EQ(best_prefetch() == Prefetch::kSecondLevelTwoStreams, is_one_of_both);

@@ -10,11 +10,12 @@ namespace {
 
 constexpr bool kWideFactors = true;
 
+// The lower 32 bits of each product.
 inline I32x16 mul(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 
 // Every second word, with its sign.
-inline I32x16 even_words(I16x32 a) { return {_mm512_srai_epi32(_mm512_slli_epi32(a.v, 16), 16)}; }
-inline I32x16 odd_words(I16x32 a) { return {_mm512_srai_epi32(a.v, 16)}; }
+inline I32x16 even_words(I16x32 a) { return SignLookup::even_lanes(a); }
+inline I32x16 odd_words(I16x32 a) { return SignLookup::odd_lanes(a); }
 
 }  // namespace
 }  // namespace bonsai::cpu::BONSAI_TIER

@@ -191,8 +191,9 @@ std::vector<uint64_t> some_columns(Format format) {
 Results run_matmul(const KernelTable &kernels, Format format) {
   Results results;
   Random random(static_cast<uint32_t>(format) + 1);
+  constexpr uint64_t kRowsForMany = 37;
   for (const Weights kind : kAllWeights) {
-    for (const uint64_t rows : {1, 37, 150}) {
+    for (const uint64_t rows : {uint64_t{1}, kRowsForMany, uint64_t{150}}) {
       for (const uint64_t columns : some_columns(format)) {
         const Matrix matrix = make_matrix(format, rows, columns, kind, random);
         const std::vector<float> x = make_vectors(columns, random);
@@ -200,6 +201,11 @@ Results run_matmul(const KernelTable &kernels, Format format) {
           add_products(results, kernels, matrix, {0, rows}, std::span(x).last(n * columns));
           add_products(results, kernels, matrix, {rows / 3, rows - rows / 5}, std::span(x).first(n * columns));
         }
+        if (rows != kRowsForMany) continue;
+        // As many as every tier goes its own way with.
+        std::vector<float> many;
+        for (int i = 0; i < 5; ++i) many.insert(many.end(), x.begin(), x.end());
+        add_products(results, kernels, matrix, {0, rows}, many);
       }
     }
   }

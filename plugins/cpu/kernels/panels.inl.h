@@ -51,7 +51,7 @@ class PanelDivision {
 // Codes of sub-blocks with minima lie around kCentre, not around zero: less that much, twice as many columns have room.
 // What was taken away, kCentre times sums of activations, is added to the block's integer in the end. With half of the
 // registers, there would be too few runs of more than 16 columns side by side. Where sums are multiplied in 32 bits
-// (kWide), none of this is needed: a run is a sub-block, and its codes lie around zero.
+// (kWide), none of this is needed, and a run is a sub-block.
 template <CodeLayout kLayout>
 struct PanelFormat {
   static constexpr uint32_t kColumns = kLayout.columns();

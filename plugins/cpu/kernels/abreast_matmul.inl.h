@@ -203,29 +203,29 @@ class AbreastProduct {
 
   // -------- Weights
 
-  static constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);  // whose strides count
+  static constexpr size_t kBlockStride = TilePlace::block_stride(kLayout);
 
   // A block of a unit, to the records from `at` on; and asks for the next one.
   void unpack(const Unit &unit, uint64_t block, uint32_t at) {
-    const uint8_t *scales = unit.scales + block * kPlace.scales_stride;
-    const uint8_t *codes = unit.codes + block * kPlace.codes_stride;
+    const uint8_t *scales = unit.scales + block * kBlockStride;
+    const uint8_t *codes = unit.codes + block * kBlockStride;
     unpack_scales(scales, scratch_.weights.scales + at);
-    ask_for(scales + kPlace.scales_stride, Fields::kUnitRows * sizeof(uint16_t));
+    ask_for(scales + kBlockStride, Fields::kUnitRows * sizeof(uint16_t));
     if constexpr (kLayout.base_three) {
-      PairOfUnits pair = {codes, unit.rests + block * kPlace.codes_stride};
+      PairOfUnits pair = {codes, unit.rests + block * kBlockStride};
       for (uint32_t part = 0; part < kParts; ++part) {
         unpack_trits<0>(pair, part, at);
         for (uint32_t word = 0; word < kTritUnitWords; ++word) {
-          ask_for(pair.words + kPlace.codes_stride + word * kTritWordStride, kPackedAlignment);
+          ask_for(pair.words + kBlockStride + word * kTritWordStride, kPackedAlignment);
         }
-        ask_for(pair.rests + kPlace.codes_stride, kPackedAlignment / 2);
+        ask_for(pair.rests + kBlockStride, kPackedAlignment / 2);
         pair = {pair.words + kTritUnitStride, pair.rests + kTritUnitStride};
       }
     } else {
       constexpr size_t kStride = Fields::kStrips ? kPairBytes / 2 * kLayout.strip_tiles : size_t{2} * kPackedAlignment;
       for (uint32_t group = 0; group < kParts * kGroups; ++group, codes += kStride) {
         Records::store_records(codes, records_of(group / kGroups, group % kGroups, at));
-        ask_for(codes + kPlace.codes_stride, 2 * kPackedAlignment);
+        ask_for(codes + kBlockStride, 2 * kPackedAlignment);
       }
     }
   }

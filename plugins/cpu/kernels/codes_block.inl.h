@@ -11,7 +11,7 @@ namespace {
 
 // One part of the work: some blocks of a tile, and T consecutive rows of quantised activations.
 struct TileView {
-  const uint8_t *scales;       // (blocks, scales, 16), kScalesStride apart
+  const uint8_t *scales;       // of its blocks, kScalesStride apart
   const uint8_t *block_bytes;  // integers and codes, kBlockStride apart
   uint64_t first_block;        // of the row
   uint64_t blocks;
@@ -69,66 +69,6 @@ template <class Format, int T>
 // none.
 template <class Format>
 constexpr bool kAsksForBlocks = Format::kSubBlocks == 0 && !Format::kStrips && !Format::kInCache;
-
-// What lies some blocks ahead in tiles that stand alone, each its scales and then its codes.
-template <class Format>
-class BlocksAhead {
- public:
-  BlocksAhead(const TileView &tile, size_t bytes_ahead) : blocks_(tile.blocks), stream_(tile.stream) {
-    const uint64_t ahead = bytes_ahead / Format::kShareBytes, tiles = ahead / blocks_, rest = ahead % blocks_;
-    const uint64_t tile_bytes = blocks_ * Format::kShareBytes;
-    scales_ = reinterpret_cast<uintptr_t>(tile.scales) + tiles * tile_bytes + rest * Format::kScalesStride;
-    codes_ = reinterpret_cast<uintptr_t>(tile.block_bytes) + tiles * tile_bytes + rest * Format::kBlockStride;
-    left_ = blocks_ - rest;
-  }
-
-  // Asks for one, and goes on to the next.
-  [[gnu::always_inline]] void ask() {
-    prefetch_at<Format>(stream_.place(codes_), Format::kBlockStride);
-    prefetch_at<Format>(stream_.place(scales_), Format::kScalesStride);
-    scales_ += Format::kScalesStride;
-    codes_ += Format::kBlockStride;
-    if (--left_ > 0) return;
-    scales_ += blocks_ * Format::kBlockStride;
-    codes_ += blocks_ * Format::kScalesStride;
-    left_ = blocks_;
-  }
-
- private:
-  uint64_t blocks_, left_;    // of a tile, and of the one that is asked for
-  uintptr_t scales_, codes_;  // addresses, as there need not be anything
-  const WeightStream &stream_;
-};
-
-// What is asked for at a block's turn, while a tile is multiplied with T tokens: as much as a block has, counted from
-// where the codes begin. Counted from the scales, the codes of a long row would be asked for when they are past.
-template <class Format, int T>
-struct BlockRequests {
-  const TileView &tile;
-
-  explicit BlockRequests(const TileView &tile) : tile(tile) {}
-
-  [[gnu::always_inline]] void ask(uint64_t block) const {
-    if constexpr (kAsksForBlocks<Format>) {
-      prefetch_for<Format, T>(tile.block_bytes + block * Format::kShareBytes, Format::kShareBytes, tile.stream);
-    }
-  }
-};
-
-// Where scales are many, as every 32 columns have one or two: exactly what is read then. More tokens or 8 bits a weight
-// are slower with that (docs/cpu-kernels.md).
-template <class Format, int T>
-requires(T <= 2 && Format::kGroups == 1 && Format::kBits < 8 &&
-         kAsksForBlocks<Format>) struct BlockRequests<Format, T> {
-  BlocksAhead<Format> far, near;
-
-  explicit BlockRequests(const TileView &tile) : far(tile, kFarAhead<Format>), near(tile, kNearAhead<Format>) {}
-
-  [[gnu::always_inline]] void ask(uint64_t) {
-    ask_for_both<Format>(
-        [&]() __attribute__((always_inline)) { far.ask(); }, [&]() __attribute__((always_inline)) { near.ask(); });
-  }
-};
 
 // The dot products of a block's codes as they are, to dots, which begin with a start.
 template <class Format, int T>

@@ -23,10 +23,8 @@ struct Codes {
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
   static constexpr bool kStrips = kLayout.strip_tiles > 1;
-  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
-  static constexpr size_t kScalesStride = kFirst.scales_stride;  // from block to block
-  static constexpr size_t kBlockStride = kFirst.codes_stride;
-  static constexpr size_t kShareBytes = kScalesStride + kBlockStride;  // of a tile that stands alone, for each block
+  static constexpr size_t kScalesStride = TilePlace::block_stride(kLayout);  // from block to block
+  static constexpr size_t kBlockStride = kScalesStride;
   static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
   static constexpr bool kInCache = false;  // nothing is left to be asked for
   static_assert(!kStrips || (kVectors == 1 && kBits == 1));
@@ -70,8 +68,8 @@ struct Codes {
 struct GroupView {
   const uint8_t *bytes;
   bool odd;
-  // What is asked for at a super-block's turn is counted from here: its share of the tile's bytes, scales and all, as
-  // if these followed each other; or, of tiles side by side, what is asked for.
+  // What is asked for at a super-block's turn is counted from here: from where it begins; or, of tiles side by side,
+  // this is what is asked for.
   uintptr_t asked = 0;
 };
 
@@ -258,7 +256,7 @@ template <class Format, int T>
   size_t column = block * Format::kLayout.columns(), group = block * Format::kGroups;
 #pragma GCC unroll 1
   for (int pair = 0; pair < kPairs; ++pair, group += kGroupsOfPair) {
-    constexpr size_t kAsked = (kIsSideBySide<Format> ? Format::kBlockStride : Format::kShareBytes) / kPairs;
+    constexpr size_t kAsked = Format::kBlockStride / kPairs;
     prefetch_super_block<Format>(view.asked + pair * kAsked, kAsked);
     I16x32 scales = pair_scales<Format>(view.bytes, pair);
     if constexpr (kGroupsOfPair == 1 && T == 1) scales = mul_pairs(scales, tokens.multipliers[0][group]);

@@ -17,13 +17,13 @@ namespace {
 
 template <class Format, int T>
 void multiply_tile(const TileView &tile, const TokenView<T> &tokens, F32x16 (&y)[T]) {
-  BlockRequests<Format, T> requests(tile);
   for (uint64_t block = 0; block < tile.blocks; ++block) {
-    const uint8_t *bytes = tile.block_bytes + block * Format::kBlockStride;
-    const auto share = reinterpret_cast<uintptr_t>(tile.scales) + block * Format::kShareBytes;
-    requests.ask(block);
-    multiply_block<Format>(tile, block, {.bytes = bytes, .odd = tile.odd, .asked = share}, tokens,
-                           tile.first_block + block, y);
+    const uint8_t *begin = tile.scales + block * Format::kScalesStride;
+    if constexpr (kAsksForBlocks<Format>) prefetch_for<Format, T>(begin, Format::kBlockStride, tile.stream);
+    const GroupView view = {.bytes = tile.block_bytes + block * Format::kBlockStride,
+                            .odd = tile.odd,
+                            .asked = reinterpret_cast<uintptr_t>(begin)};
+    multiply_block<Format>(tile, block, view, tokens, tile.first_block + block, y);
   }
 }
 
@@ -122,6 +122,8 @@ constexpr CodeLayout standing_alone(CodeLayout layout) {
 
 template <class Strips>
 struct CopiedTile : Codes<standing_alone(Strips::kLayout)> {
+  static constexpr size_t kScalesStride = kTileRows * Strips::kLayout.scale_bytes();  // scales lie by themselves here
+  static constexpr size_t kBlockStride = kTileRows * Strips::kLayout.code_bytes();
   static constexpr bool kInCache = true;
 };
 

@@ -15,9 +15,9 @@ constexpr size_t kAheadSideBySide = 2048;
 
 // Tiles at a time. Of larger blocks, as much as that of four would be more than what a core keeps asking for.
 template <class Format>
-constexpr int kTilesSideBySide = Format::kShareBytes < 2048   ? 4
-                                 : Format::kShareBytes < 4096 ? 2
-                                                              : 1;
+constexpr int kTilesSideBySide = Format::kBlockStride < 2048   ? 4
+                                 : Format::kBlockStride < 4096 ? 2
+                                                               : 1;
 
 // With fewer registers nobody has measured it.
 template <class Format>
@@ -30,43 +30,40 @@ class TilesAhead {
   static constexpr int kTiles = kTilesSideBySide<Format>;
 
   explicit TilesAhead(const TileView &first)
-      : blocks_(first.blocks), tile_bytes_(TilePlace::bytes(Format::kLayout, first.blocks)), stream_(first.stream) {
-    constexpr uint64_t kBlocks = (kAheadSideBySide + Format::kShareBytes - 1) / Format::kShareBytes;
+      : blocks_(first.blocks),
+        tile_bytes_(TilePlace::strip_bytes(Format::kLayout, first.blocks)),
+        stream_(first.stream) {
+    constexpr uint64_t kBlocks = (kAheadSideBySide + Format::kBlockStride - 1) / Format::kBlockStride;
     const uint64_t tiles = kBlocks / blocks_ * kTiles, rest = kBlocks % blocks_;
-    scales_ = reinterpret_cast<uintptr_t>(first.scales) + tiles * tile_bytes_ + rest * Format::kScalesStride;
-    codes_ = reinterpret_cast<uintptr_t>(first.block_bytes) + tiles * tile_bytes_ + rest * Format::kBlockStride;
+    next_ = reinterpret_cast<uintptr_t>(first.scales) + tiles * tile_bytes_ + rest * Format::kBlockStride;
     left_ = blocks_ - rest;
   }
 
   size_t tile_bytes() const { return tile_bytes_; }
 
-  // Addresses, as there need not be anything.
-  uintptr_t codes(int tile) const { return stream_.place(codes_ + tile * tile_bytes_); }
+  // A block's address, as there need not be anything.
+  uintptr_t block(int tile) const { return stream_.place(next_ + tile * tile_bytes_); }
 
-  // Asks for a block of each, but for the codes of super-blocks, which are asked for part by part.
+  // Asks for a block of each, but for super-blocks, which are asked for part by part.
   [[gnu::always_inline]] void ask() const {
+    if constexpr (Format::kSubBlocks > 0) return;
     asm volatile("" ::: "memory");  // all of it together: see ask_for_both
 #pragma GCC unroll 4
-    for (int i = 0; i < kTiles; ++i) {
-      if constexpr (Format::kSubBlocks == 0) prefetch_at<Format>(codes(i), Format::kBlockStride);
-      prefetch_at<Format>(stream_.place(scales_ + i * tile_bytes_), Format::kScalesStride);
-    }
+    for (int i = 0; i < kTiles; ++i) prefetch_at<Format>(block(i), Format::kBlockStride);
     asm volatile("" ::: "memory");
   }
 
   [[gnu::always_inline]] void go_on() {
-    scales_ += Format::kScalesStride;
-    codes_ += Format::kBlockStride;
+    next_ += Format::kBlockStride;
     if (--left_ > 0) return;
-    scales_ += kTiles * tile_bytes_ - blocks_ * Format::kScalesStride;
-    codes_ += kTiles * tile_bytes_ - blocks_ * Format::kBlockStride;
+    next_ += kTiles * tile_bytes_ - blocks_ * Format::kBlockStride;
     left_ = blocks_;
   }
 
  private:
   uint64_t blocks_, left_;  // of a tile, and of those that are asked for
   size_t tile_bytes_;
-  uintptr_t scales_, codes_;  // of the first of them
+  uintptr_t next_;  // of the first of them
   const WeightStream &stream_;
 };
 
@@ -86,7 +83,7 @@ void multiply_tiles(const TileView &first, const TokenView<T> &tokens, F32x16 (&
       tile.scales += i * ahead.tile_bytes();
       tile.block_bytes += i * ahead.tile_bytes();
       const GroupView view = {
-          .bytes = tile.block_bytes + block * Format::kBlockStride, .odd = false, .asked = ahead.codes(i)};
+          .bytes = tile.block_bytes + block * Format::kBlockStride, .odd = false, .asked = ahead.block(i)};
       multiply_block<Format>(tile, block, view, tokens, block, y[i]);
     }
     ahead.go_on();

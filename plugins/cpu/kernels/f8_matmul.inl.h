@@ -20,7 +20,7 @@ struct F8Codes {
   static constexpr int kTooSmall = 127 - ((1 << (6 - kBits)) - 1);  // by how many powers of two: the biases' difference
   static constexpr size_t kWords = kF8Layout.words();
   static constexpr size_t kScalesBytes = kTileRows * kF8Layout.scale_bytes();
-  static constexpr size_t kCodesBytes = kTileRows * kF8Layout.code_bytes();
+  static constexpr size_t kBlockStride = TilePlace::block_stride(kF8Layout);
 };
 
 constexpr uint64_t kF8Columns = kF8Layout.columns();
@@ -84,10 +84,13 @@ constexpr int kF8Tiles = T > 1             ? 1
 
 // N tiles, one behind the other, each from the same block on.
 struct F8Tiles {
-  const uint8_t *begin, *scales, *codes;  // of the first one: where it begins, and its block
-  size_t stride;                          // bytes from tile to tile
-  size_t read;                            // bytes before the block, if all that a block has lay together
+  const uint8_t *begin;  // of the first one
+  size_t stride;         // bytes from tile to tile
+  size_t read;           // bytes before the block
   WeightStream stream;
+
+  // The block of tile n.
+  const uint8_t *block(int n) const { return begin + n * stride + read; }
 };
 
 // Asks for what is read some time after the bytes [read, read + bytes) of every tile: behind their ends that is the
@@ -118,7 +121,7 @@ template <class Work, int kPart, int P, int T, int N>
 #pragma GCC unroll 8
   for (int word = 0; word < kWords; ++word) {
     if constexpr (T <= 2) {
-      constexpr size_t kLast = Work::kScalesBytes + Work::kCodesBytes - (kWords - 1) * kWordStride;
+      constexpr size_t kLast = Work::kBlockStride - (kWords - 1) * kWordStride;
       prefetch_f8<Work, N>(tiles, tiles.read + word * kWordStride, word + 1 < kWords ? kWordStride : kLast);
     }
 #pragma GCC unroll 4
@@ -126,8 +129,8 @@ template <class Work, int kPart, int P, int T, int N>
 #pragma GCC unroll 2
       for (int p = 0; p < P; ++p) {
         Lanes codes[4];
-        load_f8<Work::kMantissaBits>(tiles.codes + n * tiles.stride + word * kWordStride + (kFirst + p * kLanes) * 4,
-                                     codes);
+        const uint8_t *words = tiles.block(n) + Work::kScalesBytes + word * kWordStride;
+        load_f8<Work::kMantissaBits>(words + (kFirst + p * kLanes) * 4, codes);
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 8
@@ -144,7 +147,7 @@ template <class Work, int kPart, int P, int T, int N>
 #pragma GCC unroll 2
     for (int p = 0; p < P; ++p) {
       const int first = kFirst + p * kLanes;
-      const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tiles.scales + n * tiles.stride) + first);
+      const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tiles.block(n)) + first);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         float *sum = sums + (n * T + t) * kTileRows + first;
@@ -164,9 +167,7 @@ void multiply_f8_tiles(F8Tiles tiles, const F8Piece<T> &piece, float *sums) {
       multiply_f8_rows<Work, 0, 1, T, N>(tiles, piece.x + column, sums);
       multiply_f8_rows<Work, 1, 1, T, N>(tiles, piece.x + column, sums);
     }
-    tiles.scales += Work::kScalesBytes;
-    tiles.codes += Work::kCodesBytes;
-    tiles.read += Work::kScalesBytes + Work::kCodesBytes;
+    tiles.read += Work::kBlockStride;
   }
 }
 
@@ -175,19 +176,16 @@ template <class Work, int T>
 void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
   const uint64_t columns = args.matrix->columns;
   const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
+  const size_t tile_bytes = TilePlace::strip_bytes(kF8Layout, columns / kF8Columns);
   const WeightStream stream(args, kF8Layout);
   F8Piece<T> piece;
   piece.begin(args, token, last - first);
   for (uint64_t column = 0; column < columns; column += piece.kColumns) {
     piece.take(args, token, column);
     const auto multiply = [&](uint64_t tile, auto tiles) {
-      const uint64_t block = column / kF8Columns;
-      const TilePlace place = TilePlace::find(kF8Layout, columns / kF8Columns, tile);
-      const F8Tiles view = {.begin = data + place.scales,
-                            .scales = data + place.scales + block * Work::kScalesBytes,
-                            .codes = data + place.codes + block * Work::kCodesBytes,
-                            .stride = TilePlace::bytes(kF8Layout, columns / kF8Columns),
-                            .read = block * (Work::kScalesBytes + Work::kCodesBytes),
+      const F8Tiles view = {.begin = data + tile * tile_bytes,
+                            .stride = tile_bytes,
+                            .read = column / kF8Columns * Work::kBlockStride,
                             .stream = stream};
       multiply_f8_tiles<Work, T, tiles()>(view, piece, piece.sums + (tile - first) * T * kTileRows);
     };

@@ -41,8 +41,8 @@ float multiply_row_of_signs(const PackedMatrix &matrix, uint64_t row, ConstQuant
     int32_t isum = 0;
     for (uint32_t group = 0; group < kGroups; ++group) isum += sums[group] * *x.multipliers[group].even();
     y = __builtin_fmaf(static_cast<float>(isum), Lookup::load_half(d) * *x.scales, y);
-    d += place.scales_stride;
-    words += place.codes_stride;
+    d += place.stride;
+    words += place.stride;
     x = x.from(1, kLayout.activations);
   }
   return y == y ? y : __builtin_nanf("");

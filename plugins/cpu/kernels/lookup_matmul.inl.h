@@ -188,11 +188,10 @@ requires(!kLayout.base_three)
                                                       Rows &rows) {
   constexpr uint32_t kGroups = kLayout.activations.groups();
   static_assert(kGroups == kBoundGroups);
-  constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
   constexpr size_t kGroupStride = kPairBytes / 2 * kLayout.strip_tiles;
   constexpr int kAtOnce = std::min(kPairs, Lookup::kPairsAtOnce[std::countr_zero(unsigned{T})]);
   constexpr int kOfBlock = T == 1 && Lookup::kSumsInRegisters ? kAtOnce : kPairs;
-  constexpr size_t kPrefetched = kPlace.codes_stride / (kPairs / kOfBlock * kGroups);  // of whole strips
+  constexpr size_t kPrefetched = TilePlace::block_stride(kLayout) / (kPairs / kOfBlock * kGroups);  // of whole strips
   const uint8_t *words = work.words + block.at;
   size_t share = 0;
 #pragma GCC unroll 4
@@ -217,7 +216,7 @@ requires(!kLayout.base_three)
 template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class Rows>
 [[gnu::always_inline]] inline void multiply_pairs(const LookupWork<T> &work, Rows &rows) {
   using Requests = RequestsAhead<Lookup>;
-  constexpr size_t kStride = TilePlace::find(kLayout, 1, 0).codes_stride;
+  constexpr size_t kStride = TilePlace::block_stride(kLayout);
   size_t at = 0, group = 0;
   rows.clear();
   for (uint64_t block = 0; block < work.blocks; ++block, at += kStride, group += kLayout.activations.groups()) {
@@ -229,11 +228,10 @@ template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class 
 
 // How far ahead weights of each of kStripsAtOnce strips are asked for.
 template <CodeLayout kLayout, class Lookup>
-constexpr size_t kStripFarAhead = round_to_blocks(kFarAhead<Lookup> / kStripsAtOnce,
-                                                  TilePlace::find(kLayout, 1, 0).codes_stride);
+constexpr size_t kStripFarAhead = round_to_blocks(kFarAhead<Lookup> / kStripsAtOnce, TilePlace::block_stride(kLayout));
 template <CodeLayout kLayout, class Lookup>
 constexpr size_t kStripNearAhead = round_to_blocks(kNearAhead<Lookup> / kStripsAtOnce,
-                                                   TilePlace::find(kLayout, 1, 0).codes_stride);
+                                                   TilePlace::block_stride(kLayout));
 
 // Strips that follow each other, side by side: a block of each, and then the next ones. They come in as many streams,
 // and what one has fetched of a block's tables, the next one finds in the first-level cache.
@@ -242,7 +240,7 @@ template <CodeLayout kLayout, class Lookup, bool asks, int T, class Rows>
                                                    Rows (&rows)[kStripsAtOnce]) {
   using Requests = RequestsAt<Lookup>;
   constexpr int kPairs = kLayout.strip_tiles / 2;
-  constexpr size_t kStride = TilePlace::find(kLayout, 1, 0).codes_stride;
+  constexpr size_t kStride = TilePlace::block_stride(kLayout);
   const size_t strip_bytes = work.blocks * kStride;
   for (Rows &of_strip : rows) of_strip.clear();
   size_t group = 0;
@@ -330,7 +328,7 @@ template <CodeLayout kLayout, class Lookup, bool asks, int T>
 void multiply_tokens_of_strips(const MatmulArgs &args, const PairsOfStrip &strips, uint64_t tile, uint32_t token) {
   constexpr uint64_t kTiles = kLayout.strip_tiles;
   const uint64_t strips_left = (tile_count(args.last_row) - tile + kTiles - 1) / kTiles;
-  const size_t strip_bytes = strips.blocks * TilePlace::find(kLayout, 1, 0).codes_stride;
+  const size_t strip_bytes = strips.blocks * TilePlace::block_stride(kLayout);
   const auto begin = reinterpret_cast<uintptr_t>(strips.scales);
   LookupWork<T> work = {strips, {}};
   ExactRows<Lookup, kTiles / 2, T> rows[kStripsAtOnce];

@@ -80,28 +80,28 @@ class Lane {
         place_(TilePlace::find(layout, blocks, row / kTileRows)) {}
 
   size_t scale(size_t block, size_t scale) const {
-    return place_.scales + block * place_.scales_stride + (scale * kTileRows + lane_) * layout_.scale_bytes();
+    return place_.scales + block * place_.stride + (scale * kTileRows + lane_) * layout_.scale_bytes();
   }
   size_t integers(size_t block, size_t pair) const {
-    return place_.codes + block * place_.codes_stride + (pair * kTileRows + lane_) * kIntegersBytes;
+    return place_.codes + block * place_.stride + (pair * kTileRows + lane_) * kIntegersBytes;
   }
   size_t word(size_t block, size_t word) const {
-    return place_.codes + block * place_.codes_stride + kTileRows * layout_.integers() +
+    return place_.codes + block * place_.stride + kTileRows * layout_.integers() +
            (word * kTileRows + lane_) * kWordBytes;
   }
   // In strips: a piece of a word.
   size_t piece(size_t block, size_t word, size_t index) const {
     const SignPieces pieces = SignPieces::of(layout_);
-    return place_.codes + block * place_.codes_stride + word * layout_.strip_tiles * kTileRows * kWordBytes +
+    return place_.codes + block * place_.stride + word * layout_.strip_tiles * kTileRows * kWordBytes +
            index * pieces.stride + pieces.place(tile_ % 2 * kTileRows + lane_);
   }
   // In base 3: word `index` of a unit, and the byte behind the words.
   size_t trit_word(size_t block, size_t unit, size_t index) const {
-    return place_.codes + block * place_.codes_stride + unit * kTritUnitStride + index * kTritWordStride +
+    return place_.codes + block * place_.stride + unit * kTritUnitStride + index * kTritWordStride +
            lane_ * kWordBytes + tile_ % 2 * kHalfWordBytes;
   }
   size_t trit_rest(size_t block, size_t unit) const {
-    return place_.rests + block * place_.codes_stride + unit * kTritUnitStride + lane_ * 2 + tile_ % 2;
+    return place_.rests + block * place_.stride + unit * kTritUnitStride + lane_ * 2 + tile_ % 2;
   }
 
  private:
@@ -161,11 +161,10 @@ void pack_nothing(uint64_t blocks, uint64_t row, std::byte *packed) {
   for (size_t i = 0; i < blocks; ++i) scatter_block<kLayout>(lane, i, zeros, packed);
 }
 
-// What lies between the scales of a tile that stands alone and its codes.
+// What lies behind the last block of a strip, or of a tile that stands alone.
 void clear_padding(CodeLayout layout, uint64_t blocks, uint64_t tile, std::byte *packed) {
-  const TilePlace place = TilePlace::find(layout, blocks, tile);
-  const size_t end = place.scales + blocks * place.scales_stride;
-  if (layout.strip_tiles == 1) std::memset(packed + end, 0, place.codes - end);
+  const size_t strip = TilePlace::strip_bytes(layout, blocks), used = blocks * TilePlace::block_stride(layout);
+  std::memset(packed + tile / layout.strip_tiles * strip + used, 0, strip - used);
 }
 
 // A row's packed block, from its lane.
@@ -226,7 +225,7 @@ size_t packed_bytes(Format format, uint64_t rows, uint64_t columns, Packing pack
   if (!is_repacked(format)) return rows * quant::row_bytes(quant::traits(format), columns);
   const CodeLayout layout = code_layout(format, packing);
   const uint64_t strips = (tile_count(rows) + layout.strip_tiles - 1) / layout.strip_tiles;
-  return strips * layout.strip_tiles * TilePlace::bytes(layout, columns / layout.columns());
+  return strips * TilePlace::strip_bytes(layout, columns / layout.columns());
 }
 
 const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
@@ -243,7 +242,7 @@ ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile) {
     return {begin, kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns)};
   }
   const CodeLayout layout = code_layout(matrix.format, matrix.packing);
-  return {begin, layout.strip_tiles * TilePlace::bytes(layout, matrix.columns / layout.columns())};
+  return {begin, TilePlace::strip_bytes(layout, matrix.columns / layout.columns())};
 }
 
 void pack_tiles(const PackArgs &args) {

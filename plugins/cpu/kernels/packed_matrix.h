@@ -1,22 +1,21 @@
 // Weights in the order in which the matrix kernels read them, and the shape of the activations that go with them.
 //
-// Formats with codes, FP8 among them, are repacked: lane = row. A tile is 16 rows; its blocks follow each other,
-// first all scales, then for each block its integers and codes. code_layout.h says what a row's block holds:
-//   scales    (blocks, scales, 16) binary16, Q8_K: float; the whole padded to 64 bytes
+// Formats with codes, FP8 among them, are repacked: lane = row. A tile is 16 rows; its blocks follow each other, so
+// that it is one stream of memory. code_layout.h says what a row's block holds, and a tile's has:
+//   scales    (scales, 16) binary16, Q8_K: float
 //   integers  (integers / 2, 16, 2) bytes: of each row, those of two sub-blocks next to each other
 //   codes     (words, 16) 32-bit words: the same word of each row's block
 // A 64-byte vector of words holds 32 / bits columns of 16 rows, and byte j of a word 8 / bits of them: the kernel takes
 // 4 columns at a time, one from each byte, by shifting and masking. Which columns those are is the format's
 // ActivationOrder: where the file's bit order will do, quantisation puts the activations into that order, so that
-// packing moves whole words. A tile starts on a 64-byte boundary. Rows that are missing in the last tile or strip have
-// scale 0.
+// packing moves whole words. A tile starts on a 64-byte boundary; where a block has 32 bytes of scales, every second
+// one's codes do not. Rows that are missing in the last tile or strip have scale 0.
 //
-// One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows, and all of a
-// strip comes in one stream. For each block: the scales of the 8 tiles; then for each group of 32 columns and each pair
-// of tiles, in two vectors, the lower 16 bits of the words and the upper ones, those of the first tile in the even
-// places and those of the second in the odd ones. With Packing::kSignBytes these are four vectors of 32 bytes, byte i
-// of each word in vector i: so that they lie in those places again once AVX2 has interleaved two such vectors in its
-// halves.
+// One-bit weights lie in strips of 8 tiles, so that a table of sums that is in registers serves 128 rows. For each
+// block: the scales of the 8 tiles; then for each group of 32 columns and each pair of tiles, in two vectors, the lower
+// 16 bits of the words and the upper ones, those of the first tile in the even places and those of the second in the
+// odd ones. With Packing::kSignBytes these are four vectors of 32 bytes, byte i of each word in vector i: so that they
+// lie in those places again once AVX2 has interleaved two such vectors in its halves.
 //
 // Ternary weights in base 3 (Packing::kTrits) lie in such strips too, as code_layout.h says. For each block: the scales
 // of the 8 tiles; then for each unit of 128 columns the 13 words of 16 bits, of each pair of tiles a vector, and half a
@@ -68,33 +67,27 @@ constexpr size_t kTritUnitStride = kTritRestsAt + 2 * kPackedAlignment;
 // Where the parts of a tile's first block lie in a packed matrix, in bytes, and how far it is to the next block's.
 // Always inline: the linker keeps one copy of a function, and it must not be one that a tier was compiled with.
 struct TilePlace {
-  size_t scales, scales_stride;
-  size_t codes, codes_stride;  // with the integers before them
-  size_t rests = 0;            // of codes in base 3: the bytes behind the words
+  size_t scales, codes;  // codes: with the integers before them
+  size_t rests;          // of codes in base 3: the bytes behind the words
+  size_t stride;
 
   [[gnu::always_inline]] static constexpr TilePlace find(CodeLayout layout, uint64_t blocks, uint64_t tile) {
     const size_t scales = kTileRows * layout.scales() * layout.scale_bytes();
-    const size_t codes = kTileRows * (layout.integers() + size_t{layout.code_bytes()});
-    if (layout.strip_tiles == 1) {
-      const size_t begin = tile * bytes(layout, blocks);
-      return {begin, scales, begin + round_up_to_vectors(blocks * scales), codes};
-    }
-    const size_t of_tiles = layout.strip_tiles * scales, stride = of_tiles + layout.strip_tiles * codes;
-    const size_t begin = tile / layout.strip_tiles * blocks * stride;
-    const uint64_t in_strip = tile % layout.strip_tiles;
-    if (layout.base_three) {
-      const size_t units = begin + of_tiles, pair = in_strip / 2;
-      return {begin + in_strip * scales, stride, units + pair * kPackedAlignment, stride,
-              units + kTritRestsAt + pair * kPackedAlignment / 2};
-    }
-    return {begin + in_strip * scales, stride, begin + of_tiles + in_strip / 2 * 2 * kPackedAlignment, stride};
+    const size_t begin = tile / layout.strip_tiles * strip_bytes(layout, blocks);
+    const uint64_t in_strip = tile % layout.strip_tiles, pair = in_strip / 2;
+    const size_t codes = begin + layout.strip_tiles * scales;
+    return {.scales = begin + in_strip * scales,
+            .codes = codes + pair * (layout.base_three ? 1 : 2) * kPackedAlignment,
+            .rests = codes + kTritRestsAt + pair * kPackedAlignment / 2,
+            .stride = block_stride(layout)};
   }
 
-  // Of a tile, or of its share of a strip.
-  [[gnu::always_inline]] static constexpr size_t bytes(CodeLayout layout, uint64_t blocks) {
-    const size_t scales = blocks * kTileRows * layout.scales() * layout.scale_bytes();
-    const size_t codes = blocks * kTileRows * (layout.integers() + size_t{layout.code_bytes()});
-    return (layout.strip_tiles == 1 ? round_up_to_vectors(scales) : scales) + codes;
+  // Of a strip, or of a tile that stands alone.
+  [[gnu::always_inline]] static constexpr size_t block_stride(CodeLayout layout) {
+    return layout.strip_tiles * kTileRows * size_t{layout.block_bytes()};
+  }
+  [[gnu::always_inline]] static constexpr size_t strip_bytes(CodeLayout layout, uint64_t blocks) {
+    return round_up_to_vectors(blocks * block_stride(layout));
   }
 };
 

@@ -24,22 +24,16 @@ class PieceAhead {
 
   [[gnu::always_inline]] PieceAhead(const Pair &pair, uint64_t block, uint32_t parts) {
     for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half] = Lines(pair.scales(half, block), kBlocks * kFirst.scales_stride, parts);
-      codes_[half] = Lines(pair.block(half, block), kBlocks * kFirst.codes_stride, parts);
+      lines_[half] = Lines(pair.scales(half, block), kBlocks * TilePlace::block_stride(kLayout), parts);
     }
   }
 
   // The next part.
   [[gnu::always_inline]] void ask() {
-    for (int half = 0; half < kPairTiles; ++half) {
-      scales_[half].ask();
-      codes_[half].ask();
-    }
+    for (Lines &of_tile : lines_) of_tile.ask();
   }
 
  private:
-  static constexpr TilePlace kFirst = TilePlace::find(kLayout, 1, 0);
-
   // Whole lines, so many of them for each part.
   class Lines {
    public:
@@ -60,7 +54,7 @@ class PieceAhead {
     uint32_t left_ = 0, of_part_ = 0;
   };
 
-  Lines scales_[kPairTiles], codes_[kPairTiles];
+  Lines lines_[kPairTiles];
 };
 
 // In a strip, a pair's lines lie between those of others, block by block.

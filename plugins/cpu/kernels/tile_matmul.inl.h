@@ -152,7 +152,7 @@ class TileProduct {
   // Asks for a block's share of the pair's bytes, or of what the strip's pairs have of it, one strip ahead.
   void prefetch_share(uint64_t tile, uint64_t block) const {
     constexpr uint64_t kTiles = kLayout.strip_tiles > 1 ? kLayout.strip_tiles : kPairTiles;
-    const size_t all = kTiles * TilePlace::bytes(kLayout, work_.blocks),
+    const size_t all = kTiles / kLayout.strip_tiles * TilePlace::strip_bytes(kLayout, work_.blocks),
                  share = all / (kTiles / kPairTiles * work_.blocks);
     const uint64_t first = tile / kTiles * kTiles;
     const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*work_.args.matrix, first));

@@ -67,9 +67,9 @@ struct WeightDigits {
   void unpack(const PackedMatrix &matrix, uint64_t tile, uint64_t block) {
     const TilePlace place = TilePlace::find(kLayout, matrix.columns / kSuperBlock, tile);
     const auto *data = reinterpret_cast<const uint8_t *>(matrix.data);
-    const auto *halves = reinterpret_cast<const uint16_t *>(data + place.scales + block * place.scales_stride);
+    const auto *halves = reinterpret_cast<const uint16_t *>(data + place.scales + block * place.stride);
     for (uint32_t i = 0; i < kLayout.scales(); ++i) store(scales[i], load_f16(halves + i * kTileRows));
-    const uint8_t *bytes = data + place.codes + block * place.codes_stride;
+    const uint8_t *bytes = data + place.codes + block * place.stride;
     if constexpr (kMinima) unpack_minima(bytes);
     unpack_codes(bytes);
   }
@@ -166,7 +166,7 @@ class SuperBlockProduct {
 
   // Asks for a block's share of the tiles after these.
   void prefetch_share(uint64_t tile, uint64_t block) const {
-    const size_t all = kTilesTogether * TilePlace::bytes(kLayout, work_.blocks), share = all / work_.blocks;
+    const size_t all = kTilesTogether * TilePlace::strip_bytes(kLayout, work_.blocks), share = all / work_.blocks;
     const auto *begin = reinterpret_cast<const uint8_t *>(tile_begin(*work_.args.matrix, tile));
     prefetch_at<SuperBlockProduct>(work_.stream.ahead(begin + block * share, all), share);
   }

@@ -146,8 +146,7 @@ template <CodeLayout kLayout, class Lookup, int kPairs, bool asks, int T, class 
 requires(kLayout.base_three)
     [[gnu::always_inline]] inline void multiply_block(const LookupWork<T> &work, const BlockOfStrip<Requests> &block,
                                                       Rows &rows) {
-  constexpr TilePlace kPlace = TilePlace::find(kLayout, 1, 0);
-  constexpr size_t kShare = kPlace.codes_stride / kLayout.trit_units();  // of whole strips, whatever is the part
+  constexpr size_t kShare = TilePlace::block_stride(kLayout) / kLayout.trit_units();  // of whole strips, always
   typename Rows::Sums of_block[kPairs][T];
   for (int i = 0; i < kPairs; ++i) {
     for (int t = 0; t < T; ++t) of_block[i][t] = rows.begin_block(t);

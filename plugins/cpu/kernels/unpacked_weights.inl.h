@@ -104,17 +104,17 @@ class WeightPair {
 
   // Where a block's scales begin.
   const uint8_t *scales(int half, uint64_t block) const {
-    return data_ + places_[half].scales + block * places_[half].scales_stride;
+    return data_ + places_[half].scales + block * places_[half].stride;
   }
 
   // And its integers and codes.
   const uint8_t *block(int half, uint64_t block) const {
-    return data_ + places_[half].codes + block * places_[half].codes_stride;
+    return data_ + places_[half].codes + block * places_[half].stride;
   }
 
   // Of codes in base 3, unit i of a block.
   PairOfUnits unit_of(uint64_t block, uint32_t i) const {
-    const size_t begin = block * places_[0].codes_stride + i * kTritUnitStride;
+    const size_t begin = block * places_[0].stride + i * kTritUnitStride;
     return {data_ + places_[0].codes + begin, data_ + places_[0].rests + begin};
   }
 
@@ -127,7 +127,7 @@ class WeightPair {
     } else {
       using Format = Codes<kLayout>;
       for (int half = 0; half < kPairTiles; ++half) {
-        const uint8_t *bytes = data_ + places_[half].codes + block * places_[half].codes_stride;
+        const uint8_t *bytes = this->block(half, block);
         for (uint32_t i = 0; i < kBlockGroups; ++i) {
           unpack_codes<Format, kAs>({bytes + i * Format::kGroupStride, half != 0}, to[i][half]);
         }

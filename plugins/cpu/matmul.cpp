@@ -25,13 +25,16 @@ uint64_t count_tiles(std::span<const MatrixRows> all, ActivationLayout layout) {
   return n;
 }
 
-// Where reading begins with a tile, counted the same way; nowhere if there are fewer.
-ReadingPlace find_tile(std::span<const MatrixRows> all, ActivationLayout layout, uint64_t tile) {
+// Where reading begins with some tiles, counted the same way; nowhere if there are fewer.
+ReadingPlace find_tiles(std::span<const MatrixRows> all, ActivationLayout layout, UnitRange units) {
   for (const MatrixRows &rows : all) {
     if (activation_layout(*rows.matrix) != layout) continue;
     const TileRange tiles = tiles_of(rows);
-    if (tile < tiles.last - tiles.first) return reading_place(*rows.matrix, tiles.first + tile);
-    tile -= tiles.last - tiles.first;
+    const uint64_t n = tiles.last - tiles.first;
+    if (units.begin < n) {
+      return reading_place(*rows.matrix, tiles.first + units.begin, std::min(units.end, n) - units.begin);
+    }
+    units = {units.begin - n, units.end - n};
   }
   return {};
 }
@@ -53,21 +56,23 @@ MatrixRows part_of(const MatrixRows &slice, const Sectors &sectors, uint64_t fir
           .output = slice.output + first * rows};
 }
 
-// Where reading begins with a sector of a slice.
-ReadingPlace find_sector(const MatrixRows &slice, const Sectors &sectors, uint64_t sector) {
-  return reading_place(*slice.matrix, part_of(slice, sectors, sector, sector).first_row / kTileRows);
+// Where reading begins with some sectors of a slice.
+ReadingPlace find_sectors(const MatrixRows &slice, const Sectors &sectors, UnitRange some) {
+  const MatrixRows rows = part_of(slice, sectors, some.begin, some.end);
+  return reading_place(*slice.matrix, rows.first_row / kTileRows, (rows.last_row - rows.first_row) / kTileRows);
 }
 
-// What a worker reads first of the next product.
+// What a worker reads first of the next product: the beginning of what is its own there.
 ReadingPlace first_of_next(const Threads &threads, const Product &product, int worker) {
   const std::span<const MatrixRows> next = product.next;
   if (next.empty()) return {};
   const Sectors &sectors = product.next_sectors;
   if (has_sectors_for(next, sectors, threads.count())) {
-    return find_sector(next[0], sectors, threads.first_of(sectors.n, 1, worker));
+    return find_sectors(next[0], sectors, {threads.first_of(sectors.n, 1, worker), sectors.n});
   }
   const ActivationLayout layout = activation_layout(*next[0].matrix);
-  return find_tile(next, layout, threads.first_of(count_tiles(next, layout), kTileGrain, worker));
+  const uint64_t n = count_tiles(next, layout);
+  return find_tiles(next, layout, {threads.first_of(n, kTileGrain, worker), n});
 }
 
 // Calls body(part, whether it is the last) for at most `at_once` vectors after the other.
@@ -82,12 +87,12 @@ void each_part(const Product &product, uint32_t at_once, const Body &body) {
 // -------- Dividing the work
 
 // What threads share of a product: `n` tiles, pieces or sectors, whole grains of them to begin with, of which a worker
-// takes `least` at a time or more, of at most so many vectors at once; where the weights of one begin; and what is done
-// with those that a worker has.
+// takes `least` at a time or more, of at most so many vectors at once; where the weights of some begin; and what is
+// done with those that a worker has.
 struct Units {
   uint64_t n, grain, least;
   uint32_t at_once;
-  FunctionRef<ReadingPlace(uint64_t unit)> place_of;
+  FunctionRef<ReadingPlace(UnitRange units)> place_of;
   const SectorStep *then = nullptr;
 };
 
@@ -123,7 +128,7 @@ void divide(Threads &threads, const Product &product, const Units &units, const 
     const WorkerPart part = worker_part_of(product, worker);
     auto work = work_of(part);
     for (; range; range = turns.take()) {
-      const std::optional<uint64_t> next = turns.next();
+      const std::optional<UnitRange> next = turns.next();
       work({*range, next ? units.place_of(*next) : first_of_next(threads, product, worker)});
       if (units.then) (*units.then)(range->begin, range->end, worker);
     }
@@ -141,7 +146,7 @@ void multiply_tiles(const WorkerPart &part, const Share &share) {
     const TileRange all = tiles_of(rows);
     const uint64_t first = std::max(begin, passed), last = std::min(end, passed + all.last - all.first);
     if (first < last) {
-      const ReadingPlace then = last < end ? find_tile(product.rows, layout, last) : share.then;
+      const ReadingPlace then = last < end ? find_tiles(product.rows, layout, {last, end}) : share.then;
       const TileRange tiles = {all.first + first - passed, all.first + last - passed};
       multiply_matrix(part, {rows, tiles, then}, {product.y + output_of(rows, tiles), product.y_stride});
     }
@@ -156,7 +161,7 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
   for (size_t i = 0; i < product.rows.size(); ++i) {
     const MatrixRows rows = part_of(product.rows[i], product.sectors, begin, end);
     const bool is_last = i + 1 == product.rows.size();
-    const ReadingPlace then = is_last ? share.then : find_sector(product.rows[i + 1], product.sectors, begin);
+    const ReadingPlace then = is_last ? share.then : find_sectors(product.rows[i + 1], product.sectors, {begin, end});
     multiply_matrix(part, {rows, tiles_of(rows), then}, {product.y + rows.output, product.y_stride});
   }
 }
@@ -219,7 +224,7 @@ void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &
                    const PartOf &worker_part_of) {
   const ActivationLayout layout = plan.layout;
   if (product.sink) {
-    const auto place_of = [&](uint64_t piece) { return find_piece(product.rows, layout, piece); };
+    const auto place_of = [&](UnitRange pieces) { return find_piece(product.rows, layout, pieces.begin); };
     const Units units = {count_pieces(product.rows, layout), 1, least_pieces(kernels, product, layout), plan.at_once,
                          place_of};
     divide(threads, product, units, worker_part_of, [&](const WorkerPart &part) {
@@ -227,12 +232,12 @@ void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &
       return [pieces = PieceWorker(part, y)](const Share &share) mutable { pieces.multiply(share.units, share.then); };
     });
   } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
-    const auto place_of = [&](uint64_t sector) { return find_sector(product.rows[0], product.sectors, sector); };
+    const auto place_of = [&](UnitRange some) { return find_sectors(product.rows[0], product.sectors, some); };
     const Units units = {product.sectors.n, 1, least_sectors(kernels, product), plan.at_once, place_of, product.then};
     divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_sectors(part, share); }; });
   } else {
-    const auto place_of = [&](uint64_t tile) { return find_tile(product.rows, layout, tile); };
+    const auto place_of = [&](UnitRange tiles) { return find_tiles(product.rows, layout, tiles); };
     const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(kernels, product, layout),
                          plan.at_once, place_of};
     divide(threads, product, units, worker_part_of,

@@ -81,7 +81,10 @@ ReadingPlace find_piece(std::span<const MatrixRows> all, ActivationLayout layout
   for (const MatrixRows &rows : all) {
     if (activation_layout(*rows.matrix) != layout) continue;
     const uint64_t pieces = pieces_of(rows);
-    if (piece < pieces) return reading_place(*rows.matrix, tiles_of_piece(rows, piece).first);
+    if (piece < pieces) {
+      const TileRange tiles = tiles_of_piece(rows, piece);
+      return reading_place(*rows.matrix, tiles.first, tiles.last - tiles.first);
+    }
     piece -= pieces;
   }
   return {};

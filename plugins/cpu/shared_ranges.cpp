@@ -30,9 +30,9 @@ std::optional<UnitRange> SharedRanges::Turns::take() {
   return shares_ ? take_from_another() : std::nullopt;
 }
 
-std::optional<uint64_t> SharedRanges::Turns::next() const {
+std::optional<UnitRange> SharedRanges::Turns::next() const {
   const UnitRange own = range_of(ranges_.lines_[worker_].packed.load(std::memory_order_relaxed));
-  return own.size() > 0 ? std::optional(own.begin) : std::nullopt;
+  return own.size() > 0 ? std::optional(UnitRange{own.begin, end_of_part(own)}) : std::nullopt;
 }
 
 uint64_t SharedRanges::Turns::end_of_part(UnitRange own) const {

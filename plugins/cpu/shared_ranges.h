@@ -32,8 +32,8 @@ class SharedRanges {
    public:
     // The next part, or nothing once all is begun or about to be.
     std::optional<UnitRange> take();
-    // Where this worker goes on, if no other one takes that.
-    std::optional<uint64_t> next() const;
+    // The part that this worker goes on with, if no other one takes any of it.
+    std::optional<UnitRange> next() const;
 
    private:
     friend SharedRanges;

@@ -171,16 +171,41 @@ void multiply_copies(const CodesWork &work, const TileTask &task) {
 // Tiles from `tile` on times all T vectors, as many side by side as there are. What is left begins where it returns.
 template <class Format, int T>
 uint64_t multiply_side_by_side(const CodesWork &work, uint64_t tile) {
-  constexpr int kTiles = kTilesSideBySide<Format>;
+  constexpr int kTiles = kTilesSideBySide<Format, T>;
   const uint64_t end = tile_count(work.args.last_row);
-  for (; tile + kTiles <= end; tile += kTiles) {
-    F32x16 y[kTiles][T];
-    multiply_tiles<SideBySide<Format>>(work.tile(Format::kLayout, tile), work.tokens<T>(0), y);
-    for (int i = 0; i < kTiles; ++i) {
-      for (int t = 0; t < T; ++t) store_tile(work.args, t, tile + i, canonical_nan(y[i][t]));
+  const size_t tile_bytes = TilePlace::strip_bytes(Format::kLayout, work.blocks);
+  const TokenView<T> tokens = work.tokens<T>(0);
+  const StreamedTiles all = {work.tile(Format::kLayout, tile).scales, end - tile, tile_bytes, work.blocks};
+  StreamsAhead<SideBySide<Format>, kTiles> ahead(all, work.args.then);
+  while (const uint64_t n = tiles_of_stream(kTiles, end - tile)) {
+    for (uint64_t last = tile + n; tile < last; ++tile) {
+      F32x16 y[kTiles][T];
+      multiply_tiles(work.tile(Format::kLayout, tile), n * tile_bytes, tokens, ahead, y);
+      for (int i = 0; i < kTiles; ++i) {
+        for (int t = 0; t < T; ++t) store_tile(work.args, t, tile + i * n, canonical_nan(y[i][t]));
+      }
     }
+    tile += (kTiles - 1) * n;
   }
   return tile;
+}
+
+// The same of the call's vectors, if they are few.
+template <class Format>
+uint64_t multiply_few_side_by_side(const CodesWork &work, uint64_t tile) {
+  switch (work.args.n) {
+    case 1:
+      return multiply_side_by_side<Format, 1>(work, tile);
+    case 2:
+      return multiply_side_by_side<Format, 2>(work, tile);
+    case 3:
+      return multiply_side_by_side<Format, 3>(work, tile);
+    case 4:
+      if constexpr (kMostVectorsSideBySide<Format> >= 4) return multiply_side_by_side<Format, 4>(work, tile);
+      return tile;
+    default:
+      return tile;
+  }
 }
 
 template <CodeLayout kLayout>
@@ -197,10 +222,7 @@ void multiply_codes(const MatmulArgs &args) {
                           .token_bytes = quantized_row_bytes(kLayout.activations, columns)};
   uint64_t first_tile = args.first_row / kTileRows;
   if constexpr (kGoesSideBySide<Format>) {
-    if (args.prefetch == Prefetch::kFirstLevel) {
-      if (args.n == 1) first_tile = multiply_side_by_side<Format, 1>(work, first_tile);
-      if (args.n == 2) first_tile = multiply_side_by_side<Format, 2>(work, first_tile);
-    }
+    if (args.prefetch == Prefetch::kFirstLevel) first_tile = multiply_few_side_by_side<Format>(work, first_tile);
   }
   const uint32_t fitting = static_cast<uint32_t>(kTokenBlockBytes / work.token_bytes) / kMaxTokens * kMaxTokens;
   const uint32_t block = fitting > 0 ? fitting : kMaxTokens;

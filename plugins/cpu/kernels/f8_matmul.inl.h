@@ -9,6 +9,7 @@
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
+#include "plugins/cpu/kernels/streams_ahead.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
@@ -82,19 +83,20 @@ constexpr int kF8Tiles = T > 1             ? 1
                          : kMaxTokens >= 8 ? 4
                                            : kLaneParts;
 
-// N tiles, one behind the other, each from the same block on.
+// N tiles, each from the same block on.
 struct F8Tiles {
   const uint8_t *begin;  // of the first one
   size_t stride;         // bytes from tile to tile
   size_t read;           // bytes before the block
+  uint64_t apart;        // tiles from one to the next
   WeightStream stream;
 
   // The block of tile n.
   const uint8_t *block(int n) const { return begin + n * stride + read; }
 };
 
-// Asks for what is read some time after the bytes [read, read + bytes) of every tile: behind their ends that is the
-// next N tiles.
+// Asks for what is read some time after the bytes [read, read + bytes) of N tiles one behind the other: behind their
+// ends that is the next N tiles.
 template <class Work, int N>
 [[gnu::always_inline]] inline void prefetch_f8(const F8Tiles &tiles, size_t read, size_t bytes) {
   const auto skip = [&](size_t ahead) { return N > 1 && read + ahead >= tiles.stride ? (N - 1) * tiles.stride : 0; };
@@ -106,7 +108,7 @@ template <class Work, int N>
   }
 }
 
-// Adds the products of a block's rows in P parts of the lanes to `sums`, (N, T, 16). x: the block's columns.
+// Adds the products of a block's rows in P parts of the lanes to `sums`, (tiles, T, 16). x: the block's columns.
 template <class Work, int kPart, int P, int T, int N>
 [[gnu::always_inline]] inline void multiply_f8_rows(const F8Tiles &tiles, const float *x, float *sums) {
   constexpr int kLanes = 16 / kLaneParts, kFirst = kPart * kLanes;
@@ -120,7 +122,7 @@ template <class Work, int kPart, int P, int T, int N>
   }
 #pragma GCC unroll 8
   for (int word = 0; word < kWords; ++word) {
-    if constexpr (T <= 2) {
+    if constexpr (T <= 2 && !kIsSideBySide<Work>) {
       constexpr size_t kLast = Work::kBlockStride - (kWords - 1) * kWordStride;
       prefetch_f8<Work, N>(tiles, tiles.read + word * kWordStride, word + 1 < kWords ? kWordStride : kLast);
     }
@@ -150,17 +152,19 @@ template <class Work, int kPart, int P, int T, int N>
       const Lanes scale = load_lanes_f16(reinterpret_cast<const uint16_t *>(tiles.block(n)) + first);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
-        float *sum = sums + (n * T + t) * kTileRows + first;
+        float *sum = sums + (n * tiles.apart * T + t) * kTileRows + first;
         store_lanes(sum, fma(of_block[n][p][t], scale, load_lanes(sum)));
       }
     }
   }
 }
 
-template <class Work, int T, int N>
-void multiply_f8_tiles(F8Tiles tiles, const F8Piece<T> &piece, float *sums) {
+// `ask` is called for each block.
+template <class Work, int T, int N, class Ask>
+void multiply_f8_tiles(F8Tiles tiles, const F8Piece<T> &piece, float *sums, const Ask &ask) {
 #pragma GCC unroll 1
   for (uint64_t column = 0; column < piece.columns; column += kF8Columns) {
+    ask();
     if constexpr (T <= 2 || kLaneParts == 1) {  // few sums: all parts at once, which hides the time that a fma takes
       multiply_f8_rows<Work, 0, kLaneParts, T, N>(tiles, piece.x + column, sums);
     } else {
@@ -173,43 +177,99 @@ void multiply_f8_tiles(F8Tiles tiles, const F8Piece<T> &piece, float *sums) {
 
 // Tiles [first, last), as many as a piece has at most, times T vectors.
 template <class Work, int T>
-void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
-  const uint64_t columns = args.matrix->columns;
-  const auto *data = reinterpret_cast<const uint8_t *>(args.matrix->data);
-  const size_t tile_bytes = TilePlace::strip_bytes(kF8Layout, columns / kF8Columns);
-  const WeightStream stream(args, kF8Layout);
-  F8Piece<T> piece;
-  piece.begin(args, token, last - first);
-  for (uint64_t column = 0; column < columns; column += piece.kColumns) {
-    piece.take(args, token, column);
-    const auto multiply = [&](uint64_t tile, auto tiles) {
-      const F8Tiles view = {.begin = data + tile * tile_bytes,
-                            .stride = tile_bytes,
-                            .read = column / kF8Columns * Work::kBlockStride,
-                            .stream = stream};
-      multiply_f8_tiles<Work, T, tiles()>(view, piece, piece.sums + (tile - first) * T * kTileRows);
-    };
-    uint64_t tile = first;
-    for (; tile + kF8Tiles<T> <= last; tile += kF8Tiles<T>) multiply(tile, std::integral_constant<int, kF8Tiles<T>>());
-    for (; tile < last; ++tile) multiply(tile, std::integral_constant<int, 1>());
-  }
-  for (uint64_t tile = first; tile < last; ++tile) {
-    for (int t = 0; t < T; ++t) {
-      const F32x16 sum = load(piece.sums + ((tile - first) * T + t) * kTileRows);
-      const F32x16 y = times_power_of_two(sum, Work::kTooSmall - piece.exponents[t]);
-      store_tile(args, token + t, tile, canonical_nan(y));
+class F8Block {
+ public:
+  F8Block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token)
+      : args_(args),
+        first_(first),
+        last_(last),
+        columns_(args.matrix->columns),
+        data_(reinterpret_cast<const uint8_t *>(args.matrix->data)),
+        tile_bytes_(TilePlace::strip_bytes(kF8Layout, columns_ / kF8Columns)),
+        stream_(args, kF8Layout) {
+    piece_.begin(args, token, last - first);
+    for (uint64_t column = 0; column < columns_; column += piece_.kColumns) {
+      piece_.take(args, token, column);
+      multiply_piece();
+    }
+    for (uint64_t tile = first; tile < last; ++tile) {
+      for (int t = 0; t < T; ++t) {
+        const F32x16 sum = load(sums_of(tile) + t * kTileRows);
+        const F32x16 y = times_power_of_two(sum, Work::kTooSmall - piece_.exponents[t]);
+        store_tile(args, token + t, tile, canonical_nan(y));
+      }
     }
   }
-}
 
-// With few vectors memory is what takes time.
+ private:
+  static constexpr int kTiles = kF8Tiles<T>;
+
+  float *sums_of(uint64_t tile) { return piece_.sums + (tile - first_) * T * kTileRows; }
+  size_t place_of(uint64_t tile, uint64_t column) const {
+    return tile * tile_bytes_ + column / kF8Columns * Work::kBlockStride;
+  }
+
+  void multiply_piece() {
+    uint64_t tile = first_;
+    const auto nothing = [] {};
+    if constexpr (kIsSideBySide<Work>) {
+      const StreamedTiles all = {data_ + place_of(first_, piece_.first_column), last_ - first_, tile_bytes_,
+                                 piece_.columns / kF8Columns};
+      StreamsAhead<Work, kTiles> ahead(all, what_is_read_then());
+      const auto ask = [&ahead]() __attribute__((always_inline)) {
+        ahead.ask();
+        ahead.go_on();
+      };
+      while (const uint64_t n = tiles_of_stream(kTiles, last_ - tile)) {
+        for (const uint64_t end = tile + n; tile < end; ++tile) multiply<Work, kTiles>(tile, n, ask);
+        tile += (kTiles - 1) * n;
+      }
+    } else {
+      for (; tile + kTiles <= last_; tile += kTiles) multiply<Work, kTiles>(tile, 1, nothing);
+    }
+    using WithoutStreams = std::conditional_t<kIsSideBySide<Work>, Asking<Work, Prefetch::kFirstLevel>, Work>;
+    for (; tile < last_; ++tile) multiply<WithoutStreams, 1>(tile, 1, nothing);
+  }
+
+  template <class How, int N, class Ask>
+  void multiply(uint64_t tile, uint64_t apart, const Ask &ask) {
+    const F8Tiles tiles = {.begin = data_ + tile * tile_bytes_,
+                           .stride = apart * tile_bytes_,
+                           .read = piece_.first_column / kF8Columns * Work::kBlockStride,
+                           .apart = apart,
+                           .stream = stream_};
+    multiply_f8_tiles<How, T, N>(tiles, piece_, sums_of(tile), ask);
+  }
+
+  // The same tiles' next columns, or the call's next tiles.
+  ReadingPlace what_is_read_then() const {
+    const uint64_t next_column = piece_.first_column + piece_.columns, left = tile_count(args_.last_row) - last_;
+    const std::byte *data = args_.matrix->data;
+    if (next_column < columns_) return {data + place_of(first_, next_column), tile_bytes_, last_ - first_};
+    if (left > 0) return {data + place_of(last_, 0), tile_bytes_, left};
+    return args_.then;
+  }
+
+  const MatmulArgs &args_;
+  const uint64_t first_, last_, columns_;
+  const uint8_t *data_;
+  const size_t tile_bytes_;
+  const WeightStream stream_;
+  F8Piece<T> piece_;
+};
+
 template <class Work, int T>
-void multiply_f8_block_as_asked(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
-  if constexpr (T <= 2) {
-    with_requests<Work>(args.prefetch,
-                        [&](auto asking) { multiply_f8_block<decltype(asking), T>(args, first, last, token); });
-  } else {
-    multiply_f8_block<Work, T>(args, first, last, token);
+void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
+  if constexpr (T > 2) {
+    F8Block<Work, T>(args, first, last, token);
+  } else {  // with few vectors memory is what takes time
+    if constexpr (T == 1 && kMaxTokens >= 8) {
+      if (args.prefetch == Prefetch::kFirstLevel) {
+        F8Block<SideBySide<Work>, T>(args, first, last, token);
+        return;
+      }
+    }
+    with_requests<Work>(args.prefetch, [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token); });
   }
 }
 
@@ -220,7 +280,7 @@ void multiply_f8_tokens(const MatmulArgs &args, uint32_t token) {
   const uint32_t n = (args.n - token) / T * T;
   for (uint64_t tile = args.first_row / kTileRows; n > 0 && tile < last_tile; tile += F8Piece<T>::kTiles) {
     for (uint32_t i = token; i < token + n; i += T) {
-      multiply_f8_block_as_asked<Work, T>(args, tile, std::min(tile + F8Piece<T>::kTiles, last_tile), i);
+      multiply_f8_block<Work, T>(args, tile, std::min(tile + F8Piece<T>::kTiles, last_tile), i);
     }
   }
   if constexpr (T > 1) {

@@ -75,33 +75,45 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
 
 // -------- One vector: memory is what takes time
 
-// Into the first-level cache rows are asked for once: where they end, that is the next R ones. Into the second it is
-// the span R rows on, and again a little ahead, as requests get lost (prefetch.inl.h).
+// R rows, `apart` bytes from each other, and what is read behind them: as many, apart in their own way.
+struct RowsOfStreams {
+  uint64_t row, rows_apart;
+  uintptr_t behind;  // an address: there need not be anything
+  size_t behind_apart;
+};
+
+// Into the first-level cache rows are asked for once. Into the second it is the span R rows on, and again a little
+// ahead, as requests get lost (prefetch.inl.h).
 template <class Weights, int R>
-[[gnu::always_inline]] inline void prefetch_ahead(const uint8_t *from, size_t row_bytes, size_t left_bytes) {
+[[gnu::always_inline]] inline void prefetch_ahead(const uint8_t *from, size_t apart, size_t left_bytes,
+                                                  const RowsOfStreams &rows) {
   if constexpr (kIntoFirstLevel<Weights>) {
     constexpr size_t kAhead = 2048;
-    prefetch_rows<Weights, R>(from, row_bytes, kAhead + (left_bytes > kAhead ? 0 : (R - 1) * row_bytes));
+    const bool is_here = left_bytes > kAhead;
+    const uintptr_t at = is_here ? reinterpret_cast<uintptr_t>(from) + kAhead : rows.behind + (kAhead - left_bytes);
+    const size_t stride = is_here ? apart : rows.behind_apart;
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) prefetch_at<Weights>(at + r * stride, 1);
   } else {
-    prefetch_rows<Weights, R>(from, row_bytes, R * row_bytes);
-    prefetch_rows<Weights, R>(from, row_bytes, 768);
+    prefetch_rows<Weights, R>(from, apart, R * apart);
+    prefetch_rows<Weights, R>(from, apart, 768);
   }
 }
 
-// y for rows [row, row + R).
+// y for R rows.
 template <class Weights, int R>
-void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t token) {
+void multiply_vector_by_rows(const MatmulArgs &args, const RowsOfStreams &rows, uint32_t token) {
   const uint64_t columns = args.matrix->columns;
-  const size_t row_bytes = Weights::row_bytes(columns);
-  const auto *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + row * row_bytes;
+  const size_t row_bytes = Weights::row_bytes(columns), apart = rows.rows_apart * row_bytes;
+  const auto *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + rows.row * row_bytes;
   const float *x = args.x + token * args.x_stride;
   F32x16 sums[R];
   for (F32x16 &sum : sums) sum = splat(0.0f);
   uint64_t left = columns;
   for (; left >= kSpan; left -= kSpan) {
     F32x16 weights[R];
-    get_rows<Weights, R>(from, row_bytes, weights);
-    prefetch_ahead<Weights, R>(from, row_bytes, Weights::row_bytes(left));
+    get_rows<Weights, R>(from, apart, weights);
+    prefetch_ahead<Weights, R>(from, apart, Weights::row_bytes(left), rows);
     const F32x16 value = load(x);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) sums[r] = fma(weights[r], value, sums[r]);
@@ -110,18 +122,38 @@ void multiply_vector_by_rows(const MatmulArgs &args, uint64_t row, uint32_t toke
   }
   for (int r = 0; r < R; ++r) {
     if (left > 0) {
-      sums[r] = fma(Weights::get_partial(from + r * row_bytes, left), load_partial(x, left), sums[r]);
+      sums[r] = fma(Weights::get_partial(from + r * apart, left), load_partial(x, left), sums[r]);
     }
-    store_result(args, row + r, token, splat(reduce_add(sums[r])), 1);
+    store_result(args, rows.row + r * rows.rows_apart, token, splat(reduce_add(sums[r])), 1);
   }
 }
 
-// Four streams of memory are read faster than one (docs/cpu-kernels.md, "Tiles side by side").
+constexpr int kRowStreams = 4;
+
+// Rows that follow each other in each of four streams of memory, which are read faster than one, before all streams go
+// on behind the last one (docs/cpu-kernels.md, "Tiles side by side"). Elsewhere rows that are read together follow each
+// other.
+template <class Weights>
+uint64_t rows_of_stream(uint64_t rows_left, uint64_t columns) {
+  constexpr size_t kBytes = 128 * 1024;
+  const uint64_t most = kIntoFirstLevel<Weights> ? kBytes / Weights::row_bytes(columns) + 1 : 1;
+  return std::min(most, rows_left / kRowStreams);
+}
+
 template <class Weights>
 void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  constexpr int kRows = 4;
-  for (; row + kRows <= last_row; row += kRows) multiply_vector_by_rows<Weights, kRows>(args, row, token);
-  for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, row, token);
+  const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
+  const auto address_of = [&](uint64_t of) { return reinterpret_cast<uintptr_t>(args.matrix->data) + of * row_bytes; };
+  while (const uint64_t n = rows_of_stream<Weights>(last_row - row, args.matrix->columns)) {
+    const uint64_t end = row + kRowStreams * n, then = rows_of_stream<Weights>(last_row - end, args.matrix->columns);
+    for (uint64_t i = 0; i < n; ++i, ++row) {
+      const bool is_last = i + 1 == n;
+      const RowsOfStreams rows = {row, n, address_of(is_last ? end : row + 1), (is_last ? then : n) * row_bytes};
+      multiply_vector_by_rows<Weights, kRowStreams>(args, rows, token);
+    }
+    row = end;
+  }
+  for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, {row, 1, address_of(row + 1), 0}, token);
 }
 
 template <class Weights>

@@ -236,13 +236,13 @@ const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile) {
   return matrix.data + TilePlace::find(layout, matrix.columns / layout.columns(), tile).scales;
 }
 
-ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile) {
+ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile, uint64_t tiles) {
   const std::byte *begin = tile_begin(matrix, tile);
   if (!is_repacked(matrix.format)) {
-    return {begin, kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns)};
+    return {begin, kTileRows * quant::row_bytes(quant::traits(matrix.format), matrix.columns), tiles};
   }
   const CodeLayout layout = code_layout(matrix.format, matrix.packing);
-  return {begin, TilePlace::strip_bytes(layout, matrix.columns / layout.columns())};
+  return {begin, TilePlace::strip_bytes(layout, matrix.columns / layout.columns()), tiles};
 }
 
 void pack_tiles(const PackArgs &args) {

@@ -124,13 +124,15 @@ uint64_t tile_count(uint64_t rows);
 // Where reading a tile's rows begins.
 const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile);
 
-// Weights that are read one after the other: where, at some tile, or nowhere; and how far it is there from one strip,
-// or tile of a format without strips, to the next one.
+// Weights that are read one after the other: where, at some tile, or nowhere; how far it is there from one strip, or
+// tile of a format without strips, to the next one; and how many tiles a call is likely to read there, or kManyTiles.
+constexpr uint64_t kManyTiles = UINT64_MAX;
 struct ReadingPlace {
   const std::byte *begin = nullptr;
   size_t strip_bytes = 0;
+  uint64_t tiles = kManyTiles;
 };
-ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile);
+ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile, uint64_t tiles = kManyTiles);
 
 // Packs tiles [first_tile, last_tile) of a repacked format from `source`, (rows, columns) in the file's blocks with any
 // alignment, into `packed`, the start of the whole packed matrix. Different ranges may be packed at the same time.

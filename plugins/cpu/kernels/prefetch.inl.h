@@ -74,12 +74,20 @@ constexpr size_t round_to_blocks(size_t bytes, size_t block_bytes) {
   return (blocks > 0 ? blocks : 1) * block_bytes;
 }
 
+// How long what is asked for is to stay, as __builtin_prefetch has it: in the second level and farther, in all, or,
+// with tiles side by side, in none but the first.
+template <class Work>
+constexpr int kLocality = kIsSideBySide<Work>     ? 0
+                          : kIntoFirstLevel<Work> ? 3
+                                                  : 1;
+
 // Addresses, not pointers: there need not be anything. Always inline, all of these: GCC 12 drops calls of functions
 // that do nothing else.
 template <class Work>
 [[gnu::always_inline]] inline void prefetch_at(uintptr_t at, size_t bytes) {
-  constexpr int kLocality = kIntoFirstLevel<Work> ? 3 : 1;
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void *>(at + i), 0, kLocality);
+  for (size_t i = 0; i < bytes; i += 64) {
+    __builtin_prefetch(reinterpret_cast<const void *>(at + i), 0, kLocality<Work>);
+  }
 }
 
 // A matrix's weights up to those of a call's last row, which are read one after the other, and what is read after them.

@@ -119,7 +119,7 @@ TEST_P(Matmul, TakesPartsOfRowsWithFewVectors) {
   Matrix matrix(which_, kStripAndMore, columns_up_to(is_repacked(format_) ? 1300 : 100));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
-  for (const uint32_t n : {1, 2}) {
+  for (const uint32_t n : {1, 2, 3, 4}) {
     const std::vector<float> x = random_vectors(n * matrix.columns(), random_);
     const std::vector<float> whole = expected(matrix, x);
     for (const Rows rows : {Rows{0, 149}, Rows{3, 149}, Rows{5, 133}, Rows{17, 70}, Rows{40, 90}}) {
@@ -131,6 +131,20 @@ TEST_P(Matmul, TakesPartsOfRowsWithFewVectors) {
       EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, rows, x), wanted))
           << rows.first << " to " << rows.last << ", n = " << n;
     }
+  }
+}
+
+// More than streams of memory take before they go on elsewhere (streams_ahead.inl.h, float_matmul.inl.h), and some
+// tiles or rows that are left over.
+TEST_P(Matmul, GoesOnBehindTheLastOfItsStreams) {
+  const bool has_tiles = is_repacked(format_);
+  const uint64_t rows = has_tiles ? 42 * kTileRows - 5 : 59, columns = columns_up_to(has_tiles ? 300 : 8200);
+  Matrix matrix(which_, rows, columns);
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  for (const uint32_t n : {1, 2, 3, 4}) {
+    const std::vector<float> x = random_vectors(n * columns, random_);
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), expected(matrix, x))) << n << " vectors";
   }
 }
 
@@ -185,8 +199,10 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
   const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
   for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
     for (const size_t strip_bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
-      const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes};
-      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y));
+      for (const uint64_t tiles : {strip_bytes > 0 ? uint64_t{9} : uint64_t{0}, kManyTiles}) {
+        const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes, tiles};
+        EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y));
+      }
     }
   }
 }

@@ -54,9 +54,10 @@ TEST(SharedRanges, AreTakenAtOnceWhereTheyAreShortOrNobodyElseIsThere) {
 TEST(SharedRanges, SayWhereAWorkerGoesOn) {
   SharedRanges ranges(2);
   SharedRanges::Turns turns = ranges.begin(0, {0, 8}, 2);
-  EXPECT_EQ(turns.next(), 0u);
+  const auto next = [&] { return bounds_of({turns.next().value()}); };
+  EXPECT_EQ(next(), (Bounds{{0, 4}}));
   EXPECT_EQ(turns.take()->end, 4u);
-  EXPECT_EQ(turns.next(), 4u);
+  EXPECT_EQ(next(), (Bounds{{4, 6}}));
   all_of(turns);
   EXPECT_FALSE(turns.next());
 }

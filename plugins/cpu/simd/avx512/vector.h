@@ -44,7 +44,15 @@ inline void store(float *to, F32x16 a) { _mm512_storeu_ps(to, a.v); }
 inline void store_partial(float *to, F32x16 a, size_t n) { _mm512_mask_storeu_ps(to, first_lanes(n), a.v); }
 inline I32x16 load_i32(const int32_t *from) { return {_mm512_loadu_si512(from)}; }
 inline void store_i32(int32_t *to, I32x16 a) { _mm512_storeu_si512(to, a.v); }
-inline Bytes64 load_bytes(const void *from) { return {_mm512_loadu_si512(from)}; }
+
+// Once: GCC 12 would load it again for each use, which costs twice as much where it crosses lines.
+inline Bytes64 load_bytes(const void *from) {
+  __m512i v = _mm512_loadu_si512(from);
+#ifdef __AVX512F__  // and not emulated
+  asm("" : "+v"(v));
+#endif
+  return {v};
+}
 inline void store_bytes(void *to, Bytes64 a) { _mm512_storeu_si512(to, a.v); }
 
 inline F32x16 splat(float value) { return {_mm512_set1_ps(value)}; }

@@ -62,17 +62,19 @@ ReadingPlace find_sectors(const MatrixRows &slice, const Sectors &sectors, UnitR
   return reading_place(*slice.matrix, rows.first_row / kTileRows, (rows.last_row - rows.first_row) / kTileRows);
 }
 
-// What a worker reads first of the next product: the beginning of what is its own there.
+// What a worker reads first of the next product: the beginning of what is its own there, of which it may take a part.
 ReadingPlace first_of_next(const Threads &threads, const Product &product, int worker) {
   const std::span<const MatrixRows> next = product.next;
   if (next.empty()) return {};
+  const auto own_of = [&](uint64_t n, uint64_t grain) {
+    return UnitRange{threads.first_of(n, grain, worker), threads.first_of(n, grain, worker + 1)};
+  };
   const Sectors &sectors = product.next_sectors;
   if (has_sectors_for(next, sectors, threads.count())) {
-    return find_sectors(next[0], sectors, {threads.first_of(sectors.n, 1, worker), sectors.n});
+    return find_sectors(next[0], sectors, own_of(sectors.n, 1));
   }
   const ActivationLayout layout = activation_layout(*next[0].matrix);
-  const uint64_t n = count_tiles(next, layout);
-  return find_tiles(next, layout, {threads.first_of(n, kTileGrain, worker), n});
+  return find_tiles(next, layout, own_of(count_tiles(next, layout), kTileGrain));
 }
 
 // Calls body(part, whether it is the last) for at most `at_once` vectors after the other.

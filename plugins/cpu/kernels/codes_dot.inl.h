@@ -23,8 +23,8 @@ struct Codes {
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
   static constexpr bool kStrips = kLayout.strip_tiles > 1;
-  static constexpr size_t kScalesStride = TilePlace::block_stride(kLayout);  // from block to block
-  static constexpr size_t kBlockStride = kScalesStride;
+  static constexpr size_t kBlockStride = TilePlace::block_stride(kLayout);
+  static constexpr size_t kScalesStride = kBlockStride;  // but in CopiedTile
   static constexpr size_t kGroupStride = size_t{64} * kVectors * kLayout.strip_tiles;
   static constexpr bool kInCache = false;  // nothing is left to be asked for
   static_assert(!kStrips || (kVectors == 1 && kBits == 1));

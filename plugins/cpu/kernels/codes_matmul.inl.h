@@ -177,17 +177,14 @@ uint64_t multiply_side_by_side(const CodesWork &work, uint64_t tile) {
   const TokenView<T> tokens = work.tokens<T>(0);
   const StreamedTiles all = {work.tile(Format::kLayout, tile).scales, end - tile, tile_bytes, work.blocks};
   StreamsAhead<SideBySide<Format>, kTiles> ahead(all, work.args.then);
-  while (const uint64_t n = tiles_of_stream(kTiles, end - tile)) {
-    for (uint64_t last = tile + n; tile < last; ++tile) {
-      F32x16 y[kTiles][T];
-      multiply_tiles(work.tile(Format::kLayout, tile), n * tile_bytes, tokens, ahead, y);
-      for (int i = 0; i < kTiles; ++i) {
-        for (int t = 0; t < T; ++t) store_tile(work.args, t, tile + i * n, canonical_nan(y[i][t]));
-      }
-    }
-    tile += (kTiles - 1) * n;
-  }
-  return tile;
+  return each_streamed_tile<kTiles>(
+      tile, end, [&](uint64_t first, uint64_t apart) __attribute__((always_inline)) {
+        F32x16 y[kTiles][T];
+        multiply_tiles(work.tile(Format::kLayout, first), apart * tile_bytes, tokens, ahead, y);
+        for (int i = 0; i < kTiles; ++i) {
+          for (int t = 0; t < T; ++t) store_tile(work.args, t, first + i * apart, canonical_nan(y[i][t]));
+        }
+      });
 }
 
 // The same of the call's vectors, if they are few.
@@ -201,7 +198,7 @@ uint64_t multiply_few_side_by_side(const CodesWork &work, uint64_t tile) {
     case 3:
       return multiply_side_by_side<Format, 3>(work, tile);
     case 4:
-      if constexpr (kMostVectorsSideBySide<Format> >= 4) return multiply_side_by_side<Format, 4>(work, tile);
+      if constexpr (kTakesFourSideBySide<Format>) return multiply_side_by_side<Format, 4>(work, tile);
       return tile;
     default:
       return tile;

@@ -1,6 +1,6 @@
 // Tiles of integer codes side by side times a few vectors, block by block: weights come from several places of the
 // memory at a time, which a processor may read faster than one after the other (docs/cpu-kernels.md, "Tiles side by
-// side"). Part of a tier: see simd/portable/vector.h.
+// side", "Long streams"). Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +27,9 @@ constexpr int kTilesSideBySide = most_side_by_side<Format>(T);
 template <class Format>
 constexpr bool kGoesSideBySide = kMaxTokens >= 8 && !Format::kStrips && 1 < kTilesSideBySide<Format, 1>;
 
-// Vectors of which tiles go side by side: of four, only where what is left to be done for each byte is little.
+// Whether tiles go side by side with four vectors, too: where what is to be done for each byte is little.
 template <class Format>
-constexpr uint32_t kMostVectorsSideBySide = Format::kBits + Format::kHighBits >= 6 ? 4 : 3;
+constexpr bool kTakesFourSideBySide = Format::kBits + Format::kHighBits >= 6;
 
 // `first` and the tiles that lie `apart` bytes from each other times T vectors.
 template <class Format, int kTiles, int T>

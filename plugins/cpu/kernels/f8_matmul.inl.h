@@ -183,20 +183,24 @@ class F8Block {
       : args_(args),
         first_(first),
         last_(last),
+        token_(token),
         columns_(args.matrix->columns),
         data_(reinterpret_cast<const uint8_t *>(args.matrix->data)),
         tile_bytes_(TilePlace::strip_bytes(kF8Layout, columns_ / kF8Columns)),
         stream_(args, kF8Layout) {
     piece_.begin(args, token, last - first);
+  }
+
+  void multiply() {
     for (uint64_t column = 0; column < columns_; column += piece_.kColumns) {
-      piece_.take(args, token, column);
+      piece_.take(args_, token_, column);
       multiply_piece();
     }
-    for (uint64_t tile = first; tile < last; ++tile) {
+    for (uint64_t tile = first_; tile < last_; ++tile) {
       for (int t = 0; t < T; ++t) {
         const F32x16 sum = load(sums_of(tile) + t * kTileRows);
         const F32x16 y = times_power_of_two(sum, Work::kTooSmall - piece_.exponents[t]);
-        store_tile(args, token + t, tile, canonical_nan(y));
+        store_tile(args_, token_ + t, tile, canonical_nan(y));
       }
     }
   }
@@ -220,10 +224,8 @@ class F8Block {
         ahead.ask();
         ahead.go_on();
       };
-      while (const uint64_t n = tiles_of_stream(kTiles, last_ - tile)) {
-        for (const uint64_t end = tile + n; tile < end; ++tile) multiply<Work, kTiles>(tile, n, ask);
-        tile += (kTiles - 1) * n;
-      }
+      tile = each_streamed_tile<kTiles>(
+          tile, last_, [&](uint64_t of_first, uint64_t apart) { multiply<Work, kTiles>(of_first, apart, ask); });
     } else {
       for (; tile + kTiles <= last_; tile += kTiles) multiply<Work, kTiles>(tile, 1, nothing);
     }
@@ -251,7 +253,9 @@ class F8Block {
   }
 
   const MatmulArgs &args_;
-  const uint64_t first_, last_, columns_;
+  const uint64_t first_, last_;
+  const uint32_t token_;
+  const uint64_t columns_;
   const uint8_t *data_;
   const size_t tile_bytes_;
   const WeightStream stream_;
@@ -261,15 +265,16 @@ class F8Block {
 template <class Work, int T>
 void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
   if constexpr (T > 2) {
-    F8Block<Work, T>(args, first, last, token);
+    F8Block<Work, T>(args, first, last, token).multiply();
   } else {  // with few vectors memory is what takes time
     if constexpr (T == 1 && kMaxTokens >= 8) {
       if (args.prefetch == Prefetch::kFirstLevel) {
-        F8Block<SideBySide<Work>, T>(args, first, last, token);
+        F8Block<SideBySide<Work>, T>(args, first, last, token).multiply();
         return;
       }
     }
-    with_requests<Work>(args.prefetch, [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token); });
+    with_requests<Work>(args.prefetch,
+                        [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token).multiply(); });
   }
 }
 

@@ -131,8 +131,8 @@ void multiply_vector_by_rows(const MatmulArgs &args, const RowsOfStreams &rows, 
 constexpr int kRowStreams = 4;
 
 // Rows that follow each other in each of four streams of memory, which are read faster than one, before all streams go
-// on behind the last one (docs/cpu-kernels.md, "Tiles side by side"). Elsewhere rows that are read together follow each
-// other.
+// on behind the last one (docs/cpu-kernels.md, "Long streams"): at least so many bytes. Elsewhere rows that are read
+// together follow each other.
 template <class Weights>
 uint64_t rows_of_stream(uint64_t rows_left, uint64_t columns) {
   constexpr size_t kBytes = 128 * 1024;

@@ -241,7 +241,7 @@ template <CodeLayout kLayout, class Lookup, bool asks, int T, class Rows>
   using Requests = RequestsAt<Lookup>;
   constexpr int kPairs = kLayout.strip_tiles / 2;
   constexpr size_t kStride = TilePlace::block_stride(kLayout);
-  const size_t strip_bytes = work.blocks * kStride;
+  const size_t strip_bytes = TilePlace::strip_bytes(kLayout, work.blocks);
   for (Rows &of_strip : rows) of_strip.clear();
   size_t group = 0;
   for (size_t at = 0; at < strip_bytes; at += kStride, group += kLayout.activations.groups()) {
@@ -328,7 +328,7 @@ template <CodeLayout kLayout, class Lookup, bool asks, int T>
 void multiply_tokens_of_strips(const MatmulArgs &args, const PairsOfStrip &strips, uint64_t tile, uint32_t token) {
   constexpr uint64_t kTiles = kLayout.strip_tiles;
   const uint64_t strips_left = (tile_count(args.last_row) - tile + kTiles - 1) / kTiles;
-  const size_t strip_bytes = strips.blocks * TilePlace::block_stride(kLayout);
+  const size_t strip_bytes = TilePlace::strip_bytes(kLayout, strips.blocks);
   const auto begin = reinterpret_cast<uintptr_t>(strips.scales);
   LookupWork<T> work = {strips, {}};
   ExactRows<Lookup, kTiles / 2, T> rows[kStripsAtOnce];

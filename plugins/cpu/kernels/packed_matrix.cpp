@@ -161,7 +161,7 @@ void pack_nothing(uint64_t blocks, uint64_t row, std::byte *packed) {
   for (size_t i = 0; i < blocks; ++i) scatter_block<kLayout>(lane, i, zeros, packed);
 }
 
-// What lies behind the last block of a strip, or of a tile that stands alone.
+// What lies behind the last block of a tile that stands alone. Behind a strip's there is nothing.
 void clear_padding(CodeLayout layout, uint64_t blocks, uint64_t tile, std::byte *packed) {
   const size_t strip = TilePlace::strip_bytes(layout, blocks), used = blocks * TilePlace::block_stride(layout);
   std::memset(packed + tile / layout.strip_tiles * strip + used, 0, strip - used);
@@ -251,6 +251,7 @@ void pack_tiles(const PackArgs &args) {
   with_layout(args.format, args.packing, [&](auto layout) {
     constexpr CodeLayout kLayout = layout.kValue;
     if constexpr (kLayout.columns() > 0) {
+      static_assert(kLayout.strip_tiles == 1 || TilePlace::block_stride(kLayout) % kPackedAlignment == 0);
       const uint64_t blocks = args.columns / kLayout.columns();
       const uint64_t tiles = tile_count(args.rows);
       for (uint64_t tile = args.first_tile; tile < args.last_tile; ++tile) {

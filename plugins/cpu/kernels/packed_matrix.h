@@ -78,14 +78,16 @@ struct TilePlace {
     const size_t codes = begin + layout.strip_tiles * scales;
     return {.scales = begin + in_strip * scales,
             .codes = codes + pair * (layout.base_three ? 1 : 2) * kPackedAlignment,
-            .rests = codes + kTritRestsAt + pair * kPackedAlignment / 2,
+            .rests = layout.base_three ? codes + kTritRestsAt + pair * kPackedAlignment / 2 : 0,
             .stride = block_stride(layout)};
   }
 
-  // Of a strip, or of a tile that stands alone.
+  // From block to block.
   [[gnu::always_inline]] static constexpr size_t block_stride(CodeLayout layout) {
     return layout.strip_tiles * kTileRows * size_t{layout.block_bytes()};
   }
+
+  // Of a strip, which has no padding, or of a tile that stands alone.
   [[gnu::always_inline]] static constexpr size_t strip_bytes(CodeLayout layout, uint64_t blocks) {
     return round_up_to_vectors(blocks * block_stride(layout));
   }
@@ -125,14 +127,13 @@ uint64_t tile_count(uint64_t rows);
 const std::byte *tile_begin(const PackedMatrix &matrix, uint64_t tile);
 
 // Weights that are read one after the other: where, at some tile, or nowhere; how far it is there from one strip, or
-// tile of a format without strips, to the next one; and how many tiles a call is likely to read there, or kManyTiles.
-constexpr uint64_t kManyTiles = UINT64_MAX;
+// tile of a format without strips, to the next one; and how many tiles a call is likely to read there, at most.
 struct ReadingPlace {
   const std::byte *begin = nullptr;
   size_t strip_bytes = 0;
-  uint64_t tiles = kManyTiles;
+  uint64_t tiles = 0;
 };
-ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile, uint64_t tiles = kManyTiles);
+ReadingPlace reading_place(const PackedMatrix &matrix, uint64_t tile, uint64_t tiles);
 
 // Packs tiles [first_tile, last_tile) of a repacked format from `source`, (rows, columns) in the file's blocks with any
 // alignment, into `packed`, the start of the whole packed matrix. Different ranges may be packed at the same time.

@@ -5,11 +5,11 @@
 
 namespace bonsai::cpu {
 
-// Into which cache, and of weights with integer codes how early and in how many streams: what a processor is faster
-// with (docs/cpu-kernels.md, "Asking for weights in time", "Two streams").
+// Into which cache, and of weights how early and in how many streams: what a processor is faster with
+// (docs/cpu-kernels.md, "Asking for weights in time", "Two streams", "Long streams").
 enum class Prefetch : uint8_t {
   kSecondLevel,
-  kFirstLevel,  // several tiles of codes side by side with AVX-512, and requests nearer to their use
+  kFirstLevel,  // requests nearer to their use; rows of floats in streams and, with AVX-512, tiles
   kSecondLevelLate,
   kSecondLevelTwoStreams,  // two strips of weights side by side, where sums for few vectors are looked up
 };

@@ -100,10 +100,11 @@ class WeightStream {
     to_next_ = args.then.begin ? reinterpret_cast<uintptr_t>(args.then.begin) - end_ : 0;
   }
 
-  uintptr_t ahead(const uint8_t *from, size_t bytes) const { return place(reinterpret_cast<uintptr_t>(from) + bytes); }
-
-  // Where in memory an address lies that was reckoned as if this call's weights went on.
-  uintptr_t place(uintptr_t at) const { return at < end_ ? at : at + to_next_; }
+  // What lies so many bytes behind `from`, as if what is read next followed.
+  uintptr_t ahead(const uint8_t *from, size_t bytes) const {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(from) + bytes;
+    return at < end_ ? at : at + to_next_;
+  }
 
  private:
   uintptr_t end_;

@@ -199,7 +199,7 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
   const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
   for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
     for (const size_t strip_bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
-      for (const uint64_t tiles : {strip_bytes > 0 ? uint64_t{9} : uint64_t{0}, kManyTiles}) {
+      for (const uint64_t tiles : {strip_bytes > 0 ? uint64_t{9} : uint64_t{0}, UINT64_MAX}) {
         const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes, tiles};
         EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y));
       }
@@ -208,11 +208,12 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
 }
 
 TEST_P(Matmul, IsReadFromTilesThatAreAsFarApartAsStripsAre) {
-  Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, is_repacked(format_) ? 3 * block_ : columns_up_to(70));
   const PackedMatrix packed = matrix.pack();
   const uint64_t strip = has_integer_codes(format_) ? code_layout(format_, which_.packing).strip_tiles : 1;
   for (uint64_t tile = 0; tile + strip < tile_count(300); ++tile) {
-    const ReadingPlace here = reading_place(packed, tile);
+    const ReadingPlace here = reading_place(packed, tile, 5);
+    EXPECT_EQ(here.tiles, 5u);
     EXPECT_EQ(here.begin, tile_begin(packed, tile));
     EXPECT_EQ(here.begin + here.strip_bytes, tile_begin(packed, tile + strip)) << tile;
   }
@@ -220,7 +221,7 @@ TEST_P(Matmul, IsReadFromTilesThatAreAsFarApartAsStripsAre) {
 
 // Of strips, whose tiles lie side by side, a tile's own first bytes.
 TEST_P(Matmul, BeginsATileWithinItsMatrix) {
-  Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
+  Matrix matrix(which_, 300, is_repacked(format_) ? 3 * block_ : columns_up_to(70));
   const PackedMatrix packed = matrix.pack();
   EXPECT_EQ(tile_begin(packed, 0), packed.data);
   const std::byte *end = packed.data + packed_bytes(format_, 300, matrix.columns(), which_.packing);
@@ -400,6 +401,20 @@ TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
 
 // A vector is scaled to its largest value, far from which others may be: as many vectors as any tier takes its own way
 // for.
+// One vector, of which a piece stays in the first-level cache, and as many tiles as have their sums there
+// (f8_matmul.inl.h): more columns than one piece has, and more tiles.
+TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
+  for (const auto &[rows, columns] : {std::pair<uint64_t, uint64_t>{71, 4192}, {131 * kTileRows - 5, 96}}) {
+    Matrix matrix(which_, rows, columns);
+    fill_random(matrix, random_);
+    const PackedMatrix packed = matrix.pack();
+    const std::vector<float> x = random_vectors(columns, random_), wanted = expected(matrix, x);
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), wanted)) << rows << " rows";
+    const std::vector<float> part(wanted.begin() + 3, wanted.end());
+    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {3, rows}, x), part)) << rows << " rows but 3";
+  }
+}
+
 TEST_P(F8Matmul, TakesVectorsOfEveryRange) {
   constexpr uint64_t kVectors = 19, kRows = 33, kBlocks = 5;
   Matrix matrix(which_, kRows, kBlocks * block_);

@@ -73,7 +73,7 @@ inline void store_result(const MatmulArgs &args, uint64_t row, uint32_t token, F
   store_partial(args.y + token * args.y_stride + (row - args.first_row), canonical_nan(y), n);
 }
 
-// -------- One vector: memory is what takes time
+// -------- One vector, or a few: memory is what takes time
 
 // R rows, `apart` bytes from each other, and what is read behind them: as many, apart in their own way.
 struct RowsOfStreams {
@@ -100,31 +100,39 @@ template <class Weights, int R>
   }
 }
 
-// y for R rows.
-template <class Weights, int R>
-void multiply_vector_by_rows(const MatmulArgs &args, const RowsOfStreams &rows, uint32_t token) {
+// y for R rows and T vectors.
+template <class Weights, int R, int T>
+void multiply_vectors_by_rows(const MatmulArgs &args, const RowsOfStreams &rows, uint32_t token) {
   const uint64_t columns = args.matrix->columns;
   const size_t row_bytes = Weights::row_bytes(columns), apart = rows.rows_apart * row_bytes;
   const auto *from = reinterpret_cast<const uint8_t *>(args.matrix->data) + rows.row * row_bytes;
   const float *x = args.x + token * args.x_stride;
-  F32x16 sums[R];
-  for (F32x16 &sum : sums) sum = splat(0.0f);
+  F32x16 sums[T][R];
+  for (auto &of_vector : sums) {
+    for (F32x16 &sum : of_vector) sum = splat(0.0f);
+  }
   uint64_t left = columns;
   for (; left >= kSpan; left -= kSpan) {
     F32x16 weights[R];
     get_rows<Weights, R>(from, apart, weights);
     prefetch_ahead<Weights, R>(from, apart, Weights::row_bytes(left), rows);
-    const F32x16 value = load(x);
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) sums[r] = fma(weights[r], value, sums[r]);
+    for (int t = 0; t < T; ++t) {
+      const F32x16 value = load(x + t * args.x_stride);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) sums[t][r] = fma(weights[r], value, sums[t][r]);
+    }
     from += Weights::row_bytes(kSpan);
     x += kSpan;
   }
   for (int r = 0; r < R; ++r) {
-    if (left > 0) {
-      sums[r] = fma(Weights::get_partial(from + r * apart, left), load_partial(x, left), sums[r]);
+    for (int t = 0; t < T; ++t) {
+      if (left > 0) {
+        const F32x16 value = load_partial(x + t * args.x_stride, left);
+        sums[t][r] = fma(Weights::get_partial(from + r * apart, left), value, sums[t][r]);
+      }
+      store_result(args, rows.row + r * rows.rows_apart, token + t, splat(reduce_add(sums[t][r])), 1);
     }
-    store_result(args, rows.row + r * rows.rows_apart, token, splat(reduce_add(sums[r])), 1);
   }
 }
 
@@ -140,8 +148,8 @@ uint64_t rows_of_stream(uint64_t rows_left, uint64_t columns) {
   return std::min(most, rows_left / kRowStreams);
 }
 
-template <class Weights>
-void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
+template <class Weights, int T>
+void multiply_vectors_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
   const size_t row_bytes = Weights::row_bytes(args.matrix->columns);
   const auto address_of = [&](uint64_t of) { return reinterpret_cast<uintptr_t>(args.matrix->data) + of * row_bytes; };
   while (const uint64_t n = rows_of_stream<Weights>(last_row - row, args.matrix->columns)) {
@@ -149,17 +157,18 @@ void multiply_vector_by_all_rows(const MatmulArgs &args, uint64_t row, uint64_t 
     for (uint64_t i = 0; i < n; ++i, ++row) {
       const bool is_last = i + 1 == n;
       const RowsOfStreams rows = {row, n, address_of(is_last ? end : row + 1), (is_last ? then : n) * row_bytes};
-      multiply_vector_by_rows<Weights, kRowStreams>(args, rows, token);
+      multiply_vectors_by_rows<Weights, kRowStreams, T>(args, rows, token);
     }
     row = end;
   }
-  for (; row < last_row; ++row) multiply_vector_by_rows<Weights, 1>(args, {row, 1, address_of(row + 1), 0}, token);
+  for (; row < last_row; ++row) multiply_vectors_by_rows<Weights, 1, T>(args, {row, 1, address_of(row + 1), 0}, token);
 }
 
 template <class Weights>
 void multiply_vector(const MatmulArgs &args, uint64_t row, uint64_t last_row, uint32_t token) {
-  with_requests_into_cache<Weights>(
-      args.prefetch, [&](auto asking) { multiply_vector_by_all_rows<decltype(asking)>(args, row, last_row, token); });
+  with_requests_into_cache<Weights>(args.prefetch, [&](auto asking) {
+    multiply_vectors_by_all_rows<decltype(asking), 1>(args, row, last_row, token);
+  });
 }
 
 // -------- Several vectors: the arithmetic is
@@ -327,9 +336,33 @@ uint64_t rows_of_block(uint64_t columns) {
   return std::clamp(kBytes / Weights::row_bytes(columns), kFewest, kMost) / kGroup * kGroup;
 }
 
+// All rows times the call's vectors, if they are few and rows go in streams: then each row is read once.
+template <class Weights>
+bool multiply_few_vectors(const MatmulArgs &args) {
+  if constexpr (kMaxTokens >= 8) {  // sums of four vectors have registers
+    using Streams = Asking<Weights, Prefetch::kFirstLevel>;
+    if (args.prefetch != Prefetch::kFirstLevel) return false;
+    switch (args.n) {
+      case 2:
+        multiply_vectors_by_all_rows<Streams, 2>(args, args.first_row, args.last_row, 0);
+        return true;
+      case 3:
+        multiply_vectors_by_all_rows<Streams, 3>(args, args.first_row, args.last_row, 0);
+        return true;
+      case 4:
+        multiply_vectors_by_all_rows<Streams, 4>(args, args.first_row, args.last_row, 0);
+        return true;
+      default:
+        break;
+    }
+  }
+  return false;
+}
+
 template <class Weights>
 void multiply_floats(const MatmulArgs &args) {
   if constexpr (Weights::kTokens > 1) {
+    if (multiply_few_vectors<Weights>(args)) return;
     if (args.n > 1) {
       const uint64_t block = rows_of_block<Weights>(args.matrix->columns);
       for (uint64_t row = args.first_row; row < args.last_row; row += block) {

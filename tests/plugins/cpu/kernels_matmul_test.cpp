@@ -399,8 +399,6 @@ TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
   }
 }
 
-// A vector is scaled to its largest value, far from which others may be: as many vectors as any tier takes its own way
-// for.
 // One vector, of which a piece stays in the first-level cache, and as many tiles as have their sums there
 // (f8_matmul.inl.h): more columns than one piece has, and more tiles.
 TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
@@ -415,6 +413,8 @@ TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
   }
 }
 
+// A vector is scaled to its largest value, far from which others may be: as many vectors as any tier takes its own way
+// for.
 TEST_P(F8Matmul, TakesVectorsOfEveryRange) {
   constexpr uint64_t kVectors = 19, kRows = 33, kBlocks = 5;
   Matrix matrix(which_, kRows, kBlocks * block_);

@@ -31,6 +31,24 @@ struct Q8Row {  // codes, then a float scale for every 32 of them
   }
 };
 
+// The same rows in heads of so many vectors: loops over a row then end where the compiler knows.
+template <class Row, uint32_t kVectors>
+struct OfVectors : Row {
+  static constexpr uint32_t kHeadVectors = kVectors;
+};
+template <class Row>
+constexpr bool kHasHeadVectors = requires {
+  Row::kHeadVectors;
+};
+template <class Row>
+[[gnu::always_inline]] inline uint32_t head_vectors(const AttendArgs &args) {
+  if constexpr (kHasHeadVectors<Row>) {
+    return Row::kHeadVectors;
+  } else {
+    return args.vectors;
+  }
+}
+
 template <class Row>
 [[gnu::always_inline]] inline void prefetch_row(const std::byte *row, uint32_t vectors) {
   prefetch_at<Row>(reinterpret_cast<uintptr_t>(row), Row::bytes(vectors));
@@ -44,15 +62,15 @@ constexpr int kScorePositions = kMaxTokens >= 8 ? 4 : 1;
 template <class Row>
 [[gnu::always_inline]] inline void prefetch_while_scoring(const AttendArgs &args, uint32_t position) {
   if (position >= args.next_n) return;
-  prefetch_row<Row>(args.next_keys[position], args.vectors);
-  prefetch_row<Row>(args.values[position], args.vectors);
+  prefetch_row<Row>(args.next_keys[position], head_vectors<Row>(args));
+  prefetch_row<Row>(args.values[position], head_vectors<Row>(args));
 }
 
 // Products of queries with the keys of kPositions positions from `position` on, summed up by lanes.
 template <class Row, int kQueries, int kPositions>
 [[gnu::always_inline]] inline void multiply_keys(const AttendArgs &args, const float *const (&queries)[kQueries],
                                                  uint32_t position, F32x16 (&sums)[kQueries][kPositions]) {
-  const uint32_t vectors = args.vectors;
+  const uint32_t vectors = head_vectors<Row>(args);
   const std::byte *rows[kPositions];
 #pragma GCC unroll 4
   for (int i = 0; i < kPositions; ++i) {
@@ -144,7 +162,7 @@ inline void exponentiate(float *scores, uint32_t n, float *partial) {
 // and once more of the next keys.
 template <class Row, int kQueries, int kVectors>
 void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk], uint32_t v) {
-  const uint32_t vectors = args.vectors, calls = vectors / kVectors;
+  const uint32_t vectors = head_vectors<Row>(args), calls = vectors / kVectors;
   F32x16 sums[kQueries][kVectors];
 #pragma GCC unroll 4
   for (int query = 0; query < kQueries; ++query) {
@@ -180,16 +198,23 @@ void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk],
 // Sums that are in registers at a time: at least enough to hide an addition's latency; and of one query at most.
 constexpr int kSums = kMaxTokens < 4 ? 4 : kMaxTokens < 8 ? kMaxTokens : 16;
 constexpr int kMostSumsOfQuery = 8;
+// A power of two, as what a head has most often is.
+constexpr int vectors_at_once(int queries) {
+  int n = kMostSumsOfQuery;
+  while (n > 1 && n * queries > kSums) n /= 2;
+  return n;
+}
 
 template <class Row, int kQueries>
 void attend_queries(const AttendArgs &args) {
-  constexpr int kVectors = kSums / kQueries < kMostSumsOfQuery ? kSums / kQueries : kMostSumsOfQuery;
+  constexpr int kVectors = vectors_at_once(kQueries);
   alignas(64) float scores[kQueries][kAttentionChunk] = {};
   score_keys<Row, kQueries>(args, scores);
   for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);
+  const uint32_t vectors = head_vectors<Row>(args);
   uint32_t v = 0;
-  for (; v + kVectors <= args.vectors; v += kVectors) sum_values<Row, kQueries, kVectors>(args, scores, v);
-  for (; v < args.vectors; ++v) sum_values<Row, kQueries, 1>(args, scores, v);
+  for (; v + kVectors <= vectors; v += kVectors) sum_values<Row, kQueries, kVectors>(args, scores, v);
+  for (; v < vectors; ++v) sum_values<Row, kQueries, 1>(args, scores, v);
 }
 
 template <class Row>
@@ -212,14 +237,22 @@ void attend_as_asked(const AttendArgs &args) {
   with_requests_into_cache<Row>(args.prefetch, [&](auto asking) { attend_rows<decltype(asking)>(args); });
 }
 
+// Heads of 128 and of 64 elements, as most models have them, and any others.
+template <class Row>
+void attend_heads(const AttendArgs &args) {
+  if (args.vectors == 8) return attend_as_asked<OfVectors<Row, 8>>(args);
+  if (args.vectors == 4) return attend_as_asked<OfVectors<Row, 4>>(args);
+  attend_as_asked<Row>(args);
+}
+
 void attend(const AttendArgs &args) {
   switch (args.dtype) {
     case BONSAI_KV_F32:
-      return attend_as_asked<F32Row>(args);
+      return attend_heads<F32Row>(args);
     case BONSAI_KV_F16:
-      return attend_as_asked<F16Row>(args);
+      return attend_heads<F16Row>(args);
     default:
-      return attend_as_asked<Q8Row>(args);
+      return attend_heads<Q8Row>(args);
   }
 }
 

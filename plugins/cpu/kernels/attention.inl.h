@@ -2,6 +2,8 @@
 // tier's translation unit.
 #pragma once
 
+#include <type_traits>
+
 #include "plugins/cpu/kernels/attention.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 #include "plugins/cpu/kernels/row_kernels.inl.h"
@@ -40,10 +42,10 @@ template <class Row>
 constexpr bool kHasHeadVectors = requires {
   Row::kHeadVectors;
 };
-template <class Row>
-[[gnu::always_inline]] inline uint32_t head_vectors(const AttendArgs &args) {
+template <class Row, class Args>
+[[gnu::always_inline]] inline auto head_vectors(const Args &args) {
   if constexpr (kHasHeadVectors<Row>) {
-    return Row::kHeadVectors;
+    return std::integral_constant<uint32_t, Row::kHeadVectors>();
   } else {
     return args.vectors;
   }
@@ -232,28 +234,28 @@ void attend_rows(const AttendArgs &args) {
   }
 }
 
-template <class Row>
-void attend_as_asked(const AttendArgs &args) {
-  with_requests_into_cache<Row>(args.prefetch, [&](auto asking) { attend_rows<decltype(asking)>(args); });
+// Calls body(the Row of so many vectors that asks as it is to), of which only the type matters: heads of 128 and of 64
+// elements, as most models have them, or any others.
+template <class Row, class Args, class Body>
+void with_heads(const Args &args, const Body &body) {
+  if (args.vectors == 8) return with_requests_into_cache<OfVectors<Row, 8>>(args.prefetch, body);
+  if (args.vectors == 4) return with_requests_into_cache<OfVectors<Row, 4>>(args.prefetch, body);
+  with_requests_into_cache<Row>(args.prefetch, body);
 }
-
-// Heads of 128 and of 64 elements, as most models have them, and any others.
-template <class Row>
-void attend_heads(const AttendArgs &args) {
-  if (args.vectors == 8) return attend_as_asked<OfVectors<Row, 8>>(args);
-  if (args.vectors == 4) return attend_as_asked<OfVectors<Row, 4>>(args);
-  attend_as_asked<Row>(args);
+template <class Args, class Body>
+void with_rows(const Args &args, const Body &body) {
+  switch (args.dtype) {
+    case BONSAI_KV_F32:
+      return with_heads<F32Row>(args, body);
+    case BONSAI_KV_F16:
+      return with_heads<F16Row>(args, body);
+    default:
+      return with_heads<Q8Row>(args, body);
+  }
 }
 
 void attend(const AttendArgs &args) {
-  switch (args.dtype) {
-    case BONSAI_KV_F32:
-      return attend_heads<F32Row>(args);
-    case BONSAI_KV_F16:
-      return attend_heads<F16Row>(args);
-    default:
-      return attend_heads<Q8Row>(args);
-  }
+  with_rows(args, [&args](auto row) { attend_rows<decltype(row)>(args); });
 }
 
 void fold(const FoldArgs &args) {

@@ -42,7 +42,7 @@ inline float *values_from(const TileScratch &scratch, uint32_t v) {
 
 template <class Row>
 void read_chunk(const AttendTileArgs &args, const TileScratch &scratch) {
-  const uint32_t vectors = args.vectors, together = vectors / kTileVectors * kTileVectors;
+  const uint32_t vectors = head_vectors<Row>(args), together = vectors / kTileVectors * kTileVectors;
   for (uint32_t position = 0; position < kAttentionChunk; ++position) {
     const std::byte *key = args.keys[position], *value = args.values[position];
     for (uint32_t v = 0; v < vectors; ++v) {
@@ -60,8 +60,8 @@ void read_chunk(const AttendTileArgs &args, const TileScratch &scratch) {
 
 // Products of kParts vectors of queries with kPositions positions, of the lanes `lane` and `lane` + 8 * i for kLanes i,
 // each summed up by itself.
-template <int kLanes, int kParts, int kPositions>
-[[gnu::always_inline]] inline void multiply_lanes(const float *queries, const float *keys, uint32_t vectors,
+template <int kLanes, int kParts, int kPositions, class Vectors>
+[[gnu::always_inline]] inline void multiply_lanes(const float *queries, const float *keys, Vectors vectors,
                                                   uint32_t lane, F32x16 (&sums)[kLanes][kPositions][kParts]) {
   const size_t width = size_t{16} * vectors;
 #pragma GCC unroll 2
@@ -104,8 +104,8 @@ template <int kParts, int kPositions>
 }
 
 // The sums of kLanes lanes from `lane` on that lie 16 / kLanes apart, by the tree of reduce_add.
-template <int kLanes, int kParts, int kPositions>
-[[gnu::always_inline]] inline void sum_lanes(const float *queries, const float *keys, uint32_t vectors, uint32_t lane,
+template <int kLanes, int kParts, int kPositions, class Vectors>
+[[gnu::always_inline]] inline void sum_lanes(const float *queries, const float *keys, Vectors vectors, uint32_t lane,
                                              F32x16 (&sums)[kPositions][kParts]) {
   if constexpr (kLanes == 1) {
     F32x16 one[1][kPositions][kParts];
@@ -124,8 +124,8 @@ template <int kLanes, int kParts, int kPositions>
 }
 
 // Scores of kParts vectors of queries with kPositions positions.
-template <int kParts, int kPositions>
-void score_positions(const float *queries, const float *keys, uint32_t vectors, float softmax_scale, float *scores) {
+template <int kParts, int kPositions, class Vectors>
+void score_positions(const float *queries, const float *keys, Vectors vectors, float softmax_scale, float *scores) {
   F32x16 sums[kPositions][kParts];
   sum_lanes<16>(queries, keys, vectors, 0, sums);
 #pragma GCC unroll 8
@@ -140,22 +140,22 @@ void score_positions(const float *queries, const float *keys, uint32_t vectors, 
 // Scores of a slab with all positions. Each asks for as many of the next rows.
 template <class Row>
 void score_slab(const AttendTileArgs &args, const TileScratch &scratch, uint32_t slab, uint32_t parts) {
-  const float *queries = args.queries + size_t{slab} * 16 * args.vectors * kQuerySlab;
+  const auto vectors = head_vectors<Row>(args);
+  const float *queries = args.queries + size_t{slab} * 16 * vectors * kQuerySlab;
   for (uint32_t position = 0; position < kAttentionChunk; position += kTilePositions) {
     for (uint32_t i = position; i < position + kTilePositions && i < args.next_n && slab < 2; ++i) {
-      prefetch_row<Row>(args.next_keys[i], args.vectors);
-      prefetch_row<Row>(args.next_values[i], args.vectors);
+      prefetch_row<Row>(args.next_keys[i], vectors);
+      prefetch_row<Row>(args.next_values[i], vectors);
     }
-    const float *keys = scratch.keys + size_t{16} * args.vectors * position;
+    const float *keys = scratch.keys + size_t{16} * vectors * position;
     float *scores = scratch.scores + size_t{position} * kQuerySlab;
     uint32_t part = 0;
     for (; part + kTileParts <= parts; part += kTileParts) {
-      score_positions<kTileParts, kTilePositions>(queries + 16 * part, keys, args.vectors, args.softmax_scale,
+      score_positions<kTileParts, kTilePositions>(queries + 16 * part, keys, vectors, args.softmax_scale,
                                                   scores + 16 * part);
     }
     for (; part < parts; ++part) {
-      score_positions<1, kTilePositions>(queries + 16 * part, keys, args.vectors, args.softmax_scale,
-                                         scores + 16 * part);
+      score_positions<1, kTilePositions>(queries + 16 * part, keys, vectors, args.softmax_scale, scores + 16 * part);
     }
   }
 }
@@ -288,20 +288,8 @@ void attend_tile_rows(const AttendTileArgs &args) {
   }
 }
 
-template <class Row>
-void attend_tile_as_asked(const AttendTileArgs &args) {
-  with_requests_into_cache<Row>(args.prefetch, [&](auto asking) { attend_tile_rows<decltype(asking)>(args); });
-}
-
 void attend_tile(const AttendTileArgs &args) {
-  switch (args.dtype) {
-    case BONSAI_KV_F32:
-      return attend_tile_as_asked<F32Row>(args);
-    case BONSAI_KV_F16:
-      return attend_tile_as_asked<F16Row>(args);
-    default:
-      return attend_tile_as_asked<Q8Row>(args);
-  }
+  with_rows(args, [&args](auto row) { attend_tile_rows<decltype(row)>(args); });
 }
 
 }  // namespace

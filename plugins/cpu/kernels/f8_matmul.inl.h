@@ -48,9 +48,9 @@ inline int exponent_to_normalize(const float *x, uint64_t columns) {
 // copying the vectors takes little beside.
 template <int T>
 struct F8Piece {
-  static constexpr uint64_t kColumns = 4096 / T;
+  static constexpr uint64_t kColumns = 4096 / T / kF8Columns * kF8Columns;
   static constexpr uint64_t kStride = kColumns + 16;  // no multiple of 4 KiB: the vectors do not share a cache's sets
-  static constexpr uint64_t kTiles = T == 1 ? 128 : 32;
+  static constexpr uint64_t kTiles = T == 1 ? 128 : 64;
 
   int exponents[T];
   uint64_t first_column, columns;
@@ -77,11 +77,12 @@ struct F8Piece {
 };
 
 // Tiles that are multiplied side by side: a single vector's products with a row follow each other, and those with other
-// rows fill the time that a fma takes. 16 rows are one register (AVX-512), two or four.
-template <int T>
-constexpr int kF8Tiles = T > 1             ? 1
-                         : kMaxTokens >= 8 ? 4
-                                           : kLaneParts;
+// rows fill the time that a fma takes. 16 rows are one register (AVX-512), two or four. Several share what is loaded of
+// the vectors, as far as there are registers for their sums.
+constexpr int f8_tiles(int vectors) {
+  if (kMaxTokens < 8) return vectors > 1 ? 1 : kLaneParts;
+  return vectors <= 3 ? 4 : vectors == 4 ? 2 : 1;
+}
 
 // N tiles, each from the same block on.
 struct F8Tiles {
@@ -122,7 +123,7 @@ template <class Work, int kPart, int P, int T, int N>
   }
 #pragma GCC unroll 8
   for (int word = 0; word < kWords; ++word) {
-    if constexpr (T <= 2 && !kIsSideBySide<Work>) {
+    if constexpr (!kIsSideBySide<Work>) {
       constexpr size_t kLast = Work::kBlockStride - (kWords - 1) * kWordStride;
       prefetch_f8<Work, N>(tiles, tiles.read + word * kWordStride, word + 1 < kWords ? kWordStride : kLast);
     }
@@ -206,7 +207,7 @@ class F8Block {
   }
 
  private:
-  static constexpr int kTiles = kF8Tiles<T>;
+  static constexpr int kTiles = f8_tiles(T);
 
   float *sums_of(uint64_t tile) { return piece_.sums + (tile - first_) * T * kTileRows; }
   size_t place_of(uint64_t tile, uint64_t column) const {
@@ -264,21 +265,17 @@ class F8Block {
 
 template <class Work, int T>
 void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
-  if constexpr (T > 2) {
-    F8Block<Work, T>(args, first, last, token).multiply();
-  } else {  // with few vectors memory is what takes time
-    if constexpr (T == 1 && kMaxTokens >= 8) {
-      if (args.prefetch == Prefetch::kFirstLevel) {
-        F8Block<SideBySide<Work>, T>(args, first, last, token).multiply();
-        return;
-      }
+  if constexpr (kMaxTokens >= 8) {
+    if (args.prefetch == Prefetch::kFirstLevel) {
+      F8Block<SideBySide<Work>, T>(args, first, last, token).multiply();
+      return;
     }
-    with_requests<Work>(args.prefetch,
-                        [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token).multiply(); });
   }
+  with_requests<Work>(args.prefetch,
+                      [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token).multiply(); });
 }
 
-// Vectors from `token` on: T at a time, then half as many, and so on.
+// Vectors from `token` on: T at a time, then 4, 3, 2 or 1.
 template <class Work, int T>
 void multiply_f8_tokens(const MatmulArgs &args, uint32_t token) {
   const uint64_t last_tile = tile_count(args.last_row);
@@ -289,7 +286,7 @@ void multiply_f8_tokens(const MatmulArgs &args, uint32_t token) {
     }
   }
   if constexpr (T > 1) {
-    if (token + n < args.n) multiply_f8_tokens<Work, T / 2>(args, token + n);
+    if (token + n < args.n) multiply_f8_tokens<Work, (T > 4 ? T / 2 : T - 1)>(args, token + n);
   }
 }
 

@@ -399,17 +399,23 @@ TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
   }
 }
 
-// One vector, of which a piece stays in the first-level cache, and as many tiles as have their sums there
-// (f8_matmul.inl.h): more columns than one piece has, and more tiles.
+// As many vectors as are multiplied at once, of which a piece stays in the first-level cache, and as many tiles as have
+// their sums there (f8_matmul.inl.h): more columns than one piece has, and more tiles.
 TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
   for (const auto &[rows, columns] : {std::pair<uint64_t, uint64_t>{71, 4192}, {131 * kTileRows - 5, 96}}) {
     Matrix matrix(which_, rows, columns);
     fill_random(matrix, random_);
     const PackedMatrix packed = matrix.pack();
-    const std::vector<float> x = random_vectors(columns, random_), wanted = expected(matrix, x);
-    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), wanted)) << rows << " rows";
-    const std::vector<float> part(wanted.begin() + 3, wanted.end());
-    EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {3, rows}, x), part)) << rows << " rows but 3";
+    for (const uint32_t n : {1, 2, 3, 4, 8}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, " << n << " vectors");
+      const std::vector<float> x = random_vectors(n * columns, random_), wanted = expected(matrix, x);
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), wanted));
+      std::vector<float> parts;
+      for (uint32_t i = 0; i < n; ++i) {
+        parts.insert(parts.end(), wanted.begin() + i * rows + 3, wanted.begin() + (i + 1) * rows);
+      }
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {3, rows}, x), parts)) << "from the third row on";
+    }
   }
 }
 

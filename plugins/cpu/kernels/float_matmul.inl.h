@@ -116,7 +116,7 @@ void multiply_vectors_by_rows(const MatmulArgs &args, const RowsOfStreams &rows,
     F32x16 weights[R];
     get_rows<Weights, R>(from, apart, weights);
     prefetch_ahead<Weights, R>(from, apart, Weights::row_bytes(left), rows);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
       const F32x16 value = load(x + t * args.x_stride);
 #pragma GCC unroll 4
@@ -336,21 +336,37 @@ uint64_t rows_of_block(uint64_t columns) {
   return std::clamp(kBytes / Weights::row_bytes(columns), kFewest, kMost) / kGroup * kGroup;
 }
 
-// All rows times the call's vectors, if they are few and rows go in streams: then each row is read once.
+// All rows, in streams, times T vectors from `token` on, for which each is read once.
+template <class Weights, int T>
+void multiply_in_streams(const MatmulArgs &args, uint32_t token) {
+  using Streams = Asking<Weights, Prefetch::kFirstLevel>;
+  multiply_vectors_by_all_rows<Streams, T>(args, args.first_row, args.last_row, token);
+}
+
+// The same for the call's vectors, if they are few and rows go in streams.
 template <class Weights>
 bool multiply_few_vectors(const MatmulArgs &args) {
-  if constexpr (kMaxTokens >= 8) {  // sums of four vectors have registers
-    using Streams = Asking<Weights, Prefetch::kFirstLevel>;
+  if constexpr (kMaxTokens >= 8) {  // sums of six vectors have registers
     if (args.prefetch != Prefetch::kFirstLevel) return false;
     switch (args.n) {
       case 2:
-        multiply_vectors_by_all_rows<Streams, 2>(args, args.first_row, args.last_row, 0);
+        multiply_in_streams<Weights, 2>(args, 0);
         return true;
       case 3:
-        multiply_vectors_by_all_rows<Streams, 3>(args, args.first_row, args.last_row, 0);
+        multiply_in_streams<Weights, 3>(args, 0);
         return true;
       case 4:
-        multiply_vectors_by_all_rows<Streams, 4>(args, args.first_row, args.last_row, 0);
+        multiply_in_streams<Weights, 4>(args, 0);
+        return true;
+      case 5:
+        multiply_in_streams<Weights, 5>(args, 0);
+        return true;
+      case 6:
+        multiply_in_streams<Weights, 6>(args, 0);
+        return true;
+      case 7:
+        multiply_in_streams<Weights, 4>(args, 0);
+        multiply_in_streams<Weights, 3>(args, 4);
         return true;
       default:
         break;

@@ -142,7 +142,7 @@ TEST_P(Matmul, GoesOnBehindTheLastOfItsStreams) {
   Matrix matrix(which_, rows, columns);
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
-  for (const uint32_t n : {1, 2, 3, 4}) {
+  for (uint32_t n = 1; n <= 7; ++n) {
     const std::vector<float> x = random_vectors(n * columns, random_);
     EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), expected(matrix, x))) << n << " vectors";
   }

@@ -427,7 +427,7 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
   }
   const quant::Format format = args.matrix->format;
   const bool is_f8 = format == quant::Format::kF8_E4M3 || format == quant::Format::kF8_E5M2;
-  if (args.n > 4 && !is_f8) return results;
+  if (args.n > 7 && !is_f8) return results;
   for (const Prefetch how : {Prefetch::kFirstLevel, Prefetch::kSecondLevelLate, Prefetch::kSecondLevelTwoStreams}) {
     args.prefetch = how;
     const std::vector<float> again = results_once(kernels, args);

@@ -2,6 +2,7 @@
 // tier's translation unit.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "plugins/cpu/kernels/attention.h"
@@ -33,18 +34,15 @@ struct Q8Row {  // codes, then a float scale for every 32 of them
   }
 };
 
-// The same rows in heads of so many vectors: loops over a row then end where the compiler knows.
+// The same rows in heads of so many vectors: loops over a row then end where the compiler knows. What head_vectors()
+// gives has to stay `auto` for that where it goes on to another function.
 template <class Row, uint32_t kVectors>
 struct OfVectors : Row {
   static constexpr uint32_t kHeadVectors = kVectors;
 };
-template <class Row>
-constexpr bool kHasHeadVectors = requires {
-  Row::kHeadVectors;
-};
 template <class Row, class Args>
 [[gnu::always_inline]] inline auto head_vectors(const Args &args) {
-  if constexpr (kHasHeadVectors<Row>) {
+  if constexpr (requires { Row::kHeadVectors; }) {
     return std::integral_constant<uint32_t, Row::kHeadVectors>();
   } else {
     return args.vectors;
@@ -200,16 +198,18 @@ void sum_values(const AttendArgs &args, const float (*weights)[kAttentionChunk],
 // Sums that are in registers at a time: at least enough to hide an addition's latency; and of one query at most.
 constexpr int kSums = kMaxTokens < 4 ? 4 : kMaxTokens < 8 ? kMaxTokens : 16;
 constexpr int kMostSumsOfQuery = 8;
-// A power of two, as what a head has most often is.
+// Vectors of values at a time: a power of two, which most heads are multiples of.
+template <class Row>
 constexpr int vectors_at_once(int queries) {
   int n = kMostSumsOfQuery;
+  if constexpr (requires { Row::kHeadVectors; }) n = std::min<int>(n, Row::kHeadVectors);
   while (n > 1 && n * queries > kSums) n /= 2;
   return n;
 }
 
 template <class Row, int kQueries>
 void attend_queries(const AttendArgs &args) {
-  constexpr int kVectors = vectors_at_once(kQueries);
+  constexpr int kVectors = vectors_at_once<Row>(kQueries);
   alignas(64) float scores[kQueries][kAttentionChunk] = {};
   score_keys<Row, kQueries>(args, scores);
   for (int query = 0; query < kQueries; ++query) exponentiate(scores[query], args.n, args.partials[query]);
@@ -234,16 +234,17 @@ void attend_rows(const AttendArgs &args) {
   }
 }
 
-// Calls body(the Row of so many vectors that asks as it is to), of which only the type matters: heads of 128 and of 64
-// elements, as most models have them, or any others.
+// Calls body(a Row), of which only the type matters: one for heads of 128 or of 64 elements, as most models have them,
+// or for any others, that asks as args.prefetch says.
 template <class Row, class Args, class Body>
 void with_heads(const Args &args, const Body &body) {
   if (args.vectors == 8) return with_requests_into_cache<OfVectors<Row, 8>>(args.prefetch, body);
   if (args.vectors == 4) return with_requests_into_cache<OfVectors<Row, 4>>(args.prefetch, body);
   with_requests_into_cache<Row>(args.prefetch, body);
 }
+// The same, of the rows that the call has.
 template <class Args, class Body>
-void with_rows(const Args &args, const Body &body) {
+void with_row(const Args &args, const Body &body) {
   switch (args.dtype) {
     case BONSAI_KV_F32:
       return with_heads<F32Row>(args, body);
@@ -255,7 +256,7 @@ void with_rows(const Args &args, const Body &body) {
 }
 
 void attend(const AttendArgs &args) {
-  with_rows(args, [&args](auto row) { attend_rows<decltype(row)>(args); });
+  with_row(args, [&args](auto row) { attend_rows<decltype(row)>(args); });
 }
 
 void fold(const FoldArgs &args) {

@@ -59,10 +59,10 @@ void read_chunk(const AttendTileArgs &args, const TileScratch &scratch) {
 }
 
 // Products of kParts vectors of queries with kPositions positions, of the lanes `lane` and `lane` + 8 * i for kLanes i,
-// each summed up by itself.
-template <int kLanes, int kParts, int kPositions, class Vectors>
-[[gnu::always_inline]] inline void multiply_lanes(const float *queries, const float *keys, Vectors vectors,
-                                                  uint32_t lane, F32x16 (&sums)[kLanes][kPositions][kParts]) {
+// each summed up by itself. Count, here and below: as head_vectors() has it.
+template <int kLanes, int kParts, int kPositions, class Count>
+[[gnu::always_inline]] inline void multiply_lanes(const float *queries, const float *keys, Count vectors, uint32_t lane,
+                                                  F32x16 (&sums)[kLanes][kPositions][kParts]) {
   const size_t width = size_t{16} * vectors;
 #pragma GCC unroll 2
   for (int i = 0; i < kLanes; ++i) {
@@ -104,8 +104,8 @@ template <int kParts, int kPositions>
 }
 
 // The sums of kLanes lanes from `lane` on that lie 16 / kLanes apart, by the tree of reduce_add.
-template <int kLanes, int kParts, int kPositions, class Vectors>
-[[gnu::always_inline]] inline void sum_lanes(const float *queries, const float *keys, Vectors vectors, uint32_t lane,
+template <int kLanes, int kParts, int kPositions, class Count>
+[[gnu::always_inline]] inline void sum_lanes(const float *queries, const float *keys, Count vectors, uint32_t lane,
                                              F32x16 (&sums)[kPositions][kParts]) {
   if constexpr (kLanes == 1) {
     F32x16 one[1][kPositions][kParts];
@@ -124,8 +124,8 @@ template <int kLanes, int kParts, int kPositions, class Vectors>
 }
 
 // Scores of kParts vectors of queries with kPositions positions.
-template <int kParts, int kPositions, class Vectors>
-void score_positions(const float *queries, const float *keys, Vectors vectors, float softmax_scale, float *scores) {
+template <int kParts, int kPositions, class Count>
+void score_positions(const float *queries, const float *keys, Count vectors, float softmax_scale, float *scores) {
   F32x16 sums[kPositions][kParts];
   sum_lanes<16>(queries, keys, vectors, 0, sums);
 #pragma GCC unroll 8
@@ -289,7 +289,7 @@ void attend_tile_rows(const AttendTileArgs &args) {
 }
 
 void attend_tile(const AttendTileArgs &args) {
-  with_rows(args, [&args](auto row) { attend_tile_rows<decltype(row)>(args); });
+  with_row(args, [&args](auto row) { attend_tile_rows<decltype(row)>(args); });
 }
 
 }  // namespace

@@ -44,13 +44,16 @@ inline int exponent_to_normalize(const float *x, uint64_t columns) {
   return kWanted - (field > 0 ? field : 1);
 }
 
-// What is multiplied at once: T vectors, of which a piece stays in the first-level cache, and tiles, so many that
-// copying the vectors takes little beside.
+// Whether weights are asked for: with fewer registers more vectors wait for the arithmetic.
+constexpr bool asks_for_f8(int vectors) { return kMaxTokens >= 8 || vectors <= 4; }
+
+// What is multiplied at once: T vectors, of which a piece of whole blocks stays in the first-level cache, and tiles, so
+// many that copying the vectors takes little beside.
 template <int T>
 struct F8Piece {
-  static constexpr uint64_t kColumns = 4096 / T / kF8Columns * kF8Columns;
+  static constexpr uint64_t kValues = 4096, kColumns = kValues / T / kF8Columns * kF8Columns;
   static constexpr uint64_t kStride = kColumns + 16;  // no multiple of 4 KiB: the vectors do not share a cache's sets
-  static constexpr uint64_t kTiles = T == 1 ? 128 : 64;
+  static constexpr uint64_t kTiles = T == 1 ? 128 : asks_for_f8(T) ? 64 : 32;
 
   int exponents[T];
   uint64_t first_column, columns;
@@ -77,8 +80,8 @@ struct F8Piece {
 };
 
 // Tiles that are multiplied side by side: a single vector's products with a row follow each other, and those with other
-// rows fill the time that a fma takes. 16 rows are one register (AVX-512), two or four. Several share what is loaded of
-// the vectors, as far as there are registers for their sums.
+// rows fill the time that a fma takes. 16 rows are one register (AVX-512), two or four. Several tiles share what is
+// loaded of the vectors; of four vectors more tiles, and of eight more than one, were no faster or slower.
 constexpr int f8_tiles(int vectors) {
   if (kMaxTokens < 8) return vectors > 1 ? 1 : kLaneParts;
   return vectors <= 3 ? 4 : vectors == 4 ? 2 : 1;
@@ -97,7 +100,7 @@ struct F8Tiles {
 };
 
 // Asks for what is read some time after the bytes [read, read + bytes) of N tiles one behind the other: behind their
-// ends that is the next N tiles.
+// ends that is the next N tiles, if a piece has all columns, and their next columns otherwise, which come later.
 template <class Work, int N>
 [[gnu::always_inline]] inline void prefetch_f8(const F8Tiles &tiles, size_t read, size_t bytes) {
   const auto skip = [&](size_t ahead) { return N > 1 && read + ahead >= tiles.stride ? (N - 1) * tiles.stride : 0; };
@@ -123,7 +126,7 @@ template <class Work, int kPart, int P, int T, int N>
   }
 #pragma GCC unroll 8
   for (int word = 0; word < kWords; ++word) {
-    if constexpr (!kIsSideBySide<Work>) {
+    if constexpr (kPart == 0 && asks_for_f8(T) && !kIsSideBySide<Work>) {
       constexpr size_t kLast = Work::kBlockStride - (kWords - 1) * kWordStride;
       prefetch_f8<Work, N>(tiles, tiles.read + word * kWordStride, word + 1 < kWords ? kWordStride : kLast);
     }
@@ -244,7 +247,8 @@ class F8Block {
     multiply_f8_tiles<How, T, N>(tiles, piece_, sums_of(tile), ask);
   }
 
-  // The same tiles' next columns, or the call's next tiles.
+  // The same tiles' next columns, or the call's next tiles. Where these tiles come again, with other vectors, what is
+  // asked for at their end is wrong, which is little.
   ReadingPlace what_is_read_then() const {
     const uint64_t next_column = piece_.first_column + piece_.columns, left = tile_count(args_.last_row) - last_;
     const std::byte *data = args_.matrix->data;
@@ -265,17 +269,20 @@ class F8Block {
 
 template <class Work, int T>
 void multiply_f8_block(const MatmulArgs &args, uint64_t first, uint64_t last, uint32_t token) {
-  if constexpr (kMaxTokens >= 8) {
-    if (args.prefetch == Prefetch::kFirstLevel) {
-      F8Block<SideBySide<Work>, T>(args, first, last, token).multiply();
-      return;
+  if constexpr (!asks_for_f8(T)) {
+    F8Block<Work, T>(args, first, last, token).multiply();
+  } else {
+    if constexpr (kMaxTokens >= 8) {
+      if (args.prefetch == Prefetch::kFirstLevel) {
+        return F8Block<SideBySide<Work>, T>(args, first, last, token).multiply();
+      }
     }
+    with_requests<Work>(args.prefetch,
+                        [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token).multiply(); });
   }
-  with_requests<Work>(args.prefetch,
-                      [&](auto asking) { F8Block<decltype(asking), T>(args, first, last, token).multiply(); });
 }
 
-// Vectors from `token` on: T at a time, then 4, 3, 2 or 1.
+// Vectors from `token` on: T at a time, then 4 of what is left, and 3, 2 or 1 of what is left then.
 template <class Work, int T>
 void multiply_f8_tokens(const MatmulArgs &args, uint32_t token) {
   const uint64_t last_tile = tile_count(args.last_row);

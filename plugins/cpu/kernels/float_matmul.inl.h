@@ -336,41 +336,31 @@ uint64_t rows_of_block(uint64_t columns) {
   return std::clamp(kBytes / Weights::row_bytes(columns), kFewest, kMost) / kGroup * kGroup;
 }
 
-// All rows, in streams, times T vectors from `token` on, for which each is read once.
+// All rows, in streams, times the call's vectors from `token` on, which are T or fewer, and at least two: each row is
+// read once.
 template <class Weights, int T>
 void multiply_in_streams(const MatmulArgs &args, uint32_t token) {
   using Streams = Asking<Weights, Prefetch::kFirstLevel>;
+  if constexpr (T > 2) {
+    if (args.n - token < T) return multiply_in_streams<Weights, T - 1>(args, token);
+  }
   multiply_vectors_by_all_rows<Streams, T>(args, args.first_row, args.last_row, token);
 }
 
-// The same for the call's vectors, if they are few and rows go in streams.
+// The same for the call's vectors, if they are few and rows go in streams; otherwise nothing, and false. Seven at once
+// would leave the first-level cache, and their sums the registers.
 template <class Weights>
 bool multiply_few_vectors(const MatmulArgs &args) {
-  if constexpr (kMaxTokens >= 8) {  // sums of six vectors have registers
-    if (args.prefetch != Prefetch::kFirstLevel) return false;
-    switch (args.n) {
-      case 2:
-        multiply_in_streams<Weights, 2>(args, 0);
-        return true;
-      case 3:
-        multiply_in_streams<Weights, 3>(args, 0);
-        return true;
-      case 4:
-        multiply_in_streams<Weights, 4>(args, 0);
-        return true;
-      case 5:
-        multiply_in_streams<Weights, 5>(args, 0);
-        return true;
-      case 6:
-        multiply_in_streams<Weights, 6>(args, 0);
-        return true;
-      case 7:
-        multiply_in_streams<Weights, 4>(args, 0);
-        multiply_in_streams<Weights, 3>(args, 4);
-        return true;
-      default:
-        break;
+  if constexpr (kMaxTokens >= 8) {
+    constexpr int kMost = 6;
+    if (args.prefetch != Prefetch::kFirstLevel || args.n < 2 || args.n > kMost + 1) return false;
+    if (args.n <= kMost) {
+      multiply_in_streams<Weights, kMost>(args, 0);
+    } else {
+      multiply_vectors_by_all_rows<Asking<Weights, Prefetch::kFirstLevel>, 4>(args, args.first_row, args.last_row, 0);
+      multiply_in_streams<Weights, 3>(args, 4);
     }
+    return true;
   }
   return false;
 }

@@ -137,6 +137,47 @@ TEST_P(AttendTile, KnowsNumbersThatAreNone) {
     for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(expect_the_same({dtype, 4, 40}));
 }
 
+// Queries that share what is read of keys and values, however these are asked for, and heads of widths that kernels are
+// compiled for and of others.
+TEST_P(AttendTile, GivesEachQueryWhatItGetsByItself) {
+  const KernelTable &kernels = *GetParam();
+  for (const bonsai_kv_dtype dtype : {BONSAI_KV_F32, BONSAI_KV_F16, BONSAI_KV_Q8_0})
+    for (const uint32_t vectors : {2u, 4u, 6u, 8u, 10u})
+      for (const uint32_t n : {1u, 13u, kAttentionChunk}) {
+        const Chunk keys = make_chunk({dtype, vectors, 1}), values = make_chunk({dtype, vectors, 1});
+        const uint32_t width = 16 * vectors, stride = kPartialHeader + width;
+        std::vector<float> queries(kAttentionQueries * width), expected(kAttentionQueries * stride);
+        for (float &q : queries) q = value();
+        std::array<const float *, kAttentionQueries> query_rows;
+        for (uint32_t i = 0; i < kAttentionQueries; ++i) query_rows[i] = queries.data() + i * width;
+        const auto attend = [&](uint32_t first, uint32_t n_queries, Prefetch how, std::vector<float> &results) {
+          std::array<float *, kAttentionQueries> partials;
+          for (uint32_t i = 0; i < n_queries; ++i) partials[i] = results.data() + (first + i) * stride;
+          kernels.attend({.dtype = dtype,
+                          .n = n,
+                          .n_queries = n_queries,
+                          .vectors = vectors,
+                          .softmax_scale = 0.09f,
+                          .keys = keys.rows.data(),
+                          .values = values.rows.data(),
+                          .queries = query_rows.data() + first,
+                          .partials = partials.data(),
+                          .next_n = kAttentionChunk - 7,
+                          .next_keys = values.rows.data(),
+                          .next_values = keys.rows.data(),
+                          .prefetch = how});
+        };
+        for (uint32_t i = 0; i < kAttentionQueries; ++i) attend(i, 1, Prefetch::kSecondLevel, expected);
+        for (uint32_t n_queries = 1; n_queries <= kAttentionQueries; ++n_queries)
+          for (const Prefetch how : {Prefetch::kSecondLevel, Prefetch::kFirstLevel}) {
+            std::vector<float> results(kAttentionQueries * stride);
+            attend(0, n_queries, how, results);
+            EXPECT_EQ(std::memcmp(results.data(), expected.data(), n_queries * stride * sizeof(float)), 0)
+                << n_queries << " queries, " << n << " positions, " << vectors << " vectors";
+          }
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiers, AttendTile, ::testing::ValuesIn(testable_kernels()),
                          [](const auto &info) { return name_of(info.param->name) + std::to_string(info.index); });
 

@@ -195,13 +195,15 @@ TEST_P(Matmul, GivesTheSameBytesWhateverIsReadNext) {
   Matrix matrix(which_, 300, has_integer_codes(format_) ? 2 * block_ : columns_up_to(70));
   fill_random(matrix, random_);
   const PackedMatrix packed = matrix.pack();
-  const std::vector<float> x = random_vectors(matrix.columns(), random_);
-  const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
-  for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
-    for (const size_t strip_bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
-      for (const uint64_t tiles : {strip_bytes > 0 ? uint64_t{9} : uint64_t{0}, UINT64_MAX}) {
-        const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes, tiles};
-        EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y));
+  for (const uint32_t n : {1, 3}) {
+    const std::vector<float> x = random_vectors(n * matrix.columns(), random_);
+    const std::vector<float> y = run_matmul(kernels_, packed, {0, 300}, x);
+    for (const uintptr_t next : {uintptr_t{64}, UINTPTR_MAX - 63, reinterpret_cast<uintptr_t>(x.data())}) {
+      for (const size_t strip_bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
+        for (const uint64_t tiles : {strip_bytes > 0 ? uint64_t{9} : uint64_t{0}, UINT64_MAX}) {
+          const ReadingPlace then = {reinterpret_cast<const std::byte *>(next), strip_bytes, tiles};
+          EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, 300}, x, then), y)) << n << " vectors";
+        }
       }
     }
   }
@@ -399,14 +401,14 @@ TEST_P(F8Matmul, ReadsEveryCodeWithScalesOfEveryKind) {
   }
 }
 
-// As many vectors as are multiplied at once, of which a piece stays in the first-level cache, and as many tiles as have
-// their sums there (f8_matmul.inl.h): more columns than one piece has, and more tiles.
-TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
+// More columns than a piece of the vectors that are multiplied at once has, and more tiles than are multiplied with
+// them before others (f8_matmul.inl.h), for one group of vectors and for several.
+TEST_P(F8Matmul, TakesSeveralPiecesOfVectors) {
   for (const auto &[rows, columns] : {std::pair<uint64_t, uint64_t>{71, 4192}, {131 * kTileRows - 5, 96}}) {
     Matrix matrix(which_, rows, columns);
     fill_random(matrix, random_);
     const PackedMatrix packed = matrix.pack();
-    for (const uint32_t n : {1, 2, 3, 4, 8}) {
+    for (const uint32_t n : {1, 2, 3, 4, 8, 11, 16}) {
       SCOPED_TRACE(testing::Message() << rows << " rows, " << n << " vectors");
       const std::vector<float> x = random_vectors(n * columns, random_), wanted = expected(matrix, x);
       EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {0, rows}, x), wanted));
@@ -414,7 +416,7 @@ TEST_P(F8Matmul, TakesSeveralPiecesOfAVector) {
       for (uint32_t i = 0; i < n; ++i) {
         parts.insert(parts.end(), wanted.begin() + i * rows + 3, wanted.begin() + (i + 1) * rows);
       }
-      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {3, rows}, x), parts)) << "from the third row on";
+      EXPECT_TRUE(same_bytes(run_matmul(kernels_, packed, {3, rows}, x), parts)) << "without the first three rows";
     }
   }
 }

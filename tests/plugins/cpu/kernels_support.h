@@ -348,8 +348,10 @@ inline float expected_f8_dot(const quant::FormatTraits &traits, const std::byte 
   return times_power(y, too_small - k);
 }
 
+inline bool is_f8(Format format) { return format == Format::kF8_E4M3 || format == Format::kF8_E5M2; }
+
 inline float expected_dot(const quant::FormatTraits &traits, const std::byte *row, std::span<const float> x) {
-  if (traits.format == Format::kF8_E4M3 || traits.format == Format::kF8_E5M2) return expected_f8_dot(traits, row, x);
+  if (is_f8(traits.format)) return expected_f8_dot(traits, row, x);
   return has_integer_codes(traits.format) ? expected_codes_dot(traits, row, x) : expected_float_dot(traits, row, x);
 }
 
@@ -416,8 +418,10 @@ inline std::vector<float> results_once(const KernelTable &kernels, MatmulArgs ar
   return result;
 }
 
-// The same, wherever weights are asked for, which few vectors tell apart, of FP8 any number, and without scratch where
-// it may be missing, which many do.
+// Vectors up to which kernels ask for weights in different ways; of FP8 any number.
+constexpr uint32_t kMostAskedFor = 9;
+
+// The same however weights are asked for; and without scratch, where it may be missing.
 inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args) {
   const std::vector<float> results = results_once(kernels, args);
   if (kernels.scratch_bytes > 0 && (args.tables || args.matrix->packing != Packing::kTrits)) {
@@ -425,9 +429,7 @@ inline std::vector<float> results_of(const KernelTable &kernels, MatmulArgs args
     EXPECT_EQ(std::memcmp(results.data(), without.data(), results.size() * sizeof(float)), 0)
         << "results depend on scratch";
   }
-  const quant::Format format = args.matrix->format;
-  const bool is_f8 = format == quant::Format::kF8_E4M3 || format == quant::Format::kF8_E5M2;
-  if (args.n > 7 && !is_f8) return results;
+  if (args.n > kMostAskedFor && !is_f8(args.matrix->format)) return results;
   for (const Prefetch how : {Prefetch::kFirstLevel, Prefetch::kSecondLevelLate, Prefetch::kSecondLevelTwoStreams}) {
     args.prefetch = how;
     const std::vector<float> again = results_once(kernels, args);

@@ -204,14 +204,15 @@ uint64_t least_pieces(const KernelTable &kernels, const Product &product, Activa
   return round_up_quotient(tiles * kTileRows, kPieceRows);
 }
 
-// Of sectors, whole strips of every slice.
+// Of sectors, whole strips of every slice, as many as are read at once.
 uint64_t least_sectors(const KernelTable &kernels, const Product &product) {
   uint64_t bytes = 0, fewest = UINT64_MAX, of_strip = 1, wanted = 0;
   for (const MatrixRows &slice : product.rows) {
     const uint64_t rows = (slice.last_row - slice.first_row) / product.sectors.n;
+    const uint64_t strip = strip_tiles(*slice.matrix);
     bytes += rows * row_bytes(*slice.matrix);
     fewest = std::min(fewest, rows);
-    of_strip = std::max(of_strip, strip_tiles(*slice.matrix) * kTileRows / rows);
+    of_strip = std::max(of_strip, (strip > kTileGrain ? kStripsAtOnce * strip : strip) * kTileRows / rows);
     wanted = std::max(wanted, kernels.least_rows(slice.matrix->format));
   }
   const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, fewest) : least_of_bytes(bytes);

@@ -262,6 +262,16 @@ inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
   return {_mm256_zextsi128_si256(each), _mm256_setzero_si256()};
 }
 
+template <int kDistance>
+I32x16 swap_lanes(I32x16 v) {
+  if constexpr (kDistance == 4) {
+    return {_mm256_permute4x64_epi64(v.low, 0x4E), _mm256_permute4x64_epi64(v.high, 0x4E)};
+  } else {
+    constexpr int kOrder = kDistance == 1 ? 0xB1 : 0x4E;
+    return {_mm256_shuffle_epi32(v.low, kOrder), _mm256_shuffle_epi32(v.high, kOrder)};
+  }
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
   return {_mm256_and_si256(a.low, b.low), _mm256_and_si256(a.high, b.high)};
 }

@@ -14,11 +14,19 @@ inline void hold_in_register([[maybe_unused]] __m512i &a) {
 #endif
 }
 
-// Lets bytes be loaded where they were stored. GCC would shuffle them out of registers, which takes the units that
-// build the tables.
-template <size_t kBytes>
-[[gnu::always_inline]] inline void read_back(uint8_t (&bytes)[kBytes]) {
-  asm("" : "+m"(bytes));
+// Calls place(group, its bytes) and then build(group, its bytes) for all groups, some of them at a time: what is built
+// from bytes that have just been stored waits for them. They are loaded where they were stored; GCC would shuffle them
+// out of registers, which takes the units that build the tables.
+template <class Place, class Build>
+[[gnu::always_inline]] inline void place_and_build(size_t groups, const Place &place, const Build &build) {
+  constexpr size_t kAtOnce = 8;
+  alignas(64) uint8_t bytes[kAtOnce][64];
+  for (size_t first = 0; first < groups; first += kAtOnce) {
+    const size_t n = groups - first < kAtOnce ? groups - first : kAtOnce;
+    for (size_t i = 0; i < n; ++i) place(first + i, bytes[i]);
+    asm("" : "+m"(bytes));
+    for (size_t i = 0; i < n; ++i) build(first + i, bytes[i]);
+  }
 }
 
 // What four codes are multiplied with in each of 32 entries of a table. vpdpbusd takes one side unsigned: codes go in
@@ -234,21 +242,22 @@ struct SignLookup : LookupLanes {
   static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
     static constexpr SignPlaces kPlaces;
     const Tabulator tabulator;
-    for (size_t i = 0; i < groups; ++i, tables += kElements) {
-      const __m512i halves = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3),
-                                                      _mm512_castsi256_si512(load_256(codes + kActivationGroup * i)));
+    const auto place = [&](size_t group, uint8_t *words) {
+      const __m256i of_group = load_256(codes + kActivationGroup * group);
+      const __m512i halves =
+          _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3), _mm512_castsi256_si512(of_group));
       const __m512i placed = _mm512_shuffle_epi8(halves, _mm512_load_si512(kPlaces.from));
-      alignas(64) uint8_t words[64];
       _mm512_store_si512(words, _mm512_xor_si512(placed, _mm512_load_si512(kPlaces.bias)));
-      read_back(words);
+    };
+    place_and_build(groups, place, [&](size_t group, const uint8_t *words) {
       for (int half = 0; half < 2; ++half) {
         const uint8_t *of_half = words + 32 * half;
-        int16_t *to = tables + kHalf * half;
+        int16_t *to = tables + kElements * group + kHalf * half;
         tabulator.store_entries<true>(of_half, to);
         tabulator.store_entries<false>(of_half + 8, to + kSecondTable);
         tabulator.store_entries<false>(of_half + 16, to + kThirdTable);
       }
-    }
+    });
   }
 
  private:
@@ -286,7 +295,12 @@ struct SignLookup : LookupLanes {
       static constexpr SignFactors kFactors;
       factors_ = _mm512_load_si512(kFactors.factors);
       of_bias_ = _mm512_load_si512(kFactors.of_bias);
-      for (__m512i *held : {&factors_, &of_bias_, &taken_, &third_, &sixth_, &both_}) hold_in_register(*held);
+      hold_in_register(factors_);  // one by one: by their addresses GCC would keep them in memory
+      hold_in_register(of_bias_);
+      hold_in_register(taken_);
+      hold_in_register(third_);
+      hold_in_register(sixth_);
+      hold_in_register(both_);
     }
 
     // 32 entries, or with a sixth bit 64.

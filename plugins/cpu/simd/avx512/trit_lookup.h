@@ -41,17 +41,22 @@ struct TritLookup : LookupLanes {
   static void build_groups(const int8_t *codes, size_t groups, int16_t *tables) {
     static constexpr TritFactors kFactors;
     const HeldFactors field(kFactors);
-    for (size_t i = 0; i < groups; ++i) build_group(field, codes + kActivationGroup * i, tables + kElements * i);
+    const auto place = [&](size_t group, uint8_t *biased) {
+      const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
+      const __m256i of_group = load_256(codes + kActivationGroup * group);
+      _mm256_store_si256(reinterpret_cast<__m256i *>(biased), _mm256_xor_si256(of_group, bias));
+      biased[kActivationGroup] = 0;
+    };
+    place_and_build(groups, place, [&](size_t group, const uint8_t *biased) {
+      build_group(field, codes + kActivationGroup * group, biased, tables + kElements * group);
+    });
   }
 
  private:
   // The sixth bit of a top is the lower bit of a column's code, 0 or 1 times its activation, or the upper one, 0 or 2
-  // times that, and one of the two has the code's offset.
-  static void build_group(const HeldFactors &field, const int8_t *codes, int16_t *tables) {
-    alignas(64) uint8_t biased[kActivationGroup + 1] = {};
-    const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
-    _mm256_store_si256(reinterpret_cast<__m256i *>(biased), _mm256_xor_si256(load_256(codes), bias));
-    read_back(biased);
+  // times that, and one of the two has the code's offset. `biased`: codes with 128 added, and one more byte.
+  [[gnu::always_inline]] static void build_group(const HeldFactors &field, const int8_t *codes, const uint8_t *biased,
+                                                 int16_t *tables) {
     for (int i = 0; i < 6; ++i, tables += 32) _mm512_storeu_si512(tables, field.entries(biased + 3 * i));
     for (int i = 0; i < 4; ++i, tables += 64) {
       const __m512i three = field.entries(biased + kTritTops[i]);

@@ -209,6 +209,16 @@ inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
   return {_mm512_inserti64x4(_mm512_setzero_si512(), _mm256_zextsi128_si256(each), 0)};
 }
 
+template <int kDistance>
+I32x16 swap_lanes(I32x16 v) {
+  const __m512 a = _mm512_castsi512_ps(v.v);
+  if constexpr (kDistance == 4) {
+    return {_mm512_castps_si512(_mm512_shuffle_f32x4(a, a, 0xB1))};
+  } else {
+    return {_mm512_castps_si512(_mm512_shuffle_ps(a, a, kDistance == 1 ? 0xB1 : 0x4E))};
+  }
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) { return {_mm512_and_si512(a.v, b.v)}; }
 
 template <int kBits>

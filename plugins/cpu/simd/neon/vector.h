@@ -310,6 +310,17 @@ inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
   return {vpmaxq_s32(ab, vpmaxq_s32(max_of_quarters(c), max_of_quarters(d))), zero, zero, zero};
 }
 
+template <int kDistance>
+I32x16 swap_lanes(I32x16 v) {
+  if constexpr (kDistance == 4) {
+    return {v.q[1], v.q[0], v.q[3], v.q[2]};
+  } else if constexpr (kDistance == 2) {
+    return each<I32x16>([](auto q) { return vextq_s32(q, q, 2); }, v);
+  } else {
+    return each<I32x16>([](auto q) { return vrev64q_s32(q); }, v);
+  }
+}
+
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {
   return each<Bytes64>([](auto x, auto y) { return vandq_u8(x, y); }, a, b);
 }

@@ -383,6 +383,14 @@ inline I32x16 reduce_max_each(I32x16 a, I32x16 b, I32x16 c, I32x16 d) {
   return {{reduce_max(a), reduce_max(b), reduce_max(c), reduce_max(d)}};
 }
 
+// To every lane i what lane i ^ kDistance has: 1, 2 or 4.
+template <int kDistance>
+I32x16 swap_lanes(I32x16 v) {
+  I32x16 swapped;
+  for (int i = 0; i < 16; ++i) swapped.lane[i] = v.lane[i ^ kDistance];
+  return swapped;
+}
+
 // -------- Bytes
 
 inline Bytes64 bit_and(Bytes64 a, Bytes64 b) {

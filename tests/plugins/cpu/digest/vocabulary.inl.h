@@ -89,6 +89,7 @@ void run_integers(Round &round) {
   round.exactly(reduce_add(shift_right<4>(a)));
   round.exactly(reduce_max(a));
   round.exactly(reduce_max_each(a, b, add(a, splat_i32(1)), splat_i32(-1)));
+  for (const I32x16 swapped : {swap_lanes<1>(a), swap_lanes<2>(a), swap_lanes<4>(a)}) round.exactly(swapped);
 }
 
 template <int kMantissaBits>

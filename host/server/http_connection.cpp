@@ -46,8 +46,8 @@ Connection::Connection(asio::ip::tcp::socket socket, const Service &service)
     : stream_(std::move(socket)),
       buffer_(kMaxBufferBytes),
       watch_ended_(stream_.get_executor()),
-      service_(service),
-      idle_since_(Clock::now()) {
+      idle_ended_(stream_.get_executor()),
+      service_(service) {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens are small, and each counts
 }
@@ -59,9 +59,15 @@ asio::awaitable<void> Connection::serve() {
 }
 
 asio::awaitable<void> Connection::turn_away() {
-  idle_since_.reset();
   co_await refuse(503, "too many connections: try again later");
   co_await close();
+}
+
+// Bytes that have come are a request's, also while nobody has had the time to read them.
+std::optional<Connection::Clock::time_point> Connection::idle_since() const {
+  beast::error_code error;
+  if (!idle_since_ || stream_.socket().available(error) > 0) return std::nullopt;
+  return idle_since_;
 }
 
 // False: it was the last.
@@ -78,12 +84,16 @@ asio::awaitable<bool> Connection::read_and_answer() {
 // Until there is a byte of a request: empty lines ahead of one count as nothing, which old clients put behind bodies
 // (RFC 9112, 2.2).
 asio::awaitable<beast::error_code> Connection::wait_for_request() {
+  const auto since = Clock::now();
   beast::error_code error;
   while (!error) {
     const std::string_view ahead(static_cast<const char *>(buffer_.data().data()), buffer_.size());
     if (ahead.starts_with("\r\n")) {
       buffer_.consume(2);
     } else if (ahead.empty() || ahead == "\r") {
+      error = co_await wait_for_bytes(since);
+      if (error) break;
+      stream_.expires_after(service_.options.read);
       const size_t n = co_await stream_.async_read_some(buffer_.prepare(kReadBytes), into(error));
       buffer_.commit(n);
     } else {
@@ -93,12 +103,26 @@ asio::awaitable<beast::error_code> Connection::wait_for_request() {
   co_return error;
 }
 
-asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
-  idle_since_ = Clock::now();
-  stream_.expires_after(service_.options.idle);
-  beast::error_code error = co_await wait_for_request();
-  if (!error) co_await http::async_read_header(stream_, buffer_, parser, into(error));
+// Leaves them in the socket, where idle_since() sees them at once. A read could have taken them out before anybody here
+// is told so.
+asio::awaitable<beast::error_code> Connection::wait_for_bytes(Clock::time_point since) {
+  idle_since_ = since;
+  idle_ended_.expires_at(since + service_.options.idle);
+  idle_ended_.async_wait([this, self = shared_from_this()](beast::error_code stopped) {
+    beast::error_code ignored;
+    if (!stopped && idle_since_) stream_.socket().cancel(ignored);
+  });
+  beast::error_code error;
+  co_await stream_.socket().async_wait(asio::ip::tcp::socket::wait_read, into(error));
   idle_since_.reset();
+  idle_ended_.cancel();
+  co_return error;
+}
+
+asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
+  beast::error_code error = co_await wait_for_request();
+  stream_.expires_after(service_.options.read);
+  if (!error) co_await http::async_read_header(stream_, buffer_, parser, into(error));
   if (error) {
     co_await refuse(error);
     co_return std::nullopt;
@@ -155,6 +179,7 @@ asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
   hand_on(std::move(head), std::move(body));
   co_await send_answer();
   const auto done = std::exchange(exchange_, nullptr);
+  has_answered_ = true;
   co_await end_watch();
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   if (service_.events.served)
@@ -240,10 +265,9 @@ asio::awaitable<void> Connection::close() {
 }
 
 void Connection::stop() {
-  if (exchange_)
-    exchange_->close_afterwards();
-  else
-    stream_.close();
+  if (exchange_) return exchange_->close_afterwards();
+  idle_since_.reset();
+  stream_.close();
 }
 
 void Connection::give_up() try {
@@ -254,6 +278,7 @@ void Connection::give_up() try {
 
 void Connection::cut() {
   if (exchange_) exchange_->client_has_gone();
+  idle_ended_.cancel();
   stream_.close();
 }
 

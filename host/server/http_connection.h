@@ -40,8 +40,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // There is no place for this client: it is told so, whatever it asks.
   boost::asio::awaitable<void> turn_away();
 
-  // Since when it has waited for the head of a request; nullopt: it does not.
-  std::optional<Clock::time_point> idle_since() const { return idle_since_; }
+  // Since when it has waited for a request of which there is not even a byte yet; nullopt: it does not.
+  std::optional<Clock::time_point> idle_since() const;
+  // Before, the first request may be on its way.
+  bool has_answered() const { return has_answered_; }
 
   bool is_answering() const { return exchange_ != nullptr; }
 
@@ -55,6 +57,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   boost::asio::awaitable<bool> read_and_answer();
   boost::asio::awaitable<boost::beast::error_code> wait_for_request();
+  boost::asio::awaitable<boost::beast::error_code> wait_for_bytes(Clock::time_point since);
   boost::asio::awaitable<std::optional<HttpHead>> read_head_of(HttpParser &parser);
   boost::asio::awaitable<bool> read_body(HttpParser &parser, const HttpHead &head);
   boost::asio::awaitable<void> refuse(boost::beast::error_code why);
@@ -70,10 +73,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;  // bytes behind the request that was read last
   boost::asio::steady_timer watch_ended_;
+  boost::asio::steady_timer idle_ended_;  // the stream's own timer is for what reads and writes
   const Service &service_;
   std::shared_ptr<Exchange> exchange_;  // null: between two
   bool is_watching_ = false;
-  std::optional<Clock::time_point> idle_since_;
+  bool has_answered_ = false;
+  std::optional<Clock::time_point> idle_since_;  // that it waits for bytes
 };
 
 }  // namespace bonsai::server

@@ -27,9 +27,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kRetryAccepting{100};
-constexpr std::chrono::seconds kLastWords{1};       // that clients have to take what they are told at the end
-constexpr std::chrono::milliseconds kPatience{50};  // for a place: one that has been answered may be about to go
-constexpr size_t kMostTurnedAway = 64;              // that are told so at once; more are closed without a word
+constexpr std::chrono::seconds kLastWords{1};  // that clients have to take what they are told at the end
+// For a place: one that has been answered may be about to go; and with a new one, whose request may be about to come.
+constexpr std::chrono::milliseconds kPatience{50};
+constexpr size_t kMostTurnedAway = 64;  // that are told so at once; more wait in the kernel for their turn
 
 }  // namespace
 
@@ -89,10 +90,16 @@ class HttpServer::Impl {
     }
   }
 
-  // Without descriptors or memory for another client it waits for one to go.
+  // Without descriptors or memory for another client it waits for one to go; with too many that are to be told that
+  // there is no place, for these.
   asio::awaitable<void> accept() {
     while (acceptor_.is_open()) {
       error_code error;
+      if (turned_away_.size() >= kMostTurnedAway && !has_place()) {
+        asio::steady_timer timer(io_, kPatience);
+        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+        continue;
+      }
       tcp::socket socket = co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
       if (!acceptor_.is_open()) co_return;
       if (!error && take(std::move(socket))) continue;
@@ -104,17 +111,26 @@ class HttpServer::Impl {
   // False: there is no memory for another client.
   bool take(tcp::socket socket) {
     try {
-      if (has_place())
-        begin(std::make_shared<Connection>(std::move(socket), *service_));
-      else if (turned_away_.size() < kMostTurnedAway)
-        turn_away(std::make_shared<Connection>(std::move(socket), *service_));
+      const auto connection = std::make_shared<Connection>(std::move(socket), *service_);
+      if (make_place())
+        begin(connection);
+      else
+        turn_away(connection);
       return true;
     } catch (const std::exception &) {
       return false;
     }
   }
 
-  bool has_place() { return connections_.size() < options_.max_connections || close_longest_idle(); }
+  bool has_place() const { return connections_.size() < options_.max_connections || longest_idle() != nullptr; }
+
+  // False: all have something to do.
+  bool make_place() {
+    if (connections_.size() < options_.max_connections) return true;
+    const auto longest = longest_idle();
+    if (longest != nullptr) longest->stop();
+    return longest != nullptr;
+  }
 
   // Unless it has a place after all.
   void turn_away(const std::shared_ptr<Connection> &connection) {
@@ -124,7 +140,7 @@ class HttpServer::Impl {
       asio::steady_timer timer(io_, kPatience);
       co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
       if (service_->is_stopping) co_return;
-      if (has_place())
+      if (make_place())
         begin(connection);
       else
         co_await connection->turn_away();
@@ -132,16 +148,18 @@ class HttpServer::Impl {
     asio::co_spawn(io_, tell, [this, connection](const std::exception_ptr &) { turned_away_.erase(connection); });
   }
 
-  // False: all have something to do.
-  bool close_longest_idle() {
-    const std::shared_ptr<Connection> *longest = nullptr;
+  // Null: there is none.
+  std::shared_ptr<Connection> longest_idle() const {
+    std::shared_ptr<Connection> longest;
+    auto earliest = Connection::Clock::time_point::max();
+    const auto patient_until = Connection::Clock::now() - kPatience;
     for (const auto &connection : connections_) {
       const auto since = connection->idle_since();
-      if (since && (longest == nullptr || *since < *(*longest)->idle_since())) longest = &connection;
+      if (!since || *since >= earliest || (!connection->has_answered() && *since > patient_until)) continue;
+      earliest = *since;
+      longest = connection;
     }
-    if (longest == nullptr) return false;
-    (*longest)->stop();
-    return true;
+    return longest;
   }
 
   void begin(const std::shared_ptr<Connection> &connection) {

@@ -1,8 +1,12 @@
 // What the HTTP server promises to clients, good ones and others.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -335,6 +339,59 @@ TEST(HttpServer, TakesSoManyClientsAndNoMore) {
   EXPECT_TRUE(one.is_closed());  // it had been idle, and made room
   second->reply({.body = "2"});
   EXPECT_EQ(two.response().body, "2");
+}
+
+// However much comes at once: a request that is there is answered, or told that there is no place.
+TEST(HttpServer, ClosesNoClientWhoseRequestIsThere) {
+  constexpr size_t kClients = 150;  // more than are told at once that there is no place
+  Keeper keeper;
+  std::promise<void> all_have_sent;
+  HttpOptions options = quick_options();
+  options.max_connections = 5;
+  Running server(
+      [keep = keeper.handler(), sent = all_have_sent.get_future().share()](const HttpRequest &request,
+                                                                           const Responding &responder) {
+        sent.wait();  // with the server's thread: nothing is read meanwhile
+        keep(request, responder);
+      },
+      options);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->request("POST", "/", "body");
+  }
+  all_have_sent.set_value();
+  std::vector<Responding> responders;
+  for (size_t i = 0; i < options.max_connections; ++i) responders.push_back(keeper.take());
+  std::map<int, size_t> n_by_status;
+  const auto count = [&](const std::unique_ptr<Client> &client) { ++n_by_status[client->response().status]; };
+  std::for_each(clients.begin() + options.max_connections, clients.end(), count);
+  for (const Responding &responder : responders) responder->reply({});
+  std::for_each(clients.begin(), clients.begin() + options.max_connections, count);
+  EXPECT_EQ(n_by_status, (std::map<int, size_t>{{200, options.max_connections}, {503, kClients - 5}}));
+}
+
+TEST(HttpServer, ClosesNoClientInTheMiddleOfARequest) {
+  HttpOptions options = quick_options();
+  options.max_connections = 2;
+  Running server(tell_request, options);
+  Client one(server.port()), silent(server.port());
+  one.send("GET /1 HT");
+  std::this_thread::sleep_for(5ms);
+  Client three(server.port());  // later than both, and silent, too
+  EXPECT_TRUE(silent.is_closed());
+  one.send("TP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(one.response().body, "GET /1 ");
+}
+
+TEST(HttpServer, ClosesClientsThatSayNothingForOthers) {
+  HttpOptions options = quick_options();
+  options.max_connections = 2;
+  Running server(tell_request, options);
+  Client one(server.port()), two(server.port());
+  EXPECT_EQ(Client(server.port()).get("/3").body, "GET /3 ");
+  EXPECT_TRUE(one.is_closed());
+  EXPECT_EQ(two.get("/2").body, "GET /2 ");
 }
 
 // A connection that has been answered makes room, also where the next client comes before that is known.

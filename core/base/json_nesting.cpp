@@ -47,4 +47,9 @@ bool has_more_names(std::string_view json, size_t most) {
   });
 }
 
+bool has_more_parts(std::string_view json, size_t most) {
+  size_t n = 0;
+  return any_outside_strings(json, [&](char c) { return (opens(c) || c == '"') && ++n > most; });
+}
+
 }  // namespace bonsai

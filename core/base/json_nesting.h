@@ -1,4 +1,5 @@
-// How deep JSON is nested, and how many names stand side by side in it, before anything goes into it.
+// How deep JSON is nested, how many names stand side by side in it, and how many blocks of memory it will take, before
+// anything goes into it.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +16,10 @@ bool is_nested_deeper(std::string_view json, size_t most);
 // parser with a callback could count them, but looks at all elements that came before behind each object in an array.)
 // Of a text that is not JSON either answer may come.
 bool has_more_names(std::string_view json, size_t most);
+
+// Whether a JSON text has more than `most` objects, arrays and texts, names among these: the library gives each some
+// fifty bytes and more, two of the text or not. (Numbers, true, false and null take 16.) Its destructor asks for
+// memory, too, and where there is none the program ends. Of a text that is not JSON either answer may come.
+bool has_more_parts(std::string_view json, size_t most);
 
 }  // namespace bonsai

@@ -27,6 +27,8 @@ Json parse_body(std::string_view body) {
     throw ApiError(fmt::format("the body is nested more than {} deep", kMostNesting));
   if (has_more_names(body, kMostNames))
     throw ApiError(fmt::format("an object in the body has more than {} names", kMostNames));
+  if (has_more_parts(body, kMostParts))
+    throw ApiError(fmt::format("the body has more than {} objects, arrays and texts", kMostParts));
   Json json;
   try {
     json = Json::parse(body);

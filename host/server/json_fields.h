@@ -18,8 +18,12 @@ using Json = nlohmann::ordered_json;
 // Most names in one object. It keeps their order and looks at all of them for each: many would take many times as long.
 inline constexpr size_t kMostNames = 512;
 
-// A request's body, which has to be an object, not nested too deep and without more names in one object than can be
-// read in little time.
+// Most objects, arrays and texts in a body, names among these: 20 MiB or so. That is more than the messages of the
+// longest conversation have, or the texts of any other field; of token ids there may be as many as there is room for.
+inline constexpr size_t kMostParts = 250'000;
+
+// A request's body, which has to be an object, not nested too deep, without more names in one object than can be read
+// in little time, and without more parts than there is memory for.
 Json parse_body(std::string_view body);
 
 // A field that is null counts as missing, as it does in OpenAI's API.

@@ -53,5 +53,22 @@ TEST(JsonNames, WhatIsNoJsonIsSurvived) {
   EXPECT_TRUE(has_more_names("}]::", 1));
 }
 
+TEST(JsonParts, AreObjectsArraysAndTexts) {
+  EXPECT_FALSE(has_more_parts("1", 0));
+  EXPECT_TRUE(has_more_parts("[]", 0));
+  EXPECT_TRUE(has_more_parts("{}", 0));
+  EXPECT_TRUE(has_more_parts(R"("")", 0));
+  EXPECT_FALSE(has_more_parts("[1, 2.5, true, false, null]", 1)) << "others have no memory of their own";
+  EXPECT_FALSE(has_more_parts(R"({"a": [{}, "b"]})", 5));
+  EXPECT_TRUE(has_more_parts(R"({"a": [{}, "b"]})", 4));
+  EXPECT_FALSE(has_more_parts(R"(["{[\"{[", "\\"])", 3)) << "what stands in a text is one with it";
+}
+
+TEST(JsonParts, WhatIsNoJsonIsSurvived) {
+  EXPECT_FALSE(has_more_parts("", 0));
+  EXPECT_FALSE(has_more_parts("]]}}:,\\", 0));
+  EXPECT_TRUE(has_more_parts("[[[", 2));
+}
+
 }  // namespace
 }  // namespace bonsai

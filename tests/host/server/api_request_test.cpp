@@ -248,7 +248,7 @@ TEST(ApiRequest, ResultsComeInTheOrderOfTheCalls) {
 
 // As many as a body may hold, the last one first.
 TEST(ApiRequest, ManyResultsAreOrderedInLittleTime) {
-  constexpr size_t kResults = 50'000;
+  constexpr size_t kResults = kMostParts / 14 - 1;  // as many as a body may hold
   std::string calls, results;
   for (size_t i = 0; i < kResults; ++i) {
     calls += fmt::format(R"({}{{"id":"{}","function":{{"name":"f"}}}})", i == 0 ? "" : ",", i);
@@ -338,8 +338,16 @@ TEST(ApiRequestRefuses, WhatIsNoObject) {
 // As many objects as a body may hold. Anything that looks at all of them for each would not come to an end.
 TEST(ApiRequest, ManyObjectsAreReadOneAfterTheOther) {
   std::string body = R"({"prompt": "x", "metadata": [{})";
-  while (body.size() < (4u << 20) - 5) body += ",{}";
+  for (size_t n = 6; n < kMostParts; ++n) body += ",{}";
   EXPECT_EQ(completion_said(body + "]}"), "nothing");
+  EXPECT_EQ(completion_said(body + ",[]]}"), "the body has more than 250000 objects, arrays and texts");
+}
+
+// Prompts that fill a context come in the one body.
+TEST(ApiRequest, TokenIdsAreAsManyAsThereIsRoomFor) {
+  std::string body = R"({"prompt": [1)";
+  while (body.size() < (4u << 20) - 4) body += ",1";
+  EXPECT_EQ(read_completion_request(body + "]}", {}).prompts.size(), 1u);
 }
 
 TEST(ApiRequestRefuses, ValuesOutOfRange) {

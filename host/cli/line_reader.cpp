@@ -20,6 +20,7 @@
 
 #include "core/base/standard_streams.h"
 #include "host/cli/terminal_abilities.h"
+#include "host/cli/text_input.h"
 
 namespace bonsai::cli {
 namespace {
@@ -38,6 +39,7 @@ class PlainReader final : public LineReader {
 
   std::optional<std::string> read(const std::string &, Place) override {
     const ssize_t n = ::getline(&line_, &capacity_, stdin);
+    if (n < 0 && !std::feof(stdin)) cannot_read("stdin");
     if (n < 0) return std::nullopt;
     return without_line_end(std::string(line_, static_cast<size_t>(n)));
   }

@@ -12,7 +12,7 @@ class LineReader {
   virtual ~LineReader() = default;
 
   // The first line of a message or one that it goes on with, without its end; nullopt: there are no more, or
-  // was_discarded(). The prompt is for a person at a terminal.
+  // was_discarded(). The prompt is for a person at a terminal. Throws Failure where stdin cannot be read.
   enum class Place { kFirst, kFurther };
   virtual std::optional<std::string> read(const std::string &prompt, Place place) = 0;
 

@@ -18,10 +18,6 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
 
-[[noreturn]] void cannot_read(const std::string &name) {
-  throw Failure(fmt::format("{}: cannot read: {}", name, std::generic_category().message(errno)));
-}
-
 std::string read_all(std::FILE *file, const std::string &name) {
   std::string text;
   char piece[65536];
@@ -53,6 +49,10 @@ void tell_if_waiting() {
 }
 
 }  // namespace
+
+void cannot_read(const std::string &name) {
+  throw Failure(fmt::format("{}: cannot read: {}", name, std::generic_category().message(errno)));
+}
 
 std::string read_file(const std::string &path) {
   if (path == "-") return read_all(stdin, "stdin");

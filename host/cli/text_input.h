@@ -27,6 +27,9 @@ std::optional<std::string> read_unasked_stdin(const Arguments &arguments);
 enum class StdinUse { kOptions, kMessages };
 void check_stdin(const Arguments &arguments, StdinUse use);
 
+// Throws the Failure that tells why a file cannot be read, by errno.
+[[noreturn]] void cannot_read(const std::string &name);
+
 // A file's bytes; "-" is standard input. Throws Failure if it cannot be read.
 std::string read_file(const std::string &path);
 

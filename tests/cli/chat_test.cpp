@@ -48,6 +48,15 @@ TEST(Chat, AnswersGoToStdoutAndASummaryForEachToStderr) {
   EXPECT_FALSE(std::getline(lines, rest)) << rest;
 }
 
+TEST(Chat, AStdinThatCannotBeReadIsNotItsEnd) {
+  const std::vector<std::string> arguments = {"chat", "-m", seedling()};
+  const Outcome folder = run_in_shell("\"$@\" </", arguments), closed = run_in_shell("\"$@\" <&-", arguments);
+  EXPECT_EQ(folder.exit_code, 1);
+  EXPECT_EQ(folder.err, "bonsai chat: stdin: cannot read: Is a directory\n");
+  EXPECT_EQ(closed.exit_code, 1);
+  EXPECT_EQ(closed.err, "bonsai chat: stdin: cannot read: Bad file descriptor\n");
+}
+
 TEST(Chat, JsonIsOneLineForEachAnswer) {
   const Outcome outcome = chat("one\ntwo\n", {"--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/standard_streams.h"
+#include "core/base/utf8.h"
 #include "host/backend/device.h"
 #include "host/backend/registry.h"
 #include "host/cli/arguments.h"
@@ -146,15 +147,17 @@ std::string describe(const host::DeviceInfo &device, size_t index) {
 std::string describe(const Finding &finding) {
   const host::Candidate &candidate = finding.candidate;
   if (!candidate.backend)
-    return fmt::format("{}: {}\n  not used: {}\n", candidate.name, candidate.path.string(), candidate.reason);
+    return fmt::format("{}: {}\n  not used: {}\n", printable(candidate.name), printable(candidate.path.string()),
+                       printable(candidate.reason));
   const host::Backend &backend = *candidate.backend;
-  std::string text = fmt::format("{} {}: {}\n", backend.name(), backend.version(), candidate.path.string());
+  std::string text = fmt::format("{} {}: {}\n", backend.name(), backend.version(), printable(candidate.path.string()));
   text += fmt::format("  {}\n  ABI {}, level {}, priority {}\n", backend.description(), abi_version(backend),
                       backend.level(), backend.priority());
   if (candidate.shadowed) return text + "  not used: a backend of this name was found earlier\n";
   const Devices &list = finding.list;
   for (size_t i = 0; i < list.devices.size(); ++i) text += describe(list.devices[i], i);
-  if (!list.reason.empty()) text += fmt::format("  {}{}\n", list.devices.empty() ? "not used: " : "", list.reason);
+  if (!list.reason.empty())
+    text += fmt::format("  {}{}\n", list.devices.empty() ? "not used: " : "", printable(list.reason));
   return text;
 }
 
@@ -174,8 +177,8 @@ struct Warmed {
 };
 
 std::string describe(const Warmed &warmed) {
-  return fmt::format("{} device {}: {}\n", warmed.backend, warmed.device,
-                     warmed.reason.empty() ? "ready" : warmed.reason);
+  return fmt::format("{} device {}: {}\n", printable(warmed.backend), warmed.device,
+                     warmed.reason.empty() ? "ready" : printable(warmed.reason));
 }
 
 Json to_json(const Warmed &warmed) {
@@ -247,7 +250,8 @@ void show(const std::vector<Answer> &answers, bool as_json, Output &out) {
   if (as_json) return out.write_json(json);
   if (text.empty()) {
     text = "no libbonsai_*.so found in:\n";
-    for (const auto &directory : host::SearchPath::standard().directories) text += "  " + directory.string() + "\n";
+    for (const auto &directory : host::SearchPath::standard().directories)
+      text += "  " + printable(directory.string()) + "\n";
   }
   out.write(text);
 }

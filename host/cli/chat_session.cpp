@@ -146,7 +146,7 @@ void ChatSession::run_command(const std::string &line) {
 }
 
 void ChatSession::complain(std::string_view what, const std::exception &error) const {
-  print_to_stderr("{}{}{}\n", what, what.empty() ? "" : ": ", error.what());
+  print_to_stderr("{}{}{}\n", what, what.empty() ? "" : ": ", bonsai::printable(error.what()));
 }
 
 // A person reads why; a script has the exit code. Whatever ended the program before this is the better reason.
@@ -263,7 +263,7 @@ void ChatSession::save_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   model_files_.check_spared(file, "conversation");
   if (const auto written = write_whole_file(file, chat_.save()); !written) throw Failure(written.error().message);
-  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
+  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), bonsai::printable(file));
 }
 
 void ChatSession::load_command(const std::string &file) {
@@ -282,7 +282,7 @@ void ChatSession::save_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   model_files_.check_spared(file, "session");
   chat_.save_session(file);
-  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), file);
+  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), bonsai::printable(file));
 }
 
 void ChatSession::load_session_command(const std::string &file) {

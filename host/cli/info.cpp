@@ -146,7 +146,7 @@ std::string describe_model(const model::Config &config, bool tied) {
 }
 
 std::string to_text(const Summary &summary) {
-  std::string text = fmt::format("file          {}, {}{}, GGUF v{}\n", summary.path,
+  std::string text = fmt::format("file          {}, {}{}, GGUF v{}\n", bonsai::printable(summary.path),
                                  summary.parts > 1 ? counted(summary.parts, "part") + ", " : "",
                                  format_bytes(summary.file_bytes), summary.gguf_version);
   if (!summary.name.empty()) text += fmt::format("name          {}\n", bonsai::quoted(summary.name));

@@ -47,8 +47,9 @@ const Command *find_command(std::string_view name) {
   return nullptr;
 }
 
+// One line, whatever names of files and options have come into the message on its way here.
 int complain(std::string_view who, std::string_view message, ExitCode code) {
-  print_to_stderr("{}: {}\n", who, message);
+  print_to_stderr("{}: {}\n", who, bonsai::printable(message));
   return code;
 }
 
@@ -98,7 +99,7 @@ int main(int argc, char **argv) {
   } catch (const bonsai::cli::OutputClosed &) {
     return bonsai::cli::kSuccess;
   } catch (const std::exception &error) {
-    bonsai::print_to_stderr("bonsai: {}\n", error.what());
+    bonsai::print_to_stderr("bonsai: {}\n", bonsai::printable(error.what()));
     return bonsai::cli::kFailure;
   }
 }

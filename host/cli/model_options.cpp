@@ -68,7 +68,11 @@ void log_line(Terminal &terminal, spdlog::level::level_enum level, std::string_v
   } catch (...) {
     // Whoever writes the text finds the same.
   }
-  terminal.log.log(level, line);
+  try {
+    terminal.log.log(level, bonsai::printable(line));
+  } catch (...) {
+    // There is no memory for it.
+  }
 }
 
 }  // namespace
@@ -119,7 +123,7 @@ std::string model_path(const Arguments &arguments, const Terminal &terminal) {
   std::string path = model_file(arguments);
   const bool is_named = arguments.text("model") || !arguments.texts("model-file").empty();
   if (!is_named && terminal.log.level() != spdlog::level::off)
-    print_to_stderr("no -m FILE: using the seedling, {}\n", path);
+    print_to_stderr("no -m FILE: using the seedling, {}\n", bonsai::printable(path));
   return path;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/base/atomic_file.h"
 #include "core/base/standard_streams.h"
+#include "core/base/utf8.h"
 #include "host/cli/model_options.h"
 
 namespace bonsai::cli {
@@ -35,7 +36,7 @@ void save_or_complain(const std::function<void()> &save) {
   try {
     save();
   } catch (const std::exception &error) {
-    print_to_stderr("--save-session: {}\n", error.what());
+    print_to_stderr("--save-session: {}\n", bonsai::printable(error.what()));
   }
 }
 

@@ -88,9 +88,9 @@ void show_as_json(const std::string &path, const Verdict &verdict, Output &out) 
 
 // But for the refusal, which is an error.
 void show(const std::string &path, const Verdict &verdict, Output &out) {
-  for (const std::string &finding : verdict.findings) out.write(finding + "\n");
+  for (const std::string &finding : verdict.findings) out.write(bonsai::printable(finding) + "\n");
   if (verdict.refusal) return;
-  out.write(fmt::format("{}: valid, {}, {}\n", path, counted(verdict.n_tensors, "tensor"),
+  out.write(fmt::format("{}: valid, {}, {}\n", bonsai::printable(path), counted(verdict.n_tensors, "tensor"),
                         counted(verdict.n_weights, "weight")));
 }
 

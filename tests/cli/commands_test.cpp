@@ -333,6 +333,14 @@ TEST(Validate, AcceptsTheSeedling) {
   EXPECT_EQ(parse_success(run_program({"validate", seedling(), "--json"}))["valid"], true);
 }
 
+TEST(Validate, TellsOfAFileInOneLineWhateverItIsCalled) {
+  const std::string path = write_file("se\ned\x1b[31m.gguf", read_file(seedling()));
+  const std::string before = path.substr(0, path.find("se\n"));
+  EXPECT_EQ(run_program({"validate", path}).out,
+            before + "se\\x0aed\\x1b[31m.gguf: valid, 68 tensors, 5771264 weights\n");
+  EXPECT_EQ(run_program({"info", path}).out.find('\x1b'), std::string::npos);
+}
+
 TEST(Validate, RefusesACutFileInOneLine) {
   const std::string whole = read_file(seedling());
   for (const size_t size : {size_t{0}, size_t{3}, size_t{20}, size_t{1000}, whole.size() / 2, whole.size() - 1}) {

@@ -42,6 +42,30 @@ TEST(Program, SaysItsVersion) {
   EXPECT_EQ(outcome.out.rfind("bonsai 0.", 0), 0u) << outcome.out;
 }
 
+// A file can be called anything. What is said of it has no lines of its own, and does nothing to a terminal.
+TEST(Program, NamesOfFilesAndOptionsStayOnTheirLine) {
+  const std::string name = "./no\npe\x1b[31m.so", shown = "no\\x0ape\\x1b[31m.so";
+  const std::vector<Arguments> commands = {{"validate", name},
+                                           {"info", name},
+                                           {"run", "-m", name, "-p", "x"},
+                                           {"run", "-m", seedling(), "-f", name},
+                                           {"run", "-m", seedling(), "-p", "x", "--load-session", name},
+                                           {"run", "-m", seedling(), "-p", "x", "--grammar", name},
+                                           {"run", "-m", seedling(), "-p", "x", "--backend-strict", "--backend", name},
+                                           {"run", "--" + name}};
+  for (const Arguments &arguments : commands) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.err.find('\n'), outcome.err.size() - 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(shown), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos) << outcome.err;
+  }
+  const std::string table = run_program({"backends", name}).out;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 2) << table;
+  EXPECT_NE(table.find(shown), std::string::npos) << table;
+  EXPECT_EQ(table.find('\x1b'), std::string::npos) << table;
+}
+
 struct Mistake {
   std::string name;
   Arguments arguments;

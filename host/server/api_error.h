@@ -35,15 +35,15 @@ HttpReply error_reply(const ApiError &error);
 // The ApiError that an exception of the engine's amounts to: a caller's mistakes are 400, all others 500.
 ApiError to_api_error(const std::exception &error);
 
-// Does something for the `i`-th of `n` texts of a field: what the engine says against it names that one, where there
-// are several.
+// Does something for the `i`-th of `n` texts of a field: what the engine says against it names the field, and that one
+// where there are several.
 template <class Action>
 void naming(std::string_view field, size_t i, size_t n, Action action) {
   try {
     action();
   } catch (const EngineError &error) {
-    if (n == 1) throw;
-    throw EngineError(error.kind(), std::string(field) + "[" + std::to_string(i) + "]: " + error.what());
+    const std::string place = n == 1 ? "" : "[" + std::to_string(i) + "]";
+    throw EngineError(error.kind(), std::string(field) + place + ": " + error.what());
   }
 }
 

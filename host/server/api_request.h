@@ -16,10 +16,16 @@ namespace bonsai::server {
 // A text, or the ids of one.
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
+// A JSON schema, and the field that it came in: "tools[0].function.parameters".
+struct GivenSchema {
+  std::string field, schema;
+};
+
 // What requests for text have in common.
 struct TextRequest {
-  GenerateOptions options;  // the server's own, where the request says nothing else
-  uint32_t n = 1;           // answers to each prompt
+  GenerateOptions options;   // the server's own, where the request says nothing else
+  std::string schema_field;  // that the options' JSON schema came in; empty: none
+  uint32_t n = 1;            // answers to each prompt
   bool stream = false;
   bool include_usage = false;            // in a last event of the stream
   std::optional<uint32_t> top_logprobs;  // how likely each token was, and so many of the likeliest
@@ -28,8 +34,9 @@ struct TextRequest {
 struct ChatRequest : TextRequest {
   ChatOptions chat;
   std::vector<ChatMessage> messages;
-  std::string call_schema;     // not empty: the answer has to be a call of a tool, {"name", "arguments"} as this says
-  bool parallel_calls = true;  // false: the answer ends behind the first
+  std::string call_schema;  // not empty: the answer has to be a call of a tool, {"name", "arguments"} as this says
+  std::vector<GivenSchema> parameters = {};  // that this was made from, or the call_schema of the options
+  bool parallel_calls = true;                // false: the answer ends behind the first
 };
 
 struct CompletionRequest : TextRequest {

@@ -22,6 +22,7 @@
 #include "host/server/api_response.h"
 #include "host/server/chat_page.h"
 #include "host/server/choices_job.h"
+#include "host/server/given_schemas.h"
 #include "host/server/metrics.h"
 #include "host/server/places.h"
 #include "host/server/responses/job.h"
@@ -238,6 +239,12 @@ class ApiService::Impl {
             .announces_usage = wanted.stream && wanted.include_usage};
   }
 
+  template <class Request>
+  static void start(const std::shared_ptr<TextJob> &job, const Request &wanted,
+                    const std::vector<std::vector<int32_t>> &prompts) {
+    naming_schemas(wanted, [&] { job->start(wanted, prompts); });
+  }
+
   void chat(HttpRequest request, const Responding &responder) {
     push(readers_, responder, [this, responder, body = std::move(request.body)] {
       ChatRequest wanted = read_chat_request(body, options_.defaults);
@@ -245,9 +252,9 @@ class ApiService::Impl {
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
-      std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
-                                wanted)
-          ->start(wanted, {prompt.tokens});
+      start(std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
+                                      wanted),
+            wanted, {prompt.tokens});
     });
   }
 
@@ -257,9 +264,9 @@ class ApiService::Impl {
       check_format();
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
-      std::make_shared<ResponseJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name,
-                                    responses_)
-          ->start(wanted, {prompt.tokens});
+      start(std::make_shared<ResponseJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name,
+                                          responses_),
+            wanted, {prompt.tokens});
     });
   }
 
@@ -277,8 +284,8 @@ class ApiService::Impl {
       MessagesRequest wanted = read_messages_request(body, options_.defaults);
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_of_messages(wanted);
-      std::make_shared<MessageJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name)
-          ->start(wanted, {prompt.tokens});
+      start(std::make_shared<MessageJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name),
+            wanted, {prompt.tokens});
     });
   }
 
@@ -325,15 +332,26 @@ class ApiService::Impl {
           if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
         });
       }
-      std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion", wanted), std::move(place),
-                                      std::move(echoes))
-          ->start(wanted, prompts);
+      start(std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion", wanted),
+                                            std::move(place), std::move(echoes)),
+            wanted, prompts);
     });
   }
 
   std::vector<int32_t> tokens_of(const Prompt &prompt) const {
-    if (const auto *tokens = std::get_if<std::vector<int32_t>>(&prompt)) return *tokens;
+    if (const auto *tokens = std::get_if<std::vector<int32_t>>(&prompt)) return known(*tokens);
     return engine_.tokenize_prompt(std::get<std::string>(prompt));
+  }
+
+  // As the engine would say it later, when it no longer is of the prompt alone.
+  const std::vector<int32_t> &known(const std::vector<int32_t> &tokens) const {
+    const uint32_t n = engine_.model().vocabulary;
+    const auto is_known = [n](int32_t token) { return static_cast<uint32_t>(token) < n; };
+    const auto unknown = std::find_if_not(tokens.begin(), tokens.end(), is_known);
+    if (unknown != tokens.end())
+      throw EngineError(ErrorKind::kInvalidArgument,
+                        fmt::format("token id {} is outside the vocabulary of {}", *unknown, n));
+    return tokens;
   }
 
   Echo echo_of(const Prompt &prompt, const std::vector<int32_t> &tokens) const {

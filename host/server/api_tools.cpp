@@ -64,12 +64,16 @@ Json arguments_schema(const Json &function, const std::string &name, Json &root)
   return {{"allOf", Json::array({std::move(reference), {{"type", "object"}}})}};
 }
 
-// Of a call of one of the tools, or of the one that is named.
-std::string call_schema(const Json &tools, const std::optional<std::string> &only) {
+// Of a call of one of the tools, or of the one that is named. `given`: the schemas that it consists of, as they came.
+std::string call_schema(const Json &tools, const std::optional<std::string> &only,
+                        const std::vector<std::string> &fields, std::vector<GivenSchema> &given) {
   Json root = Json::object(), calls = Json::array();
-  for (const Json &tool : tools) {
-    const Json &function = tool["function"];
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Json &function = tools[i]["function"];
     if (only && function["name"] != *only) continue;
+    if (const Json parameters = function.value("parameters", Json()); !is_empty(parameters))
+      given.push_back(
+          {fields.empty() ? fmt::format("tools[{}].function.parameters", i) : fields[i], parameters.dump()});
     Json arguments = arguments_schema(function, std::to_string(calls.size()), root);
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", std::move(arguments)}}},
@@ -95,7 +99,7 @@ std::string read_function_name(const Json &json, const std::string &where) {
 }
 
 // With "none" the model is not told of them.
-void read_tools(const JsonFields &fields, ChatRequest &request) {
+void read_tools(const JsonFields &fields, ChatRequest &request, const std::vector<std::string> &parameters) {
   const Json *found = fields.find("tool_choice");
   const Json choice = found == nullptr ? Json("auto") : *found;
   if (!choice.is_object() && choice != "auto" && choice != "none" && choice != "required")
@@ -111,13 +115,16 @@ void read_tools(const JsonFields &fields, ChatRequest &request) {
   for_each(*tools, "tools", read_function_name);
   if (choice == "none") return;
   request.chat.tools = tools->dump();
+  const auto schema_of = [&](const std::optional<std::string> &only) {
+    return call_schema(*tools, only, parameters, request.parameters);
+  };
   if (!is_forced) {
-    if (!request.options.json_schema.empty()) request.options.call_schema = call_schema(*tools, std::nullopt);
+    if (!request.options.json_schema.empty()) request.options.call_schema = schema_of(std::nullopt);
     return;
   }
   if (!request.options.grammar.empty()) throw ApiError("tool_choice and grammar both give the form: choose one");
   request.call_schema =
-      call_schema(*tools, choice.is_object() ? std::optional(read_function_name(choice, "tool_choice")) : std::nullopt);
+      schema_of(choice.is_object() ? std::optional(read_function_name(choice, "tool_choice")) : std::nullopt);
 }
 
 }  // namespace bonsai::server

@@ -78,32 +78,36 @@ void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
   read_seed(fields, sampling);
 }
 
-// OpenAI's forms, and the schema that others let json_object have.
-std::string schema_of(const JsonFields &format, SchemaPlace place) {
-  const std::string type = format.required_text("type");
-  if (type == "text") return "";
+// OpenAI's forms, and the schema that others let json_object have. Empty: any text.
+GivenSchema schema_of(const JsonFields &format, SchemaPlace place) {
+  const std::string type = format.required_text("type"), field = format.path("schema");
+  if (type == "text") return {};
   if (type == "json_object") {
     const Json *schema = format.find("schema");
-    return schema == nullptr ? R"({"type": "object"})" : schema->dump();
+    return {field, schema == nullptr ? R"({"type": "object"})" : schema->dump()};
   }
   if (type != "json_schema")
     throw ApiError(fmt::format("{}: expected text, json_object or json_schema, found {}", format.path("type"),
                                bonsai::quoted(type)));
-  if (place == SchemaPlace::kFormat) return format.required("schema").dump();
+  if (place == SchemaPlace::kFormat) return {field, format.required("schema").dump()};
   const Json *outer = format.find("json_schema"), *schema = format.find("schema");
-  if (outer == nullptr && schema != nullptr) return schema->dump();  // llama.cpp's form
+  if (outer == nullptr && schema != nullptr) return {field, schema->dump()};  // llama.cpp's form
   if (outer == nullptr || !outer->is_object() || !outer->contains("schema"))
     throw ApiError(fmt::format("{}: expected an object with a schema", format.path("json_schema")));
-  return (*outer)["schema"].dump();
+  return {format.path("json_schema") + ".schema", (*outer)["schema"].dump()};
 }
 
 // What the answer has to look like: OpenAI's response_format, or llama.cpp's json_schema and grammar.
-void read_format(const JsonFields &fields, GenerateOptions &options) {
+void read_format(const JsonFields &fields, TextRequest &request) {
+  GenerateOptions &options = request.options;
   if (auto grammar = fields.text("grammar")) options.grammar = std::move(*grammar);
-  if (const Json *schema = fields.find("json_schema")) options.json_schema = schema->dump();
+  if (const Json *schema = fields.find("json_schema")) {
+    options.json_schema = schema->dump();
+    request.schema_field = fields.path("json_schema");
+  }
   if (!options.grammar.empty() && !options.json_schema.empty())
     throw ApiError("grammar and json_schema both give the form: choose one");
-  read_schema(fields, "response_format", SchemaPlace::kWithin, options);
+  read_schema(fields, "response_format", SchemaPlace::kWithin, request);
 }
 
 // What other servers know, and this one does not: an answer without it would not be the one that was asked for.
@@ -199,7 +203,7 @@ void read_template_variables(const JsonFields &fields, ChatOptions &chat) {
 void read_text_request(const JsonFields &fields, TextRequest &request) {
   read_sampling(fields, request.options.sampling);
   read_stops(fields, "stop", request.options);
-  read_format(fields, request.options);
+  read_format(fields, request);
   read_stream(fields, request);
   request.n = fields.count("n", 1, kMostAnswers).value_or(1);
   request.options.ignore_eos = fields.flag("ignore_eos").value_or(request.options.ignore_eos);
@@ -239,14 +243,15 @@ void want_logprobs(uint32_t top, TextRequest &request) {
   request.options.logprobs = std::max(top, 1u);
 }
 
-void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, GenerateOptions &options) {
+void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, TextRequest &request) {
   const Json *format = fields.find(name);
   if (format == nullptr) return;
-  std::string schema = schema_of(object_at(*format, fields.path(name)), place);
-  if (schema.empty()) return;
-  if (!options.grammar.empty() || !options.json_schema.empty())
+  GivenSchema given = schema_of(object_at(*format, fields.path(name)), place);
+  if (given.schema.empty()) return;
+  if (!request.options.grammar.empty() || !request.options.json_schema.empty())
     throw ApiError(fmt::format("{} and another field both give the form: choose one", fields.path(name)));
-  options.json_schema = std::move(schema);
+  request.options.json_schema = std::move(given.schema);
+  request.schema_field = std::move(given.field);
 }
 
 void read_chat_options(const JsonFields &fields, ChatOptions &chat) {

@@ -37,7 +37,7 @@ uint32_t most_answers(std::optional<uint32_t> top_logprobs);
 enum class SchemaPlace { kFormat, kWithin };
 
 // The form of the answer, {"type": "text", "json_object" or "json_schema", ...}, which no other field may give.
-void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, GenerateOptions &options);
+void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, TextRequest &request);
 
 // Of a conversation: whether to think first. What else other servers' templates and models know is refused.
 void read_chat_options(const JsonFields &fields, ChatOptions &chat);

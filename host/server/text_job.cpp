@@ -1,5 +1,7 @@
 #include "host/server/text_job.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 #include <utility>
 
@@ -57,13 +59,19 @@ void TextJob::start_answer(size_t answer, const TextRequest &request, std::span<
   if (options.sampling.seed) *options.sampling.seed += answer % request.n;
   if (!is_first_of_prompt(answer)) options.prompt_logprobs_from.reset();
   const auto self = shared_from_this();
-  naming("prompt", answers_[answer].prompt, prompt_lengths_.size(), [&] {
+  const auto start = [&] {
     context_.batch.start_tokens(
         prompt, options, [self, answer](std::string_view text) { return self->on_text(answer, text); },
         [self, answer](Generation generation, const std::exception_ptr &error) {
           self->on_done(answer, std::move(generation), error);
         });
-  });
+  };
+  try {
+    start();
+  } catch (const EngineError &error) {
+    if (error.kind() != ErrorKind::kContextFull || prompt_lengths_.size() == 1) throw;
+    throw EngineError(error.kind(), fmt::format("prompt[{}]: {}", answers_[answer].prompt, error.what()));
+  }
 }
 
 bool TextJob::on_text(size_t answer, std::string_view text) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/utf8.h"
 #include "host/server/anthropic/conversation.h"
@@ -41,26 +42,29 @@ Json chat_choice(const JsonFields &choice) {
 
 void read_anthropic_tools(const JsonFields &fields, ChatRequest &request) {
   Json chat = Json::object();
+  std::vector<std::string> parameters;
   if (const Json *tools = fields.find("tools")) {
     if (!tools->is_array()) fields.fail("tools", "an array", *tools);
     chat["tools"] = Json::array();
-    for_each(*tools, "tools",
-             [&](const Json &tool, const std::string &where) { chat["tools"].push_back(chat_tool(tool, where)); });
+    for_each(*tools, "tools", [&](const Json &tool, const std::string &where) {
+      chat["tools"].push_back(chat_tool(tool, where));
+      parameters.push_back(where + ".input_schema");
+    });
   }
   if (const Json *choice = fields.find("tool_choice")) {
     const JsonFields inner = object_at(*choice, "tool_choice");
     chat["tool_choice"] = chat_choice(inner);
     chat["parallel_tool_calls"] = !inner.flag("disable_parallel_tool_use").value_or(false);
   }
-  read_tools(JsonFields(chat, ""), request);
+  read_tools(JsonFields(chat, ""), request, parameters);
 }
 
 // "output_format" is what it was called first.
-void read_output_format(const JsonFields &fields, GenerateOptions &options) {
-  read_schema(fields, "output_format", SchemaPlace::kFormat, options);
+void read_output_format(const JsonFields &fields, TextRequest &request) {
+  read_schema(fields, "output_format", SchemaPlace::kFormat, request);
   const Json *config = fields.find("output_config");
   if (config == nullptr) return;
-  read_schema(object_at(*config, "output_config"), "format", SchemaPlace::kFormat, options);
+  read_schema(object_at(*config, "output_config"), "format", SchemaPlace::kFormat, request);
 }
 
 bool tells_reasoning(const JsonFields &fields) {
@@ -86,7 +90,7 @@ MessagesRequest read_messages_request(std::string_view body, const GenerateOptio
   refuse_unknown_of_messages(fields);
   read_text_request(fields, request);
   read_stops(fields, "stop_sequences", request.options);
-  read_output_format(fields, request.options);
+  read_output_format(fields, request);
   request.options.max_tokens = read_most_tokens(fields, {"max_tokens"}, 1).value_or(request.options.max_tokens);
   read_anthropic_tools(fields, request);
   read_chat_options(fields, request.chat);

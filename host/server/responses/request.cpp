@@ -79,10 +79,10 @@ void read_conversation(const JsonFields &fields, const ResponseStore &store, Res
 // ---------------------------------------------------------------------------------------------------------------------
 // The rest
 
-void read_text_format(const JsonFields &fields, GenerateOptions &options) {
+void read_text_format(const JsonFields &fields, TextRequest &request) {
   const Json *text = fields.find("text");
   if (text == nullptr) return;
-  read_schema(object_at(*text, "text"), "format", SchemaPlace::kFormat, options);
+  read_schema(object_at(*text, "text"), "format", SchemaPlace::kFormat, request);
 }
 
 // What is said and what is thought are one row of tokens here, and a message's logprobs would be those of both.
@@ -149,7 +149,7 @@ ResponseRequest read_response_request(std::string_view body, const GenerateOptio
   request.options = defaults;
   refuse_unknown_of_responses(fields);
   read_text_request(fields, request);
-  read_text_format(fields, request.options);
+  read_text_format(fields, request);
   request.options.max_tokens =
       read_most_tokens(fields, {"max_output_tokens", "max_completion_tokens", "max_tokens", "n_predict"}, 1)
           .value_or(request.options.max_tokens);

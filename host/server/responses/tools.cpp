@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "core/base/utf8.h"
 #include "host/server/api_tools.h"
@@ -54,6 +55,8 @@ class ToolReader {
   // As the client has them, and as chat completions do.
   Json told() && { return std::move(told_); }
   Json chat() && { return std::move(chat_); }
+  // The field with the parameters of each of these.
+  std::vector<std::string> parameters() && { return std::move(parameters_); }
 
  private:
   void add_space(const JsonFields &fields) {
@@ -76,11 +79,13 @@ class ToolReader {
     if (!is_new)
       throw ApiError(fmt::format("{}: another tool is called {}, too", fields.path("name"), bonsai::quoted(*name)));
     chat_.push_back(std::move(function));
+    parameters_.push_back(fields.path("parameters"));
   }
 
   NamespacedFunctions &functions_;
   std::unordered_set<std::string> names_;
   Json told_ = Json::array(), chat_ = Json::array();
+  std::vector<std::string> parameters_;
 };
 
 Json chat_choice(const JsonFields &choice, const Json &json) {
@@ -97,16 +102,18 @@ void read_response_tools(const JsonFields &fields, ResponseRequest &request) {
   for (const char *name : {"tool_choice", "parallel_tool_calls"})
     if (const Json *value = fields.find(name)) chat[name] = *value;
   request.settings["tools"] = Json::array();
+  std::vector<std::string> parameters;
   if (const Json *tools = fields.find("tools")) {
     if (!tools->is_array()) fields.fail("tools", "an array", *tools);
     ToolReader reader(request.form.functions);
     for_each(*tools, "tools", [&](const Json &tool, const std::string &where) { reader.add(tool, where); });
     request.settings["tools"] = std::move(reader).told();
     chat["tools"] = std::move(reader).chat();
+    parameters = std::move(reader).parameters();
   }
   if (const Json *choice = fields.find("tool_choice"); choice != nullptr && choice->is_object())
     chat["tool_choice"] = chat_choice(JsonFields(*choice, "tool_choice."), *choice);
-  read_tools(JsonFields(chat, ""), request);
+  read_tools(JsonFields(chat, ""), request, parameters);
 }
 
 }  // namespace bonsai::server

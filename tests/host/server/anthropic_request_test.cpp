@@ -68,6 +68,18 @@ TEST(AnthropicRequest, BlocksBecomeMessages) {
   EXPECT_EQ(messages[8].content, "");
 }
 
+TEST(AnthropicRequest, SchemasAreKnownByTheFieldsThatTheyCameIn) {
+  const MessagesRequest request = read_messages_request(
+      R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": "any"},
+          "tools": [{"name": "f"}, {"name": "g", "input_schema": {"type": "array"}}],
+          "output_config": {"format": {"type": "json_schema", "schema": {"type": "string"}}}})",
+      {});
+  EXPECT_EQ(request.schema_field, "output_config.format.schema");
+  ASSERT_EQ(request.parameters.size(), 1u);
+  EXPECT_EQ(request.parameters[0].field, "tools[1].input_schema");
+  EXPECT_EQ(request.parameters[0].schema, R"({"type":"array"})");
+}
+
 TEST(AnthropicRequest, FieldsGoByTheNamesOfThisApi) {
   GenerateOptions defaults;
   defaults.stop = {"x"};

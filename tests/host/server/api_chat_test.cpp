@@ -280,6 +280,34 @@ TEST_F(Talking, ContentMayComeInParts) {
             service.ask(kChat, {{"messages", user("hi")}})["choices"]);
 }
 
+// Where it is in what the client sent, and not in what the engine made of it.
+TEST_F(Talking, SaysWhichSchemaIsWrong) {
+  const Service service(engine_);
+  const json bad = json::parse(R"({"type": "object", "properties": {"a": {"not": {}}}})");
+  const json good = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
+  const auto tool = [](const char *name, const json &parameters) {
+    return json{{"type", "function"}, {"function", {{"name", name}, {"parameters", parameters}}}};
+  };
+  const auto format = [](const json &schema) {
+    return json{{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}};
+  };
+  const auto refused = [&](json request) {
+    request["messages"] = user("hi");
+    return service.refused(kChat, request);
+  };
+  const std::string why = ": JSON schema, '#/properties/a': keyword 'not' is not supported";
+  const json tools = {tool("f", good), tool("g", bad)};
+  EXPECT_EQ(refused({{"response_format", format(bad)}}), "400 response_format.json_schema.schema" + why);
+  EXPECT_EQ(refused({{"response_format", {{"type", "json_object"}, {"schema", bad}}}}),
+            "400 response_format.schema" + why);
+  EXPECT_EQ(refused({{"json_schema", bad}}), "400 json_schema" + why);
+  EXPECT_EQ(refused({{"tools", tools}, {"tool_choice", "required"}}), "400 tools[1].function.parameters" + why);
+  EXPECT_EQ(refused({{"tools", tools}, {"response_format", format(good)}}), "400 tools[1].function.parameters" + why);
+  EXPECT_EQ(refused({{"tools", tools}, {"response_format", format(bad)}}),
+            "400 response_format.json_schema.schema" + why);
+  EXPECT_EQ(service.refused(kComplete, {{"prompt", {"a", "b"}}, {"json_schema", bad}}), "400 json_schema" + why);
+}
+
 TEST_F(Talking, SaysWhatIsWrongWithAConversation) {
   const Service service(engine_);
   const json kings = {{{"role", "king"}, {"content", "x"}}};

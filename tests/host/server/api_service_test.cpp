@@ -406,10 +406,12 @@ TEST_F(Telling, AsksForAKeyWhereItHasOne) {
 TEST_F(Telling, SaysWhichOfManyTextsIsWrong) {
   const Service service(engine_);
   EXPECT_EQ(service.refused(kEmbed, {{"input", {"a", ""}}}), "400 input[1]: empty text: there is nothing to embed");
-  EXPECT_EQ(service.refused(kEmbed, {{"input", ""}}), "400 empty text: there is nothing to embed");
+  EXPECT_EQ(service.refused(kEmbed, {{"input", ""}}), "400 input: empty text: there is nothing to embed");
   const std::string unknown = "token id 99999 is outside the vocabulary of 4096";
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {{1}, {99999}}}}), "400 prompt[1]: " + unknown);
-  EXPECT_EQ(service.refused(kComplete, {{"prompt", json::array({{99999}})}}), "400 " + unknown);
+  EXPECT_EQ(service.refused(kComplete, {{"prompt", {"a", "b"}}, {"logit_bias", {{"99999", 1}}}}),
+            "400 logit bias: token 99999 is outside the vocabulary of 4096");
+  EXPECT_EQ(service.refused(kComplete, {{"prompt", json::array({{99999}})}}), "400 prompt: " + unknown);
   EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
 }
 
@@ -428,10 +430,10 @@ TEST_F(Telling, ATemplatesTextIsContinuedAsItsConversationIs) {
 TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   const Service service(engine_);
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {1, 99999}}}),
-            "400 token id 99999 is outside the vocabulary of 4096");
+            "400 prompt: token id 99999 is outside the vocabulary of 4096");
   EXPECT_EQ(service.refused(kChat, {{"messages", user("hi")}, {"tools", tools("f")}}),
             "400 tools: the model's chat template knows none");
-  EXPECT_EQ(service.refused(kEmbed, {{"input", ""}}), "400 empty text: there is nothing to embed");
+  EXPECT_EQ(service.refused(kEmbed, {{"input", ""}}), "400 input: empty text: there is nothing to embed");
   EXPECT_EQ(service.refused(kEmbed, {{"input", "x"}, {"dimensions", 5}}),
             "400 dimensions: expected 256, which this model gives, found 5");
   EXPECT_EQ(service.refused("/v1/nothing", json::object()), "404 no such path: /v1/nothing");

@@ -154,6 +154,19 @@ TEST(ResponsesRequest, FunctionsMayLieInANamespaceAndWhatOpenAisServerRunsIsLeft
   EXPECT_EQ(read(R"({"input": "x", "tools": [{"type": "web_search"}]})").chat.tools, "");
 }
 
+TEST(ResponsesRequest, SchemasAreKnownByTheFieldsThatTheyCameIn) {
+  const ResponseRequest request = read(
+      R"({"input": "x", "tool_choice": "required", "text": {"format": {"type": "json_schema", "schema": true}},
+          "tools": [{"type": "web_search"}, {"type": "function", "name": "f", "parameters": {"type": "array"}},
+                    {"type": "namespace", "name": "s", "tools": [{"type": "function", "name": "g",
+                                                                  "parameters": {"type": "string"}}]}]})");
+  EXPECT_EQ(request.schema_field, "text.format.schema");
+  ASSERT_EQ(request.parameters.size(), 2u);
+  EXPECT_EQ(request.parameters[0].field, "tools[1].parameters");
+  EXPECT_EQ(request.parameters[1].field, "tools[2].tools[0].parameters");
+  EXPECT_EQ(request.parameters[1].schema, R"({"type":"string"})");
+}
+
 TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused(""), "input is missing");
   EXPECT_EQ(refused(R"("input": [])"), "input: expected at least one item, found none");

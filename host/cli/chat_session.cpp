@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kInterrupted = 128 + 2;  // SIGINT ends an answer, the other signals the program as well
 
+std::string messages_are(size_t n) { return counted(n, "message") + (n == 1 ? " is" : " are"); }
+
 double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
 nlohmann::ordered_json to_json(const ChatReply &reply) {
@@ -263,7 +265,7 @@ void ChatSession::save_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   model_files_.check_spared(file, "conversation");
   if (const auto written = write_whole_file(file, chat_.save()); !written) throw Failure(written.error().message);
-  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), bonsai::printable(file));
+  print_to_stderr("{} in {}\n", messages_are(chat_.messages().size()), bonsai::printable(file));
 }
 
 void ChatSession::load_command(const std::string &file) {
@@ -275,20 +277,20 @@ void ChatSession::load_command(const std::string &file) {
   } catch (const EngineError &error) {
     throw Failure(fmt::format("{}: {}", file, error.what()));
   }
-  print_to_stderr("{} messages are loaded\n", chat_.messages().size());
+  print_to_stderr("{} loaded\n", messages_are(chat_.messages().size()));
 }
 
 void ChatSession::save_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   model_files_.check_spared(file, "session");
   chat_.save_session(file);
-  print_to_stderr("{} messages are in {}\n", chat_.messages().size(), bonsai::printable(file));
+  print_to_stderr("{} in {}\n", messages_are(chat_.messages().size()), bonsai::printable(file));
 }
 
 void ChatSession::load_session_command(const std::string &file) {
   if (file.empty()) throw Failure("expected the name of a file");
   chat_.load_session(file);
-  print_to_stderr("{} messages are loaded\n", chat_.messages().size());
+  print_to_stderr("{} loaded\n", messages_are(chat_.messages().size()));
 }
 
 Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,

@@ -193,6 +193,13 @@ TEST(Chat, TheSummaryCountsOneTokenAsOne) {
   EXPECT_NE(outcome.err.find("; decode 1 token, "), std::string::npos) << outcome.err;
 }
 
+TEST(Chat, OneMessageIsOne) {
+  const std::string file = write_file("one.json", R"({"format": "bonsai-chat", "version": 1,
+      "messages": [{"role": "user", "content": "hi"}]})");
+  EXPECT_EQ(chat("/load " + file + "\n/save " + file + "\n").err,
+            "1 message is loaded\n1 message is in " + file + "\n");
+}
+
 TEST(Chat, ThinkingThatNobodyHeedsIsWarnedOf) {
   const std::string warning = "warning: the model's chat template does not let thinking be switched on or off\n";
   EXPECT_EQ(chat("/think on\n/think auto\n").err, warning + "thinking is on\nthinking is as the model likes it\n");

@@ -39,7 +39,8 @@ void ChatState::check(const ChatOptions &options) const {
 // A template without the variable leaves it out silently; the model thinks as it likes then.
 void ChatState::warn_of_thinking(const ChatOptions &options) const {
   if (options.enable_thinking && !format_.knows("enable_thinking"))
-    engine_->log(LogLevel::kWarning, "the model's chat template does not let thinking be switched on or off");
+    engine_->log(LogLevel::kWarning,
+                 fmt::format("{} does not let thinking be switched on or off", format_.name_of_template()));
 }
 
 void ChatState::set_enable_thinking(std::optional<bool> enable) {

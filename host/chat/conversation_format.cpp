@@ -99,11 +99,15 @@ ConversationFormat::ConversationFormat(std::shared_ptr<const EngineState> engine
     : engine_(std::move(engine)),
       template_(value_or_throw(template_of(engine_->require_tokenizer()), ErrorKind::kModel)) {}
 
+std::string_view ConversationFormat::name_of_template() const {
+  return engine_->options.chat_template.empty() ? "the model's chat template" : "the given chat template";
+}
+
 void ConversationFormat::check(const ChatOptions &options) const {
   check_utf8("system prompt", options.system);
   throw_unless(check_json_array("tools", options.tools));
   if (!options.tools.empty() && !knows("tools"))
-    throw EngineError(ErrorKind::kInvalidArgument, "tools: the model's chat template knows none");
+    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("tools: {} knows none", name_of_template()));
 }
 
 void ConversationFormat::check(const ChatMessage &message) {
@@ -124,7 +128,7 @@ jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages
       if (first_error.empty()) first_error = std::move(rendered.error().message);
     }
   }
-  throw EngineError(ErrorKind::kInvalidArgument, fmt::format("the model's chat template, {}", first_error));
+  throw EngineError(ErrorKind::kInvalidArgument, fmt::format("{}, {}", name_of_template(), first_error));
 }
 
 // Who sends a message wants the model to know it: a text without it would be an answer to something else.
@@ -145,9 +149,8 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
     std::ranges::copy_if(messages, std::back_inserter(rest), [&](const ChatMessage &m) { return m.role != role; });
     if (rendered == text_if_rendered(rest, options))
       throw EngineError(ErrorKind::kInvalidArgument,
-                        fmt::format("role: the model's chat template leaves out what {} says; expected system, user, "
-                                    "assistant or tool",
-                                    quoted(role)));
+                        fmt::format("role: {} leaves out what {} says; expected system, user, assistant or tool",
+                                    name_of_template(), quoted(role)));
   }
 }
 
@@ -166,7 +169,8 @@ ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, con
   const jinja::Rendered rendered = render(messages, options);
   check_roles(messages, options, rendered.text);
   if (rendered.text.empty())
-    throw EngineError(ErrorKind::kInvalidArgument, "the model's chat template makes nothing of this conversation");
+    throw EngineError(ErrorKind::kInvalidArgument,
+                      fmt::format("{} makes nothing of this conversation", name_of_template()));
   return {.tokens = value_or_throw(encode_chat(engine_->require_tokenizer(), template_, rendered),
                                    ErrorKind::kInvalidArgument),
           .begun = "",

@@ -37,6 +37,9 @@ class ConversationFormat {
 
   bool knows(std::string_view variable) const { return template_.chat_template.mentions(variable); }
 
+  // For errors: EngineOptions may have another in the model's place.
+  std::string_view name_of_template() const;
+
  private:
   // Throws where the template leaves out what a role says that templates need not know.
   void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;

@@ -13,6 +13,7 @@
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "core/gguf/parts.h"
+#include "core/text/template/chat_template.h"
 #include "host/cli/progress.h"
 #include "host/cli/text_input.h"
 
@@ -73,6 +74,15 @@ void log_line(Terminal &terminal, spdlog::level::level_enum level, std::string_v
   } catch (...) {
     // There is no memory for it.
   }
+}
+
+// The engine would not know which file to blame.
+std::string read_template(const std::string &file) {
+  std::string text = read_file(file);
+  if (text.empty()) throw Failure(file + ": is empty, expected a chat template");
+  if (const auto parsed = jinja::ChatTemplate::parse(text); !parsed)
+    throw Failure(fmt::format("{}: {}", file == "-" ? "stdin" : file, parsed.error().message));
+  return text;
 }
 
 }  // namespace
@@ -137,10 +147,7 @@ EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
     options.backend_options.push_back(parse_backend_option(option));
   options.threads = static_cast<uint32_t>(arguments.count("threads", 1, kMostThreads).value_or(0));
   options.log = [&terminal](LogLevel level, std::string_view line) { log_line(terminal, spdlog_level(level), line); };
-  if (const auto file = arguments.text("chat-template-file")) {
-    options.chat_template = read_file(*file);
-    if (options.chat_template.empty()) throw Failure(*file + ": is empty, expected a chat template");
-  }
+  if (const auto file = arguments.text("chat-template-file")) options.chat_template = read_template(*file);
   options.model = model_path(arguments, terminal);
   return options;
 }

@@ -271,7 +271,10 @@ TEST(Chat, TheTemplateMayBeTheUsersOwn) {
   const std::string bad = write_file("bad.jinja", "a\n{% for %}"), empty = write_file("empty.jinja", "");
   const Outcome refused = chat("hi\n", {"--chat-template-file", bad});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_NE(refused.err.find("chat template: line 2: "), std::string::npos) << refused.err;
+  EXPECT_TRUE(refused.err.starts_with("bonsai chat: " + bad + ": line 2: ")) << refused.err;
+  const std::string strict = write_file("strict.jinja", "{{ raise_exception('no') }}");
+  EXPECT_EQ(chat("hi\n", {"--chat-template-file", strict}).err,
+            "the given chat template, line 1: the template refuses the conversation: 'no'\n");
   EXPECT_EQ(chat("hi\n", {"--chat-template-file", empty}).err,
             "bonsai chat: " + empty + ": is empty, expected a chat template\n");
   EXPECT_EQ(run_program({"run", "--chat-template-file", file}).err,

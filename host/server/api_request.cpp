@@ -43,12 +43,20 @@ Prompt read_prompt(const Json &json, const std::string &where) {
   return read_tokens(json, where);
 }
 
+// Where the first is a token id, and not all are.
+void refuse_others(const Json &json, const std::string &name) {
+  for_each(json, name, [](const Json &element, const std::string &where) {
+    if (!element.is_number()) throw ApiError(fmt::format("{}: expected a token id, found {}", where, shown(element)));
+  });
+}
+
 // One, or an array of them.
 std::vector<Prompt> read_prompts(const JsonFields &fields, const char *name) {
   const Json &json = fields.required(name);
   if (json.is_string() || is_tokens(json)) return {read_prompt(json, name)};
   if (!json.is_array()) fields.fail(name, "a text, token ids, or an array of these", json);
   if (json.empty()) throw ApiError(fmt::format("{}: expected at least one text, found none", name));
+  if (json.front().is_number()) refuse_others(json, name);
   std::vector<Prompt> prompts;
   for_each(json, name, [&](const Json &one, const std::string &where) { prompts.push_back(read_prompt(one, where)); });
   return prompts;

@@ -468,6 +468,7 @@ TEST(ApiRequestRefuses, PromptsThatAreNone) {
   EXPECT_EQ(messages_said("7"), "messages: expected an array, found 7");
   EXPECT_EQ(completion_said(R"({"prompt": ["a", 1]})"), "prompt[1]: expected a text or token ids, found 1");
   EXPECT_EQ(completion_said(R"({"prompt": [-1]})"), "prompt: expected token ids, found -1");
+  EXPECT_EQ(completion_said(R"({"prompt": [1, "a"]})"), "prompt[1]: expected a token id, found \"a\"");
   EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 32})"),
             "3 prompts with 32 answers each: expected at most 64 answers in all");
   EXPECT_EQ(completion_said(R"({"prompt": ["a", "b", "c"], "n": 32, "logprobs": 1})"),

@@ -204,19 +204,27 @@ uint64_t least_pieces(const KernelTable &kernels, const Product &product, Activa
   return round_up_quotient(tiles * kTileRows, kPieceRows);
 }
 
-// Of sectors, whole strips of every slice, as many as are read at once.
+// Short strips, which few vectors' kernels read side by side: one by itself is read before it comes at full speed.
+uint64_t strips_at_once(const Product &product, const PackedMatrix &matrix) {
+  constexpr uint64_t kShort = 64 * 1024;
+  const uint64_t strip = strip_tiles(matrix);
+  const bool is_short = strip * kTileRows * row_bytes(matrix) < kShort;
+  return product.n <= kFewVectors && strip > kTileGrain && is_short ? kStripsAtOnce : 1;
+}
+
+// Of sectors, whole strips of every slice.
 uint64_t least_sectors(const KernelTable &kernels, const Product &product) {
-  uint64_t bytes = 0, fewest = UINT64_MAX, of_strip = 1, wanted = 0;
+  uint64_t bytes = 0, fewest = UINT64_MAX, of_strips = 1, wanted = 0;
   for (const MatrixRows &slice : product.rows) {
     const uint64_t rows = (slice.last_row - slice.first_row) / product.sectors.n;
-    const uint64_t strip = strip_tiles(*slice.matrix);
+    const uint64_t tiles = strips_at_once(product, *slice.matrix) * strip_tiles(*slice.matrix);
     bytes += rows * row_bytes(*slice.matrix);
     fewest = std::min(fewest, rows);
-    of_strip = std::max(of_strip, (strip > kTileGrain ? kStripsAtOnce * strip : strip) * kTileRows / rows);
+    of_strips = std::max(of_strips, tiles * kTileRows / rows);
     wanted = std::max(wanted, kernels.least_rows(slice.matrix->format));
   }
   const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, fewest) : least_of_bytes(bytes);
-  return round_up_to_multiple(least, of_strip);
+  return round_up_to_multiple(least, of_strips);
 }
 
 // -------- All of a product

@@ -108,6 +108,7 @@ class GroupScales {
   }
 
   // To every lane the largest of its block's, which are so many.
+  static_assert(kSuperBlockActivations.groups() == 8, "no block has more");
   static I32x16 largest_of_blocks(I32x16 amax, uint32_t groups) {
     if (groups > 1) amax = max(amax, swap_lanes<1>(amax));
     if (groups > 2) amax = max(amax, swap_lanes<2>(amax));

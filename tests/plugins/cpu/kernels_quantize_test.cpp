@@ -1,4 +1,8 @@
 // What quantize promises (plugins/cpu/kernels/kernels.h), in every tier.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "tests/plugins/cpu/kernels_support.h"
 
 namespace bonsai::cpu {
@@ -218,9 +222,117 @@ std::vector<ActivationLayout> all_layouts() {
   return layouts;
 }
 
+// Longer than what is quantised at a time, and no multiple of it.
+constexpr uint64_t kManyColumns = 2 * 2048 + 512;
+
+// Blocks that have codes beside such as have none.
+std::vector<float> blocks_of_all_kinds(uint64_t columns, uint32_t block) {
+  std::mt19937 random(11);
+  std::vector<float> x = random_vectors(columns, random);
+  for (uint64_t begin = 0, kind = 0; begin < columns; begin += block, kind = (kind + 1) % 9) {
+    float &some = x[begin + random() % block];
+    const auto of_block = x.begin() + static_cast<std::ptrdiff_t>(begin);
+    if (kind == 1) some = std::numeric_limits<float>::quiet_NaN();
+    if (kind == 3) some = -std::numeric_limits<float>::infinity();
+    if (kind == 4 || kind == 6) std::fill_n(of_block, block, 0.0f);
+    if (kind == 6) some = 0x1.fffffep-119f;
+    if (kind == 7) some = -1000.0f;
+  }
+  return x;
+}
+
+// The column of a group that the code at `place` is of.
+int column_at(ActivationOrder order, int place) {
+  const int word = place / 4, byte = place % 4;
+  switch (order) {
+    case ActivationOrder::kNatural:
+      return place;
+    case ActivationOrder::kNibbles:
+      return 4 * (word / 2) + 16 * (word % 2) + byte;
+    case ActivationOrder::kStride4:
+      return 16 * (word / 4) + word % 4 + 4 * byte;
+    case ActivationOrder::kStride8:
+      return word + 8 * byte;
+  }
+  return -1;
+}
+
+// As kernels.h has it, in plain loops; `natural`: in the order of columns, and without sums.
+std::vector<std::byte> quantize_plainly(const std::vector<float> &x, ActivationLayout layout, bool natural) {
+  std::vector<int8_t> codes(x.size());
+  std::vector<float> scales;
+  std::vector<GroupMultiplier> multipliers;
+  std::vector<int32_t> sums;
+  const bool shared = layout.most_multiplier > 0;
+  const auto most = static_cast<float>(layout.most_multiplier);
+  for (uint64_t begin = 0; begin < x.size(); begin += layout.block) {
+    float amax = 0.0f;
+    bool is_finite = true;
+    for (uint64_t i = begin; i < begin + layout.block; ++i) {
+      is_finite = is_finite && std::isfinite(x[i]);
+      amax = std::max(amax, std::abs(x[i]));
+    }
+    const bool has_codes = is_finite && amax >= (shared ? 0x1p-104f : 0x1p-118f);
+    const float scale = shared ? amax / (127.0f * most) : amax / 127.0f;
+    scales.push_back(has_codes ? scale : is_finite ? 0.0f : std::numeric_limits<float>::quiet_NaN());
+    std::vector<int32_t> products(layout.block);
+    for (uint64_t group = begin; group < begin + layout.block; group += kActivationGroup) {
+      float of_group = 0.0f;
+      for (uint64_t i = group; i < group + kActivationGroup; ++i) of_group = std::max(of_group, std::abs(x[i]));
+      const float m = !has_codes ? 0.0f : shared ? std::min(most, std::ceil(of_group * (most / amax))) : 1.0f;
+      const float inverse = m == 0.0f ? 0.0f : shared ? 1.0f / (scale * m) : 127.0f / amax;
+      const auto word = static_cast<int16_t>(m);
+      if (shared) multipliers.push_back({{word, 0, word, word}});
+      for (int place = 0; place < static_cast<int>(kActivationGroup); ++place) {
+        const int column = column_at(natural ? ActivationOrder::kNatural : layout.order, place);
+        const auto code = m == 0.0f ? 0 : static_cast<int32_t>(std::nearbyint(x[group + column] * inverse));
+        codes[group + place] = static_cast<int8_t>(code);
+        products[group - begin + column] = code * word;
+      }
+    }
+    for (uint64_t i = 0; i < layout.block; i += layout.sum_columns) {
+      sums.push_back(std::accumulate(products.begin() + i, products.begin() + i + layout.sum_columns, 0));
+    }
+  }
+  std::vector<std::byte> row(quantized_row_bytes(layout, x.size()));
+  std::byte *to = row.data();
+  const auto put = [&to](const auto &values) {
+    std::memcpy(to, values.data(), values.size() * sizeof values[0]);
+    to += values.size() * sizeof values[0];
+  };
+  put(codes);
+  put(scales);
+  put(multipliers);
+  if (natural) return row;
+  if (layout.has_wide_sums()) {
+    put(sums);
+  } else {
+    put(std::vector<int16_t>(sums.begin(), sums.end()));
+  }
+  return row;
+}
+
+TEST_P(Quantize, DoesWhatItPromisesInLongRowsOfAllKindsOfBlocks) {
+  for (const ActivationLayout layout : all_layouts()) {
+    const std::vector<float> x = blocks_of_all_kinds(kManyColumns, layout.block);
+    const size_t bytes = quantized_row_bytes(layout, x.size());
+    for (const bool with_tables : {false, true}) {
+      const size_t elements = GetParam()->table_elements(layout.tables);
+      if (with_tables && elements == 0) continue;
+      const auto row = aligned_bytes(bytes);
+      std::memset(row.get(), 0, bytes);
+      std::vector<int16_t> tables(with_tables ? x.size() / kActivationGroup * elements : 0);
+      quantize_rows(*GetParam(), x, 1, layout, row.get(), with_tables ? tables.data() : nullptr);
+      const std::vector<std::byte> wanted = quantize_plainly(x, layout, with_tables);
+      EXPECT_EQ(std::memcmp(row.get(), wanted.data(), bytes), 0)
+          << "blocks of " << layout.block << ", order " << static_cast<int>(layout.order) << ", tables " << with_tables;
+    }
+  }
+}
+
 // Threads share the columns of one vector.
 TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
-  const uint64_t columns = 1024;
+  const uint64_t columns = kManyColumns;
   std::mt19937 random(9);
   const std::vector<float> x = random_vectors(columns, random);
   for (const ActivationLayout layout : all_layouts()) {
@@ -232,14 +344,16 @@ TEST_P(Quantize, GivesTheSameBytesInPiecesOfARow) {
         piece_tables(tables.size(), 2);
     const bool with_tables = GetParam()->table_elements(layout.tables) > 0;
     quantize_rows(*GetParam(), x, 1, layout, whole.get(), with_tables ? tables.data() : nullptr);
-    for (const uint64_t begin : {512, 0, 768, 256}) {
+    const uint64_t first = layout.block <= 128 ? 384 : 256;  // and not always whole runs of groups
+    const std::pair<uint64_t, uint64_t> places[] = {{2304, columns}, {0, first}, {1024, 2304}, {first, 1024}};
+    for (const auto &[begin, end] : places) {
       GetParam()->quantize({.x = x.data(),
                             .x_stride = columns,
                             .n = 1,
                             .columns = columns,
                             .layout = layout,
                             .begin = begin,
-                            .end = begin + 256,
+                            .end = end,
                             .rows = pieces.get(),
                             .tables = with_tables ? piece_tables.data() : nullptr});
     }

@@ -234,7 +234,7 @@ Results run_quantize(const KernelTable &kernels, Format format) {
   Results results;
   Random random(static_cast<uint32_t>(format) + 201);
   const ActivationLayout layout = activation_layout(format);
-  for (const uint64_t blocks : {1, 2, 7}) {
+  for (const uint64_t blocks : {1u, 2u, 7u, 2048 / layout.block + 3}) {
     const std::vector<float> x = make_vectors(blocks * layout.block, random);
     results.add(quantize(kernels, layout, x, kVectors).rows.bytes());
   }

@@ -18,7 +18,7 @@ bool is_nested_deeper(std::string_view json, size_t most);
 bool has_more_names(std::string_view json, size_t most);
 
 // Whether a JSON text has more than `most` objects, arrays and texts, names among these: the library gives each some
-// fifty bytes and more, two of the text or not. (Numbers, true, false and null take 16.) Its destructor asks for
+// fifty bytes and more, for as few as two of the text. (Numbers, true, false and null take 16.) Its destructor asks for
 // memory, too, and where there is none the program ends. Of a text that is not JSON either answer may come.
 bool has_more_parts(std::string_view json, size_t most);
 

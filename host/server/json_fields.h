@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 // Most names in one object. It keeps their order and looks at all of them for each: many would take many times as long.
 inline constexpr size_t kMostNames = 512;
 
-// Most objects, arrays and texts in a body, names among these: 20 MiB or so. That is more than the messages of the
+// Most objects, arrays and texts in a body, names among these: 12 to 16 MiB. That is more than the messages of the
 // longest conversation have, or the texts of any other field; of token ids there may be as many as there is room for.
 inline constexpr size_t kMostParts = 250'000;
 

@@ -107,8 +107,8 @@ class GroupScales {
     return reduce_max_each(of_group[0], of_group[1], of_group[2], of_group[3]);
   }
 
-  // To every lane the largest of its block's, which are so many.
   static_assert(kSuperBlockActivations.groups() == 8, "no block has more");
+  // To every lane the largest of its block's, which are so many.
   static I32x16 largest_of_blocks(I32x16 amax, uint32_t groups) {
     if (groups > 1) amax = max(amax, swap_lanes<1>(amax));
     if (groups > 2) amax = max(amax, swap_lanes<2>(amax));

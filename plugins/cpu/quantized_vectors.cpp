@@ -24,7 +24,8 @@ constexpr uint64_t kFewestBoundedRows = 16 * kPieceRows;
 
 // Threads that quantise for themselves what they multiply with, rather than a part of it for all. What one core has
 // written takes another one longer to read, and the first one again longer to write anew, than to compute: of one
-// vector in any case, and of tables until each would compute longer than all together wait (docs/cpu-kernels.md).
+// vector in any case (docs/cpu-decoding.md, "Between the products"), and of tables until each would compute longer than
+// all together wait (docs/cpu-prompts.md, "Tables of one's own").
 constexpr int kMostAloneWithOne = 32;
 constexpr int kMostAloneWithTables = 6;
 

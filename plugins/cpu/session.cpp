@@ -11,7 +11,8 @@ using namespace plugin;
 
 namespace {
 
-constexpr uint32_t kTokensInPlace = 8;  // measured: 6 gain, 128 lose (docs/cpu-kernels.md)
+// Measured: 6 gain, 128 lose (docs/cpu-decoding.md, "Cores that are far apart").
+constexpr uint32_t kTokensInPlace = 8;
 
 }  // namespace
 

@@ -64,7 +64,7 @@ struct Activations {
   // What a thread computes from its own results, and others read: attention's output (n_tokens, q_rows), and silu(gate)
   // * up (n_tokens, ffn). Of few tokens it takes the place of q and of gate. On a place of its own its stores wait for
   // the other cores to give up the lines that they have read; a product's, which come there next, are not waited for.
-  // Of many tokens the product waits as well (docs/cpu-kernels.md).
+  // Of many tokens the product waits as well (docs/cpu-decoding.md, "Cores that are far apart").
   Rows attended(uint32_t n_tokens) const;
   Rows ffn(uint32_t n_tokens) const;
 

@@ -14,7 +14,7 @@ namespace {
 static_assert(avx512_panels32::PanelFormat<kQ6_KLayout>::kWide);
 
 // How many vectors are worth unpacking a format's weights for on a Zen 5, which looks sums up twice as fast as others
-// and takes as long for a panel of nine vectors as for one of twelve (docs/cpu-kernels.md, "Panels on Zen 5").
+// and takes as long for a panel of nine vectors as for one of twelve (docs/cpu-prompts.md, "Panels on Zen 5").
 constexpr uint32_t fewest_vectors(quant::Format format) {
   using quant::Format;
   switch (format) {

@@ -26,7 +26,7 @@ enum class SumTables : uint32_t {
 };
 
 // Columns of activations that are rounded with one scale. With longer groups the seedling misses the promised 99 %
-// agreement with the reference (docs/cpu-kernels.md).
+// agreement with the reference (docs/cpu-measurements.md, "Why groups of 32 activations").
 inline constexpr uint32_t kActivationGroup = 32;
 
 // How a format takes its activations: in blocks of as many columns as its weights have a scale for. A group's scale is

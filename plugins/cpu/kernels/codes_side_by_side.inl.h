@@ -1,5 +1,5 @@
 // Tiles of integer codes side by side times a few vectors, block by block: weights come from several places of the
-// memory at a time, which a processor may read faster than one after the other (docs/cpu-kernels.md, "Tiles side by
+// memory at a time, which a processor may read faster than one after the other (docs/cpu-decoding.md, "Tiles side by
 // side", "Long streams"). Part of a tier: see simd/portable/vector.h.
 #pragma once
 

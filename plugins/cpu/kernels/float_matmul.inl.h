@@ -139,7 +139,7 @@ void multiply_vectors_by_rows(const MatmulArgs &args, const RowsOfStreams &rows,
 constexpr int kRowStreams = 4;
 
 // Rows that follow each other in each of four streams of memory, which are read faster than one, before all streams go
-// on behind the last one (docs/cpu-kernels.md, "Long streams"): at least so many bytes. Elsewhere rows that are read
+// on behind the last one (docs/cpu-decoding.md, "Long streams"): at least so many bytes. Elsewhere rows that are read
 // together follow each other.
 template <class Weights>
 uint64_t rows_of_stream(uint64_t rows_left, uint64_t columns) {

@@ -25,7 +25,7 @@ struct PanelKernels : PanelProducts {
   // Sums of signs are looked up.
   static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
 
-  // How many vectors are worth unpacking a format's weights for (docs/cpu-kernels.md, "Panels").
+  // How many vectors are worth unpacking a format's weights for (docs/cpu-prompts.md, "Panels").
   static constexpr uint32_t fewest_vectors(quant::Format format) {
     using quant::Format;
     switch (format) {

@@ -6,7 +6,7 @@
 namespace bonsai::cpu {
 
 // Into which cache, and of weights how early and in how many streams: what a processor is faster with
-// (docs/cpu-kernels.md, "Asking for weights in time", "Two streams", "Long streams").
+// (docs/cpu-decoding.md, "Asking for weights in time", "Zen 5", "Two streams", "Long streams").
 enum class Prefetch : uint8_t {
   kSecondLevel,
   kFirstLevel,  // requests nearer to their use; rows of floats in streams and, with AVX-512, tiles

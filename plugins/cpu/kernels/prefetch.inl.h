@@ -1,5 +1,6 @@
 // Asking for weights before their turn. Left to the hardware, one-bit weights in memory come at half the speed or less
-// (docs/cpu-kernels.md has the measurements behind every number here). Part of a tier: see simd/portable/vector.h.
+// (docs/cpu-decoding.md has the measurements behind the numbers here, and docs/cpu-measurements.md, "Granite Rapids",
+// those behind late ones). Part of a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace {
 
 // Kernels that ask for weights are templates of a Work of some kind, a format's codes or tables of sums. This is the
 // same work with weights asked for otherwise. The choice is made outside the loops: a branch within them would bring
-// all requests of a step together, and more of them get lost (docs/cpu-kernels.md).
+// all requests of a step together, and more of them get lost (docs/cpu-decoding.md, "Zen 5").
 template <class Work, Prefetch kHow>
 struct Asking : Work {};
 

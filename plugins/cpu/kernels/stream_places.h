@@ -1,6 +1,6 @@
 // Where the weights of tiles lie that are multiplied side by side, each in a stream of memory of its own
-// (docs/cpu-kernels.md, "Long streams"). Always inline, all of it: the linker keeps one copy of a function, and it must
-// not be one that a tier was compiled with.
+// (docs/cpu-decoding.md, "Long streams"). Always inline, all of it: the linker keeps one copy of a function, and it
+// must not be one that a tier was compiled with.
 #pragma once
 
 #include <cstddef>

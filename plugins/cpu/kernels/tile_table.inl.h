@@ -15,7 +15,7 @@ namespace {
 struct TileKernels {
   static constexpr bool takes(CodeLayout) { return true; }
 
-  // How many vectors are worth unpacking a format's weights for (docs/cpu-kernels.md, "Tile registers"); by default,
+  // How many vectors are worth unpacking a format's weights for (docs/cpu-prompts.md, "Tile registers"); by default,
   // instead of looking sums up.
   static constexpr uint32_t fewest_vectors(quant::Format format) {
     using quant::Format;

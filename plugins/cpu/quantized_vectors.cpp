@@ -141,7 +141,7 @@ void quantize(const KernelTable &kernels, const Product &product, const Quantize
 }
 
 void quantize(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizedVectors &vectors) {
-  if (vectors.layout.block == 0) return;
+  if (vectors.layout.block == 0) return vectors.panels.fill(threads, product, nullptr);
   const uint64_t columns = product.columns;
   const uint64_t pieces = product.n == 1 ? (columns + kQuantizeGrain - 1) / kQuantizeGrain : 1;
   const size_t grain = pieces > 1 ? 1 : rows_worth_a_thread(columns);
@@ -157,7 +157,7 @@ void quantize(Threads &threads, const KernelTable &kernels, const Product &produ
                       .rows = vectors.rows + first * vectors.row_bytes,
                       .tables = vectors.tables ? vectors.tables + first * vectors.table_elements : nullptr});
   });
-  if (!vectors.panels.empty()) vectors.panels.fill(threads, product, vectors.rows);
+  vectors.panels.fill(threads, product, vectors.rows);
   if (!vectors.bounds) return;
   threads.each_range((product.n + 1) / 2, 1, [&](size_t begin, size_t end, int) {
     const auto first = static_cast<uint32_t>(2 * begin), last = static_cast<uint32_t>(2 * end);

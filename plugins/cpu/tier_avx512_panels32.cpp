@@ -18,6 +18,7 @@ static_assert(avx512_panels32::PanelFormat<kQ6_KLayout>::kWide);
 constexpr uint32_t fewest_vectors(quant::Format format) {
   using quant::Format;
   switch (format) {
+    case Format::kF32:
     case Format::kF16:
     case Format::kBF16:
       return 8;

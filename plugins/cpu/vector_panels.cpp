@@ -1,7 +1,5 @@
 #include "plugins/cpu/vector_panels.h"
 
-#include <algorithm>
-
 namespace bonsai::cpu {
 
 VectorPanels::VectorPanels(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
@@ -26,17 +24,19 @@ const std::byte *VectorPanels::of(const PanelKind *kind) const {
 }
 
 void VectorPanels::fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const {
-  const uint64_t steps = panel_steps(product.n, product.columns);
-  threads.each_range(n_ * steps, 1, [&](uint64_t begin, uint64_t end, int) {
-    for (uint64_t i = begin / steps; i * steps < end; ++i) {
-      of_kinds_[i].kind->fill({.quantized_rows = quantized_rows,
-                               .n = product.n,
-                               .columns = product.columns,
-                               .begin = std::max(begin, i * steps) - i * steps,
-                               .end = std::min(end, (i + 1) * steps) - i * steps,
-                               .panels = of_kinds_[i].begin});
-    }
-  });
+  for (size_t i = 0; i < n_; ++i) {
+    const auto &[kind, panels] = of_kinds_[i];
+    threads.each_range(panel_steps(*kind, product.n, product.columns), 1, [&](uint64_t begin, uint64_t end, int) {
+      kind->fill({.quantized_rows = quantized_rows,
+                  .x = product.x,
+                  .x_stride = product.x_stride,
+                  .n = product.n,
+                  .columns = product.columns,
+                  .begin = begin,
+                  .end = end,
+                  .panels = panels});
+    });
+  }
 }
 
 }  // namespace bonsai::cpu

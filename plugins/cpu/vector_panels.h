@@ -1,4 +1,4 @@
-// The panels of a product's quantised vectors (kernels/panels.h), where they lie in the caller's scratch.
+// The panels of a product's vectors (kernels/panels.h), where they lie in the caller's scratch.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class VectorPanels {
   // Those of a kind, which may be nullptr; nullptr: there are none.
   const std::byte *of(const PanelKind *kind) const;
 
-  // From all vectors of the product, on all threads.
+  // From all vectors of the product, which are quantised unless the layout has them stay float, on all threads.
   void fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const;
 
  private:

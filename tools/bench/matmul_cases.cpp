@@ -121,16 +121,7 @@ class Vectors {
       scratch_.emplace(a_case.kernels->scratch_bytes);
     }
     const cpu::ActivationLayout layout = cpu::code_layout(a_case.format, a_case.packing()).activations;
-    if (layout.block == 0) return;
-    quantized_.emplace(a_case.n * cpu::quantized_row_bytes(layout, a_case.shape.columns));
-    cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case.n, a_case.shape.columns, quantized_->data());
-    if (!a_case.abreast && a_case.kernels->table_elements(layout.tables) > 0 &&
-        a_case.n <= a_case.kernels->most_looked_up(layout.tables)) {
-      tables_.emplace(a_case.n * a_case.shape.columns / cpu::kActivationGroup *
-                      a_case.kernels->table_elements(layout.tables) * sizeof(int16_t));
-      args.tables = tables_->as<int16_t>();
-    }
-    a_case.kernels->quantize(args);
+    if (layout.block != 0) quantize(layout);
     if (!a_case.abreast) fill_panels();
   }
 
@@ -145,6 +136,19 @@ class Vectors {
   }
 
  private:
+  void quantize(const cpu::ActivationLayout &layout) {
+    const cpu::KernelTable &kernels = *a_case_.kernels;
+    const uint64_t columns = a_case_.shape.columns;
+    quantized_.emplace(a_case_.n * cpu::quantized_row_bytes(layout, columns));
+    cpu::QuantizeArgs args = whole_rows(layout, x_.as<float>(), a_case_.n, columns, quantized_->data());
+    const size_t elements = kernels.table_elements(layout.tables);
+    if (!a_case_.abreast && elements > 0 && a_case_.n <= kernels.most_looked_up(layout.tables)) {
+      tables_.emplace(a_case_.n * columns / cpu::kActivationGroup * elements * sizeof(int16_t));
+      args.tables = tables_->as<int16_t>();
+    }
+    kernels.quantize(args);
+  }
+
   // As for all rows of a product, before any is computed.
   void fill_panels() {
     const cpu::PanelKernel &kernel = a_case_.kernels->panels;
@@ -153,11 +157,13 @@ class Vectors {
     if (!kind) return;
     const uint64_t columns = a_case_.shape.columns;
     panels_.emplace(cpu::panels_bytes(*kind, a_case_.n, columns));
-    kind->fill({.quantized_rows = quantized_->data(),
+    kind->fill({.quantized_rows = quantized_ ? quantized_->data() : nullptr,
+                .x = x_.as<float>(),
+                .x_stride = columns,
                 .n = a_case_.n,
                 .columns = columns,
                 .begin = 0,
-                .end = cpu::panel_steps(a_case_.n, columns),
+                .end = cpu::panel_steps(*kind, a_case_.n, columns),
                 .panels = panels_->data()});
   }
 

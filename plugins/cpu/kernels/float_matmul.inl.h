@@ -5,22 +5,25 @@
 
 #include <algorithm>
 
+#include "plugins/cpu/kernels/float_panels.inl.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-constexpr uint64_t kSpan = 16;
-
 // How a row's weights become floats: a span of 16 columns, and what is left at the end of a row. Weights lie in the
 // file's mapping, where nothing is aligned. Prompts multiply kTokens vectors at a time with a few rows. They take
-// pieces of kPiece values of the vectors: a small one where loads are what takes time.
+// pieces of kPiece values of the vectors, a small one where loads are what takes time, which are copied, or lie in
+// panels (kFromPanels). kFewestRows, at least, are multiplied with all vectors before the next ones; each may ask for
+// the one behind it in the first-level cache (kAsksForNextRows).
 struct F32Weights {
   static constexpr int kSums = 12;
   static constexpr int kRows = kMaxTokens > 1 ? kMaxTokens / 2 : 1;
   static constexpr int kTokens = kLaneParts > 1 ? 4 : kRows > 1 ? kRows : kMaxTokens;
   static constexpr uint64_t kPiece = kMaxTokens >= 8 ? 2048 : 4096;
+  static constexpr uint64_t kFewestRows = kLaneParts > 1 ? 48 : 16;
+  static constexpr bool kAsksForNextRows = false, kFromPanels = false;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 4; }
   static F32x16 get(const uint8_t *from) { return load(reinterpret_cast<const float *>(from)); }
@@ -34,6 +37,8 @@ struct F16Weights {
   static constexpr int kRows = F32Weights::kRows;
   static constexpr int kTokens = F32Weights::kTokens;
   static constexpr uint64_t kPiece = F32Weights::kPiece;
+  static constexpr uint64_t kFewestRows = F32Weights::kFewestRows;
+  static constexpr bool kAsksForNextRows = false, kFromPanels = false;
 
   static constexpr size_t row_bytes(uint64_t columns) { return columns * 2; }
   static F32x16 get(const uint8_t *from) { return load_f16(reinterpret_cast<const uint16_t *>(from)); }
@@ -183,19 +188,18 @@ struct FloatPiece {
 
   uint64_t first_column, columns;
   size_t distance;                                       // to the row that is asked for meanwhile
-  alignas(kPackedAlignment) float x[kColumns * T];       // (vectors, T, 16), filled up with zeros
+  const float *x;                                        // (spans, T, kSpan), filled up with zeros
   alignas(kPackedAlignment) float sums[kRows * T * 16];  // (kRows, T, 16)
+  alignas(kPackedAlignment) float copy[Weights::kFromPanels ? 1 : kColumns * T];
 
-  // The vectors lie far apart, often a multiple of 4 KiB, where they would share the cache's sets.
   void take(const MatmulArgs &args, uint32_t token, uint64_t column) {
     first_column = column;
     columns = std::min(kColumns, args.matrix->columns - column);
-    for (int t = 0; t < T; ++t) {
-      const float *from = args.x + (token + t) * args.x_stride + column;
-      float *to = x + 16 * t;
-      uint64_t i = 0;
-      for (; i + 16 <= columns; i += 16, to += 16 * T) store(to, load(from + i));
-      if (i < columns) store(to, load_partial(from + i, columns - i));
+    if constexpr (Weights::kFromPanels) {
+      x = float_panel(reinterpret_cast<const float *>(args.panels), args.matrix->columns, token) + column * T;
+    } else {
+      put_side_by_side<T>(args.x + token * args.x_stride + column, args.x_stride, columns, copy);
+      x = copy;
     }
   }
 };
@@ -222,12 +226,11 @@ struct RowsOfPiece {
   }
 };
 
-// What the first of several passes over a piece's rows asks for in the first-level cache, beyond the piece's end too.
+// Asks for what lies `ahead` of a span of R rows in the first-level cache.
 template <int R>
-[[gnu::always_inline]] inline void prefetch_piece(const uint8_t *from, size_t row_bytes) {
-  constexpr size_t kAhead = 128;
+[[gnu::always_inline]] inline void prefetch_near(const uint8_t *from, size_t row_bytes, size_t ahead) {
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) __builtin_prefetch(from + kAhead + r * row_bytes, 0, 3);
+  for (int r = 0; r < R; ++r) __builtin_prefetch(from + ahead + r * row_bytes, 0, 3);
 }
 
 // Adds the products of R rows in some of the lanes to `sums`, (R, T, 16).
@@ -236,10 +239,18 @@ template <class Weights, int kPart, int R, int T>
                                                  float *sums) {
   constexpr int kFirst = kPart * 16 / kLaneParts;  // lane
   Lanes y[R][T];
+  if (piece.first_column == 0) {
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 16
-    for (int t = 0; t < T; ++t) y[r][t] = load_lanes(sums + (r * T + t) * 16 + kFirst);
+      for (int t = 0; t < T; ++t) y[r][t] = splat_lanes(0.0f);
+    }
+  } else {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 16
+      for (int t = 0; t < T; ++t) y[r][t] = load_lanes(sums + (r * T + t) * 16 + kFirst);
+    }
   }
   const float *x = piece.x + kFirst;
   uint64_t left = piece.columns;
@@ -247,7 +258,9 @@ template <class Weights, int kPart, int R, int T>
   for (; left >= kSpan; left -= kSpan) {
     Lanes weights[R];
     rows.template get<kPart>(weights);
-    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_piece<R>(rows.from, rows.row_bytes);
+    // The first of two passes over a piece's rows, beyond the piece's end too.
+    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_near<R>(rows.from, rows.row_bytes, 128);
+    if constexpr (Weights::kAsksForNextRows) prefetch_near<R>(rows.from, rows.row_bytes, R * rows.row_bytes);
     if constexpr (kPart == kLaneParts - 1) prefetch_rows<Weights, R>(rows.from, rows.row_bytes, piece.distance);
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t, x += 16) {
@@ -292,8 +305,8 @@ void multiply_float_block(const MatmulArgs &args, uint64_t row, uint64_t last_ro
   const uint64_t rows = last_row - row;
   FloatPiece<Weights, T> piece;
   piece.distance = distance;
-  const uint64_t summed = (rows + 15) / 16 * 16;  // reduce_add_each takes 16 rows
-  memset(piece.sums, 0, summed * T * 16 * sizeof *piece.sums);
+  // reduce_add_each takes 16 rows.
+  for (uint64_t i = rows; i % 16 != 0; ++i) memset(piece.sums + i * T * 16, 0, T * 16 * sizeof *piece.sums);
   for (uint64_t column = 0; column < args.matrix->columns; column += piece.kColumns) {
     piece.take(args, token, column);
     constexpr int kRows = rows_at_once<Weights, T>();
@@ -330,7 +343,7 @@ void multiply_float_tokens(const MatmulArgs &args, uint64_t row, uint64_t last_r
 template <class Weights>
 uint64_t rows_of_block(uint64_t columns) {
   constexpr uint64_t kMost = FloatPiece<Weights, Weights::kTokens>::kRows;
-  constexpr uint64_t kFewest = kLaneParts > 1 ? std::min<uint64_t>(48, kMost) : 16;
+  constexpr uint64_t kFewest = std::min(Weights::kFewestRows, kMost);
   constexpr uint64_t kGroup = kLaneParts > 1 ? rows_at_once<Weights, Weights::kTokens>() : 16;
   constexpr size_t kBytes = (kMaxTokens >= 8 ? 512 : 256) * 1024;
   return std::clamp(kBytes / Weights::row_bytes(columns), kFewest, kMost) / kGroup * kGroup;

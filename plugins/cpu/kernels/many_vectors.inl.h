@@ -81,11 +81,11 @@ template <class Kernels, uint32_t fewest(quant::Format)>
 const PanelKind *panel_kind_of(const PackedMatrix &matrix, uint32_t n) {
   const PanelKind *kind = nullptr;
   if (n < fewest(matrix.format)) return kind;
-  with_layout(matrix, [&kind]<CodeLayout kLayout>() {
+  const bool has_layout = with_layout(matrix, [&kind]<CodeLayout kLayout>() {
     if constexpr (Kernels::takes(kLayout)) kind = Kernels::template panel_kind<kLayout>();
     return true;
   });
-  return kind;
+  return has_layout ? kind : Kernels::float_panel_kind(matrix.format);
 }
 
 template <class Kernels, uint32_t fewest(quant::Format)>
@@ -93,7 +93,9 @@ constexpr PanelKernel panel_kernel() {
   if constexpr (Kernels::kMostPanelBytes == 0)
     return {};
   else
-    return {.kind_of = panel_kind_of<Kernels, fewest>, .most_bytes = Kernels::kMostPanelBytes};
+    return {.kind_of = panel_kind_of<Kernels, fewest>,
+            .most_bytes = Kernels::kMostPanelBytes,
+            .of_floats = Kernels::float_panel_kind(quant::Format::kF32)};
 }
 
 template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::Format) = Kernels::fewest_vectors>

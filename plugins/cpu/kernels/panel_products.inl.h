@@ -34,6 +34,9 @@ struct PanelProducts {
     return &kPanelKind<kLayout>;
   }
 
+  // Of vectors that stay floats: none.
+  static constexpr const PanelKind *float_panel_kind(quant::Format) { return nullptr; }
+
   // As many vectors at a time as a Product takes.
   template <class Product, size_t kBytes>
   static void multiply_all(const MatmulArgs &args) {

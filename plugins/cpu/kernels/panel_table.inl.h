@@ -13,8 +13,10 @@ namespace {
 // More vectors for each row, as its conversion takes the units that multiply.
 template <class Weights>
 struct ForManyVectors : Weights {
-  static constexpr int kRows = 2, kTokens = 8;
+  static constexpr int kRows = 2, kTokens = kFloatPanelVectors;
   static constexpr uint64_t kPiece = 4096;
+  static constexpr uint64_t kFewestRows = 64;
+  static constexpr bool kAsksForNextRows = true, kFromPanels = true;
 };
 
 struct PanelKernels : PanelProducts {
@@ -29,6 +31,7 @@ struct PanelKernels : PanelProducts {
   static constexpr uint32_t fewest_vectors(quant::Format format) {
     using quant::Format;
     switch (format) {
+      case Format::kF32:
       case Format::kF16:
       case Format::kBF16:
       case Format::kQ2_K:
@@ -47,14 +50,20 @@ struct PanelKernels : PanelProducts {
     }
   }
 
+  static constexpr const PanelKind *float_panel_kind(quant::Format format) {
+    using quant::Format;
+    const bool is_plain = format == Format::kF32 || format == Format::kF16 || format == Format::kBF16;
+    return is_plain ? &kFloatPanelKind : nullptr;
+  }
+
   static bool multiply_floats(const MatmulArgs &args) {
     switch (args.matrix->format) {
+      case quant::Format::kF32:
+        return multiply_from_panels<F32Weights>(args);
       case quant::Format::kF16:
-        cpu::BONSAI_TIER::multiply_floats<ForManyVectors<F16Weights>>(args);
-        return true;
+        return multiply_from_panels<F16Weights>(args);
       case quant::Format::kBF16:
-        cpu::BONSAI_TIER::multiply_floats<ForManyVectors<BF16Weights>>(args);
-        return true;
+        return multiply_from_panels<BF16Weights>(args);
       case quant::Format::kF8_E4M3:
         return multiply_f8<3>(args);
       case quant::Format::kF8_E5M2:
@@ -65,6 +74,13 @@ struct PanelKernels : PanelProducts {
   }
 
  private:
+  template <class Weights>
+  static bool multiply_from_panels(const MatmulArgs &args) {
+    if (!args.panels) return false;
+    cpu::BONSAI_TIER::multiply_floats<ForManyVectors<Weights>>(args);
+    return true;
+  }
+
   template <int kMantissaBits>
   static bool multiply_f8(const MatmulArgs &args) {
     using Product = F8PanelProduct<kMantissaBits>;

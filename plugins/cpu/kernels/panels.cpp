@@ -1,19 +1,29 @@
 #include "plugins/cpu/kernels/panels.h"
 
+#include <algorithm>
+
 #include "plugins/cpu/kernels/panel_sizes.h"
 
 namespace bonsai::cpu {
+namespace {
 
-uint64_t panel_count(uint32_t n) { return (n + kPanelVectors - 1) / kPanelVectors; }
+uint64_t round_up_quotient(uint64_t all, uint64_t part) { return (all + part - 1) / part; }
 
-uint64_t panel_steps(uint32_t n, uint64_t columns) { return panel_count(n) * steps_of_panel(columns); }
+}  // namespace
+
+uint64_t panel_steps(const PanelKind &kind, uint32_t n, uint64_t columns) {
+  return round_up_quotient(n, kind.vectors) * steps_of_panel(columns);
+}
 
 uint64_t panels_bytes(const PanelKind &kind, uint32_t n, uint64_t columns) {
-  return panel_count(n) * panel_bytes(columns / kind.block_columns, kind.block_bytes);
+  return round_up_quotient(n, kind.vectors) *
+         panel_bytes(round_up_quotient(columns, kind.block_columns), kind.block_bytes);
 }
 
 uint64_t panels_room(const PanelKernel &kernel, uint32_t n, uint64_t columns) {
-  return panel_count(n) * panel_bytes((columns + 255) / 256, kernel.most_bytes);
+  const uint64_t quantized =
+      round_up_quotient(n, kPanelVectors) * panel_bytes(round_up_quotient(columns, 256), kernel.most_bytes);
+  return std::max(quantized, kernel.of_floats ? panels_bytes(*kernel.of_floats, n, columns) : 0);
 }
 
 }  // namespace bonsai::cpu

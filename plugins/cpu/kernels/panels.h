@@ -1,5 +1,6 @@
-// Quantised vectors in the order in which products of many of them read them: panels of some side by side, filled once
-// for all rows of a matrix and all threads. panels.inl.h has what a panel's block is.
+// Vectors in the order in which products of many of them read them: panels of some side by side, filled once for all
+// rows of a matrix and all threads. panels.inl.h has what a panel's block of quantised vectors is, float_panels.inl.h
+// what one of floats is.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +10,25 @@
 
 namespace bonsai::cpu {
 
-// Vectors of a panel: what is multiplied at once, two, four or six of them, divides it (panel_matmul.inl.h). The last
-// panel may have fewer, in as much room.
+// Quantised vectors of a panel: what is multiplied at once, two, four or six of them, divides it (panel_matmul.inl.h).
 constexpr uint32_t kPanelVectors = 12;
 
 // Panels are filled step by step, a panel's steps first. Different ones may be taken at the same time.
 struct FillPanelsArgs {
-  const std::byte *quantized_rows;  // (n, quantized_row_bytes), without tables
+  const std::byte *quantized_rows;  // (n, quantized_row_bytes), without tables; unused by panels of floats
+  const float *x;                   // (n, x_stride), used by these
+  size_t x_stride;
   uint32_t n;
   uint64_t columns;
-  uint64_t begin, end;  // steps, of panel_steps(n, columns)
+  uint64_t begin, end;  // steps, of panel_steps(kind, n, columns)
   std::byte *panels;    // panels_bytes(kind, n, columns), aligned to 64
 };
 
 // What the panels of one format's matrices are. Formats may have the same.
 struct PanelKind {
-  uint32_t block_columns;
-  size_t block_bytes;  // of kPanelVectors
+  uint32_t vectors;        // of a panel; the last one may have fewer, in as much room
+  uint32_t block_columns;  // of floats, the last block may have fewer, in as much room
+  size_t block_bytes;      // of as many vectors
   void (*fill)(const FillPanelsArgs &args);
 };
 
@@ -33,11 +36,11 @@ struct PanelKind {
 struct PanelKernel {
   // Those with which n vectors are multiplied with a matrix; nullptr: none.
   const PanelKind *(*kind_of)(const PackedMatrix &matrix, uint32_t n) = nullptr;
-  uint64_t most_bytes = 0;  // of a panel, for 256 columns of any format
+  uint64_t most_bytes = 0;  // of a panel of quantised vectors, for 256 columns of any format
+  const PanelKind *of_floats = nullptr;
 };
 
-uint64_t panel_count(uint32_t n);
-uint64_t panel_steps(uint32_t n, uint64_t columns);
+uint64_t panel_steps(const PanelKind &kind, uint32_t n, uint64_t columns);
 uint64_t panels_bytes(const PanelKind &kind, uint32_t n, uint64_t columns);
 
 // What panels of n vectors take at most.

@@ -224,7 +224,8 @@ void fill_panels(const FillPanelsArgs &args) {
 }
 
 template <CodeLayout kLayout>
-constexpr PanelKind kPanelKind = {.block_columns = kLayout.columns(),
+constexpr PanelKind kPanelKind = {.vectors = kPanelVectors,
+                                  .block_columns = kLayout.columns(),
                                   .block_bytes = sizeof(PanelBlock<kLayout, kPanelVectors>),
                                   .fill = fill_panels<kLayout>};
 

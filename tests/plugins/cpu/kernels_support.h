@@ -388,10 +388,12 @@ inline auto panels_of(const KernelTable &kernels, const MatmulArgs &args) {
   auto panels = aligned_bytes(bytes);
   std::memset(panels.get(), 0xA5, bytes);
   kind->fill({.quantized_rows = args.quantized_rows,
+              .x = args.x,
+              .x_stride = args.x_stride,
               .n = args.n,
               .columns = columns,
               .begin = 0,
-              .end = panel_steps(args.n, columns),
+              .end = panel_steps(*kind, args.n, columns),
               .panels = panels.get()});
   return panels;
 }

@@ -143,10 +143,12 @@ void add_product(Results &results, const KernelTable &kernels, MatmulArgs args) 
   if (kind) {
     args.panels = panels[0].of;
     kind->fill({.quantized_rows = args.quantized_rows,
+                .x = args.x,
+                .x_stride = args.x_stride,
                 .n = args.n,
                 .columns = args.matrix->columns,
                 .begin = 0,
-                .end = panel_steps(args.n, args.matrix->columns),
+                .end = panel_steps(*kind, args.n, args.matrix->columns),
                 .panels = panels[0].of});
   }
   kernels.matmul(args);

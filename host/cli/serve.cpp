@@ -173,8 +173,8 @@ int serve_command(const std::vector<std::string> &command_line, Terminal &termin
               .served =
                   [&](const server::Served &exchange) {
                     service.served(exchange);
-                    terminal.log.info("{} {} {} {:.3f} s", printable(exchange.method), printable(exchange.path),
-                                      exchange.status, exchange.seconds);
+                    terminal.log.info("{} {} {}{} {:.3f} s", printable(exchange.method), printable(exchange.path),
+                                      exchange.status, exchange.is_cut ? ", cut off," : "", exchange.seconds);
                   },
               .stopping = [&] { tell_of_end(service, http); }},
              stop);

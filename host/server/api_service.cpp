@@ -71,7 +71,7 @@ class ApiService::Impl {
   }
 
   void served(const Served &served) {
-    metrics_.count_exchange(routes().name_of(served.path), served.status, served.seconds);
+    metrics_.count_exchange(routes().name_of(served.path), served.is_cut ? 0 : served.status, served.seconds);
   }
 
   uint32_t n_under_way() const { return places_.n_taken(); }

@@ -1,6 +1,7 @@
 #include "host/server/http_connection.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +26,8 @@ constexpr uint32_t kMaxHeadBytes = 32 << 10;
 constexpr size_t kMaxBufferBytes = 128 << 10;
 constexpr size_t kReadBytes = 4 << 10;
 constexpr size_t kMostAhead = 16 << 10;    // bytes of requests that are read while one is answered
-constexpr size_t kPieceBytes = 256 << 10;  // of an answer: the client has time for each
+constexpr size_t kPieceBytes = 256 << 10;  // of an answer, at most, before others have their turn
+constexpr int kLooksAtProgress = 8;        // in the time that a client has to take something
 constexpr std::chrono::seconds kLinger{2};
 
 auto into(beast::error_code &error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -47,6 +49,7 @@ Connection::Connection(asio::ip::tcp::socket socket, const Service &service)
       buffer_(kMaxBufferBytes),
       watch_ended_(stream_.get_executor()),
       idle_ended_(stream_.get_executor()),
+      progress_looked_at_(stream_.get_executor()),
       service_(service) {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens are small, and each counts
@@ -177,13 +180,14 @@ asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
   exchange_ = std::make_shared<Exchange>(stream_.get_executor(), std::move(form));
   watch();
   hand_on(std::move(head), std::move(body));
-  co_await send_answer();
+  const bool is_whole = co_await send_answer();
   const auto done = std::exchange(exchange_, nullptr);
   has_answered_ = true;
   co_await end_watch();
   const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   if (service_.events.served)
-    service_.events.served({.method = method, .path = path, .status = done->status(), .seconds = seconds});
+    service_.events.served(
+        {.method = method, .path = path, .status = done->status(), .is_cut = !is_whole, .seconds = seconds});
   co_return done->keep_alive() && !done->is_gone();
 }
 
@@ -203,24 +207,48 @@ void Connection::hand_on(HttpHead head, std::string body) {
                           exchange_->responder());
 }
 
-asio::awaitable<void> Connection::send_answer() {
+// False: it was cut off.
+asio::awaitable<bool> Connection::send_answer() {
   for (;;) {
     const std::string bytes = co_await exchange_->next(service_.options.ping);
-    if (bytes.empty()) co_return;
-    if (!co_await send(bytes)) exchange_->client_has_gone();
+    if (bytes.empty()) co_return exchange_->is_handed_out();
+    if (co_await send(bytes)) continue;
+    exchange_->client_has_gone();
+    co_return false;
   }
 }
 
 asio::awaitable<bool> Connection::send(std::string_view bytes) {
   beast::error_code error;
-  while (!bytes.empty() && !error) {
-    const std::string_view piece = bytes.substr(0, kPieceBytes);
-    stream_.expires_after(service_.options.write);
-    co_await asio::async_write(stream_, asio::buffer(piece), into(error));
-    bytes.remove_prefix(piece.size());
-  }
   stream_.expires_never();
+  look_at_progress(Clock::now(), n_taken());
+  while (!bytes.empty() && !error) {
+    const size_t n = co_await stream_.async_write_some(asio::buffer(bytes.substr(0, kPieceBytes)), into(error));
+    n_sent_ += n;
+    bytes.remove_prefix(n);
+  }
+  progress_looked_at_.expires_at(Clock::time_point::max());  // no more
   co_return !error;
+}
+
+// Bytes that have reached the client's machine. That the socket takes more says little: it does so only once a third of
+// what the kernel holds for it has gone, which may be megabytes.
+uint64_t Connection::n_taken() {
+  int n_held = 0;
+  if (ioctl(stream_.socket().native_handle(), TIOCOUTQ, &n_held) != 0) n_held = 0;
+  return n_sent_ - std::min<uint64_t>(n_sent_, static_cast<uint64_t>(n_held));
+}
+
+// Closes once the client has taken nothing for too long, which had `n_taken_before` at `since`.
+void Connection::look_at_progress(Clock::time_point since, uint64_t n_taken_before) {
+  progress_looked_at_.expires_after(service_.options.write / kLooksAtProgress);
+  progress_looked_at_.async_wait([=, this, self = shared_from_this()](beast::error_code stopped) {
+    const auto now = Clock::now();
+    if (stopped || progress_looked_at_.expiry() > now) return;  // it has all of it
+    const uint64_t n = n_taken();
+    if (n == n_taken_before && now - since >= service_.options.write) return stream_.close();
+    look_at_progress(n == n_taken_before ? since : now, n);
+  });
 }
 
 // Finds out when the client goes while it waits, by reading ahead. What it sends meanwhile is its next request, and of
@@ -279,6 +307,7 @@ void Connection::give_up() try {
 void Connection::cut() {
   if (exchange_) exchange_->client_has_gone();
   idle_ended_.cancel();
+  progress_looked_at_.cancel();
   stream_.close();
 }
 

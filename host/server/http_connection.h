@@ -9,6 +9,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,8 +64,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> refuse(boost::beast::error_code why);
   boost::asio::awaitable<void> refuse(int status, const std::string &message);
   boost::asio::awaitable<bool> exchange(HttpHead head, std::string body);
-  boost::asio::awaitable<void> send_answer();
+  boost::asio::awaitable<bool> send_answer();
   boost::asio::awaitable<bool> send(std::string_view bytes);
+  uint64_t n_taken();
+  void look_at_progress(Clock::time_point since, uint64_t n_taken_before);
   boost::asio::awaitable<void> end_watch();
   boost::asio::awaitable<void> close();
   void watch();
@@ -73,9 +76,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;  // bytes behind the request that was read last
   boost::asio::steady_timer watch_ended_;
-  boost::asio::steady_timer idle_ended_;  // the stream's own timer is for what reads and writes
+  boost::asio::steady_timer idle_ended_;  // the stream's own timer is for what reads
+  boost::asio::steady_timer progress_looked_at_;
   const Service &service_;
   std::shared_ptr<Exchange> exchange_;  // null: between two
+  uint64_t n_sent_ = 0;                 // bytes that the kernel has taken
   bool is_watching_ = false;
   bool has_answered_ = false;
   std::optional<Clock::time_point> idle_since_;  // that it waits for bytes

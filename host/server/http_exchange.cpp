@@ -112,6 +112,7 @@ void Exchange::abandon() noexcept try {
   change([](Exchange &exchange) {
     exchange.form_.keep_alive = false;
     exchange.has_ended_ = true;
+    exchange.is_abandoned_ = exchange.is_stream_;
     if (exchange.is_stream_) return;
     exchange.status_ = 500;
     exchange.waiting_ = whole_answer(error_reply(ApiError("the request was dropped", 500)), exchange.form_);
@@ -132,6 +133,8 @@ asio::awaitable<std::string> Exchange::next(std::chrono::milliseconds ping) {
   if (is_gone()) co_return std::string();
   co_return std::exchange(waiting_, std::string());
 }
+
+bool Exchange::is_handed_out() const { return has_ended_ && !is_abandoned_ && waiting_.empty(); }
 
 void Exchange::give_up(const ApiError &why) {
   if (has_ended_) return;

@@ -51,6 +51,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   // [server]
   void give_up(const ApiError &why);
   int status() const { return status_; }                // 0: none yet [server]
+  bool is_handed_out() const;                           // next() has given all of a whole answer [server]
   bool keep_alive() const { return form_.keep_alive; }  // [server]
   void close_afterwards();                              // unless the answer has begun, it says so [server]
 
@@ -68,6 +69,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   std::string waiting_;                // to be sent
   int status_ = 0;
   bool is_stream_ = false, has_names_ = false, has_ended_ = false, is_gone_ = false;
+  bool is_abandoned_ = false;  // a stream that has no end
 };
 
 // As it goes over the wire, body included but for HEAD: with a connection that closes, unless `form` says otherwise.

@@ -78,7 +78,7 @@ void Metrics::count_embedding(uint64_t tokens) {
 std::string Metrics::text(const BatchStats &batch, const BackendInfo &backend) const {
   const std::lock_guard lock(mutex_);
   std::string text = where_it_runs(backend);
-  text += head("bonsai_http_requests_total", "HTTP requests, by route and status", "counter");
+  text += head("bonsai_http_requests_total", "HTTP requests, by route and status; 0: cut off", "counter");
   for (const auto &[key, count] : exchanges_)
     text += fmt::format("bonsai_http_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);
   text += exchange_seconds_.text("bonsai_http_request_seconds", "time from a request to the end of its answer");

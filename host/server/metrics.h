@@ -29,7 +29,7 @@ class Histogram {
 // Every method may be called from any thread.
 class Metrics {
  public:
-  // An HTTP exchange is over. `route` is one of few names, never what a client chose.
+  // An HTTP exchange is over. `route` is one of few names, never what a client chose. `status` 0: it was cut off.
   void count_exchange(std::string_view route, int status, double seconds);
   // A text is: `reused` of its prompt's tokens had been computed before.
   void count_text(uint64_t prompt_tokens, uint64_t reused, const Generation &generation);

@@ -95,9 +95,16 @@ TEST_F(Serve, TheKeyMayComeFromTheEnvironment) {
 TEST_F(Serve, TellsOfEachRequestWhereAskedTo) {
   Server server({"--verbose"});
   EXPECT_EQ(Client(server.port()).get("/v1/models").status, 200);
+  {
+    Client client(server.port());
+    client.request("POST", "/v1/completions",
+                   R"({"prompt": "The wolf", "max_tokens": 1000, "ignore_eos": true, "stream": true})");
+    EXPECT_TRUE(client.read_until("data: "));
+  }
   server.program().send_signal(SIGTERM);
   const Outcome outcome = server.program().finish();
   EXPECT_NE(outcome.err.find("info: GET /v1/models 200 0."), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("info: POST /v1/completions 200, cut off, 0."), std::string::npos) << outcome.err;
 }
 
 TEST(ServeRefuses, InOneLine) {

@@ -332,6 +332,8 @@ TEST_F(Telling, ATextEndsWhenItsClientGoes) {
   EXPECT_TRUE(comes_true([&] { return service.post(kComplete, {{"prompt", "x"}, {"max_tokens", 1}}).status == 200; }));
   EXPECT_EQ(service.metric("bonsai_texts_running"), 0u);
   EXPECT_LT(service.metric("bonsai_generated_tokens_total"), 900u);
+  const std::string cut = "bonsai_http_requests_total{route=\"/v1/completions\",status=\"0\"} 1\n";
+  EXPECT_TRUE(comes_true([&] { return service.get("/metrics").body.find(cut) != std::string::npos; }));
 }
 
 // Whoever asks one text after the other, with one place for all of them, is never told that it is taken.

@@ -45,7 +45,8 @@ std::vector<std::string> Response::events() const {
   return events;
 }
 
-Client::Client(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+Client::Client(uint16_t port, int receive_bytes) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  if (receive_bytes > 0) ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
   const sockaddr_in address = loopback(port);
   if (::connect(socket_, reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0) {
     ADD_FAILURE() << "cannot connect to port " << port;

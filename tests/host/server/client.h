@@ -24,7 +24,8 @@ struct Response {
 
 class Client {
  public:
-  explicit Client(uint16_t port);
+  // `receive_bytes`: that the kernel keeps for it; 0: as many as it likes.
+  explicit Client(uint16_t port, int receive_bytes = 0);
   ~Client();
   Client(const Client &) = delete;
   Client &operator=(const Client &) = delete;

@@ -136,7 +136,7 @@ TEST(HttpServer, NoticesThatTheClientHasGone) {
   others->reply({.body = "there"});
   EXPECT_EQ(other.response().body, "there");
   EXPECT_TRUE(comes_true([&] { return server.served().size() == 2; }));
-  EXPECT_EQ(server.served().front(), "GET / 0");
+  EXPECT_EQ(server.served(), (std::vector<std::string>{"GET / 0 cut", "GET / 200"}));
 }
 
 TEST(HttpServer, GivesUpOnAClientThatReadsNothing) {
@@ -150,6 +150,29 @@ TEST(HttpServer, GivesUpOnAClientThatReadsNothing) {
   responder->begin_events();
   responder->event(std::string(64 << 20, 'x'));  // more than the kernel takes for it
   EXPECT_TRUE(comes_true([&] { return responder->gone().stop_requested(); }));
+  EXPECT_TRUE(comes_true([&] { return server.served().size() == 1; }));
+  EXPECT_EQ(server.served().front(), "GET / 200 cut");
+}
+
+// The answer does not count as one.
+TEST(HttpServer, TellsWhetherAnAnswerWasCutOff) {
+  Keeper keeper;
+  Running server(keeper.handler());
+  {
+    Client client(server.port());
+    client.request("GET", "/1");
+    const Responding responder = keeper.take();
+    responder->begin_events();
+    responder->event("one");
+    EXPECT_TRUE(client.read_until("data: one\n\n"));
+  }
+  EXPECT_TRUE(comes_true([&] { return server.served().size() == 1; }));
+  Client client(server.port());
+  client.request("GET", "/2");
+  keeper.take()->begin_events();  // and nothing more
+  EXPECT_FALSE(client.response().is_complete);
+  EXPECT_TRUE(comes_true([&] { return server.served().size() == 2; }));
+  EXPECT_EQ(server.served(), (std::vector<std::string>{"GET /1 200 cut", "GET /2 200 cut"}));
 }
 
 TEST(HttpServer, TellsOfAnAnswerThatNeverCame) {
@@ -298,6 +321,24 @@ TEST(HttpServer, HasPatienceWithASlowReaderThatReads) {
     EXPECT_TRUE(client.read_bytes(1 << 20));
   }
   EXPECT_EQ(client.response().body.size(), body.size());
+}
+
+// What it reads in the time that it has is far less than what makes the server's socket one that takes more.
+TEST(HttpServer, HasPatienceWithAReaderHoweverSlow) {
+  Keeper keeper;
+  HttpOptions options = quick_options();
+  options.write = 400ms;
+  Running server(keeper.handler(), options);
+  Client client(server.port(), 4096);
+  client.request("GET", "/");
+  const Responding responder = keeper.take();
+  responder->reply({.body = std::string(24 << 20, 'x')});  // more than the kernel takes for the client
+  for (int i = 0; i < 30; ++i) {                           // longer than the server waits, in all
+    std::this_thread::sleep_for(50ms);
+    EXPECT_TRUE(client.read_bytes(4096));
+  }
+  EXPECT_FALSE(responder->gone().stop_requested());
+  EXPECT_TRUE(comes_true([&] { return responder->gone().stop_requested(); })) << "it reads nothing any more";
 }
 
 TEST(HttpServer, WaitsNoLongerThanItSays) {

@@ -59,7 +59,7 @@ class Running {
   void note(const Served &served) {
     const std::lock_guard lock(mutex_);
     served_.push_back(std::string(served.method) + " " + std::string(served.path) + " " +
-                      std::to_string(served.status));
+                      std::to_string(served.status) + (served.is_cut ? " cut" : ""));
   }
 
   HttpServer server_;

@@ -11,6 +11,8 @@
 
 namespace bonsai::server {
 
+class ApiError;
+
 struct HttpRequest {
   std::string method;              // "GET"
   std::string path;                // "/v1/models": what the target has ahead of '?'
@@ -33,9 +35,12 @@ class Responder {
 
   virtual void reply(HttpReply reply) = 0;
 
+  // Says why a stream has failed, in its last event, and ends it. Does not wait.
+  using FailStream = std::function<void(const ApiError &why)>;
   // A stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), of which each has
-  // `data`, which is one line, and may have a name, too.
-  virtual void begin_events() = 0;
+  // `data`, which is one line, and may have a name, too. `fail` is called on the server's thread where there is no more
+  // time; without it the client is told in an event without a name.
+  virtual void begin_events(FailStream fail = {}) = 0;
   virtual void event(std::string data) = 0;
   virtual void named_event(std::string_view name, std::string data) = 0;
   virtual void end() = 0;

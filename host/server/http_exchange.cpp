@@ -41,17 +41,18 @@ std::string whole_answer(const HttpReply &reply, const AnswerForm &form) {
 }
 
 Exchange::Exchange(const asio::any_io_executor &server, AnswerForm form)
-    : server_(server), form_(std::move(form)), changed_(server) {}
+    : changes_(server), form_(std::move(form)), changed_(server) {}
 
 std::shared_ptr<Responder> Exchange::responder() {
   return {static_cast<Responder *>(this), [self = shared_from_this()](Responder *) { self->abandon(); }};
 }
 
-// What is to be done is done by the server's thread, and the connection looks at it after that. Without memory for it
-// the client is cut off.
+// What is to be done is done by the server's thread, in the order in which it was said, and the connection looks at it
+// after that. (What that thread posts to itself, others' later posts would overtake, but for the strand.) Without
+// memory for it the client is cut off.
 template <class Change>
 void Exchange::change(Change what) {
-  asio::post(server_, [self = shared_from_this(), what = std::move(what)]() mutable {
+  asio::post(changes_, [self = shared_from_this(), what = std::move(what)]() mutable {
     if (self->has_ended_) return;
     try {
       what(*self);
@@ -71,10 +72,11 @@ void Exchange::reply(HttpReply reply) {
   });
 }
 
-void Exchange::begin_events() {
-  change([](Exchange &exchange) {
+void Exchange::begin_events(FailStream fail) {
+  change([fail = std::move(fail)](Exchange &exchange) mutable {
     exchange.status_ = 200;
     exchange.is_stream_ = true;
+    exchange.fail_stream_ = std::move(fail);
     // Proxies such as nginx would collect events otherwise.
     const HttpReply reply{.content_type = "text/event-stream", .headers = {{"X-Accel-Buffering", "no"}}};
     if (exchange.form_.is_http_1_0) exchange.form_.keep_alive = false;  // the end of the connection is the stream's
@@ -89,7 +91,6 @@ void Exchange::event(std::string data) {
 
 void Exchange::named_event(std::string_view name, std::string data) {
   change([name = std::string(name), data = std::move(data)](Exchange &exchange) {
-    exchange.has_names_ = true;
     exchange.put(fmt::format("event: {}\ndata: {}\n\n", name, data));
   });
 }
@@ -139,8 +140,10 @@ bool Exchange::is_handed_out() const { return has_ended_ && !is_abandoned_ && wa
 void Exchange::give_up(const ApiError &why) {
   if (has_ended_) return;
   form_.keep_alive = false;
-  if (is_stream_) {
-    put(fmt::format("{}data: {}\n\n", has_names_ ? "event: error\n" : "", error_json(why)));
+  if (is_stream_ && fail_stream_) {
+    fail_stream_(why);  // what it says comes next, and then the end
+  } else if (is_stream_) {
+    put(fmt::format("data: {}\n\n", error_json(why)));
     finish();
   } else {
     status_ = why.status();

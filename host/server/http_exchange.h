@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <chrono>
 #include <memory>
 #include <stop_token>
@@ -35,7 +36,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   std::shared_ptr<Responder> responder();
 
   void reply(HttpReply reply) override;
-  void begin_events() override;
+  void begin_events(FailStream fail = {}) override;
   void event(std::string data) override;
   void named_event(std::string_view name, std::string data) override;
   void end() override;
@@ -62,13 +63,14 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   void finish();
   void abandon() noexcept;
 
-  const boost::asio::any_io_executor server_;
+  const boost::asio::strand<boost::asio::any_io_executor> changes_;  // by the server's thread, one after the other
   AnswerForm form_;
   std::stop_source gone_;              // nobody wants the rest, also because there is no time for it
   boost::asio::steady_timer changed_;  // cancelled when something did
   std::string waiting_;                // to be sent
   int status_ = 0;
-  bool is_stream_ = false, has_names_ = false, has_ended_ = false, is_gone_ = false;
+  FailStream fail_stream_;
+  bool is_stream_ = false, has_ended_ = false, is_gone_ = false;
   bool is_abandoned_ = false;  // a stream that has no end
 };
 

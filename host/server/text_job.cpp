@@ -47,7 +47,9 @@ void TextJob::start(const TextRequest &request, const std::vector<std::vector<in
     throw;
   }
   if (!is_stream_) return;
-  responder_->begin_events();
+  responder_->begin_events([job = weak_from_this()](const ApiError &why) {
+    if (const auto self = job.lock()) self->give_up(why);
+  });
   begin_stream();
 }
 
@@ -105,6 +107,7 @@ void TextJob::end() {
   if (!takes_time_to_end()) return complete();
   const bool taken = context_.writer.try_push([self = shared_from_this()] {
     const std::lock_guard lock(self->mutex_);
+    if (self->has_failed_) return;
     try {
       self->complete();
     } catch (...) {
@@ -121,6 +124,12 @@ void TextJob::complete() {
   for (size_t i = 0; top_logprobs_ && i < answers_.size(); ++i) end_in_stream(i);
   end_stream();
   responder_->end();
+}
+
+// There is no more time. What is complete by now has its end.
+void TextJob::give_up(const ApiError &why) {
+  const std::lock_guard lock(mutex_);
+  if (!has_failed_) fail(std::make_exception_ptr(why));
 }
 
 // The other answers to the request end with it. Nothing may be thrown at the batch: where there is no memory to say so

@@ -81,6 +81,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   bool on_text(size_t answer, std::string_view text);
   void on_done(size_t answer, Generation generation, const std::exception_ptr &error);
   void start_answer(size_t answer, const TextRequest &request, std::span<const int32_t> prompt);
+  void give_up(const ApiError &why);
   void fail(const std::exception_ptr &error) noexcept;
   void count(size_t answer);
   void end();

@@ -357,7 +357,7 @@ class Silent final : public Responder {
  public:
   explicit Silent(std::shared_ptr<int> held) : held_(std::move(held)) {}
   void reply(HttpReply) override {}
-  void begin_events() override {}
+  void begin_events(FailStream) override {}
   void event(std::string) override {}
   void named_event(std::string_view, std::string) override {}
   void end() override {}

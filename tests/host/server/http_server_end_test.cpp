@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "host/server/api_error.h"
 #include "tests/host/server/running.h"
 
 namespace bonsai::server {
@@ -44,7 +45,7 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   HttpOptions options = quick_options();
   options.grace = 30ms;
   Running server(keeper.handler(), options);
-  Client whole(server.port()), stream(server.port()), named(server.port());
+  Client whole(server.port()), stream(server.port()), other(server.port());
   whole.request("GET", "/");
   const Responding for_whole = keeper.take();
   stream.request("GET", "/");
@@ -52,11 +53,14 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   for_stream->begin_events();
   for_stream->event("one");
   EXPECT_TRUE(stream.read_until("data: one"));
-  named.request("GET", "/");
-  const Responding for_named = keeper.take();
-  for_named->begin_events();
-  for_named->named_event("begin", "one");
-  EXPECT_TRUE(named.read_until("event: begin\ndata: one\n\n"));
+  other.request("GET", "/");  // which has words of its own for that
+  const Responding for_other = keeper.take();
+  for_other->begin_events([for_other = for_other.get()](const ApiError &why) {
+    for_other->named_event("failed", why.what());
+    for_other->end();
+  });
+  for_other->named_event("begin", "one");
+  EXPECT_TRUE(other.read_until("event: begin\ndata: one\n\n"));
   server.stop();
   const std::string error =
       R"({"type":"error","error":{"message":"the server is ending: the answer took longer than it had left",)"
@@ -70,10 +74,15 @@ TEST(HttpServer, TellsClientsWhoseAnswersTakeLongerThanTheGracePeriod) {
   EXPECT_TRUE(streamed.is_complete);
   ASSERT_EQ(streamed.events().size(), 2u);
   EXPECT_EQ(streamed.events()[1], error);
-  EXPECT_NE(named.response().body.find("event: error\ndata: " + error + "\n\n"), std::string::npos);
+  const Response others = other.response();
+  EXPECT_TRUE(others.is_complete);
+  EXPECT_TRUE(
+      others.body.ends_with("event: failed\ndata: the server is ending: the answer took longer than it had left\n\n"))
+      << others.body;
   EXPECT_TRUE(server.ends_within(10s));
   EXPECT_TRUE(for_whole->gone().stop_requested());
   EXPECT_TRUE(for_stream->gone().stop_requested());
+  EXPECT_TRUE(for_other->gone().stop_requested());
   for_whole->reply({.body = "too late"});
   for_stream->event("too late");
   EXPECT_TRUE(whole.is_closed());

@@ -284,5 +284,39 @@ TEST(ApiService, AResponseThatFailsSaysSoInItsStream) {
   EXPECT_EQ(service.get(std::string(kRespond) + "/" + response["id"].get<std::string>()).status, 404);
 }
 
+// Each in its API's words.
+TEST(ApiService, AStreamThatTheServersEndCutsEndsAsOneThatFails) {
+  const Engine engine = load_seedling();
+  ApiOptions options = greedy_options();
+  options.defaults.ignore_eos = true;
+  Service service(engine, options, {.port = 0, .grace = std::chrono::milliseconds(1)});
+  Client response(service.port()), message(service.port()), completion(service.port());
+  const auto begin = [](Client &client, const std::string &path, json request, const std::string &until) {
+    request.update({{"stream", true}, {"max_output_tokens", 900}, {"max_tokens", 900}});
+    client.request("POST", path, request.dump());
+    EXPECT_TRUE(client.read_until(until));
+  };
+  begin(response, kRespond, {{"input", "The wolf"}}, "event: response.output_text.delta");
+  begin(message, "/v1/messages", {{"messages", user("The wolf")}}, "event: content_block_delta");
+  begin(completion, kComplete, {{"prompt", "The wolf"}}, "data: ");
+  service.stop();
+  const auto last_of = [](Client &client) {
+    const Response answer = client.response();
+    EXPECT_TRUE(answer.is_complete);
+    return json::parse(answer.events().back());
+  };
+  const std::string why = "the server is ending: the answer took longer than it had left";
+  const json failed = last_of(response);
+  EXPECT_EQ(failed["type"], "response.failed");
+  EXPECT_EQ(failed["response"]["status"], "failed");
+  EXPECT_EQ(failed["response"]["error"], (json{{"code", "server_error"}, {"message", why}}));
+  EXPECT_GT(failed["sequence_number"], 2);
+  for (Client *client : {&message, &completion}) {
+    const json error = last_of(*client);
+    EXPECT_EQ(error["type"], "error");
+    EXPECT_EQ(error["error"]["message"], why);
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::server

@@ -38,8 +38,9 @@ inline ApiOptions greedy_options() {
 // A server of one model.
 class Service {
  public:
-  explicit Service(const Engine &engine, const ApiOptions &options = greedy_options())
-      : server_({.port = 0}), service_(engine, options) {
+  explicit Service(const Engine &engine, const ApiOptions &options = greedy_options(),
+                   const HttpOptions &http = {.port = 0})
+      : server_(http), service_(engine, options) {
     server_.listen();
     thread_ = std::jthread([this](const std::stop_token &stop) {
       server_.run({.handler =
@@ -52,6 +53,7 @@ class Service {
   }
 
   uint16_t port() const { return server_.port(); }
+  void stop() { thread_.request_stop(); }
   Response get(const std::string &path, const std::string &headers = "") const {
     return Client(port()).get(path, headers);
   }

@@ -10,6 +10,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/read.hpp>
+#include <limits>
 
 #include "core/base/utf8.h"
 #include "host/server/api_error.h"
@@ -55,14 +56,15 @@ Connection::Connection(asio::ip::tcp::socket socket, const Service &service)
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);  // tokens are small, and each counts
 }
 
-// (GCC 12's code of `while (a && co_await b)` traps.)
+// (GCC 12's code of `while (a && co_await b)` traps, and it frees twice what `co_await f({})` makes.)
 asio::awaitable<void> Connection::serve() {
   for (bool goes_on = true; goes_on && !service_.is_stopping;) goes_on = co_await read_and_answer();
   co_await close();
 }
 
 asio::awaitable<void> Connection::turn_away() {
-  co_await refuse(503, "too many connections: try again later");
+  const AnswerForm unknown;
+  co_await refuse(503, "too many connections: try again later", unknown);
   co_await close();
 }
 
@@ -77,7 +79,7 @@ std::optional<Connection::Clock::time_point> Connection::idle_since() const {
 asio::awaitable<bool> Connection::read_and_answer() {
   HttpParser parser;
   parser.header_limit(kMaxHeadBytes);
-  parser.body_limit(service_.options.max_body_bytes);
+  parser.body_limit(std::numeric_limits<uint64_t>::max());  // which read_body() sets, as its errors know the head
   std::optional<HttpHead> head = co_await read_head_of(parser);
   if (!head) co_return false;
   if (!co_await read_body(parser, *head)) co_return false;
@@ -123,32 +125,44 @@ asio::awaitable<beast::error_code> Connection::wait_for_bytes(Clock::time_point 
 }
 
 asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
+  const AnswerForm unknown;
   beast::error_code error = co_await wait_for_request();
   stream_.expires_after(service_.options.read);
   if (!error) co_await http::async_read_header(stream_, buffer_, parser, into(error));
   if (error) {
-    co_await refuse(error);
+    co_await refuse(error, unknown);
     co_return std::nullopt;
   }
   auto head = read_head(parser);
   if (head) co_return *std::move(head);
-  co_await refuse(400, head.error().message);
+  co_await refuse(400, head.error().message, unknown);
   co_return std::nullopt;
 }
 
 asio::awaitable<bool> Connection::read_body(HttpParser &parser, const HttpHead &head) {
   beast::error_code error;
   stream_.expires_after(service_.options.read);
-  if (head.wants_continue)
+  parser.body_limit(service_.options.max_body_bytes);  // of chunks; a length was there before
+  if (parser.content_length().value_or(0) > service_.options.max_body_bytes) error = http::error::body_limit;
+  if (!error && head.wants_continue)
     co_await asio::async_write(stream_, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), into(error));
   if (!error) co_await http::async_read(stream_, buffer_, parser, into(error));
   stream_.expires_never();
-  if (error) co_await refuse(error);
+  const AnswerForm form = form_of(head);
+  if (error) co_await refuse(error, form);
   co_return !error;
 }
 
-// Tells the client what is wrong with its request, where it is there to be told.
-asio::awaitable<void> Connection::refuse(beast::error_code why) {
+AnswerForm Connection::form_of(const HttpHead &head) const {
+  AnswerForm form = head.form;
+  form.keep_alive = form.keep_alive && !service_.is_stopping;
+  if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kAllowed)
+    form.allowed_origin = head.page.origin;
+  return form;
+}
+
+// Tells the client what is wrong with its request, where it is there to be told. `form`: what is known of it.
+asio::awaitable<void> Connection::refuse(beast::error_code why, const AnswerForm &form) {
   const bool is_of_http = why.category() == make_error_code(http::error::bad_target).category();
   if (!is_of_http || why == http::error::end_of_stream || why == http::error::partial_message) co_return;
   std::string message = fmt::format("not an HTTP/1.1 request: {}", why.message());
@@ -160,12 +174,14 @@ asio::awaitable<void> Connection::refuse(beast::error_code why) {
     message = fmt::format("the request's head is too long: expected at most {} bytes", kMaxHeadBytes);
     status = 431;
   }
-  co_await refuse(status, message);
+  co_await refuse(status, message, form);
 }
 
-asio::awaitable<void> Connection::refuse(int status, const std::string &message) {
+asio::awaitable<void> Connection::refuse(int status, const std::string &message, const AnswerForm &form) {
   if (service_.events.served) service_.events.served({.method = "", .path = "", .status = status});
-  const std::string bytes = whole_answer(error_reply(ApiError(message, status)), AnswerForm{.keep_alive = false});
+  AnswerForm last = form;
+  last.keep_alive = false;
+  const std::string bytes = whole_answer(error_reply(ApiError(message, status)), last);
   co_await send(bytes);
 }
 
@@ -173,11 +189,7 @@ asio::awaitable<void> Connection::refuse(int status, const std::string &message)
 asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
   const auto begun = Clock::now();
   const std::string method = head.method, path = head.path;
-  AnswerForm form = head.form;
-  form.keep_alive = form.keep_alive && !service_.is_stopping;
-  if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kAllowed)
-    form.allowed_origin = head.page.origin;
-  exchange_ = std::make_shared<Exchange>(stream_.get_executor(), std::move(form));
+  exchange_ = std::make_shared<Exchange>(stream_.get_executor(), form_of(head));
   watch();
   hand_on(std::move(head), std::move(body));
   const bool is_whole = co_await send_answer();

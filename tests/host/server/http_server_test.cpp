@@ -479,6 +479,37 @@ TEST(HttpServer, LetsOnlyTheOwnPagesAndThoseNamedUseIt) {
   EXPECT_EQ(preflight.header("access-control-allow-origin"), "https://chat.example");
 }
 
+// Else a page would see nothing but that its request has failed.
+TEST(HttpServer, LetsPagesThatMayUseItReadThatTheirBodyIsRefused) {
+  HttpOptions options = quick_options();
+  options.allowed_origins = {"https://chat.example"};
+  options.max_body_bytes = 10;
+  Running server(tell_request, options);
+  const auto answer = [&](const std::string &site, const std::string &behind) {
+    Client client(server.port());
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nOrigin: https://" + site + "\r\n" + behind);
+    const Response response = client.response();
+    EXPECT_EQ(response.header("connection"), "close");
+    EXPECT_TRUE(client.is_closed());
+    return std::to_string(response.status) + " " + response.header("access-control-allow-origin");
+  };
+  const std::string chunked = "Transfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(answer("chat.example", "Content-Length: 11\r\n\r\n0123456789a"), "413 https://chat.example");
+  EXPECT_EQ(answer("chat.example", chunked + "b\r\n0123456789a\r\n0\r\n\r\n"), "413 https://chat.example");
+  EXPECT_EQ(answer("chat.example", chunked + "no number\r\n"), "400 https://chat.example");
+  EXPECT_EQ(answer("evil.example", "Content-Length: 11\r\n\r\n0123456789a"), "413 ");
+}
+
+// It sends none where it is not told to.
+TEST(HttpServer, RefusesABodyThatIsTooLongBeforeItIsSent) {
+  HttpOptions options = quick_options();
+  options.max_body_bytes = 10;
+  Running server(tell_request, options);
+  Client client(server.port());
+  client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(client.response().status, 413);
+}
+
 TEST(HttpServer, ManyClientsAtOnceEachGetTheirOwnAnswer) {
   Running server;
   std::atomic<int> right = 0;

@@ -24,12 +24,14 @@ bool begins_with_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-void check_key(std::string_view key, std::string_view authorization) {
+// A proxy's own login may be in the Authorization.
+void check_key(std::string_view key, const HttpRequest &request) {
   constexpr std::string_view kBearer = "bearer ";
-  if (key.empty()) return;
-  if (!begins_with_word(authorization, kBearer))
-    throw ApiError("no API key: expected the header 'Authorization: Bearer KEY'", 401, "invalid_api_key");
-  if (!are_equal(authorization.substr(kBearer.size()), key)) throw ApiError("wrong API key", 401, "invalid_api_key");
+  if (key.empty() || are_equal(request.api_key, key)) return;
+  const bool is_bearer = begins_with_word(request.authorization, kBearer);
+  if (is_bearer && are_equal(std::string_view(request.authorization).substr(kBearer.size()), key)) return;
+  if (is_bearer || !request.api_key.empty()) throw ApiError("wrong API key", 401, "invalid_api_key");
+  throw ApiError("no API key: expected the header 'Authorization: Bearer KEY'", 401, "invalid_api_key");
 }
 
 }  // namespace bonsai::server

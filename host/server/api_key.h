@@ -3,9 +3,12 @@
 
 #include <string_view>
 
+#include "host/server/http.h"
+
 namespace bonsai::server {
 
-// `authorization`: "Bearer KEY", as the request has it. An empty key is everybody's. Throws ApiError.
-void check_key(std::string_view key, std::string_view authorization);
+// An empty key is everybody's; else the request's Authorization is to be "Bearer KEY", or its X-Api-Key the key. Throws
+// ApiError.
+void check_key(std::string_view key, const HttpRequest &request);
 
 }  // namespace bonsai::server

@@ -146,7 +146,7 @@ class ApiService::Impl {
   void dispatch(HttpRequest request, const Responding &responder) {
     const Route<Handler> *route = routes().find(request.path, request.method);
     if (route == nullptr) throw ApiError(routes().no_such_path(request.path), 404);
-    if (!route->is_public) check_key(options_.api_key, request.authorization);
+    if (!route->is_public) check_key(options_.api_key, request);
     if (!route->takes(request.method)) {
       const std::string methods = routes().methods_at(request.path);
       HttpReply reply = error_reply(

@@ -17,6 +17,7 @@ struct HttpRequest {
   std::string method;              // "GET"
   std::string path;                // "/v1/models": what the target has ahead of '?'
   std::string authorization = {};  // the header of that name; empty: there is none
+  std::string api_key = {};        // X-Api-Key, likewise
   std::string body = {};
 };
 

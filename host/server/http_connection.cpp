@@ -215,6 +215,7 @@ void Connection::hand_on(HttpHead head, std::string body) {
   service_.events.handler({.method = std::move(head.method),
                            .path = std::move(head.path),
                            .authorization = std::move(head.authorization),
+                           .api_key = std::move(head.api_key),
                            .body = std::move(body)},
                           exchange_->responder());
 }

@@ -37,8 +37,7 @@ Result<HttpHead> read_head(const HttpParser &parser) {
   head.method = text(request.method_string());
   head.path = path_of(text(request.target()));
   head.authorization = text(request[http::field::authorization]);
-  if (const std::string key = text(request["X-Api-Key"]); head.authorization.empty() && !key.empty())
-    head.authorization = "Bearer " + key;
+  head.api_key = text(request["X-Api-Key"]);
   head.page = {.origin = text(request[http::field::origin]),
                .fetch_site = text(request["Sec-Fetch-Site"]),
                .host = text(request[http::field::host])};

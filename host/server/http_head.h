@@ -14,8 +14,8 @@ namespace bonsai::server {
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
 struct HttpHead {
-  std::string method, path;   // the path without the query
-  std::string authorization;  // with Anthropic's X-Api-Key as if it were a bearer's
+  std::string method, path;            // the path without the query
+  std::string authorization, api_key;  // the latter is X-Api-Key, as Anthropic's clients send it
   PageHeaders page;
   std::string asked_headers;  // Access-Control-Request-Headers
   std::string encoding;       // Content-Encoding, where the body has one

@@ -397,6 +397,19 @@ TEST_F(Telling, AsksForAKeyWhereItHasOne) {
   EXPECT_EQ(status("Authorization: secret\r\n"), 401);
   EXPECT_EQ(status("Authorization: Bearer secret\r\n"), 200);
   EXPECT_EQ(status("Authorization: bearer secret\r\n"), 200);
+  const std::string basic = "Authorization: Basic dXNlcjpw\r\n", wrong = "Authorization: Bearer x\r\n";
+  EXPECT_EQ(status("X-Api-Key: secret\r\n"), 200);
+  EXPECT_EQ(status("X-Api-Key: secret2\r\n"), 401);
+  EXPECT_EQ(status(basic + "X-Api-Key: secret\r\n"), 200) << "a proxy has a login of its own";
+  EXPECT_EQ(status(wrong + "X-Api-Key: secret\r\n"), 200);
+  EXPECT_EQ(status("Authorization: Bearer secret\r\nX-Api-Key: x\r\n"), 200);
+  EXPECT_EQ(status(wrong + "X-Api-Key: x\r\n"), 401);
+  const auto said = [&](const std::string &headers) {
+    return json::parse(service.get("/v1/models", headers).body)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(said(basic + "X-Api-Key: x\r\n"), "wrong API key");
+  EXPECT_EQ(said(wrong), "wrong API key");
+  EXPECT_EQ(said(basic), "no API key: expected the header 'Authorization: Bearer KEY'");
   EXPECT_EQ(service.get("/v1/models").header("www-authenticate"), "Bearer");
   EXPECT_EQ(service.refused(kChat, {{"messages", user("hi")}}),
             "401 no API key: expected the header 'Authorization: Bearer KEY'");

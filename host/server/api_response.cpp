@@ -45,6 +45,36 @@ std::span<const LogProb> likeliest(const TokenLogProbs &place, uint32_t n_top) {
   return std::span(place.top).first(std::min<size_t>(n_top, place.top.size()));
 }
 
+// Of a text as clients get it, in which to_line() replaces bytes that are no character's.
+size_t n_characters(std::string_view text) {
+  const std::string sent = Json::parse(to_line(text)).get<std::string>();
+  const auto begins_character = [](char byte) { return (byte & 0xC0) != 0x80; };
+  return static_cast<size_t>(std::count_if(sent.begin(), sent.end(), begins_character));
+}
+
+// Counts the characters of a text that comes in pieces, which may be parts of characters.
+class CharacterCount {
+ public:
+  // A byte that continues nothing ends what is before it, and the fifth from there on is a character by itself.
+  void add(std::string_view text) {
+    constexpr size_t kLongest = 4;  // bytes of a character
+    open_ += text;
+    size_t settled = open_.size();
+    while (settled > 0 && (open_[--settled] & 0xC0) == 0x80) {
+    }
+    if (open_.size() - settled > kLongest) settled = open_.size();
+    n_settled_ += n_characters(std::string_view(open_).substr(0, settled));
+    open_.erase(0, settled);
+  }
+
+  // That have begun.
+  size_t n() const { return n_settled_ + n_characters(open_); }
+
+ private:
+  size_t n_settled_ = 0;
+  std::string open_;  // what more bytes may belong to
+};
+
 // The four lists of OpenAI's completions, a token after the other.
 class CompletionLogProbs {
  public:
@@ -59,9 +89,8 @@ class CompletionLogProbs {
     json_["tokens"].push_back(name);
     json_["token_logprobs"].push_back(place == nullptr ? Json() : Json(finite(place->chosen.logprob)));
     json_["top_logprobs"].push_back(place == nullptr ? Json() : top(name, *place));
-    json_["text_offset"].push_back(offset_);
-    const auto begins_character = [](char byte) { return (byte & 0xC0) != 0x80; };
-    offset_ += static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
+    json_["text_offset"].push_back(so_far_.n());
+    so_far_.add(text);
   }
 
   Json json() && { return std::move(json_); }
@@ -77,7 +106,7 @@ class CompletionLogProbs {
   const Engine &engine_;
   const uint32_t n_top_;
   Json json_;
-  size_t offset_ = 0;  // in characters
+  CharacterCount so_far_;
 };
 
 // RFC 4648.

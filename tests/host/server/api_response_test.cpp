@@ -60,6 +60,19 @@ TEST_F(TokensWithoutText, CountAsFarAsTheEchoHasThem) {
   EXPECT_EQ(completion_logprobs_json(engine_, generation, 1, &echo, places_)["text_offset"], (Json{0, 0, 12, 13, 13}));
 }
 
+// Offsets are those of the text that clients get, in which stray bytes are characters, too.
+TEST_F(TokensWithoutText, CountAsCharactersWhereTheirBytesAreStray) {
+  const int32_t continues_e = engine_.tokenize("\u00e9").at(1), x = engine_.tokenize("x").at(0);
+  Echo echo;
+  echo.tokens = {continues_e, begins_e_, continues_e, continues_e, begins_e_, x, begins_dash_, x};
+  echo.tokens.insert(echo.tokens.end(), 6, continues_e);
+  echo.tokens.insert(echo.tokens.end(), {x, begins_e_, x});
+  echo.text = engine_.detokenize(echo.tokens);
+  ASSERT_EQ(to_line(echo.text), "\"\uFFFD\u00e9\uFFFD\uFFFDx\uFFFDx\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDx\uFFFDx\"");
+  const Json json = completion_logprobs_json(engine_, {}, 0, &echo, {});
+  EXPECT_EQ(json["text_offset"], (Json{0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
+}
+
 TEST_F(TokensWithoutText, HaveBytesInChat) {
   const Json content = chat_logprobs_json(engine_, places_, 3)["content"];
   EXPECT_EQ(content[0]["token"], "<|im_start|>");

@@ -174,7 +174,12 @@ bonsai_backend_api make_table() {
 }  // namespace
 }  // namespace bonsai::test
 
-// It knows no options yet: BONSAI_FAULTY_ENTRY names its fault.
+// They know no options yet: BONSAI_FAULTY_ENTRY names their fault.
+[[gnu::constructor]] static void on_load() {
+  if (const char *fault = std::getenv("BONSAI_FAULTY_ENTRY"))
+    bonsai::test::commit_process_fault(fault, "a constructor");
+}
+
 extern "C" const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t) {
   if (const char *fault = std::getenv("BONSAI_FAULTY_ENTRY")) bonsai::test::commit_process_fault(fault, "loading");
   static const bonsai_backend_api table = bonsai::test::make_table();

@@ -110,6 +110,20 @@ TEST(PluginCheck, WhatAPluginPrintsIsNoFinding) {
   EXPECT_NE(outcome.err.find("words of the plugin"), std::string::npos) << outcome.err;
 }
 
+// But of the check for that, which begins with loading.
+TEST(PluginCheck, WhatAPluginPrintsWhileItIsLoadedIsOneToo) {
+  for (const std::string fault : {"prints in a constructor", "prints in loading"}) {
+    const Outcome outcome = test::run_shell("BONSAI_FAULTY_ENTRY='" + fault + "' bonsai-plugin-check " +
+                                            in_quotes(kFaulty) + " --only dtypes --only lifetime.silence");
+    EXPECT_EQ(outcome.exit_code, 1) << fault;
+    EXPECT_EQ(outcome.out,
+              fmt::format("ok dtypes\nFAILED lifetime.silence: the backend prints 'words of the plugin\\x0a', expected "
+                          "silence: text goes to the log\n{} (faulty " BONSAI_VERSION
+                          ", level 2): 1 ok, 1 failed, 0 skipped\n",
+                          kFaulty));
+  }
+}
+
 // What cannot be checked at all is one line with its path, and no list of failures.
 TEST(PluginCheck, WhatDoesNotOpenIsOneLine) {
   const std::string not_elf = BONSAI_SOURCE_DIR "/README.md";

@@ -36,6 +36,7 @@ struct Check {
   std::string promise;  // one line: what a backend that passes keeps
   std::function<void(Context &)> run;
   Extent extent = Extent::kQuick;
+  bool wants_silence = false;  // whatever is printed from the time when the plugin is loaded fails it
 };
 
 // Every check, in the order in which a backend's author would want them answered: level 0 first.

@@ -1,3 +1,4 @@
+#include "core/base/utf8.h"
 #include "tools/plugin-check/argument_checks.h"
 #include "tools/plugin-check/check.h"
 #include "tools/plugin-check/context.h"
@@ -11,6 +12,7 @@
 #include "tools/plugin-check/layer_checks.h"
 #include "tools/plugin-check/lifetime_checks.h"
 #include "tools/plugin-check/output_checks.h"
+#include "tools/plugin-check/printed.h"
 #include "tools/plugin-check/profile_checks.h"
 #include "tools/plugin-check/session_argument_checks.h"
 #include "tools/plugin-check/struct_checks.h"
@@ -38,10 +40,27 @@ std::vector<Check> all_checks() {
 
 namespace {
 
+void run_once(const Check &check, const Plugin &plugin) {
+  Context context(plugin);
+  check.run(context);
+}
+
+void run_in_silence(const Check &check, const Plugin &plugin) {
+  std::string text;
+  {
+    const Printed printed;
+    run_once(check, plugin);
+    text = printed.text();
+  }
+  expect(text.empty(), "the backend prints {}, expected silence: text goes to the log", bonsai::quoted(text));
+}
+
 Finding run_to_end(const Check &check, const Plugin &plugin) {
   try {
-    Context context(plugin);
-    check.run(context);
+    if (check.wants_silence)
+      run_in_silence(check, plugin);
+    else
+      run_once(check, plugin);
     return {check.name, Verdict::kPassed, {}};
   } catch (const Skipped &skipped) {
     return {check.name, Verdict::kSkipped, skipped.what()};

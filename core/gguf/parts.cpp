@@ -37,12 +37,14 @@ std::string PartKeys::describe() const {
 Result<std::optional<PartKeys>> part_keys(const File &file) {
   const auto count = whole_number(file, "split.count");
   if (!count) return tl::unexpected(count.error());
-  auto index = whole_number(file, "split.no");
+  const auto index = whole_number(file, "split.no");
   if (!index) return tl::unexpected(index.error());
   const auto tensors = whole_number(file, "split.tensors.count");
   if (!tensors) return tl::unexpected(tensors.error());
   if (count->value_or(1) <= 1) return std::nullopt;
-  if (*index && **index >= **count) index->reset();
+  if (*index && **index >= **count)
+    return fail("{}: split.no: expected 0 to {}, as split.count is {}, found {}", file.path(), **count - 1, **count,
+                **index);
   return PartKeys{*index, **count, *tensors};
 }
 

@@ -15,14 +15,15 @@ namespace bonsai::gguf {
 
 // What a file says of itself where it is one of several.
 struct PartKeys {
-  std::optional<uint64_t> index;  // from 0; nullopt where it is missing or not below `count`
+  std::optional<uint64_t> index;  // from 0, below `count`; nullopt where it is missing
   uint64_t count;                 // more than 1
   std::optional<uint64_t> tensors;
 
   std::string describe() const;  // "part 2 of 3"
 };
 
-// nullopt for a file that is a whole model. Refuses keys that are no whole numbers, as a part could pass for a model.
+// nullopt for a file that is a whole model. Refuses keys that are no whole numbers, as a part could pass for a model, and
+// a number that no part has.
 Result<std::optional<PartKeys>> part_keys(const File &file);
 
 // The path of part `index`, from 0, beside the first part at `first_path`. The error is for a path that is not named as

@@ -177,7 +177,8 @@ const std::vector<BadFile> &part_cases() {
   static const std::vector<BadFile> cases = {
       {"First", [](FileBytes &f) { part_of_model(f, 0, 3); }, "part 1 of 3" + advice},
       {"Last", [](FileBytes &f) { part_of_model(f, 2, 3); }, "part 3 of 3" + advice},
-      {"Beyond", [](FileBytes &f) { part_of_model(f, 3, 3); }, "one of 3 parts" + advice},
+      {"Beyond", [](FileBytes &f) { part_of_model(f, 3, 3); },
+       "split.no: expected 0 to 2, as split.count is 3, found 3"},
   };
   return cases;
 }

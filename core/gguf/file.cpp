@@ -98,6 +98,7 @@ Result<File> File::map_other_part(uint64_t index, uint64_t count) const {
   if (!*found || (*found)->index != index || (*found)->count != count) {
     return fail("{}: {}, expected {}", *path, *found ? (*found)->describe() : "a whole model", expected.describe());
   }
+  if (const auto agreed = check_agreement(*this, *part); !agreed) return tl::unexpected(agreed.error());
   return part;
 }
 

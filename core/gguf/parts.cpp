@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <string_view>
+#include <variant>
 
+#include "core/base/utf8.h"
 #include "core/gguf/value_reader.h"
 
 namespace bonsai::gguf {
@@ -28,6 +32,31 @@ Result<std::optional<uint64_t>> whole_number(const File &file, std::string_view 
   return number;
 }
 
+// Numbers of different types are equal where both are whole and the same.
+bool are_equal(const Value &a, const Value &b) {
+  if (a.type != b.type) {
+    const auto low = a.as_int(), other_low = b.as_int();
+    const auto high = a.as_uint(), other_high = b.as_uint();
+    return (low && low == other_low) || (high && high == other_high);
+  }
+  if (const Array *array = a.as_array()) {
+    const Array &other = *b.as_array();
+    return array->element_type == other.element_type && array->count == other.count &&
+           std::equal(array->payload.begin(), array->payload.end(), other.payload.begin(), other.payload.end());
+  }
+  if (const auto text = a.as_string()) return text == b.as_string();
+  if (const auto boolean = a.as_bool()) return boolean == b.as_bool();
+  if (const auto *number = std::get_if<double>(&a.data))
+    return std::bit_cast<uint64_t>(*number) == std::bit_cast<uint64_t>(std::get<double>(b.data));
+  return a.as_int() == b.as_int() && a.as_uint() == b.as_uint();
+}
+
+// Of two arrays as long as each other little is to be seen.
+std::string describe_beside(const Value &value, const Value &other) {
+  std::string text = describe(value);
+  return text == describe(other) ? "another value" : text;
+}
+
 }  // namespace
 
 std::string PartKeys::describe() const {
@@ -46,6 +75,16 @@ Result<std::optional<PartKeys>> part_keys(const File &file) {
     return fail("{}: split.no: expected 0 to {}, as split.count is {}, found {}", file.path(), **count - 1, **count,
                 **index);
   return PartKeys{*index, **count, *tensors};
+}
+
+Result<void> check_agreement(const File &first, const File &part) {
+  for (const auto &[key, value] : part.metadata()) {
+    const Value *expected = key.starts_with("split.") || key == "general.alignment" ? nullptr : first.find(key);
+    if (expected == nullptr || are_equal(value, *expected)) continue;
+    return fail("{}: {}: expected {}, as {} has it, found {}", part.path(), printable(key), describe(*expected),
+                first.path(), describe_beside(value, *expected));
+  }
+  return {};
 }
 
 Result<std::string> path_of_part(const std::string &first_path, uint64_t index, uint64_t count) {

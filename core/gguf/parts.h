@@ -22,9 +22,13 @@ struct PartKeys {
   std::string describe() const;  // "part 2 of 3"
 };
 
-// nullopt for a file that is a whole model. Refuses keys that are no whole numbers, as a part could pass for a model, and
-// a number that no part has.
+// nullopt for a file that is a whole model. Refuses keys that are no whole numbers, as a part could pass for a model,
+// and a number that no part has.
 Result<std::optional<PartKeys>> part_keys(const File &file);
+
+// Refuses what a later part says otherwise than the first: either may be meant. Keys that only one of them has say
+// nothing about the other, as those of a file by itself do: split.* and general.alignment.
+Result<void> check_agreement(const File &first, const File &part);
 
 // The path of part `index`, from 0, beside the first part at `first_path`. The error is for a path that is not named as
 // a first part of `count` is.

@@ -157,6 +157,57 @@ TEST_F(Parts, OthersAreNotTaken) {
             "model-00001-of-00002.gguf: split.tensors.count is 3, expected 2, which the 2 parts have");
 }
 
+// llama.cpp's later parts have nothing but their own keys. One that says otherwise may be another model's.
+TEST_F(Parts, SayTheSameWhereSeveralSayIt) {
+  const auto add_keys = [](FileBytes &bytes, std::string_view architecture, uint32_t blocks, uint8_t last, float base) {
+    bytes.key("general.architecture", ValueType::kString).text(architecture);
+    bytes.key("m.block_count", ValueType::kUint32).number(blocks);
+    bytes.array("m.list", ValueType::kUint8, 2).u8(1).u8(last);
+    return bytes.key("m.base", ValueType::kFloat32).number(base);
+  };
+  const auto write_second = [&](std::string_view architecture, uint32_t blocks, uint8_t last, float base) {
+    for (const uint8_t index : {0, 1}) {
+      FileBytes bytes;
+      bytes.header(0, 7).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+      bytes.key(index == 0 ? "only.first" : "only.second", ValueType::kUint8).u8(index);
+      index == 0 ? add_keys(bytes, "m", 4, 2, 0.5f) : add_keys(bytes, architecture, blocks, last, base);
+      write(path(index + 1, 2), bytes.align());
+    }
+  };
+  const auto said = [&] { return refusal(path(1, 2)); };
+  const std::string part = "model-00002-of-00002.gguf: ", first = ", as model-00001-of-00002.gguf has it, found ";
+  write_second("m", 4, 2, 0.5f);
+  EXPECT_EQ(said(), "");
+  write_second("llama", 4, 2, 0.5f);
+  EXPECT_EQ(said(), part + "general.architecture: expected \"m\"" + first + "\"llama\"");
+  write_second("m", 99, 2, 0.5f);
+  EXPECT_EQ(said(), part + "m.block_count: expected 4" + first + "99");
+  write_second("m", 4, 3, 0.5f);
+  EXPECT_EQ(said(), part + "m.list: expected an array of 2 elements" + first + "another value");
+  write_second("m", 4, 2, 0.25f);
+  EXPECT_EQ(said(), part + "m.base: expected 0.5" + first + "0.25");
+}
+
+TEST_F(Parts, MaySayTheSameWholeNumberInAnotherType) {
+  const auto write_second = [&](ValueType type, auto number, ValueType other_type, auto other) {
+    for (const uint8_t index : {0, 1}) {
+      FileBytes bytes;
+      bytes.header(0, 4).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+      bytes.key("general.alignment", ValueType::kUint32).number<uint32_t>(index == 0 ? 32 : 64);
+      bytes.key("m.n", index == 0 ? type : other_type);
+      index == 0 ? bytes.number(number) : bytes.number(other);
+      write(path(index + 1, 2), bytes.align(64));
+    }
+    return refusal(path(1, 2));
+  };
+  EXPECT_EQ(write_second(ValueType::kUint32, uint32_t{7}, ValueType::kInt64, int64_t{7}), "");
+  EXPECT_EQ(write_second(ValueType::kInt8, int8_t{-7}, ValueType::kInt64, int64_t{-7}), "");
+  EXPECT_NE(write_second(ValueType::kUint32, uint32_t{7}, ValueType::kInt64, int64_t{-7}), "");
+  EXPECT_NE(write_second(ValueType::kUint64, ~uint64_t{0}, ValueType::kInt64, int64_t{-1}), "");
+  EXPECT_NE(write_second(ValueType::kUint32, uint32_t{1}, ValueType::kFloat32, 1.0f), "");
+  EXPECT_NE(write_second(ValueType::kUint32, uint32_t{1}, ValueType::kBool, uint8_t{1}), "");
+}
+
 // Promise: a part is never taken for a whole model.
 TEST_F(Parts, SayWhichTheyAreInWholeNumbers) {
   const auto refusal_with = [&](std::string_view key, ValueType type, const auto &append) {

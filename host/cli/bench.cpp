@@ -97,15 +97,33 @@ bench::Plan read_plan(const Arguments &arguments) {
   return plan;
 }
 
+// The file's description, without its weights: a mapping costs nothing.
+model::Model read_shape(const std::string &path) {
+  auto model = model::load_model(path);
+  if (!model) throw Failure(model.error().message);
+  return *std::move(model);
+}
+
 // A context that holds the plan, unless one was asked for, which then has to.
 EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan &plan, Terminal &terminal) {
   EngineOptions options = engine_options(arguments, terminal);
   const uint32_t first_and_last = plan.concurrency.empty() ? 1 : 2;  // tokens around those that are timed
-  const uint32_t needed = std::max(plan.prompt_tokens, plan.depth + plan.decode_tokens + first_and_last);
+  const uint32_t decoded = plan.depth + plan.decode_tokens + first_and_last;
+  const uint32_t needed = std::max(plan.prompt_tokens, decoded);
   if (options.context != 0 && options.context < needed)
     throw UsageError(
         fmt::format("--context: {} tokens do not hold the {} of this measurement", options.context, needed));
-  if (options.context == 0) options.context = needed;
+  if (options.context != 0) return options;
+  const uint32_t known = read_shape(options.model).config.context;
+  if (plan.prompt_tokens > known)
+    throw UsageError(fmt::format("--prompt: expected at most {}, which is all that the model knows, found {}", known,
+                                 plan.prompt_tokens));
+  if (decoded > known)
+    throw UsageError(fmt::format(
+        "--depth, --predict: expected at most {} tokens, which is all that the model knows, found {} ({} + {} + {} "
+        "around them)",
+        known, decoded, plan.depth, plan.decode_tokens, first_and_last));
+  options.context = needed;
   return options;
 }
 
@@ -208,13 +226,6 @@ void run(const Engine &engine, uint64_t stream_bytes, bool with_profiles, Findin
     findings.profiles = {.prefill = runner.profile_prefill(plan.prompt_tokens),
                          .decode = runner.profile_decode(plan.depth, plan.decode_tokens)};
   }
-}
-
-// The file once more, without its weights: a mapping costs nothing.
-model::Model read_shape(const std::string &path) {
-  auto model = model::load_model(path);
-  if (!model) throw Failure(model.error().message);
-  return *std::move(model);
 }
 
 // Better than after a long measurement.

@@ -329,9 +329,22 @@ TEST(BenchRefuses, AContextThatDoesNotHoldTheMeasurement) {
 }
 
 TEST(BenchRefuses, MoreTokensThanTheModelKnows) {
-  const Outcome outcome = run_program({"bench", "-m", seedling(), "-d", "1000", "-n", "100"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "bonsai bench: context of 1101 tokens: the model knows no more than 1024\n");
+  const std::string known = "expected at most 1024", all = ", which is all that the model knows, found ";
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"-p", "1025"}, "--prompt: " + known + all + "1025"},
+      {{"-d", "1000", "-n", "100"},
+       "--depth, --predict: " + known + " tokens" + all + "1101 (1000 + 100 + 1 around them)"},
+      {{"-n", "1024"}, "--depth, --predict: " + known + " tokens" + all + "1025 (0 + 1024 + 1 around them)"},
+      {{"-d", "1000", "-n", "23", "--concurrency", "2"},
+       "--depth, --predict: " + known + " tokens" + all + "1025 (1000 + 23 + 2 around them)"},
+  };
+  for (const auto &[mistake, message] : cases) {
+    std::vector<std::string> arguments = {"bench", "-m", seedling()};
+    arguments.insert(arguments.end(), mistake.begin(), mistake.end());
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << message;
+    EXPECT_EQ(outcome.err, "bonsai bench: " + message + " (see 'bonsai bench --help')\n");
+  }
 }
 
 TEST(BenchRefuses, BadNumbers) {

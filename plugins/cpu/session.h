@@ -36,7 +36,7 @@ struct SessionShape {
   uint64_t n_selected() const;  // outputs whose choices are kept
   uint64_t query_floats() const;
   uint64_t widest() const;                 // elements of the longest activation vector
-  ActivationRoom activation_room() const;  // of quantised activations for a batch, or for the head
+  ActivationRoom activation_room() const;  // of quantised activations and panels for a batch, or for the head
   uint64_t bytes() const;                  // everything that a session allocates
 };
 

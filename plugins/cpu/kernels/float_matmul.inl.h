@@ -226,11 +226,12 @@ struct RowsOfPiece {
   }
 };
 
-// Asks for what lies `ahead` of a span of R rows in the first-level cache.
+// Asks for what lies `ahead` of a span of R rows in the first-level cache, where there need not be anything.
 template <int R>
-[[gnu::always_inline]] inline void prefetch_near(const uint8_t *from, size_t row_bytes, size_t ahead) {
+[[gnu::always_inline]] inline void prefetch_into_first_level(const uint8_t *from, size_t row_bytes, size_t ahead) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(from) + ahead;
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) __builtin_prefetch(from + ahead + r * row_bytes, 0, 3);
+  for (int r = 0; r < R; ++r) __builtin_prefetch(reinterpret_cast<const void *>(at + r * row_bytes), 0, 3);
 }
 
 // Adds the products of R rows in some of the lanes to `sums`, (R, T, 16).
@@ -259,8 +260,9 @@ template <class Weights, int kPart, int R, int T>
     Lanes weights[R];
     rows.template get<kPart>(weights);
     // The first of two passes over a piece's rows, beyond the piece's end too.
-    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_near<R>(rows.from, rows.row_bytes, 128);
-    if constexpr (Weights::kAsksForNextRows) prefetch_near<R>(rows.from, rows.row_bytes, R * rows.row_bytes);
+    if constexpr (kPart == 0 && kLaneParts > 1) prefetch_into_first_level<R>(rows.from, rows.row_bytes, 128);
+    if constexpr (Weights::kAsksForNextRows)
+      prefetch_into_first_level<R>(rows.from, rows.row_bytes, R * rows.row_bytes);
     if constexpr (kPart == kLaneParts - 1) prefetch_rows<Weights, R>(rows.from, rows.row_bytes, piece.distance);
 #pragma GCC unroll 16
     for (int t = 0; t < T; ++t, x += 16) {
@@ -340,6 +342,7 @@ void multiply_float_tokens(const MatmulArgs &args, uint64_t row, uint64_t last_r
 
 // Rows that are multiplied with all vectors before the next ones: as many as stay in the second-level cache, but so
 // many that the copies of pieces are worth their while, and no row is left over that would be multiplied by itself.
+// From panels it is always as many as there is room for sums: weights may come from the third level.
 template <class Weights>
 uint64_t rows_of_block(uint64_t columns) {
   constexpr uint64_t kMost = FloatPiece<Weights, Weights::kTokens>::kRows;

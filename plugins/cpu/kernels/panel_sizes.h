@@ -9,7 +9,8 @@
 
 namespace bonsai::cpu {
 
-// Columns of all panels, which stay in the second-level cache while all tiles are multiplied with them; and of a step.
+// Columns of all panels of quantised vectors, which stay in the second-level cache while all tiles are multiplied with
+// them; and of a step.
 constexpr uint32_t kPassColumns = 2048;
 
 [[gnu::always_inline]] constexpr uint64_t steps_of_panel(uint64_t columns) {

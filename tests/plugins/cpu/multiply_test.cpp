@@ -188,8 +188,10 @@ struct NotingPanels {
 // Matrices that take the same activations, some of them from different panels, and others.
 TEST(Multiply, SharesPanelsOfEveryKind) {
   constexpr uint64_t kWide = 2304, kRows = 70;  // more columns than are multiplied at a time
-  constexpr Format kFormats[] = {Format::kQ4_K, Format::kQ6_K, Format::kQ4_0, Format::kTQ2_0,    Format::kF16,
-                                 Format::kQ4_K, Format::kQ5_K, Format::kQ5_0, Format::kQ1_0_G128};
+  constexpr uint64_t kStride = kWide + 24;
+  constexpr Format kFormats[] = {Format::kQ4_K,      Format::kQ6_K, Format::kQ4_0, Format::kTQ2_0,
+                                 Format::kF16,       Format::kQ4_K, Format::kQ5_K, Format::kQ5_0,
+                                 Format::kQ1_0_G128, Format::kF32,  Format::kBF16};
   std::mt19937 random(18);
   for (const KernelTable *tier : testable_kernels()) {
     if (!tier->panels.kind_of) continue;
@@ -207,12 +209,12 @@ TEST(Multiply, SharesPanelsOfEveryKind) {
       rows.push_back({&packed.back(), first, kRows, outputs});
       outputs += kRows - first;
     }
-    for (const uint32_t n : {2u, 31u, 150u}) {
+    for (const uint32_t n : {2u, 8u, 31u, 150u}) {
       std::set<Format> from_panels;
       for (const PackedMatrix &matrix : packed) {
         if (tier->panels.kind_of(matrix, n)) from_panels.insert(matrix.format);
       }
-      const std::vector<float> x = random_vectors(n * kWide, random);
+      const std::vector<float> x = random_vectors(n * kStride, random);
       std::vector<float> expected(n * outputs);
       for (const int count : {1, 3}) {
         SCOPED_TRACE(testing::Message() << tier->name << ", " << n << " vectors, " << count << " threads");
@@ -223,7 +225,7 @@ TEST(Multiply, SharesPanelsOfEveryKind) {
                            .columns = kWide,
                            .n = n,
                            .x = x.data(),
-                           .x_stride = kWide,
+                           .x_stride = kStride,
                            .y = expected.data(),
                            .y_stride = outputs,
                            .activations = {scratch.get(), room.of_worker}};

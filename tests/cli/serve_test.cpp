@@ -104,7 +104,7 @@ TEST_F(Serve, TellsOfEachRequestWhereAskedTo) {
   server.program().send_signal(SIGTERM);
   const Outcome outcome = server.program().finish();
   EXPECT_NE(outcome.err.find("info: GET /v1/models 200 0."), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("info: POST /v1/completions 200, cut off, 0."), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("info: POST /v1/completions 200, cut off, "), std::string::npos) << outcome.err;
 }
 
 TEST(ServeRefuses, InOneLine) {

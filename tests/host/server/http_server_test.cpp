@@ -327,13 +327,13 @@ TEST(HttpServer, HasPatienceWithASlowReaderThatReads) {
 TEST(HttpServer, HasPatienceWithAReaderHoweverSlow) {
   Keeper keeper;
   HttpOptions options = quick_options();
-  options.write = 400ms;
+  options.write = 2s;  // forty pauses
   Running server(keeper.handler(), options);
   Client client(server.port(), 4096);
   client.request("GET", "/");
   const Responding responder = keeper.take();
   responder->reply({.body = std::string(24 << 20, 'x')});  // more than the kernel takes for the client
-  for (int i = 0; i < 30; ++i) {                           // longer than the server waits, in all
+  for (int i = 0; i < 50; ++i) {                           // longer than the server waits, in all
     std::this_thread::sleep_for(50ms);
     EXPECT_TRUE(client.read_bytes(4096));
   }

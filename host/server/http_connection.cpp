@@ -63,7 +63,7 @@ asio::awaitable<void> Connection::serve() {
 }
 
 asio::awaitable<void> Connection::turn_away() {
-  const AnswerForm unknown;
+  const HttpHead unknown;
   co_await refuse(503, "too many connections: try again later", unknown);
   co_await close();
 }
@@ -125,7 +125,7 @@ asio::awaitable<beast::error_code> Connection::wait_for_bytes(Clock::time_point 
 }
 
 asio::awaitable<std::optional<HttpHead>> Connection::read_head_of(HttpParser &parser) {
-  const AnswerForm unknown;
+  const HttpHead unknown;
   beast::error_code error = co_await wait_for_request();
   stream_.expires_after(service_.options.read);
   if (!error) co_await http::async_read_header(stream_, buffer_, parser, into(error));
@@ -148,8 +148,7 @@ asio::awaitable<bool> Connection::read_body(HttpParser &parser, const HttpHead &
     co_await asio::async_write(stream_, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), into(error));
   if (!error) co_await http::async_read(stream_, buffer_, parser, into(error));
   stream_.expires_never();
-  const AnswerForm form = form_of(head);
-  if (error) co_await refuse(error, form);
+  if (error) co_await refuse(error, head);
   co_return !error;
 }
 
@@ -161,8 +160,8 @@ AnswerForm Connection::form_of(const HttpHead &head) const {
   return form;
 }
 
-// Tells the client what is wrong with its request, where it is there to be told. `form`: what is known of it.
-asio::awaitable<void> Connection::refuse(beast::error_code why, const AnswerForm &form) {
+// Tells the client what is wrong with its request, where it is there to be told. `head`: what is known of it.
+asio::awaitable<void> Connection::refuse(beast::error_code why, const HttpHead &head) {
   const bool is_of_http = why.category() == make_error_code(http::error::bad_target).category();
   if (!is_of_http || why == http::error::end_of_stream || why == http::error::partial_message) co_return;
   std::string message = fmt::format("not an HTTP/1.1 request: {}", why.message());
@@ -174,15 +173,16 @@ asio::awaitable<void> Connection::refuse(beast::error_code why, const AnswerForm
     message = fmt::format("the request's head is too long: expected at most {} bytes", kMaxHeadBytes);
     status = 431;
   }
-  co_await refuse(status, message, form);
+  co_await refuse(status, message, head);
 }
 
-asio::awaitable<void> Connection::refuse(int status, const std::string &message, const AnswerForm &form) {
-  if (service_.events.served) service_.events.served({.method = "", .path = "", .status = status});
-  AnswerForm last = form;
+asio::awaitable<void> Connection::refuse(int status, const std::string &message, const HttpHead &head) {
+  AnswerForm last = form_of(head);
   last.keep_alive = false;
   const std::string bytes = whole_answer(error_reply(ApiError(message, status)), last);
-  co_await send(bytes);
+  const bool is_whole = co_await send(bytes);
+  if (service_.events.served)
+    service_.events.served({.method = head.method, .path = head.path, .status = status, .is_cut = !is_whole});
 }
 
 // False: the connection is to be closed.

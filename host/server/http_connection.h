@@ -61,8 +61,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<boost::beast::error_code> wait_for_bytes(Clock::time_point since);
   boost::asio::awaitable<std::optional<HttpHead>> read_head_of(HttpParser &parser);
   boost::asio::awaitable<bool> read_body(HttpParser &parser, const HttpHead &head);
-  boost::asio::awaitable<void> refuse(boost::beast::error_code why, const AnswerForm &form);
-  boost::asio::awaitable<void> refuse(int status, const std::string &message, const AnswerForm &form);
+  boost::asio::awaitable<void> refuse(boost::beast::error_code why, const HttpHead &head);
+  boost::asio::awaitable<void> refuse(int status, const std::string &message, const HttpHead &head);
   boost::asio::awaitable<bool> exchange(HttpHead head, std::string body);
   boost::asio::awaitable<bool> send_answer();
   boost::asio::awaitable<bool> send(std::string_view bytes);

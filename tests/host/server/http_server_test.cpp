@@ -508,6 +508,8 @@ TEST(HttpServer, RefusesABodyThatIsTooLongBeforeItIsSent) {
   Client client(server.port());
   client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.response().status, 413);
+  EXPECT_TRUE(comes_true([&] { return server.served().size() == 1; }));
+  EXPECT_EQ(server.served().front(), "POST / 413");
 }
 
 TEST(HttpServer, ManyClientsAtOnceEachGetTheirOwnAnswer) {

@@ -260,7 +260,11 @@ void Connection::look_at_progress(Clock::time_point since, uint64_t n_taken_befo
     if (stopped || progress_looked_at_.expiry() > now) return;  // it has all of it
     const uint64_t n = n_taken();
     if (n == n_taken_before && now - since >= service_.options.write) return stream_.close();
-    look_at_progress(n == n_taken_before ? since : now, n);
+    try {
+      look_at_progress(n == n_taken_before ? since : now, n);
+    } catch (const std::exception &) {
+      stream_.close();  // without memory for it, nothing would ever end the sending
+    }
   });
 }
 

@@ -102,12 +102,16 @@ void TextJob::count(size_t answer) {
   context_.metrics.count_text(n_prompt, n_prompt == 0 ? 0 : reused_tokens(answer), *answers_[answer].generation);
 }
 
-// Whole answers are long, and logprobs, which come at the end of a stream, make them a hundred times as long.
+// Whole answers are long, and logprobs, which come at the end of a stream, make them a hundred times as long. Without
+// the lock: nothing more comes from the batch, and whoever gives up leaves it to the writer.
 void TextJob::end() {
   if (!takes_time_to_end()) return complete();
   const bool taken = context_.writer.try_push([self = shared_from_this()] {
-    const std::lock_guard lock(self->mutex_);
-    if (self->has_failed_) return;
+    {
+      const std::lock_guard lock(self->mutex_);
+      if (self->has_failed_) return;
+      self->is_ending_ = true;
+    }
     try {
       self->complete();
     } catch (...) {
@@ -126,10 +130,10 @@ void TextJob::complete() {
   responder_->end();
 }
 
-// There is no more time. What is complete by now has its end.
+// There is no more time. What is complete by now has its end, or it is being written.
 void TextJob::give_up(const ApiError &why) {
   const std::lock_guard lock(mutex_);
-  if (!has_failed_) fail(std::make_exception_ptr(why));
+  if (!is_ending_ && !has_failed_) fail(std::make_exception_ptr(why));
 }
 
 // The other answers to the request end with it. Nothing may be thrown at the batch: where there is no memory to say so

@@ -51,7 +51,7 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
     std::optional<Generation> generation = {};  // once it is complete
   };
 
-  // Called under the lock. All answers of a stream are under way.
+  // Called by one thread at a time. All answers of a stream are under way.
   virtual void begin_stream() = 0;
   // The text of an answer goes on. False: it is to end here.
   virtual bool push(size_t answer, std::string_view text) = 0;
@@ -91,9 +91,11 @@ class TextJob : public std::enable_shared_from_this<TextJob> {
   const JobContext context_;
   const std::shared_ptr<Responder> responder_;
 
-  std::mutex mutex_;  // for what follows, and for what derived classes have
+  // For what follows, and for what derived classes have. Nobody holds it for long.
+  std::mutex mutex_;
   std::shared_ptr<void> place_;
   bool is_stream_ = false, has_failed_ = false;
+  bool is_ending_ = false;      // from then on the rest is the writer's alone, which takes its time without the lock
   bool wants_nothing_ = false;  // but to have the prompt taken: the one token that is computed is nobody's
   std::optional<uint32_t> top_logprobs_;
   std::vector<size_t> prompt_lengths_;

@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "host/server/api_error.h"
 #include "tests/host/server/service.h"
 #include "tests/model/tiny_model.h"
 
@@ -384,6 +389,47 @@ TEST_F(Telling, WhatIsUnderWayEndsWithTheService) {
     EXPECT_TRUE(comes_true([&] { return service.n_under_way() > 0; }));
   }
   EXPECT_EQ(held.use_count(), 1);
+}
+
+// Takes a stream's events, the last of which it holds up until it is told to go on.
+class HoldingUp final : public Responder {
+ public:
+  void reply(HttpReply) override {}
+  void begin_events(FailStream fail) override { fail_ = std::move(fail); }
+  void event(std::string data) override {
+    last_ = std::move(data);
+    if (last_ != "[DONE]") return;
+    has_come_.set_value();
+    goes_on_.get_future().wait();
+  }
+  void named_event(std::string_view, std::string) override {}
+  void end() override { ended_.set_value(last_); }
+  std::stop_token gone() const override { return {}; }
+
+  void wait_for_last() { has_come_.get_future().wait(); }
+  void fail() const { fail_(ApiError("no more time", 503)); }
+  void go_on() { goes_on_.set_value(); }
+  // The event that the stream ended with.
+  std::string end_of_stream() { return ended_.get_future().get(); }
+
+ private:
+  FailStream fail_;
+  std::string last_;
+  std::promise<void> has_come_, goes_on_;
+  std::promise<std::string> ended_;
+};
+
+// The server's only thread gives up, while others write what is long.
+TEST_F(Telling, GivingUpDoesNotWaitForAnEndThatIsBeingWritten) {
+  ApiService service(engine_, greedy_options());
+  const auto responder = std::make_shared<HoldingUp>();
+  const json request = {{"prompt", "The wolf"}, {"max_tokens", 2}, {"stream", true}, {"logprobs", 1}};
+  service.handle({.method = "POST", .path = kComplete, .body = request.dump()}, responder);
+  responder->wait_for_last();
+  const auto given_up = std::async(std::launch::async, [&] { responder->fail(); });
+  EXPECT_TRUE(comes_true([&] { return given_up.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+  responder->go_on();
+  EXPECT_EQ(responder->end_of_stream(), "[DONE]");
 }
 
 TEST_F(Telling, AsksForAKeyWhereItHasOne) {

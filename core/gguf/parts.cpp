@@ -51,10 +51,25 @@ bool are_equal(const Value &a, const Value &b) {
   return a.as_int() == b.as_int() && a.as_uint() == b.as_uint();
 }
 
-// Of two arrays as long as each other little is to be seen.
-std::string describe_beside(const Value &value, const Value &other) {
-  std::string text = describe(value);
-  return text == describe(other) ? "another value" : text;
+// What the type is of values that look alike, such as 0.5 in 32 and in 64 bits, or of an array's elements.
+std::string describe_type(const Value &value) {
+  const Array *array = value.as_array();
+  return array == nullptr ? type_name(value.type) : "of " + type_name(array->element_type);
+}
+
+// "expected 4, as FILE has it, found 5"
+std::string describe_difference(const Value &expected, const std::string &file, const Value &found) {
+  std::string there = describe(expected), here = describe(found);
+  if (there == here) {
+    const std::string type = describe_type(expected), other_type = describe_type(found);
+    if (type == other_type) {
+      here = "another value";  // of two arrays as long as each other little is to be seen
+    } else {
+      there += fmt::format(" ({})", type);
+      here += fmt::format(" ({})", other_type);
+    }
+  }
+  return fmt::format("expected {}, as {} has it, found {}", there, file, here);
 }
 
 }  // namespace
@@ -81,8 +96,7 @@ Result<void> check_agreement(const File &first, const File &part) {
   for (const auto &[key, value] : part.metadata()) {
     const Value *expected = key.starts_with("split.") || key == "general.alignment" ? nullptr : first.find(key);
     if (expected == nullptr || are_equal(value, *expected)) continue;
-    return fail("{}: {}: expected {}, as {} has it, found {}", part.path(), printable(key), describe(*expected),
-                first.path(), describe_beside(value, *expected));
+    return fail("{}: {}: {}", part.path(), printable(key), describe_difference(*expected, first.path(), value));
   }
   return {};
 }

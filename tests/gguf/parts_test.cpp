@@ -188,6 +188,26 @@ TEST_F(Parts, SayTheSameWhereSeveralSayIt) {
   EXPECT_EQ(said(), part + "m.base: expected 0.5" + first + "0.25");
 }
 
+TEST_F(Parts, SayTheTypesOfWhatLooksAlike) {
+  const auto said = [&](const auto &add_first, const auto &add_second) {
+    for (const uint8_t index : {0, 1}) {
+      FileBytes bytes;
+      bytes.header(0, 3).key("split.no", ValueType::kUint8).u8(index).key("split.count", ValueType::kUint8).u8(2);
+      index == 0 ? add_first(bytes) : add_second(bytes);
+      write(path(index + 1, 2), bytes.align());
+    }
+    return refusal(path(1, 2));
+  };
+  const std::string part = "model-00002-of-00002.gguf: m.x: expected ",
+                    first = ", as model-00001-of-00002.gguf has it, found ";
+  EXPECT_EQ(said([](FileBytes &bytes) { bytes.key("m.x", ValueType::kFloat32).number(0.5f); },
+                 [](FileBytes &bytes) { bytes.key("m.x", ValueType::kFloat64).number(0.5); }),
+            part + "0.5 (float32)" + first + "0.5 (float64)");
+  EXPECT_EQ(said([](FileBytes &bytes) { bytes.array("m.x", ValueType::kUint8, 1).u8(1); },
+                 [](FileBytes &bytes) { bytes.array("m.x", ValueType::kBool, 1).u8(1); }),
+            part + "an array of 1 elements (of uint8)" + first + "an array of 1 elements (of bool)");
+}
+
 TEST_F(Parts, MaySayTheSameWholeNumberInAnotherType) {
   const auto write_second = [&](ValueType type, auto number, ValueType other_type, auto other) {
     for (const uint8_t index : {0, 1}) {

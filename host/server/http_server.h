@@ -25,7 +25,7 @@ struct HttpOptions {
 
   std::chrono::milliseconds idle{75'000};   // for a request to begin: longer than load balancers wait
   std::chrono::milliseconds read{30'000};   // for its head to arrive, and then for its body
-  std::chrono::milliseconds write{30'000};  // for a client to take anything of what was sent
+  std::chrono::milliseconds write{30'000};  // for a client's machine to acknowledge anything that was sent
   std::chrono::milliseconds ping{10'000};   // between signs of life in a stream that has nothing to say
   std::chrono::milliseconds grace{30'000};  // that answers have to end in when the server stops; then it is said
 };

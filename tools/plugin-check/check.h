@@ -36,7 +36,9 @@ struct Check {
   std::string promise;  // one line: what a backend that passes keeps
   std::function<void(Context &)> run;
   Extent extent = Extent::kQuick;
-  bool wants_silence = false;  // whatever is printed from the time when the plugin is loaded fails it
+  // Whatever is printed fails it, also while the plugin is loaded: unless an earlier check in this process has done so,
+  // as with --in-process.
+  bool wants_silence = false;
 };
 
 // Every check, in the order in which a backend's author would want them answered: level 0 first.

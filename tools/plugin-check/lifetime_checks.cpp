@@ -198,10 +198,11 @@ void check_changing_threads(Context &context) {
 void add_lifetime_checks(std::vector<Check> &checks) {
   checks.push_back(
       {"lifetime.leaks", "what is opened, uploaded and created can be ended without a trace", check_leaks});
-  checks.push_back({.name = "lifetime.silence",
-                    .promise = "nothing is printed, also while it is loaded",
-                    .run = check_silence,
-                    .wants_silence = true});
+  checks.push_back(
+      {.name = "lifetime.silence",
+       .promise = "nothing is printed, also while it is loaded, unless an earlier check in this process has done so",
+       .run = check_silence,
+       .wants_silence = true});
   checks.push_back({"lifetime.session-memory", "session_memory says what session_create takes", check_session_memory});
   checks.push_back({"threads.changing", "each call may come from another thread", check_changing_threads});
 }

@@ -70,8 +70,8 @@ struct Sectors {
 // some after the other. It must leave the product's x alone.
 using SectorStep = FunctionRef<void(uint64_t first, uint64_t last, int worker)>;
 
-// Scratch for quantised vectors, and for panels of these or of floats, aligned to a cache line. Every worker's part of it is at its place in all products
-// that share it: what another core has written takes long to be written anew.
+// Scratch for quantised vectors, and for panels of these or of floats, aligned to a cache line. Every worker's part of
+// it is at its place in all products that share it: what another core has written takes long to be written anew.
 struct ActivationScratch {
   std::byte *data;
   uint64_t of_worker;            // bytes from one's to the next one's

@@ -310,14 +310,14 @@ TEST(HttpServer, NoticesThatAClientHasGoneThatSentMore) {
 TEST(HttpServer, HasPatienceWithASlowReaderThatReads) {
   Keeper keeper;
   HttpOptions options = quick_options();
-  options.write = 500ms;
+  options.write = 1500ms;  // fifteen pauses
   Running server(keeper.handler(), options);
   Client client(server.port());
   client.request("GET", "/");
   const std::string body(24 << 20, 'x');  // more than the kernel takes for the client
   keeper.take()->reply({.body = body});
   for (int i = 0; i < 20; ++i) {  // longer than the server waits, in all
-    std::this_thread::sleep_for(50ms);
+    std::this_thread::sleep_for(100ms);
     EXPECT_TRUE(client.read_bytes(1 << 20));
   }
   EXPECT_EQ(client.response().body.size(), body.size());

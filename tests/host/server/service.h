@@ -115,6 +115,11 @@ class Service {
   std::jthread thread_;  // stops first
 };
 
+class Telling : public testing::Test {
+ protected:
+  const Engine engine_ = load_seedling();
+};
+
 inline constexpr const char *kChat = "/v1/chat/completions", *kComplete = "/v1/completions", *kEmbed = "/v1/embeddings";
 
 inline json user(const std::string &text) { return {{{"role", "user"}, {"content", text}}}; }

@@ -1,4 +1,4 @@
-// The avx512-panels tier with sums that are multiplied in 32 bits.
+// The avx512-panels tier with sums that are multiplied in 32 bits, and with sums that are looked up group after group.
 #define BONSAI_TIER avx512_panels32
 #include "plugins/cpu/simd/avx512/vector.h"
 //
@@ -6,6 +6,9 @@
 //
 #include "plugins/cpu/simd/avx512/wide_factors.h"
 //
+#include "plugins/cpu/simd/avx512/abreast_in_turn.h"
+//
+#include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/panel_table.inl.h"
 
 namespace bonsai::cpu {
@@ -44,8 +47,12 @@ constexpr uint32_t fewest_vectors(quant::Format format) {
 }  // namespace
 
 const ManyVectors &avx512_panels32_many_vectors() {
-  static constexpr ManyVectors kPanels =
-      avx512_panels32::many_vectors<avx512_panels32::PanelKernels, avx512_kernels, fewest_vectors>("avx512-panels32");
+  static constexpr ManyVectors kPanels = [] {
+    ManyVectors many =
+        avx512_panels32::many_vectors<avx512_panels32::PanelKernels, avx512_kernels, fewest_vectors>("avx512-panels32");
+    many.abreast = avx512_panels32::abreast_kernel<avx512_panels32::AbreastLookupInTurn>();
+    return many;
+  }();
   return kPanels;
 }
 

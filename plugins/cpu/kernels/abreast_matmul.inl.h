@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "plugins/cpu/kernels/abreast_fields.inl.h"
-#include "plugins/cpu/kernels/abreast_multiplied.inl.h"
+#include "plugins/cpu/kernels/abreast_in_turn.inl.h"
+#include "plugins/cpu/kernels/abreast_together.inl.h"
 #include "plugins/cpu/kernels/lookup_matmul.inl.h"
 #include "plugins/cpu/kernels/quantized_row.inl.h"
 #include "plugins/cpu/kernels/trits_matmul.inl.h"
@@ -37,22 +37,18 @@ struct AbreastRecordsOf {
 template <CodeLayout kLayout, class Lookup>
 using AbreastRecords = decltype(AbreastRecordsOf<kLayout, Lookup>::choose());
 
-// Columns of a block that are multiplied together: the tables of so many stay in a second-level cache.
-constexpr uint32_t kPartColumns = 128;
+template <CodeLayout kLayout, class Lookup>
+using AbreastSums =
+    std::conditional_t<Lookup::kInTurn, AbreastInTurn<kLayout, Lookup>, AbreastTogether<kLayout, Lookup>>;
 
 template <CodeLayout kLayout, class Lookup, class Trits>
 class AbreastProduct {
   using Fields = AbreastFields<kLayout>;
+  using Parts = AbreastParts<kLayout>;
   using Records = AbreastRecords<kLayout, Lookup>;
-  static constexpr uint32_t kParts = kLayout.columns() > kPartColumns ? kLayout.columns() / kPartColumns : 1;
-  static constexpr uint32_t kGroups = kLayout.activations.groups() / kParts, kPairs = kGroups / 2;  // of a part
-  static constexpr bool kMultiplied = Lookup::kMultipliesLast;  // the last group's columns, rather than looked up
-  static constexpr uint32_t kTabulated = kMultiplied ? kGroups - 1 : kGroups;
-  using Multiplied = std::conditional_t<kMultiplied, MultipliedWords<Fields, Lookup>, NothingMultiplied>;
-  static_assert(kGroups % 2 == 0);
-  static constexpr uint32_t kFields = Fields::kFields, kRecordBytes = Fields::kBytes;
-  static constexpr uint32_t kUnits = kAbreastRows / Fields::kUnitRows;
-  static constexpr size_t kTableElements = size_t{Fields::kEntries} * kAbreastVectors;
+  using Sums = AbreastSums<kLayout, Lookup>;
+  static constexpr uint32_t kParts = Parts::kParts, kGroups = Parts::kGroups, kRecordBytes = Fields::kBytes;
+  static constexpr uint32_t kRows = Sums::kRows, kUnits = kRows / Fields::kUnitRows;
 
   // Rows that are unpacked together: where their first block lies, and which of them are asked for.
   struct Unit {
@@ -61,29 +57,15 @@ class AbreastProduct {
     float *y;  // of the first of these
   };
 
-  // What was unpacked of a block, record by record.
-  struct Weights {
-    alignas(64) uint8_t records[kParts][kGroups][kAbreastRows * kRecordBytes];
-    alignas(64) float scales[kAbreastRows];
-  };
-
-  // What the columns of a part of a block are multiplied by, of 32 vectors.
-  struct Tables {
-    alignas(64) int16_t sums[kTabulated][kFields][kTableElements];
-    alignas(64) int16_t multipliers[kPairs][2][kAbreastVectors];
-    alignas(64) float scales[kAbreastVectors];
-    AbreastColumns columns;
-    MultipliedGroup<Fields, Lookup> last;
-  };
-
-  using Results = float[kAbreastRows][kAbreastVectors];
+  using Results = float[kRows][kAbreastVectors];
 
  public:
   struct Scratch {
     alignas(64) Results y[kMostAbreast / kAbreastVectors];
-    alignas(64) int32_t sums[kParts > 1 ? kAbreastRows : 1][kAbreastVectors];  // of a block's first part
-    Tables tables;
-    Weights weights;
+    alignas(64) int32_t sums[kParts > 1 ? kRows : 1][kAbreastVectors];  // of a block's first part
+    VectorsOfPart<kLayout> vectors;
+    typename Sums::Scratch of_sums;
+    typename Sums::Weights weights;
     Unit units[kUnits];
   };
   static_assert(sizeof(Scratch) <= kAbreastScratchBytes);
@@ -130,7 +112,7 @@ class AbreastProduct {
         for (uint32_t i = 0; i < n; i += kAbreastVectors) {
           Results &y = scratch_.y[i / kAbreastVectors];
           if (block == 0) memset(y, 0, units * Fields::kUnitRows * sizeof y[0]);
-          add_block(vector + i, block, units * Fields::kUnitRows, y);
+          add_block<0>(vector + i, block, units * Fields::kUnitRows, {y, scratch_.sums});
         }
       }
       for (uint32_t i = 0; i < n; i += kAbreastVectors) {
@@ -144,6 +126,14 @@ class AbreastProduct {
     }
   }
 
+  // Adds a block's products with 32 vectors, from a part on, to the results of the first records.
+  template <uint32_t kPart>
+  void add_block(uint32_t vector, uint64_t block, uint32_t records, const AbreastResults &results) {
+    find_part(vector, block, kPart);
+    Sums::template add_part<kPart>(scratch_.of_sums, scratch_.vectors, scratch_.weights, records, results);
+    if constexpr (kPart + 1 < kParts) add_block<kPart + 1>(vector, block, records, results);
+  }
+
   // -------- Activations
 
   // Beyond the last vector, the first one again: its results go nowhere.
@@ -153,52 +143,18 @@ class AbreastProduct {
         .from(block, kLayout.activations);
   }
 
-  void tabulate(uint32_t vector, uint64_t block, uint32_t part) {
-    Tables &tables = scratch_.tables;
-    const int8_t *codes[kAbreastVectors];
+  void find_part(uint32_t vector, uint64_t block, uint32_t part) {
+    VectorsOfPart<kLayout> &vectors = scratch_.vectors;
     for (uint32_t lane = 0; lane < kAbreastVectors; ++lane) {
       const uint32_t i = vector_of_lane(lane);
       const ConstQuantizedRow of_vector = block_of_vector(vector + i, block);
-      codes[lane] = of_vector.codes + part * kPartColumns;
-      tables.scales[i] = *of_vector.scales;
+      vectors.codes[lane] = of_vector.codes + part * kPartColumns;
+      vectors.scales[i] = *of_vector.scales;
       for (uint32_t group = 0; group < kGroups; ++group) {
         const int16_t multiplier = *of_vector.multipliers[part * kGroups + group].even();
-        tables.multipliers[group / 2][i / 16][i % 16 * 2 + group % 2] = multiplier;
+        vectors.multipliers[group / 2][i / 16][i % 16 * 2 + group % 2] = multiplier;
       }
     }
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      tables.columns.gather(codes);
-      for (const int8_t *&of_vector : codes) of_vector += kActivationGroup;
-      if constexpr (kMultiplied) {
-        if (group == kTabulated) return tables.last.prepare(tables.columns, tables.multipliers[kPairs - 1]);
-      }
-      for (uint32_t field = 0; field < kFields; ++field) tabulate_field(field, tables.sums[group][field]);
-    }
-  }
-
-  // Entry by entry: one digit more is the column's codes once more (of a sign, twice).
-  void tabulate_field(uint32_t field, int16_t *table) const {
-    I16x32 least = {};
-    for (uint32_t i = 0; i < Fields::digits(field); ++i) {
-      least = Lookup::sub(least, column(field, i));
-    }
-    Lookup::store(table, least);
-    uint32_t entries = 1;
-    for (uint32_t digit = 0; digit < Fields::digits(field); ++digit) {
-      I16x32 step = column(field, digit);
-      if constexpr (Fields::kSigns) step = Lookup::add(step, step);
-      const uint32_t last = entries * (Fields::kBase - 1);
-#pragma GCC unroll 4
-      for (uint32_t i = 0; i < last; ++i) {
-        const I16x32 entry = Lookup::load(table + size_t{i} * kAbreastVectors);
-        Lookup::store(table + size_t{i + entries} * kAbreastVectors, Lookup::add(entry, step));
-      }
-      entries *= Fields::kBase;
-    }
-  }
-
-  I16x32 column(uint32_t field, uint32_t digit) const {
-    return Lookup::load(scratch_.tables.columns.codes[Fields::column(field, digit)]);
   }
 
   // -------- Weights
@@ -256,94 +212,6 @@ class AbreastProduct {
 
   [[gnu::always_inline]] static void ask_for(const uint8_t *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 1);
-  }
-
-  // -------- Products
-
-  // The record of a row: its fields from the lowest bits on.
-  [[gnu::always_inline]] static uint64_t load_record(const uint8_t *from) {
-    std::conditional_t<kRecordBytes == 4, uint32_t, uint64_t> record;
-    memcpy(&record, from, sizeof record);
-    return record;
-  }
-
-  // Adds what a field of a record stands for.
-  [[gnu::always_inline]] static I16x32 add_field(I16x32 sum, const int16_t (&tables)[kFields][kTableElements],
-                                                 uint64_t record, uint32_t field) {
-    const size_t entry = record >> (Fields::kBits * field) & ((1 << Fields::kBits) - 1);
-    const I16x32 of_field = Lookup::load(tables[field] + entry * kAbreastVectors);
-    return field == 0 ? of_field : Lookup::add(sum, of_field);
-  }
-
-  // Adds a block's products with 32 vectors to the results of the first records.
-  void add_block(uint32_t vector, uint64_t block, uint32_t records, Results &y) {
-    tabulate(vector, block, 0);
-    if constexpr (kParts == 1) {
-      add_part<0>(records, y);
-    } else {
-      static_assert(kParts == 2);
-      add_part<0>(records, y);
-      tabulate(vector, block, 1);
-      add_part<1>(records, y);
-    }
-  }
-
-  // The same of a part of it; the first of several leaves its sums to the next. One field after the other: GCC would
-  // work out where all entries lie before it adds any, or have the place of each table in a register, and there are not
-  // so many.
-  template <uint32_t kPart>
-  [[gnu::noinline]] void add_part(uint32_t records, Results &y) const {
-    const Weights &weights = scratch_.weights;
-    const Tables *tables = &scratch_.tables;
-    I16x32 multipliers[kPairs][2];
-    for (uint32_t pair = 0; pair < kPairs; ++pair) {
-      for (int half = 0; half < 2; ++half) multipliers[pair][half] = Lookup::load(tables->multipliers[pair][half]);
-    }
-    const F32x16 scales[] = {load(tables->scales), load(tables->scales + 16)};
-    const Multiplied last(tables->last);
-    for (uint32_t i = 0; i < records; ++i) {
-      asm("" : "+r"(tables));
-      uint64_t of_groups[kGroups];
-      for (uint32_t group = 0; group < kGroups; ++group) {
-        of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
-      }
-      I16x32 found[kTabulated] = {};
-      typename Multiplied::Sums products;
-#pragma GCC unroll 16
-      for (uint32_t field = 0; field < kFields; ++field) {
-#pragma GCC unroll 4
-        for (uint32_t group = 0; group < kTabulated; ++group) {
-          found[group] = add_field(found[group], tables->sums[group], of_groups[group], field);
-          Lookup::hold(found[group], of_groups[group]);
-        }
-        last.add_byte(of_groups[kGroups - 1], field, products);
-      }
-      I32x16 sums[2];
-      last.finish(products, sums);
-#pragma GCC unroll 4
-      for (uint32_t pair = 0; pair < kPairs; ++pair) {
-        I16x32 halves[2];
-        const I16x32 second = found[std::min(2 * pair + 1, kTabulated - 1)];  // or any, times 0
-        Lookup::interleave(found[2 * pair], second, halves[0], halves[1]);
-        for (int half = 0; half < 2; ++half) sums[half] = dot2(sums[half], halves[half], multipliers[pair][half]);
-      }
-      if constexpr (kParts > 1) {
-        int32_t *of_first = scratch_.sums[i];
-        for (int half = 0; half < 2; ++half) {
-          if (kPart == 0) {
-            store_i32(of_first + 16 * half, sums[half]);
-          } else {
-            sums[half] = add(sums[half], load_i32(of_first + 16 * half));
-          }
-        }
-        if (kPart + 1 < kParts) continue;
-      }
-      const F32x16 weight_scale = splat(weights.scales[i]);
-      for (int half = 0; half < 2; ++half) {
-        float *result = y[i] + 16 * half;
-        store(result, fma(to_f32(sums[half]), mul(weight_scale, scales[half]), load(result)));
-      }
-    }
   }
 
   // -------- Results
@@ -421,7 +289,10 @@ void multiply_abreast(const AbreastArgs &args) {
 template <class Lookup>
 constexpr AbreastKernel abreast_kernel() {
   if constexpr (Lookup::kExists) {
-    return {multiply_abreast<Lookup>, Lookup::kFewestVectors, Lookup::kFewestRows};
+    return {.multiply = multiply_abreast<Lookup>,
+            .fewest_vectors = Lookup::kFewestVectors,
+            .fewest_rows = Lookup::kFewestRows,
+            .takes_codes = Lookup::CodeRecords::kExists};
   } else {
     return {};
   }

@@ -140,7 +140,8 @@ struct KernelTable {
     using quant::Format;
     if (!abreast.multiply || matrix.packing != packing_of(matrix.format)) return false;
     if (matrix.format == Format::kQ1_0_G128) return true;
-    return !abreast.takes_signs_only && (matrix.format == Format::kQ2_0_G64 || may_be_ternary(matrix.format));
+    return matrix.format == Format::kQ2_0_G64 ? abreast.takes_codes
+                                              : abreast.takes_ternary && may_be_ternary(matrix.format);
   }
 
   // Rows that a call with many vectors should have at least.
@@ -166,7 +167,7 @@ const KernelTable &avx2_kernels();             // runs only where cpu_has_avx2()
 const KernelTable &avx2_vnni_kernels();        // runs only where cpu_has_avx2_vnni()
 const KernelTable &avx512_kernels();           // runs only where cpu_has_avx512()
 const KernelTable &avx512_panels_kernels();    // the same
-const KernelTable &avx512_panels32_kernels();  // the same
+const KernelTable &avx512_panels32_kernels();  // runs only where cpu_has_avx512_bmi2()
 const KernelTable &avx512_amx_kernels();       // runs only once cpu_has_avx512_amx() has said so
 #elif defined(__aarch64__)
 const KernelTable &neon_kernels();  // runs only where cpu_has_dotprod()

@@ -14,7 +14,8 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
   if (many.most_with_signs != UINT32_MAX) table.abreast = {};
-  if (many.takes_codes) table.abreast.takes_signs_only = true;
+  if (many.takes_codes) table.abreast.takes_ternary = table.abreast.takes_codes = false;
+  if (many.abreast.multiply) table.abreast = many.abreast;
   return table;
 }
 

@@ -18,6 +18,7 @@ struct ManyVectors {
   bool copies_for_fp8;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);
+  AbreastKernel abreast = {};  // instead of the other's, if there is one
 };
 
 // Not compiled for a tier: every machine makes all tables, whatever it runs.

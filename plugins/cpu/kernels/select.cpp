@@ -19,7 +19,7 @@ struct Tier {
 constexpr Tier kTiers[] = {
 #if defined(__x86_64__)
     {avx512_amx_kernels, cpu_has_avx512_amx, "AVX-512 F, BW, DQ, VL and VNNI, and AMX-INT8"},
-    {avx512_panels32_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI", cpu_is_zen5_or_later},
+    {avx512_panels32_kernels, cpu_has_avx512_bmi2, "AVX-512 F, BW, DQ, VL and VNNI, and BMI2", cpu_is_zen5_or_later},
     {avx512_panels_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI", cpu_is_intel},  // Zen 4: not measured
     {avx512_kernels, cpu_has_avx512, "AVX-512 F, BW, DQ, VL and VNNI"},
     {avx2_vnni_kernels, cpu_has_avx2_vnni, "AVX-VNNI, AVX2, FMA and F16C"},

@@ -44,6 +44,9 @@ inline bool cpu_has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 
+// These and BMI2, whose rotation leaves a register as it is: all that the avx512-panels32 tier uses.
+inline bool cpu_has_avx512_bmi2() { return cpu_has_avx512() && __builtin_cpu_supports("bmi2"); }
+
 // Whether the processor has AMX-TILE and AMX-INT8 (Intel's Software Developer's Manual, CPUID leaf 7).
 inline bool cpu_has_tiles() {
   constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;

@@ -8,7 +8,9 @@ namespace {
 // they are has in it, all static,
 //   kFewestVectors, kFewestRows                               AbreastKernel's
 //   kSignBytes                                                as SignLookup's
-//   kMultipliesLast                                           whether it multiplies a block's last group meanwhile
+//   kInTurn                                                   whether groups are looked up in turn, or together
+//   kMultipliesLast                                           whether it then multiplies a block's last group meanwhile
+//   kHeldEntries                                              of a table, that registers have room for
 //   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes
 //   I16x32 add(a, b), I16x32 sub(a, b)                        of 16 bits, around zero
 //   void hold(I16x32 &a, uint64_t &bits)                      for the compiler: what follows is not to begin before
@@ -19,6 +21,11 @@ namespace {
 //   I16x32 pairs_of(DotSum)                       sums of up to 16 bits; the other lane of each is unspecified
 //   void hold(Bytes64 &)                          is to be in a register here
 //   void hold(DotSum &, DotSum &, uint64_t &)     as above
+// and where groups are looked up in turn
+//   kRows                                                     that go along
+//   I16x32 load_once(const int16_t *)                         for the compiler: one load
+//   WordsAhead(const uint8_t *line), load(line), split()      has 64 aligned bytes, and those that were loaded last
+//   take(uint32_t quarter), words[2]                          and two words of 64 bits of them
 // and what puts the bytes of a group that belong to a row, a record, one behind the other. A record's row among those
 // that are unpacked together is row_of(uint32_t record); kExists says which there are.
 //   SignRecords::store_records(const uint8_t *words, uint8_t *records)

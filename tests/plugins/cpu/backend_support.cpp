@@ -223,7 +223,7 @@ std::vector<Tier> testable_tiers() {
   if (cpu::cpu_has_avx2_vnni()) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
   if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512", "avx512"});
   if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512-panels", "avx512-panels"});
-  if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512-panels32", "avx512-panels32"});
+  if (cpu::cpu_has_avx512_bmi2()) tiers.push_back({kPlugin, "avx512-panels32", "avx512-panels32"});
   if (cpu::cpu_has_avx512_amx()) tiers.push_back({kPlugin, "avx512-amx", "avx512-amx"});
 #endif
   return tiers;

@@ -10,17 +10,28 @@
 //
 #include "plugins/cpu/simd/avx512/wide_factors.h"
 //
+#include "plugins/cpu/simd/avx512/abreast_in_turn.h"
+//
+#include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/panel_table.inl.h"
 
 namespace bonsai::cpu {
 
-// Any number of vectors in panels, so that every test tries them.
+// Any number of vectors in panels, so that every test tries them, and few rows and vectors abreast.
 static constexpr uint32_t fewest(quant::Format) { return 1; }
 
 const KernelTable &avx512_panels32_emulated_kernels() {
-  static constexpr ManyVectors kPanels =
-      avx512_panels32_emulated::many_vectors<avx512_panels32_emulated::PanelKernels, avx512_emulated_kernels, fewest>(
-          "avx512-panels32 (emulated)");
+  static constexpr ManyVectors kPanels = [] {
+    ManyVectors many =
+        avx512_panels32_emulated::many_vectors<avx512_panels32_emulated::PanelKernels, avx512_emulated_kernels, fewest>(
+            "avx512-panels32 (emulated)");
+    many.abreast = {
+        .multiply = avx512_panels32_emulated::multiply_abreast<avx512_panels32_emulated::AbreastLookupInTurn>,
+        .fewest_vectors = 20,
+        .fewest_rows = 16,
+        .takes_codes = false};
+    return many;
+  }();
   static const KernelTable kTable = with_many_vectors(avx512_emulated_kernels(), kPanels);
   return kTable;
 }

@@ -117,20 +117,22 @@ TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {
     return kernels.takes_abreast({.format = format, .packing = packing});
   };
   using quant::Format;
-  for (const KernelTable *kernels : {&avx2_kernels(), &avx2_vnni_kernels(), &avx2_vnni_emulated_kernels(),
-                                     &avx512_kernels(), &avx512_emulated_kernels()}) {
+  for (const KernelTable *kernels :
+       {&avx2_kernels(), &avx2_vnni_kernels(), &avx2_vnni_emulated_kernels(), &avx512_kernels(),
+        &avx512_emulated_kernels(), &avx512_panels32_kernels(), &avx512_panels32_emulated_kernels()}) {
     EXPECT_NE(kernels->abreast.multiply, nullptr) << kernels->name;
-    for (const Format format : {Format::kQ1_0_G128, Format::kTQ1_0_G128, Format::kTQ2_0_G128, Format::kQ2_0_G64,
-                                Format::kTQ1_0, Format::kTQ2_0}) {
+    for (const Format format :
+         {Format::kQ1_0_G128, Format::kTQ1_0_G128, Format::kTQ2_0_G128, Format::kTQ1_0, Format::kTQ2_0}) {
       EXPECT_TRUE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;
     }
+    const bool has_panels = std::string_view(kernels->name).starts_with("avx512-panels");  // which are for the rest
+    EXPECT_NE(takes(*kernels, Format::kQ2_0_G64, kernels->packing_of(Format::kQ2_0_G64)), has_panels) << kernels->name;
     for (const Format format : {Format::kTQ2_0_G128, Format::kTQ2_0, Format::kQ2_K, Format::kQ4_0, Format::kF16}) {
       EXPECT_FALSE(takes(*kernels, format, Packing::kUsual)) << kernels->name;
     }
   }
   // All codes but signs go through panels.
-  for (const KernelTable *kernels : {&avx512_panels_kernels(), &avx512_panels_emulated_kernels(),
-                                     &avx512_panels32_kernels(), &avx512_panels32_emulated_kernels()}) {
+  for (const KernelTable *kernels : {&avx512_panels_kernels(), &avx512_panels_emulated_kernels()}) {
     EXPECT_TRUE(takes(*kernels, Format::kQ1_0_G128, kernels->packing_of(Format::kQ1_0_G128))) << kernels->name;
     for (const Format format : {Format::kTQ2_0_G128, Format::kTQ1_0, Format::kQ2_0_G64}) {
       EXPECT_FALSE(takes(*kernels, format, kernels->packing_of(format))) << kernels->name;

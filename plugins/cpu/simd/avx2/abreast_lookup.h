@@ -8,7 +8,8 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 struct AbreastLookup {
-  static constexpr bool kExists = true, kSignBytes = true, kMultipliesLast = false;
+  static constexpr bool kExists = true, kSignBytes = true, kMultipliesLast = false, kInTurn = false;
+  static constexpr uint32_t kHeldEntries = 4;
   static constexpr uint32_t kFewestVectors = 24;
   static constexpr uint64_t kFewestRows = 384;
 

@@ -1,0 +1,110 @@
+// 32 vectors abreast, all groups of a part at once: their tables are in the second-level cache. What bounds that is
+// loading, so that there is time to multiply some of the columns meanwhile (abreast_multiplied.inl.h). A part of
+// abreast_matmul.inl.h. Part of a tier: see simd/portable/vector.h.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "plugins/cpu/kernels/abreast_multiplied.inl.h"
+#include "plugins/cpu/kernels/abreast_part.inl.h"
+
+namespace bonsai::cpu::BONSAI_TIER {
+namespace {
+
+template <CodeLayout kLayout, class Lookup>
+class AbreastTogether {
+  using Fields = AbreastFields<kLayout>;
+  using Parts = AbreastParts<kLayout>;
+  static constexpr uint32_t kGroups = Parts::kGroups, kPairs = Parts::kPairs;
+  static constexpr bool kMultiplied = Lookup::kMultipliesLast;  // the last group's columns, rather than looked up
+  static constexpr uint32_t kTabulated = kMultiplied ? kGroups - 1 : kGroups;
+  using Multiplied = std::conditional_t<kMultiplied, MultipliedWords<Fields, Lookup>, NothingMultiplied>;
+  static constexpr uint32_t kFields = Fields::kFields, kRecordBytes = Fields::kBytes;
+
+ public:
+  static constexpr uint32_t kRows = 2048;
+  using Weights = AbreastWeights<kLayout, kRows>;
+
+  // What the columns of a part of a block are multiplied by.
+  struct Scratch {
+    alignas(64) int16_t sums[kTabulated][kFields][Fields::kEntries][kAbreastVectors];
+    AbreastColumns columns;
+    MultipliedGroup<Fields, Lookup> last;
+  };
+
+  // Adds a part's products with the first records.
+  template <uint32_t kPart>
+  static void add_part(Scratch &tables, VectorsOfPart<kLayout> &vectors, const Weights &weights, uint32_t records,
+                       const AbreastResults &results) {
+    tabulate(tables, vectors);
+    add_records<kPart>(&tables, vectors, weights, records, results);
+  }
+
+ private:
+  static void tabulate(Scratch &tables, VectorsOfPart<kLayout> &vectors) {
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      tables.columns.gather(vectors.codes);
+      if constexpr (kMultiplied) {
+        if (group == kTabulated) return tables.last.prepare(tables.columns, vectors.multipliers[kPairs - 1]);
+      }
+      for (uint32_t field = 0; field < kFields; ++field) {
+        tabulate_field<Fields, Lookup>(tables.columns, field, tables.sums[group][field]);
+      }
+    }
+  }
+
+  // The record of a row: its fields from the lowest bits on.
+  [[gnu::always_inline]] static uint64_t load_record(const uint8_t *from) {
+    std::conditional_t<kRecordBytes == 4, uint32_t, uint64_t> record;
+    memcpy(&record, from, sizeof record);
+    return record;
+  }
+
+  // Adds what a field of a record stands for.
+  [[gnu::always_inline]] static I16x32 add_field(I16x32 sum,
+                                                 const int16_t (&tables)[kFields][Fields::kEntries][kAbreastVectors],
+                                                 uint64_t record, uint32_t field) {
+    const size_t entry = record >> (Fields::kBits * field) & ((1 << Fields::kBits) - 1);
+    const I16x32 of_field = Lookup::load(tables[field][entry]);
+    return field == 0 ? of_field : Lookup::add(sum, of_field);
+  }
+
+  // One field after the other: GCC would work out where all entries lie before it adds any, or have the place of each
+  // table in a register, and there are not so many.
+  template <uint32_t kPart>
+  [[gnu::noinline]] static void add_records(const Scratch *tables, const VectorsOfPart<kLayout> &vectors,
+                                            const Weights &weights, uint32_t records, AbreastResults results) {
+    const PartFactors<kLayout, Lookup> factors(vectors);
+    const Multiplied last(tables->last);
+    for (uint32_t i = 0; i < records; ++i) {
+      asm("" : "+r"(tables));
+      uint64_t of_groups[kGroups];
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
+      }
+      I16x32 found[kTabulated] = {};
+      typename Multiplied::Sums products;
+#pragma GCC unroll 16
+      for (uint32_t field = 0; field < kFields; ++field) {
+#pragma GCC unroll 4
+        for (uint32_t group = 0; group < kTabulated; ++group) {
+          found[group] = add_field(found[group], tables->sums[group], of_groups[group], field);
+          Lookup::hold(found[group], of_groups[group]);
+        }
+        last.add_byte(of_groups[kGroups - 1], field, products);
+      }
+      I32x16 sums[2];
+      last.finish(products, sums);
+#pragma GCC unroll 4
+      for (uint32_t pair = 0; pair < kPairs; ++pair) {
+        const I16x32 second = found[std::min(2 * pair + 1, kTabulated - 1)];  // or any, times 0
+        factors.add_pair(pair, found[2 * pair], second, sums);
+      }
+      factors.template add_row<kPart>(sums, weights.scales[i], results, i);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace bonsai::cpu::BONSAI_TIER

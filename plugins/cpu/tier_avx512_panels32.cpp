@@ -6,7 +6,7 @@
 //
 #include "plugins/cpu/simd/avx512/wide_factors.h"
 //
-#include "plugins/cpu/simd/avx512/abreast_in_turn.h"
+#include "plugins/cpu/simd/avx512/abreast_lookup_in_turn.h"
 //
 #include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/panel_table.inl.h"

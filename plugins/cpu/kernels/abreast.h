@@ -15,7 +15,7 @@ inline constexpr uint32_t kAbreastVectors = 32;
 inline constexpr uint32_t kMostAbreast = 2 * kAbreastVectors;
 
 // What it takes beside the vectors: results so far of up to 2,048 rows, sums of a block's first part, tables of a
-// part's columns, and unpacked weights.
+// part's columns and what was found in them, and unpacked weights.
 inline constexpr size_t kAbreastScratchBytes = size_t{2048} * kMostAbreast * sizeof(float) + 640 * 1024;
 
 // Rows [first_row, last_row) of a matrix, whose results for vector i are y[i * y_stride] and those behind it.
@@ -41,7 +41,7 @@ struct AbreastKernel {
   void (*multiply)(const AbreastArgs &args) = nullptr;  // nullptr: there is none
   uint32_t fewest_vectors = 0;
   uint64_t fewest_rows = 0;
-  bool takes_ternary = true, takes_codes = true;  // beside signs: of two bits; false: these are faster without
+  bool takes_ternary = true, takes_q2_0_g64 = true;  // beside signs; false: others multiply these
 };
 
 }  // namespace bonsai::cpu

@@ -51,31 +51,32 @@ struct AbreastFields {
   static constexpr uint32_t column(uint32_t code) { return byte_column(code / kByteDigits, code % kByteDigits); }
 };
 
-// The same, but that all tables of a group fit a first level of 48 KiB, with what passes through it: fields of signs
-// are of 7 and 6 columns.
+// The same of signs, whose fields are of 7 and 6 columns here, and of ternary codes: all tables of a group fit a
+// first-level cache of 48 KiB, with what passes through it.
 template <CodeLayout kLayout>
-struct NarrowFields : AbreastFields<kLayout> {
+struct NarrowFields {
   using Wide = AbreastFields<kLayout>;
-  static constexpr uint32_t kFields = Wide::kSigns ? 5 : Wide::kFields;
+  static constexpr bool kSigns = Wide::kSigns;
+  static_assert(kSigns || Wide::kTernary);
+  static constexpr uint32_t kBase = Wide::kBase, kBytes = Wide::kBytes, kFields = kSigns ? 5 : Wide::kFields;
   static constexpr uint32_t first_code(uint32_t field) {
-    return Wide::kSigns ? 6 * field + std::min(field, 2u) : Wide::first_code(field);
+    return kSigns ? 6 * field + std::min(field, 2u) : Wide::first_code(field);
   }
-  static constexpr uint32_t digits(uint32_t field) { return Wide::kSigns ? field < 2 ? 7 : 6 : Wide::digits(field); }
+  static constexpr uint32_t digits(uint32_t field) { return kSigns ? field < 2 ? 7 : 6 : Wide::digits(field); }
+  static constexpr uint32_t column(uint32_t code) { return Wide::column(code); }
 
   // Where a field is in a record, and how long.
-  static constexpr uint32_t first_bit(uint32_t field) { return Wide::kSigns ? first_code(field) : field * Wide::kBits; }
-  static constexpr uint64_t mask(uint32_t field) {
-    return (uint64_t{1} << (Wide::kSigns ? digits(field) : Wide::kBits)) - 1;
-  }
+  static constexpr uint32_t first_bit(uint32_t field) { return kSigns ? first_code(field) : field * Wide::kBits; }
+  static constexpr uint64_t mask(uint32_t field) { return (uint64_t{1} << (kSigns ? digits(field) : Wide::kBits)) - 1; }
 
-  // Its entries, and those before them.
-  static constexpr uint32_t entries(uint32_t field) { return power(Wide::kBase, digits(field)); }
+  // The entries of those before a field.
   static constexpr uint32_t first_entry(uint32_t field) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < field; ++i) n += entries(i);
+    for (uint32_t i = 0; i < field; ++i) n += power(kBase, digits(i));
     return n;
   }
   static constexpr uint32_t kAllEntries = first_entry(kFields);
+  static_assert(kAllEntries * kAbreastVectors * sizeof(int16_t) <= 44 * 1024);
 };
 
 // What a byte's codes are, a byte each.
@@ -131,7 +132,7 @@ constexpr uint32_t digits_of(uint32_t combinations, uint32_t base) {
 
 // The entries of a field's table, by number: one digit more is its column's codes once more (of a sign, twice). Sums of
 // the lowest digits stay in registers, and those of the upper ones are added to them all.
-template <class Lookup, uint32_t kBase, uint32_t kDigits>
+template <class Lookup, uint32_t kBase, bool kSigns, uint32_t kDigits>
 class FieldTable {
   static constexpr uint32_t kLower = std::min(kDigits, digits_of(Lookup::kHeldEntries, kBase));
   static constexpr uint32_t kLowerEntries = power(kBase, kLower);
@@ -139,12 +140,12 @@ class FieldTable {
  public:
   // column(digit): codes.
   template <class Column>
-  [[gnu::always_inline]] FieldTable(const Column &column, bool are_signs) {
+  [[gnu::always_inline]] explicit FieldTable(const Column &column) {
 #pragma GCC unroll 8
     for (uint32_t digit = 0; digit < kDigits; ++digit) {
       const I16x32 codes = column(digit);
       least_ = Lookup::sub(least_, codes);
-      steps_[digit] = are_signs ? Lookup::add(codes, codes) : codes;
+      steps_[digit] = kSigns ? Lookup::add(codes, codes) : codes;
     }
     uint32_t entries = 1;
 #pragma GCC unroll 8
@@ -180,7 +181,7 @@ template <class Fields, class Lookup, uint32_t kDigits>
 [[gnu::noinline]] void tabulate_digits(const AbreastColumns &columns, uint32_t first_code,
                                        int16_t (*table)[kAbreastVectors]) {
   const auto column = [&](uint32_t digit) { return Lookup::load(columns.codes[Fields::column(first_code + digit)]); };
-  FieldTable<Lookup, Fields::kBase, kDigits>(column, Fields::kSigns).store(table);
+  FieldTable<Lookup, Fields::kBase, Fields::kSigns, kDigits>(column).store(table);
 }
 
 // A field has as many digits as the first one or as the last.

@@ -3,7 +3,6 @@
 // abreast_matmul.inl.h. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 
 #include "plugins/cpu/kernels/abreast_part.inl.h"
@@ -69,6 +68,7 @@ class AbreastInTurn {
   [[gnu::always_inline]] static void each_record(const int16_t *table, const uint8_t *from, size_t records,
                                                  const Use &use) {
     constexpr size_t kOfLine = 64 / kRecordBytes, kOfWord = 8 / kRecordBytes;
+    static_assert(AbreastFields<kLayout>::kUnitRows % kOfLine == 0);  // so that records are whole lines
     typename Lookup::WordsAhead ahead(from);
     for (size_t i = 0; i < records; i += kOfLine) {
       if (i + kOfLine < records) from += 64;  // the last line is loaded twice
@@ -95,8 +95,9 @@ class AbreastInTurn {
 
   [[gnu::noinline]] static void find(const int16_t *table, const uint8_t *from, uint32_t records,
                                      int16_t (*found)[kAbreastVectors]) {
-    each_record(table, from, records,
-                [&](size_t i, I16x32 sum) [[gnu::always_inline]] { Lookup::store(found[i], sum); });
+    each_record(
+        table, from,
+        records, [&](size_t i, I16x32 sum) __attribute__((always_inline)) { Lookup::store(found[i], sum); });
   }
 
   template <uint32_t kPart>
@@ -104,16 +105,17 @@ class AbreastInTurn {
                                             const uint8_t *from, const float *weight_scales, uint32_t records,
                                             AbreastResults results) {
     const PartFactors<kLayout, Lookup> factors(vectors);
-    each_record(scratch.table[0], from, records, [&](size_t i, I16x32 of_last) [[gnu::always_inline]] {
-      I32x16 sums[2] = {splat_i32(0), splat_i32(0)};
+    each_record(
+        scratch.table[0], from, records, [&](size_t i, I16x32 of_last) __attribute__((always_inline)) {
+          I32x16 sums[2] = {splat_i32(0), splat_i32(0)};
 #pragma GCC unroll 2
-      for (uint32_t pair = 0; pair < kPairs; ++pair) {
-        const bool is_last = pair + 1 == kPairs;
-        const I16x32 first = Lookup::load_once(scratch.found[2 * pair][i]);
-        factors.add_pair(pair, first, is_last ? of_last : Lookup::load_once(scratch.found[2 * pair + 1][i]), sums);
-      }
-      factors.template add_row<kPart>(sums, weight_scales[i], results, i);
-    });
+          for (uint32_t pair = 0; pair < kPairs; ++pair) {
+            const bool is_last = pair + 1 == kPairs;
+            const I16x32 first = Lookup::load_once(scratch.found[2 * pair][i]);
+            factors.add_pair(pair, first, is_last ? of_last : Lookup::load_once(scratch.found[2 * pair + 1][i]), sums);
+          }
+          factors.template add_row<kPart>(sums, weight_scales[i], results, i);
+        });
   }
 };
 

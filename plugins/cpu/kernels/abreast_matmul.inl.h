@@ -1,7 +1,7 @@
 // Matrices of signs and of 2-bit codes times 32 vectors at a time, by lookup in memory (as in BiQGEMM,
 // arXiv:2005.09904): a table holds the sums of a field's columns under every combination of codes, of all vectors side
-// by side, and what a row's field says is where its entry lies. What bounds that is loading, so that there is time to
-// multiply some of the columns meanwhile (abreast_multiplied.inl.h). The integers are those of lookup_matmul.inl.h and
+// by side, and what a row's field says is where its entry lies. A tier looks groups of columns up together
+// (abreast_together.inl.h) or in turn (abreast_in_turn.inl.h). The integers are those of lookup_matmul.inl.h and
 // codes_matmul.inl.h, and so are the bytes. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
@@ -292,7 +292,8 @@ constexpr AbreastKernel abreast_kernel() {
     return {.multiply = multiply_abreast<Lookup>,
             .fewest_vectors = Lookup::kFewestVectors,
             .fewest_rows = Lookup::kFewestRows,
-            .takes_codes = Lookup::CodeRecords::kExists};
+            .takes_ternary = Lookup::TritRecords::kExists || Lookup::TernaryRecords::kExists,
+            .takes_q2_0_g64 = Lookup::CodeRecords::kExists};
   } else {
     return {};
   }

@@ -1,5 +1,5 @@
-// A group of columns that is multiplied while those of others are looked up: a part of abreast_matmul.inl.h. Part of a
-// tier: see simd/portable/vector.h.
+// A group of columns that is multiplied while those of others are looked up: a part of abreast_together.inl.h. Part of
+// a tier: see simd/portable/vector.h.
 #pragma once
 
 #include <utility>

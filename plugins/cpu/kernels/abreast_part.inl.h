@@ -7,7 +7,8 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// Columns of a block that are multiplied together: the tables of so many stay in a second-level cache.
+// Columns of a block that are multiplied before the next: tables of so many stay in a second-level cache, or what was
+// found in them.
 constexpr uint32_t kPartColumns = 128;
 
 template <CodeLayout kLayout>

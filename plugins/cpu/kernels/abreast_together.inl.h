@@ -26,7 +26,6 @@ class AbreastTogether {
   static constexpr uint32_t kRows = 2048;
   using Weights = AbreastWeights<kLayout, kRows>;
 
-  // What the columns of a part of a block are multiplied by.
   struct Scratch {
     alignas(64) int16_t sums[kTabulated][kFields][Fields::kEntries][kAbreastVectors];
     AbreastColumns columns;
@@ -35,21 +34,21 @@ class AbreastTogether {
 
   // Adds a part's products with the first records.
   template <uint32_t kPart>
-  static void add_part(Scratch &tables, VectorsOfPart<kLayout> &vectors, const Weights &weights, uint32_t records,
+  static void add_part(Scratch &scratch, VectorsOfPart<kLayout> &vectors, const Weights &weights, uint32_t records,
                        const AbreastResults &results) {
-    tabulate(tables, vectors);
-    add_records<kPart>(&tables, vectors, weights, records, results);
+    tabulate(scratch, vectors);
+    add_records<kPart>(&scratch, vectors, weights, records, results);
   }
 
  private:
-  static void tabulate(Scratch &tables, VectorsOfPart<kLayout> &vectors) {
+  static void tabulate(Scratch &scratch, VectorsOfPart<kLayout> &vectors) {
     for (uint32_t group = 0; group < kGroups; ++group) {
-      tables.columns.gather(vectors.codes);
+      scratch.columns.gather(vectors.codes);
       if constexpr (kMultiplied) {
-        if (group == kTabulated) return tables.last.prepare(tables.columns, vectors.multipliers[kPairs - 1]);
+        if (group == kTabulated) return scratch.last.prepare(scratch.columns, vectors.multipliers[kPairs - 1]);
       }
       for (uint32_t field = 0; field < kFields; ++field) {
-        tabulate_field<Fields, Lookup>(tables.columns, field, tables.sums[group][field]);
+        tabulate_field<Fields, Lookup>(scratch.columns, field, scratch.sums[group][field]);
       }
     }
   }
@@ -73,12 +72,12 @@ class AbreastTogether {
   // One field after the other: GCC would work out where all entries lie before it adds any, or have the place of each
   // table in a register, and there are not so many.
   template <uint32_t kPart>
-  [[gnu::noinline]] static void add_records(const Scratch *tables, const VectorsOfPart<kLayout> &vectors,
+  [[gnu::noinline]] static void add_records(const Scratch *scratch, const VectorsOfPart<kLayout> &vectors,
                                             const Weights &weights, uint32_t records, AbreastResults results) {
     const PartFactors<kLayout, Lookup> factors(vectors);
-    const Multiplied last(tables->last);
+    const Multiplied last(scratch->last);
     for (uint32_t i = 0; i < records; ++i) {
-      asm("" : "+r"(tables));
+      asm("" : "+r"(scratch));
       uint64_t of_groups[kGroups];
       for (uint32_t group = 0; group < kGroups; ++group) {
         of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
@@ -89,7 +88,7 @@ class AbreastTogether {
       for (uint32_t field = 0; field < kFields; ++field) {
 #pragma GCC unroll 4
         for (uint32_t group = 0; group < kTabulated; ++group) {
-          found[group] = add_field(found[group], tables->sums[group], of_groups[group], field);
+          found[group] = add_field(found[group], scratch->sums[group], of_groups[group], field);
           Lookup::hold(found[group], of_groups[group]);
         }
         last.add_byte(of_groups[kGroups - 1], field, products);

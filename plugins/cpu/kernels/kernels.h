@@ -140,7 +140,7 @@ struct KernelTable {
     using quant::Format;
     if (!abreast.multiply || matrix.packing != packing_of(matrix.format)) return false;
     if (matrix.format == Format::kQ1_0_G128) return true;
-    return matrix.format == Format::kQ2_0_G64 ? abreast.takes_codes
+    return matrix.format == Format::kQ2_0_G64 ? abreast.takes_q2_0_g64
                                               : abreast.takes_ternary && may_be_ternary(matrix.format);
   }
 

@@ -13,9 +13,12 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   table.copies_for_fp8 = many.copies_for_fp8;
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
-  if (many.most_with_signs != UINT32_MAX) table.abreast = {};
-  if (many.takes_codes) table.abreast.takes_ternary = table.abreast.takes_codes = false;
-  if (many.abreast.multiply) table.abreast = many.abreast;
+  if (many.abreast.multiply) {
+    table.abreast = many.abreast;
+  } else {
+    if (many.most_with_signs != UINT32_MAX) table.abreast = {};
+    if (many.takes_codes) table.abreast.takes_ternary = table.abreast.takes_q2_0_g64 = false;
+  }
   return table;
 }
 

@@ -9,7 +9,7 @@ namespace {
 //   kFewestVectors, kFewestRows                               AbreastKernel's
 //   kSignBytes                                                as SignLookup's
 //   kInTurn                                                   whether groups are looked up in turn, or together
-//   kMultipliesLast                                           whether it then multiplies a block's last group meanwhile
+//   kMultipliesLast                                           together: whether a block's last group is multiplied
 //   kHeldEntries                                              of a table, that registers have room for
 //   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes
 //   I16x32 add(a, b), I16x32 sub(a, b)                        of 16 bits, around zero

@@ -10,7 +10,7 @@
 //
 #include "plugins/cpu/simd/avx512/wide_factors.h"
 //
-#include "plugins/cpu/simd/avx512/abreast_in_turn.h"
+#include "plugins/cpu/simd/avx512/abreast_lookup_in_turn.h"
 //
 #include "plugins/cpu/kernels/abreast_matmul.inl.h"
 #include "plugins/cpu/kernels/panel_table.inl.h"
@@ -25,11 +25,9 @@ const KernelTable &avx512_panels32_emulated_kernels() {
     ManyVectors many =
         avx512_panels32_emulated::many_vectors<avx512_panels32_emulated::PanelKernels, avx512_emulated_kernels, fewest>(
             "avx512-panels32 (emulated)");
-    many.abreast = {
-        .multiply = avx512_panels32_emulated::multiply_abreast<avx512_panels32_emulated::AbreastLookupInTurn>,
-        .fewest_vectors = 20,
-        .fewest_rows = 16,
-        .takes_codes = false};
+    many.abreast = avx512_panels32_emulated::abreast_kernel<avx512_panels32_emulated::AbreastLookupInTurn>();
+    many.abreast.fewest_vectors = 20;
+    many.abreast.fewest_rows = 16;
     return many;
   }();
   static const KernelTable kTable = with_many_vectors(avx512_emulated_kernels(), kPanels);

@@ -39,7 +39,9 @@ TEST(SelectKernels, AsksForWeightsAsTheProcessorLikes) {
     if (line.starts_with("cpu family")) family = std::atoi(value.c_str());
     if (line.starts_with("model\t")) model = std::atoi(value.c_str());
     const auto has_flag = [&](const char *flag) { return value.find(flag) != std::string::npos; };
-    if (line.starts_with("flags")) has_tiles = has_flag(" amx_int8"), has_avx512 = has_flag(" avx512_vnni");
+    if (!line.starts_with("flags")) continue;
+    has_tiles = has_flag(" amx_int8");
+    has_avx512 = has_flag(" avx512_vnni") && has_flag(" bmi2");
   }
   EXPECT_EQ(best_prefetch() == Prefetch::kFirstLevel, is_amd && family >= kZen5);
   if (is_amd && family >= kZen5 && has_avx512) {
@@ -88,6 +90,14 @@ TEST(SelectKernels, SaysThatTheMachineLacksAmx) {
             "'avx512-amx' needs AVX-512 F, BW, DQ, VL and VNNI, and AMX-INT8, not all of which this machine has");
 }
 
+TEST(SelectKernels, SaysThatTheMachineLacksBmi2) {
+  if (cpu_has_avx512_bmi2()) GTEST_SKIP() << "this machine has AVX-512 and BMI2";
+  std::string why_not;
+  EXPECT_EQ(select_kernels("avx512-panels32", &why_not), nullptr);
+  EXPECT_EQ(why_not,
+            "'avx512-panels32' needs AVX-512 F, BW, DQ, VL and VNNI, and BMI2, not all of which this machine has");
+}
+
 TEST(SelectKernels, NoTierIsAnotherInDisguise) {
   const KernelTable *tables[] = {
       &portable_kernels(),        &avx2_kernels(),
@@ -110,6 +120,8 @@ TEST(SelectKernels, NoTierIsAnotherInDisguise) {
       }
     }
   }
+  EXPECT_NE(avx512_panels32_kernels().abreast.multiply, avx512_kernels().abreast.multiply);
+  EXPECT_NE(avx512_panels32_emulated_kernels().abreast.multiply, avx512_emulated_kernels().abreast.multiply);
 }
 
 TEST(SelectKernels, MultiplyAbreastWhereThereAreVectorsForIt) {

@@ -1,11 +1,16 @@
-// AbreastLookup where groups of columns are looked up in turn (kernels/abreast_in_turn.inl.h): behind vector.h.
+// AbreastLookup where groups of columns are looked up in turn (kernels/abreast_in_turn.inl.h).
 #pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "plugins/cpu/simd/avx512/vector.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 struct AbreastLookupInTurn : AbreastLookup {
-  static constexpr bool kInTurn = true, kMultipliesLast = false;
+  static constexpr bool kInTurn = true;
   static constexpr uint32_t kRows = 1024, kFewestVectors = 25;
   using CodeRecords = NoRecords;  // panels are as fast
 

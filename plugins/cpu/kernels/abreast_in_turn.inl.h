@@ -3,8 +3,6 @@
 // abreast_matmul.inl.h. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
-#include <bit>
-
 #include "plugins/cpu/kernels/abreast_part.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -15,7 +13,6 @@ class AbreastInTurn {
   using Fields = NarrowFields<kLayout>;
   using Parts = AbreastParts<kLayout>;
   static constexpr uint32_t kGroups = Parts::kGroups, kPairs = Parts::kPairs, kRecordBytes = Fields::kBytes;
-  static constexpr uint32_t kEntryBits = std::countr_zero(kAbreastVectors * sizeof(int16_t));
 
  public:
   static constexpr uint32_t kRows = Lookup::kRows;
@@ -52,8 +49,7 @@ class AbreastInTurn {
     I16x32 sum = {};
 #pragma GCC unroll 16
     for (uint32_t field = 0; field < Fields::kFields; ++field) {
-      const int rotation = static_cast<int>(kBit + Fields::first_bit(field)) - static_cast<int>(kEntryBits);
-      const uint64_t place = std::rotr(word, rotation) & Fields::mask(field) << kEntryBits;  // of an entry, in bytes
+      const uint64_t place = entry_place(word, kBit + Fields::first_bit(field), Fields::mask(field));
       const int16_t *of_field = table + size_t{Fields::first_entry(field)} * kAbreastVectors;
       const I16x32 entry = Lookup::load(of_field + place / sizeof *table);
       sum = field == 0 ? entry : Lookup::add(sum, entry);

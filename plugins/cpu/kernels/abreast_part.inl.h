@@ -2,6 +2,8 @@
 // abreast_in_turn.inl.h) have in common. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
+#include <bit>
+
 #include "plugins/cpu/kernels/abreast_fields.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
@@ -35,6 +37,12 @@ struct AbreastWeights {
   alignas(64) uint8_t records[Parts::kParts][Parts::kGroups][kRows * kRecordBytes];
   alignas(64) float scales[kRows];
 };
+
+// Where a field's entry lies in its table, in bytes: the field is in a word from a bit on, and as long as the mask.
+[[gnu::always_inline]] inline uint64_t entry_place(uint64_t word, uint32_t bit, uint64_t mask) {
+  constexpr int kEntryBits = std::countr_zero(kAbreastVectors * sizeof(int16_t));
+  return std::rotr(word, static_cast<int>(bit) - kEntryBits) & mask << kEntryBits;
+}
 
 // Results of rows so far, and sums of a block's first part, if it has two.
 struct AbreastResults {

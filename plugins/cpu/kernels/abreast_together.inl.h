@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "plugins/cpu/kernels/abreast_multiplied.inl.h"
 #include "plugins/cpu/kernels/abreast_part.inl.h"
@@ -60,13 +61,73 @@ class AbreastTogether {
     return record;
   }
 
+  using PartRecords = uint8_t[kGroups][kRows * kRecordBytes];
+
+  // Rows' records, one of each group.
+  class RecordsOfRows {
+   public:
+    [[gnu::always_inline]] RecordsOfRows(const PartRecords &from, uint32_t) : from_(from) {}
+
+    [[gnu::always_inline]] void take(uint32_t row, uint64_t (&records)[kGroups]) const {
+      for (uint32_t group = 0; group < kGroups; ++group) {
+        records[group] = load_record(from_[group] + row * kRecordBytes);
+      }
+    }
+
+   private:
+    const PartRecords &from_;
+  };
+
+  // The same, row by row. The next one's are on their way while a row is looked up: loads wait for their addresses in a
+  // queue, and where many do for a word that has just been asked for itself, none get through.
+  class RecordsAhead {
+   public:
+    [[gnu::always_inline]] RecordsAhead(const PartRecords &from, uint32_t rows)
+        : from_(from[0]), last_(from_ + (rows - 1) * kRecordBytes) {
+      load(std::make_index_sequence<kGroups>());
+    }
+
+    [[gnu::always_inline]] void take(uint32_t, uint64_t (&records)[kGroups]) {
+      take(records, std::make_index_sequence<kGroups>());
+      if (from_ != last_) from_ += kRecordBytes;  // the last row's are loaded twice
+      asm("" : "+r"(from_));
+      load(std::make_index_sequence<kGroups>());
+    }
+
+   private:
+    // Not in loops, for which GCC 12 would keep them in memory.
+    template <size_t... kGroup>
+    [[gnu::always_inline]] void load(std::index_sequence<kGroup...>) {
+      ((records_[kGroup] = load_record(from_ + kGroup * sizeof(PartRecords) / kGroups)), ...);
+      (hold(records_[kGroup]), ...);
+    }
+    template <size_t... kGroup>
+    [[gnu::always_inline]] void take(uint64_t (&records)[kGroups], std::index_sequence<kGroup...>) const {
+      ((records[kGroup] = records_[kGroup]), ...);
+    }
+    [[gnu::always_inline]] static void hold(uint64_t &record) { asm("" : "+r"(record)); }  // not later
+
+    const uint8_t *from_, *last_;
+    uint64_t records_[kGroups];
+  };
+
   // Adds what a field of a record stands for.
   [[gnu::always_inline]] static I16x32 add_field(I16x32 sum,
                                                  const int16_t (&tables)[kFields][Fields::kEntries][kAbreastVectors],
                                                  uint64_t record, uint32_t field) {
-    const size_t entry = record >> (Fields::kBits * field) & ((1 << Fields::kBits) - 1);
-    const I16x32 of_field = Lookup::load(tables[field][entry]);
+    const I16x32 of_field = Lookup::load(find_entry(tables[field], record, Fields::kBits * field));
     return field == 0 ? of_field : Lookup::add(sum, of_field);
+  }
+
+  // Of the field from a bit on: by its place, which both loads can add to the table's, if vectors are two registers.
+  [[gnu::always_inline]] static const int16_t *find_entry(const int16_t (&table)[Fields::kEntries][kAbreastVectors],
+                                                          uint64_t record, uint32_t bit) {
+    const uint64_t mask = (uint64_t{1} << std::min(Fields::kBits, 8 * kRecordBytes - bit)) - 1;
+    if constexpr (Lookup::kHalves) {
+      return table[0] + entry_place(record, bit, mask) / sizeof(int16_t);
+    } else {
+      return table[record >> bit & mask];
+    }
   }
 
   // One field after the other: GCC would work out where all entries lie before it adds any, or have the place of each
@@ -76,12 +137,11 @@ class AbreastTogether {
                                             const Weights &weights, uint32_t records, AbreastResults results) {
     const PartFactors<kLayout, Lookup> factors(vectors);
     const Multiplied last(scratch->last);
+    std::conditional_t<Lookup::kHalves, RecordsAhead, RecordsOfRows> rows(weights.records[kPart], records);
     for (uint32_t i = 0; i < records; ++i) {
       asm("" : "+r"(scratch));
       uint64_t of_groups[kGroups];
-      for (uint32_t group = 0; group < kGroups; ++group) {
-        of_groups[group] = load_record(weights.records[kPart][group] + i * kRecordBytes);
-      }
+      rows.take(i, of_groups);
       I16x32 found[kTabulated] = {};
       typename Multiplied::Sums products;
 #pragma GCC unroll 16

@@ -9,6 +9,7 @@ namespace {
 
 struct AbreastLookup {
   static constexpr bool kExists = true, kSignBytes = true, kMultipliesLast = false, kInTurn = false;
+  static constexpr bool kHalves = true;
   static constexpr uint32_t kHeldEntries = 4;
   static constexpr uint32_t kFewestVectors = 24;
   static constexpr uint64_t kFewestRows = 384;

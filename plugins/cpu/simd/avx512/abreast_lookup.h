@@ -22,6 +22,7 @@ struct FourthDigits {
 
 struct AbreastLookup {
   static constexpr bool kExists = true, kSignBytes = false, kMultipliesLast = true, kInTurn = false;
+  static constexpr bool kHalves = false;
   static constexpr uint32_t kHeldEntries = 9;
   static constexpr uint32_t kFewestVectors = 26;
   static constexpr uint64_t kFewestRows = 512;

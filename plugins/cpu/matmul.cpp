@@ -173,7 +173,8 @@ void multiply_sectors(const WorkerPart &part, const Share &share) {
 uint64_t round_up_quotient(uint64_t all, uint64_t part) { return part == 0 ? all : (all + part - 1) / part; }
 
 // How many units a worker takes at a time at least. With few vectors, what takes long to read beside what a call takes
-// to get going; with many, as many rows as the kernels want.
+// to get going; with many, so many rows.
+constexpr uint64_t kRowsOfCall = 128;
 uint64_t least_of_bytes(uint64_t bytes_of_unit) { return round_up_quotient(128 * 1024, bytes_of_unit); }
 constexpr uint32_t kFewVectors = 8;
 
@@ -186,21 +187,20 @@ uint64_t round_up_to_multiple(uint64_t n, uint64_t of) { return round_up_quotien
 uint64_t strip_tiles(const PackedMatrix &matrix) { return code_layout(matrix.format, matrix.packing).strip_tiles; }
 
 // Of tiles, whole strips: where it is more than one, as many as are read at once or a multiple.
-uint64_t least_tiles(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  uint64_t strip = kTileGrain, bytes = 0, wanted = 0;
+uint64_t least_tiles(const Product &product, ActivationLayout layout) {
+  uint64_t strip = kTileGrain, bytes = 0;
   for (const MatrixRows &rows : product.rows) {
     if (activation_layout(*rows.matrix) != layout) continue;
     strip = std::max(strip, strip_tiles(*rows.matrix));
     bytes = std::max(bytes, row_bytes(*rows.matrix));
-    wanted = std::max(wanted, kernels.least_rows(rows.matrix->format));
   }
   const uint64_t rows = strip * kTileRows;
-  const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, rows) : least_of_bytes(rows * bytes);
+  const uint64_t least = product.n > kFewVectors ? round_up_quotient(kRowsOfCall, rows) : least_of_bytes(rows * bytes);
   return strip * (strip > kTileGrain && least > 1 ? round_up_to_multiple(least, kStripsAtOnce) : least);
 }
 
-uint64_t least_pieces(const KernelTable &kernels, const Product &product, ActivationLayout layout) {
-  const uint64_t tiles = least_tiles(kernels, product, layout);
+uint64_t least_pieces(const Product &product, ActivationLayout layout) {
+  const uint64_t tiles = least_tiles(product, layout);
   return round_up_quotient(tiles * kTileRows, kPieceRows);
 }
 
@@ -213,17 +213,16 @@ uint64_t strips_at_once(const Product &product, const PackedMatrix &matrix) {
 }
 
 // Of sectors, whole strips of every slice.
-uint64_t least_sectors(const KernelTable &kernels, const Product &product) {
-  uint64_t bytes = 0, fewest = UINT64_MAX, of_strips = 1, wanted = 0;
+uint64_t least_sectors(const Product &product) {
+  uint64_t bytes = 0, fewest = UINT64_MAX, of_strips = 1;
   for (const MatrixRows &slice : product.rows) {
     const uint64_t rows = (slice.last_row - slice.first_row) / product.sectors.n;
     const uint64_t tiles = strips_at_once(product, *slice.matrix) * strip_tiles(*slice.matrix);
     bytes += rows * row_bytes(*slice.matrix);
     fewest = std::min(fewest, rows);
     of_strips = std::max(of_strips, tiles * kTileRows / rows);
-    wanted = std::max(wanted, kernels.least_rows(slice.matrix->format));
   }
-  const uint64_t least = product.n > kFewVectors ? round_up_quotient(wanted, fewest) : least_of_bytes(bytes);
+  const uint64_t least = product.n > kFewVectors ? round_up_quotient(kRowsOfCall, fewest) : least_of_bytes(bytes);
   return round_up_to_multiple(least, of_strips);
 }
 
@@ -231,26 +230,25 @@ uint64_t least_sectors(const KernelTable &kernels, const Product &product) {
 
 // worker_part_of(vectors, worker): the WorkerPart of some of the vectors, as many as the plan has at once at most.
 template <class PartOf>
-void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &product, const QuantizationPlan &plan,
+void multiply_rows(Threads &threads, const Product &product, const QuantizationPlan &plan,
                    const PartOf &worker_part_of) {
   const ActivationLayout layout = plan.layout;
   if (product.sink) {
     const auto place_of = [&](UnitRange pieces) { return find_piece(product.rows, layout, pieces.begin); };
-    const Units units = {count_pieces(product.rows, layout), 1, least_pieces(kernels, product, layout), plan.at_once,
-                         place_of};
+    const Units units = {count_pieces(product.rows, layout), 1, least_pieces(product, layout), plan.at_once, place_of};
     divide(threads, product, units, worker_part_of, [&](const WorkerPart &part) {
       float *y = product.y + static_cast<uint64_t>(part.worker) * piece_elements(product.n);
       return [pieces = PieceWorker(part, y)](const Share &share) mutable { pieces.multiply(share.units, share.then); };
     });
   } else if (has_sectors_for(product.rows, product.sectors, threads.count())) {
     const auto place_of = [&](UnitRange some) { return find_sectors(product.rows[0], product.sectors, some); };
-    const Units units = {product.sectors.n, 1, least_sectors(kernels, product), plan.at_once, place_of, product.then};
+    const Units units = {product.sectors.n, 1, least_sectors(product), plan.at_once, place_of, product.then};
     divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_sectors(part, share); }; });
   } else {
     const auto place_of = [&](UnitRange tiles) { return find_tiles(product.rows, layout, tiles); };
-    const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(kernels, product, layout),
-                         plan.at_once, place_of};
+    const Units units = {count_tiles(product.rows, layout), kTileGrain, least_tiles(product, layout), plan.at_once,
+                         place_of};
     divide(threads, product, units, worker_part_of,
            [](const WorkerPart &part) { return [&part](const Share &share) { multiply_tiles(part, share); }; });
   }
@@ -258,7 +256,7 @@ void multiply_rows(Threads &threads, const KernelTable &kernels, const Product &
 
 void multiply_alone(Threads &threads, const KernelTable &kernels, const Product &product,
                     const QuantizationPlan &plan) {
-  multiply_rows(threads, kernels, product, plan, [&](const Product &some, int worker) {
+  multiply_rows(threads, product, plan, [&](const Product &some, int worker) {
     const QuantizedVectors vectors(some, plan, static_cast<uint64_t>(worker));
     quantize(kernels, some, vectors);
     return WorkerPart{kernels, some, vectors, worker};
@@ -271,7 +269,7 @@ void multiply_together(Threads &threads, const KernelTable &kernels, const Produ
     if (!is_last) some.then = nullptr;
     const QuantizedVectors vectors(some, plan);
     quantize(threads, kernels, some, vectors);
-    multiply_rows(threads, kernels, some, plan, [&](const Product &same, int worker) {
+    multiply_rows(threads, some, plan, [&](const Product &same, int worker) {
       return WorkerPart{kernels, same, vectors, worker};
     });
   });

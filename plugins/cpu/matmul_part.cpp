@@ -8,7 +8,7 @@ namespace {
 // Quantised vectors that a matrix is multiplied with in one go stay in a core's second-level cache; but those in
 // panels, of which the kernels see to it. Of floats, pieces are read again for some rows after the other, from the
 // first level (float_matmul.inl.h), so that they need not; and those in panels, of which 512 were measured, may be any
-// number.
+// number (of FP8's the kernel takes some after the other).
 constexpr uint64_t kFloatBlockBytes = 4096 * 1024;
 
 }  // namespace

@@ -78,8 +78,9 @@ class AbreastTogether {
     const PartRecords &from_;
   };
 
-  // The same, row by row. The next one's are on their way while a row is looked up: loads wait for their addresses in a
-  // queue, and where many do for a word that has just been asked for itself, none get through.
+  // The same of some rows, one at least, row by row. The next one's are on their way while a row is looked up: loads
+  // wait for their addresses in a queue, and where many do for a word that has just been asked for itself, none get
+  // through.
   class RecordsAhead {
    public:
     [[gnu::always_inline]] RecordsAhead(const PartRecords &from, uint32_t rows)

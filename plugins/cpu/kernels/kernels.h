@@ -105,7 +105,6 @@ struct KernelTable {
   uint32_t most_with_signs = UINT32_MAX, most_with_trits = UINT32_MAX;
   PanelKernel panels = {};  // with which, and so much scratch, matmul is faster for many vectors
   size_t scratch_bytes = 0;
-  bool copies_for_fp8 = false;  // every call copies the many vectors that it multiplies weights of FP8 with
   // Of quantised vectors that are multiplied in one go, but from panels: a part of a second level.
   uint64_t vector_bytes = 256 * 1024;
   Prefetch prefetch = Prefetch::kSecondLevel;  // what matmul, bound and attend are told: the device's choice
@@ -142,12 +141,6 @@ struct KernelTable {
     if (matrix.format == Format::kQ1_0_G128) return true;
     return matrix.format == Format::kQ2_0_G64 ? abreast.takes_q2_0_g64
                                               : abreast.takes_ternary && may_be_ternary(matrix.format);
-  }
-
-  // Rows that a call with many vectors should have at least.
-  uint64_t least_rows(quant::Format format) const {
-    const bool is_fp8 = format == quant::Format::kF8_E4M3 || format == quant::Format::kF8_E5M2;
-    return copies_for_fp8 && is_fp8 ? 512 : 128;
   }
 
   // Whether there are tabulate_bounds, bound and multiply_few.

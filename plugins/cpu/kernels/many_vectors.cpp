@@ -10,7 +10,6 @@ KernelTable with_many_vectors(const KernelTable &other, const ManyVectors &many)
   table.most_with_trits = many.most_with_trits;
   table.panels = many.panels;
   table.scratch_bytes = many.scratch_bytes;
-  table.copies_for_fp8 = many.copies_for_fp8;
   table.vector_bytes = many.vector_bytes;
   table.matmul = many.matmul;
   if (many.abreast.multiply) {

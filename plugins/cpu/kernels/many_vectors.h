@@ -15,7 +15,6 @@ struct ManyVectors {
   bool takes_codes;                           // of two bits, which others multiply abreast
   PanelKernel panels;
   size_t scratch_bytes;
-  bool copies_for_fp8;
   uint64_t vector_bytes;
   void (*matmul)(const MatmulArgs &args);
   AbreastKernel abreast = {};  // instead of the other's, if there is one

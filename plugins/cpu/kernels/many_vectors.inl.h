@@ -95,7 +95,8 @@ constexpr PanelKernel panel_kernel() {
   else
     return {.kind_of = panel_kind_of<Kernels, fewest>,
             .most_bytes = Kernels::kMostPanelBytes,
-            .of_floats = Kernels::float_panel_kind(quant::Format::kF32)};
+            .of_floats = Kernels::float_panel_kind(quant::Format::kF32),
+            .of_f8 = Kernels::float_panel_kind(quant::Format::kF8_E4M3)};
 }
 
 template <class Kernels, const KernelTable &kOther(), uint32_t fewest(quant::Format) = Kernels::fewest_vectors>
@@ -106,7 +107,6 @@ constexpr ManyVectors many_vectors(const char *name) {
           .takes_codes = Kernels::takes(kQ2_0G64Layout),
           .panels = panel_kernel<Kernels, fewest>(),
           .scratch_bytes = Kernels::kScratchBytes,
-          .copies_for_fp8 = Kernels::kCopiesForFp8,
           .vector_bytes = Kernels::kVectorBytes,
           .matmul = multiply_many<Kernels, kOther, fewest>};
 }

@@ -8,55 +8,36 @@
 #include <type_traits>
 
 #include "plugins/cpu/kernels/f8_matmul.inl.h"
-#include "plugins/cpu/kernels/float_matmul.inl.h"
+#include "plugins/cpu/kernels/f8_panels.inl.h"
 #include "plugins/cpu/kernels/pair_work.inl.h"
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// As many vectors as registers hold two sums of for each tile: a block's, and all so far.
-constexpr uint32_t kF8PanelVectors = 6;
-constexpr uint32_t kF8Panels = kMostInPanels / kF8PanelVectors;
-
 // A pair's weights that are floats at a time, in a third of the first-level cache, and the columns of all panels.
 constexpr uint32_t kF8PieceColumns = 128;
 constexpr uint32_t kF8PassColumns = 768;
 
-// The vector's smallest magnitude but 0, as the integer that its bits are; 0 if there is none.
-inline int32_t smallest_magnitude(const float *x, uint64_t columns) {
-  const I32x16 magnitude = splat_i32(INT32_MAX), least = splat_i32(INT32_MIN);
-  I32x16 most = least;  // of INT32_MIN - magnitude, which wraps around but for 0
-  for (uint64_t i = 0; i < columns; i += 16) most = max(most, sub(least, bit_and(bits_of(load(x + i)), magnitude)));
-  return static_cast<int32_t>((uint32_t{1} << 31) - static_cast<uint32_t>(reduce_max(most)));
-}
+static_assert(kMostInPanels % kF8PanelVectors == 0);  // what is multiplied in one go begins with a panel
 
 template <int kMantissaBits>
 class F8PanelProduct {
  public:
-  // Whether all of args' vectors may be multiplied here: those with values so small beside their largest that the lift
-  // of weights would cost them bits may not.
+  // Whether all of args' vectors may be multiplied here.
   static bool takes(const MatmulArgs &args) {
-    constexpr int kMantissaOfFloat = 23, kLeast = -126 + kLift;  // exponents
-    for (uint32_t t = 0; t < args.n; ++t) {
-      const float *x = args.x + t * args.x_stride;
-      const int32_t smallest = smallest_magnitude(x, args.matrix->columns);
-      if (smallest == 0) continue;
-      const int field = smallest >> kMantissaOfFloat, exponent = field > 0 ? field - 127 : -126 - kMantissaOfFloat;
-      if (exponent + exponent_to_normalize(x, args.matrix->columns) < kLeast) return false;
+    for (uint32_t first = 0; first < args.n; first += kF8PanelVectors) {
+      if (!panel_of(args, first).head().takes_lifted) return false;
     }
     return true;
   }
 
-  // n vectors of args, at most kMostInPanels, from `first` on.
+  // n vectors of args, at most kMostInPanels, from `first` on, with which a panel begins.
   F8PanelProduct(const MatmulArgs &args, uint32_t first, uint32_t n)
-      : args_(args), x_(args.x + first * args.x_stride), n_(n), sums_(args, first, n) {
-    for (uint32_t t = 0; t < n_; ++t) exponents_[t] = exponent_to_normalize(row(t), columns());
-  }
+      : args_(args), first_(first), n_(n), sums_(args, first, n) {}
 
   void multiply() {
     for (uint64_t column = 0; column < columns(); column += kF8PassColumns) {
       const auto n = static_cast<uint32_t>(std::min<uint64_t>(kF8PassColumns, columns() - column));
-      fill_panels(column, n);
       for (uint64_t tile = sums_.first_pair(); tile < sums_.end_tile(); tile += kPairTiles) {
         multiply_pair(tile, column, n);
       }
@@ -67,37 +48,21 @@ class F8PanelProduct {
  private:
   using Work = F8Codes<kMantissaBits>;
   using Pair = WeightPair<kF8Layout, UnpackedBytes::kUnsigned>;
+  using Panel = F8Panel<const std::byte>;
   static constexpr uint32_t kBlocks = kF8PieceColumns / kF8Columns;
-
-  // The power of two that weights are multiplied by, and vectors divided: codes that are subnormal make floats that
-  // are, and some processors take much longer for such factors.
-  static constexpr int kLift = 4;
 
   uint64_t columns() const { return args_.matrix->columns; }
   uint32_t panels() const { return (n_ + kF8PanelVectors - 1) / kF8PanelVectors; }
-  const float *row(uint32_t t) const { return x_ + t * args_.x_stride; }
 
-  // What lies beyond the last vector is of no account, but a number.
-  void fill_panels(uint64_t column, uint32_t n) {
-    for (uint32_t t = 0; t < panels() * kF8PanelVectors; ++t) {
-      const float *from = row(std::min(t, n_ - 1)) + column;
-      float(*to)[kF8PanelVectors] = x_panels_[t / kF8PanelVectors];
-      for (uint32_t i = 0; i < n; i += kSpan) {
-        alignas(kPackedAlignment) float values[kSpan];
-        const F32x16 normalized = times_power_of_two(load(from + i), exponents_[std::min(t, n_ - 1)]);
-        store(values, mul(normalized, power_of_two(-kLift)));
-        for (uint32_t j = 0; j < kSpan; ++j) to[i + j][t % kF8PanelVectors] = values[j];
-      }
-    }
+  // That of a vector.
+  static Panel panel_of(const MatmulArgs &args, uint32_t vector) {
+    return {args.panels, args.matrix->columns, vector / kF8PanelVectors};
   }
 
   void multiply_pair(uint64_t tile, uint64_t column, uint32_t n) {
     using Ahead = PieceAhead<kF8Layout, kBlocks>;
     const Pair pair(*args_.matrix, tile), then(*args_.matrix, std::min(tile + kPairTiles, sums_.end_tile() - 1));
     const bool ends = column + n == columns();
-    const auto finish = [&](uint32_t t, F32x16 sum) {
-      return ends ? canonical_nan(times_power_of_two(sum, Work::kTooSmall - exponents_[t])) : sum;
-    };
     for (uint32_t piece = 0; piece < n; piece += kF8PieceColumns) {
       const uint64_t block = (column + piece) / kF8Columns;
       const uint32_t blocks = std::min(kF8PieceColumns, n - piece) / kF8Columns;
@@ -109,9 +74,14 @@ class F8PanelProduct {
       for (uint32_t panel = 0; panel < panels(); ++panel) {
         ahead.ask();
         const VectorRange of_panel = {panel * kF8PanelVectors, (panel + 1) * kF8PanelVectors};
+        const Panel vectors = panel_of(args_, first_ + of_panel.first);
+        const auto finish = [&](uint32_t t, F32x16 sum) {
+          const int exponent = vectors.head().exponents[t - of_panel.first];
+          return ends ? canonical_nan(times_power_of_two(sum, Work::kTooSmall - exponent)) : sum;
+        };
         if (column > 0 && piece == 0) sums_.load_pair(tile, of_panel);
         with_width(n_ - panel * kF8PanelVectors, [&]<uint32_t S>(std::integral_constant<uint32_t, S>) {
-          multiply_piece<S>(x_panels_[panel] + piece, blocks, block == 0, panel * kF8PanelVectors);
+          multiply_piece<S>(vectors.columns() + column + piece, blocks, block == 0, of_panel.first);
         });
         if (is_last) sums_.store_pair(tile, of_panel, finish);
       }
@@ -126,7 +96,8 @@ class F8PanelProduct {
         for (size_t word = 0; word < Work::kWords; ++word) {
           Lanes values[4];
           load_f8<kMantissaBits>(codes + word * kTileRows * 4, values);
-          for (uint32_t j = 0; j < 4; ++j) store(weights_[i][4 * word + j][half], mul(values[j], power_of_two(kLift)));
+          for (uint32_t j = 0; j < 4; ++j)
+            store(weights_[i][4 * word + j][half], mul(values[j], power_of_two(kF8Lift)));
         }
       }
     }
@@ -183,12 +154,9 @@ class F8PanelProduct {
   }
 
   const MatmulArgs &args_;
-  const float *x_;
-  const uint32_t n_;
-  int exponents_[kMostInPanels];
+  const uint32_t first_, n_;
   alignas(kPackedAlignment) float weights_[kBlocks][kF8Columns][kPairTiles][kTileRows];
   alignas(kPackedAlignment) float scales_[kBlocks][1][kPairTiles][kTileRows];
-  alignas(kPackedAlignment) float x_panels_[kF8Panels][kF8PassColumns][kF8PanelVectors];
   PairSums sums_;
 };
 

@@ -14,7 +14,6 @@ namespace {
 struct PanelProducts {
   static constexpr uint64_t kVectorBytes = 256 * 1024;  // of what is multiplied without panels
   static constexpr size_t kScratchBytes = 128 * 1024;
-  static constexpr bool kCopiesForFp8 = false;
 
   template <CodeLayout kLayout>
   static bool multiply(const MatmulArgs &args) {

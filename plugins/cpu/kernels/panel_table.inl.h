@@ -20,10 +20,6 @@ struct ForManyVectors : Weights {
 };
 
 struct PanelKernels : PanelProducts {
-  // For FP8, whose panels every call fills for itself.
-  static constexpr size_t kScratchBytes = 512 * 1024;
-  static constexpr bool kCopiesForFp8 = true;
-
   // Sums of signs are looked up.
   static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
 
@@ -52,8 +48,17 @@ struct PanelKernels : PanelProducts {
 
   static constexpr const PanelKind *float_panel_kind(quant::Format format) {
     using quant::Format;
-    const bool is_plain = format == Format::kF32 || format == Format::kF16 || format == Format::kBF16;
-    return is_plain ? &kFloatPanelKind : nullptr;
+    switch (format) {
+      case Format::kF32:
+      case Format::kF16:
+      case Format::kBF16:
+        return &kFloatPanelKind;
+      case Format::kF8_E4M3:
+      case Format::kF8_E5M2:
+        return &kF8PanelKind;
+      default:
+        return nullptr;
+    }
   }
 
   static bool multiply_floats(const MatmulArgs &args) {
@@ -84,7 +89,7 @@ struct PanelKernels : PanelProducts {
   template <int kMantissaBits>
   static bool multiply_f8(const MatmulArgs &args) {
     using Product = F8PanelProduct<kMantissaBits>;
-    if (!args.scratch || !Product::takes(args)) return false;
+    if (!args.scratch || !args.panels || !Product::takes(args)) return false;
     multiply_all<Product, kScratchBytes>(args);
     return true;
   }

@@ -17,13 +17,15 @@ uint64_t panel_steps(const PanelKind &kind, uint32_t n, uint64_t columns) {
 
 uint64_t panels_bytes(const PanelKind &kind, uint32_t n, uint64_t columns) {
   return round_up_quotient(n, kind.vectors) *
-         panel_bytes(round_up_quotient(columns, kind.block_columns), kind.block_bytes);
+         (kind.head_bytes + panel_bytes(round_up_quotient(columns, kind.block_columns), kind.block_bytes));
 }
 
 uint64_t panels_room(const PanelKernel &kernel, uint32_t n, uint64_t columns) {
-  const uint64_t quantized =
-      round_up_quotient(n, kPanelVectors) * panel_bytes(round_up_quotient(columns, 256), kernel.most_bytes);
-  return std::max(quantized, kernel.of_floats ? panels_bytes(*kernel.of_floats, n, columns) : 0);
+  uint64_t most = round_up_quotient(n, kPanelVectors) * panel_bytes(round_up_quotient(columns, 256), kernel.most_bytes);
+  for (const PanelKind *kind : {kernel.of_floats, kernel.of_f8}) {
+    if (kind) most = std::max(most, panels_bytes(*kind, n, columns));
+  }
+  return most;
 }
 
 }  // namespace bonsai::cpu

@@ -43,7 +43,6 @@ struct TileKernels {
   static constexpr uint64_t kVectorBytes = 1024 * 1024;
   static constexpr size_t kScratchBytes = 0;      // all is on the stack
   static constexpr uint64_t kMostPanelBytes = 0;  // it multiplies with rows
-  static constexpr bool kCopiesForFp8 = false;
 
   // As many vectors at a time as a Product takes.
   template <CodeLayout kLayout>

@@ -9,7 +9,7 @@ namespace {
 //   kFewestVectors, kFewestRows                               AbreastKernel's
 //   kSignBytes                                                as SignLookup's
 //   kInTurn                                                   whether groups are looked up in turn, or together
-//   kHalves                                                   whether an I16x32 is two registers
+//   kHalves                                                   whether an I16x32 is two registers: records come ahead
 //   kMultipliesLast                                           together: whether a block's last group is multiplied
 //   kHeldEntries                                              of a table, that registers have room for
 //   I16x32 load(const int16_t *), void store(int16_t *, I16x32)   of 64 aligned bytes

@@ -361,6 +361,42 @@ TEST_P(Matmul, MatchesFloat64) {
   EXPECT_LE(std::sqrt(error / norm), has_integer_codes(format_) ? 2e-2 : 1e-4);
 }
 
+// With panels of other vectors the results are those vectors': who takes panels does not fall back to what they were
+// filled from.
+TEST_P(Matmul, MultipliesWhatPanelsHold) {
+  constexpr uint32_t kVectors = 66;
+  Matrix matrix(which_, 21, has_integer_codes(format_) ? 2 * block_ : columns_up_to(96));
+  fill_random(matrix, random_);
+  const PackedMatrix packed = matrix.pack();
+  const PanelKind *kind = kernels_.panels.kind_of ? kernels_.panels.kind_of(packed, kVectors) : nullptr;
+  if (!kind) return;
+  const uint64_t rows = matrix.rows(), columns = matrix.columns();
+  const std::vector<float> x = random_vectors(kVectors * columns, random_),
+                           others = random_vectors(kVectors * columns, random_);
+  const ActivationLayout layout = activation_layout(packed);
+  const auto quantized = aligned_bytes(layout.block > 0 ? kVectors * quantized_row_bytes(layout, columns) : 0),
+             scratch = aligned_bytes(kernels_.scratch_bytes);
+  std::vector<float> y(kVectors * rows);
+  MatmulArgs args = {.matrix = &packed,
+                     .first_row = 0,
+                     .last_row = rows,
+                     .n = kVectors,
+                     .x = others.data(),
+                     .x_stride = columns,
+                     .quantized_rows = layout.block > 0 ? quantized.get() : nullptr,
+                     .tables = nullptr,
+                     .y = y.data(),
+                     .y_stride = rows,
+                     .scratch = scratch.get()};
+  if (layout.block > 0) quantize_rows(kernels_, others, kVectors, layout, quantized.get());
+  const auto panels = panels_of(kernels_, args);
+  args.panels = panels.get();
+  args.x = x.data();
+  if (layout.block > 0) quantize_rows(kernels_, x, kVectors, layout, quantized.get());
+  kernels_.matmul(args);
+  EXPECT_TRUE(same_bytes(y, run_matmul(kernels_, packed, {0, rows}, others)));
+}
+
 TEST_P(FloatMatmul, HandlesTailsOfColumns) {
   for (const uint64_t columns : {1, 7, 8, 9, 15, 16, 17, 31, 33, 100}) {
     Matrix matrix(which_, 9, columns);

@@ -172,6 +172,7 @@ bonsai_outcome bonsai_batch_generate(bonsai_batch *batch, const char *const *pro
       void operator()(const bonsai_generation *generation) const { end(generation); }
     };
     std::vector<std::unique_ptr<const bonsai_generation, End>> owned;
+    owned.reserve(made.size());  // a generation that there was no room for would be nobody's
     for (Generation &generation : made) owned.emplace_back(hand_over(std::move(generation)));
     for (size_t i = 0; i < owned.size(); ++i) generations[i] = owned[i].release();
   });

@@ -73,15 +73,22 @@ TEST(PluginCheck, AFaultIsNamedAndTheRestGoesOn) {
 }
 
 struct ProcessFault {
-  const char *name, *finding;
+  const char *name, *finding, *options = "";
 };
 
 void PrintTo(const ProcessFault &fault, std::ostream *out) { *out << fault.name; }
 
 class PluginCheckSurvives : public testing::TestWithParam<ProcessFault> {};
 
+// Enough for the checks before and after the one that hangs.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BONSAI_TEST_SECONDS "30"
+#else
+#define BONSAI_TEST_SECONDS "5"
+#endif
+
 TEST_P(PluginCheckSurvives, AndNamesTheCheck) {
-  const Outcome outcome = check_faulty(GetParam().name, "--timeout 5");
+  const Outcome outcome = check_faulty(GetParam().name, GetParam().options);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.out, fmt::format("ok dtypes\nFAILED gemv.F32: {}\nok lifetime.session-memory\n"
                                      "{} (faulty " BONSAI_VERSION ", level 2): 2 ok, 1 failed, 0 skipped\n",
@@ -92,7 +99,7 @@ constexpr ProcessFault kProcessFaults[] = {
     {"crashes in gemv", "SIGABRT (Aborted) in gemv"},
     {"crashes after gemv", "SIGABRT (Aborted) when the process ended, after all calls"},
     {"ends the process in gemv", "exit code 7 in gemv, expected a plugin that leaves the process alone"},
-    {"hangs in gemv", "no end within 5 s, in gemv"},
+    {"hangs in gemv", "no end within " BONSAI_TEST_SECONDS " s, in gemv", "--timeout " BONSAI_TEST_SECONDS},
 };
 INSTANTIATE_TEST_SUITE_P(Every, PluginCheckSurvives, testing::ValuesIn(kProcessFaults));
 

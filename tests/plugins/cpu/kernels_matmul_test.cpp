@@ -1,7 +1,7 @@
 // What matmul promises (plugins/cpu/kernels/kernels.h), for every format in every tier.
 #include <tuple>
 
-#include "tests/plugins/cpu/kernels_support.h"
+#include "tests/plugins/cpu/kernels_formats.h"
 #include "tests/quant/exact_dot.h"
 
 namespace bonsai::cpu {
@@ -13,21 +13,6 @@ constexpr uint32_t kBatches[] = {1, 2, 3, 7, 8, 9, 31, 33};
 constexpr uint64_t kStripAndMore = 149;
 
 using Case = std::tuple<const KernelTable *, PackedFormat>;
-
-std::string packed_name_of(PackedFormat which) {
-  const std::string name = name_of(quant::traits(which.format).name);
-  switch (which.packing) {
-    case Packing::kTrits:
-      return name + "_trits";
-    case Packing::kTernary:
-      return name + "_ternary";
-    case Packing::kSignBytes:
-      return name + "_bytes";
-    case Packing::kUsual:
-      break;
-  }
-  return name;
-}
 
 std::string case_name(const ::testing::TestParamInfo<Case> &info) {
   return name_of(std::get<0>(info.param)->name) + "_" + packed_name_of(std::get<1>(info.param));
@@ -502,39 +487,6 @@ TEST_P(F8Matmul, KeepsTheSignOfWhatVanishes) {
   EXPECT_TRUE(std::signbit(run_matmul(kernels_, matrix.pack(), {0, 1}, x)[0]));
 }
 
-std::vector<Format> formats_that(bool (*wanted)(const quant::FormatTraits &)) {
-  std::vector<Format> formats;
-  for (const quant::FormatTraits &traits : quant::formats()) {
-    if (has_kernels(traits.format) && wanted(traits)) formats.push_back(traits.format);
-  }
-  return formats;
-}
-
-std::vector<Format> all_formats() {
-  return formats_that([](const auto &) { return true; });
-}
-std::vector<Format> code_formats() {
-  return formats_that([](const auto &traits) { return has_integer_codes(traits.format); });
-}
-std::vector<Format> float_formats() {
-  return formats_that([](const auto &traits) { return traits.block_weights == 1; });
-}
-std::vector<Format> f8_formats() { return {Format::kF8_E4M3, Format::kF8_E5M2}; }
-std::vector<Format> half_formats() {
-  return formats_that([](const auto &traits) { return traits.block_bytes == 2; });
-}
-
-// A format, and as often again as it may be packed otherwise.
-std::vector<PackedFormat> packings_of(const std::vector<Format> &formats) {
-  std::vector<PackedFormat> all(formats.begin(), formats.end());
-  for (const Format format : formats) {
-    if (may_be_ternary(format)) all.emplace_back(format, Packing::kTrits);
-    if (may_be_ternary(format)) all.emplace_back(format, Packing::kTernary);
-    if (format == Format::kQ1_0_G128) all.emplace_back(format, Packing::kSignBytes);
-  }
-  return all;
-}
-
 auto every_tier(const std::vector<Format> &formats) {
   std::vector<Case> cases;
   for (const KernelTable *kernels : testable_kernels()) {
@@ -552,74 +504,6 @@ INSTANTIATE_TEST_SUITE_P(Tiers, Q6KMatmul, every_tier({Format::kQ6_K}), case_nam
 INSTANTIATE_TEST_SUITE_P(Tiers, FloatMatmul, every_tier(float_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, HalfMatmul, every_tier(half_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, F8Matmul, every_tier(f8_formats()), case_name);
-
-class PackedRows : public ::testing::TestWithParam<PackedFormat> {
- protected:
-  std::mt19937 random_{11};
-};
-
-class Repacking : public PackedRows {};
-
-TEST_P(PackedRows, KeepsEveryRowDecodable) {
-  const quant::FormatTraits &traits = quant::traits(GetParam().format);
-  Matrix matrix(GetParam(), 35, 3 * traits.block_weights);
-  fill_random(matrix, random_);
-  const PackedMatrix packed = matrix.pack();
-  for (uint64_t row = 0; row < matrix.rows(); ++row) {
-    std::vector<float> wanted(matrix.columns());
-    traits.decode(matrix.row(row), wanted.data(), wanted.size());
-    std::vector<float> values(matrix.columns());
-    decode_row(packed, row, values);
-    EXPECT_TRUE(same_bytes(values, wanted)) << "row " << row;
-  }
-}
-
-TEST_P(Repacking, GivesTheSameBytesInPieces) {
-  Matrix matrix(GetParam(), 70, 3 * quant::traits(GetParam().format).block_weights);
-  fill_random(matrix, random_);
-  const PackedMatrix whole = matrix.pack();
-  const size_t bytes = packed_bytes(GetParam().format, matrix.rows(), matrix.columns(), GetParam().packing);
-  const auto pieces = aligned_bytes(bytes);
-  const uint64_t tiles = tile_count(matrix.rows());
-  for (uint64_t tile = tiles; tile-- > 0;) {
-    pack_tiles({GetParam().format, matrix.rows(), matrix.columns(), matrix.row(0), pieces.get(), tile, tile + 1,
-                GetParam().packing});
-  }
-  EXPECT_EQ(std::memcmp(pieces.get(), whole.data, bytes), 0);
-}
-
-// What packed_matrix.h says.
-size_t expected_packed_block_bytes(const quant::FormatTraits &traits, Packing packing) {
-  if (packing == Packing::kTrits) return traits.block_weights == 128 ? 29 : 56;
-  switch (traits.format) {
-    case Format::kTQ1_0_G128:
-      return 34;
-    case Format::kTQ1_0:
-      return 66;
-    case Format::kQ3_K:
-      return 114;
-    case Format::kQ4_K:
-      return 148;
-    case Format::kQ5_K:
-      return 180;
-    case Format::kQ8_K:
-      return 260;
-    default:
-      return traits.block_bytes;
-  }
-}
-
-TEST_P(PackedRows, TakesTheSpaceThatItSays) {
-  const quant::FormatTraits &traits = quant::traits(GetParam().format);
-  const size_t blocks = 4096 * 4096 / traits.block_weights;
-  EXPECT_EQ(packed_bytes(GetParam().format, 4096, 4096, GetParam().packing),
-            blocks * expected_packed_block_bytes(traits, GetParam().packing));
-}
-
-std::string format_name(const ::testing::TestParamInfo<PackedFormat> &info) { return packed_name_of(info.param); }
-
-INSTANTIATE_TEST_SUITE_P(Formats, PackedRows, ::testing::ValuesIn(packings_of(all_formats())), format_name);
-INSTANTIATE_TEST_SUITE_P(Formats, Repacking, ::testing::ValuesIn(packings_of(code_formats())), format_name);
 
 }  // namespace
 }  // namespace bonsai::cpu

@@ -138,6 +138,20 @@ std::vector<Digest> digests_of(const CompileJob &job, std::span<const Architectu
   return digests;
 }
 
+std::vector<std::string> kernel_names(std::string_view ptx) {
+  constexpr std::string_view kEntry = ".entry ";
+  std::vector<std::string> names;
+  while (!ptx.empty()) {
+    const std::string_view line = ptx.substr(0, ptx.find('\n'));
+    ptx.remove_prefix(std::min(ptx.size(), line.size() + 1));
+    const size_t at = line.find(kEntry);
+    if (!line.starts_with('.') || at == std::string_view::npos) continue;
+    const std::string_view name = line.substr(at + kEntry.size());
+    names.emplace_back(name.substr(0, name.find('(')));
+  }
+  return names;
+}
+
 Binary compile(const Nvrtc &nvrtc, const CompileJob &job, std::string *log) {
   Program program(nvrtc, job);
   const nvrtcResult result = program.compile(compile_options(job));

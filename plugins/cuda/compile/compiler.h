@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plugins/cuda/compile/architecture.h"
@@ -33,6 +34,9 @@ std::vector<std::string> compile_options(const CompileJob &job);
 Digest digest_of(const CompileJob &job);
 // The same for each of some architectures in the job's place, in less time.
 std::vector<Digest> digests_of(const CompileJob &job, std::span<const Architecture> architectures);
+
+// The kernels of a PTX text, in its order.
+std::vector<std::string> kernel_names(std::string_view ptx);
 
 // Any thread. Throws INTERNAL with the first error of the compiler's log. `log`, if given, receives all of it.
 Binary compile(const Nvrtc &nvrtc, const CompileJob &job, std::string *log = nullptr);

@@ -93,38 +93,48 @@ void KernelLibrary::warn_of_newer_nvrtc() const {
                           version_name(nvrtc->version), version_name(driver), advice_for(nvrtc->version, driver)));
 }
 
-std::unique_ptr<Module> KernelLibrary::load(const Binary &binary, std::string *why) const {
+Function &KernelLibrary::LoadedUnit::function(const std::string &kernel) {
+  const auto found = functions.find(kernel);
+  if (found != functions.end()) return found->second;
+  return functions.emplace(kernel, module->function(kernel)).first->second;
+}
+
+std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load(const Binary &binary, std::string *why) const {
   for (const std::string *image : {&binary.cubin, &binary.ptx}) {
     if (image->empty()) continue;
     std::string refusal;
-    if (auto module = Module::load(context_, *image, &refusal)) return module;
+    if (auto module = Module::load(context_, *image, &refusal)) {
+      LoadedUnit unit = {.module = std::move(module), .functions = {}};
+      for (const std::string &kernel : kernel_names(binary.ptx)) unit.function(kernel);
+      return unit;
+    }
     *why += (why->empty() ? "" : "; ") + refusal;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-std::unique_ptr<Module> KernelLibrary::load_of_any_nvrtc(const Unit &unit, std::string *why) {
-  if (cache_.directory().empty()) return nullptr;  // the digest is of all the kernels' text
-  std::unique_ptr<Module> module;
+std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load_of_any_nvrtc(const Unit &unit, std::string *why) {
+  if (cache_.directory().empty()) return std::nullopt;  // the digest is of all the kernels' text
+  std::optional<LoadedUnit> loaded;
   has_usable(cache_, config_, unit, [&](const Binary &binary) {
-    module = load(binary, why);
-    return module != nullptr;
+    loaded = load(binary, why);
+    return loaded.has_value();
   });
-  return module;
+  return loaded;
 }
 
 bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
   if (cache_.directory().empty()) return false;
-  std::unique_ptr<Module> module;
+  std::optional<LoadedUnit> loaded;
   if (const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get()) {
     const auto binary = cache_.load({digest_of(job(unit)), nvrtc->version});
     if (!binary) return false;  // what this one makes comes before what another has made
-    module = load(*binary, why);
+    loaded = load(*binary, why);
   }
   // Also where the driver refuses what this one has made: it would refuse it again.
-  if (!module) module = load_of_any_nvrtc(unit, why);
-  if (!module) return false;
-  loaded_[unit.name].module = std::move(module);
+  if (!loaded) loaded = load_of_any_nvrtc(unit, why);
+  if (!loaded) return false;
+  loaded_.emplace(unit.name, std::move(*loaded));
   return true;
 }
 
@@ -176,20 +186,17 @@ void KernelLibrary::prepare(std::span<const std::string> names) {
   const std::vector<Binary> binaries = compile_all(missing);
   for (size_t i = 0; i < missing.size(); ++i) {
     std::string why;
-    auto module = load(binaries[i], &why);
+    std::optional<LoadedUnit> loaded = load(binaries[i], &why);
     std::string why_not_kept;
-    if (!module) module = load_of_any_nvrtc(*missing[i], &why_not_kept);
-    if (!module) fail_to_load(*missing[i], why);
-    loaded_[missing[i]->name].module = std::move(module);
+    if (!loaded) loaded = load_of_any_nvrtc(*missing[i], &why_not_kept);
+    if (!loaded) fail_to_load(*missing[i], why);
+    loaded_.emplace(missing[i]->name, std::move(*loaded));
   }
 }
 
 Function &KernelLibrary::function(const std::string &unit, const std::string &kernel) {
   prepare({&unit, 1});
-  LoadedUnit &loaded = loaded_.at(unit);
-  const auto found = loaded.functions.find(kernel);
-  if (found != loaded.functions.end()) return found->second;
-  return loaded.functions.emplace(kernel, loaded.module->function(kernel)).first->second;
+  return loaded_.at(unit).function(kernel);
 }
 
 }  // namespace bonsai::cuda

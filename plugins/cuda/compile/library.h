@@ -35,7 +35,8 @@ class KernelLibrary {
 
   const Architecture &architecture() const { return architecture_; }
 
-  // Makes units ready, those that must be compiled in parallel and with a progress line each. Where the driver refuses
+  // Makes units ready, those that must be compiled in parallel and with a progress line each, and has the code of all
+  // their kernels on the device: memory that lacks for it is to lack here, and not in a pass. Where the driver refuses
   // what NVRTC makes, as it is newer, what another made and is kept is taken. Throws INTERNAL for a unit that does not
   // compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
   void prepare(std::span<const std::string> names);
@@ -48,6 +49,8 @@ class KernelLibrary {
   struct LoadedUnit {
     std::unique_ptr<Module> module;
     std::map<std::string, Function> functions;
+
+    Function &function(const std::string &kernel);
   };
 
   CompileJob job(const Unit &unit) const {
@@ -56,13 +59,14 @@ class KernelLibrary {
   void warn_of_newer_nvrtc() const;
   // False: nothing of it is kept, or the driver refuses what is, with the reasons in *why.
   bool load_cached(const Unit &unit, std::string *why);
-  // The newest that is kept and that the driver takes; null if there is none.
-  std::unique_ptr<Module> load_of_any_nvrtc(const Unit &unit, std::string *why);
+  // The newest that is kept and that the driver takes, if there is one.
+  std::optional<LoadedUnit> load_of_any_nvrtc(const Unit &unit, std::string *why);
   [[noreturn]] void refuse_to_compile(const Unit &unit, const std::string &why);
   [[noreturn]] void fail_to_load(const Unit &unit, const std::string &why) const;
   std::vector<Binary> compile_all(std::span<const Unit *const> missing);
-  // Loads the cubin, or the PTX where the driver refuses it; null with the reasons added to *why if it refuses both.
-  std::unique_ptr<Module> load(const Binary &binary, std::string *why) const;
+  // Loads the cubin, or the PTX where the driver refuses it; nothing, with the reasons added to *why, if it refuses
+  // both.
+  std::optional<LoadedUnit> load(const Binary &binary, std::string *why) const;
 
   const Context &context_;
   LibraryConfig config_;

@@ -34,6 +34,12 @@ std::string made_of(nvrtcProgram program, const char *kind) {
   return std::string("code: ") + kind + " of " + *reinterpret_cast<std::string *>(program);
 }
 
+std::string ptx_of(nvrtcProgram program) {
+  return made_of(program, "ptx") +
+         "\n// .entry no_kernel(\n.visible .entry kernel(\n\t.param .align 8 .b8 kernel_param_0[56]\n)\n" +
+         ".entry second(\n";
+}
+
 const char *log_of(nvrtcProgram program) {
   return *reinterpret_cast<std::string *>(program) == "broken" ? "warning: dull\nbroken.cu(1): error: no sense\n" : "";
 }
@@ -69,10 +75,10 @@ std::shared_ptr<const Nvrtc> make_nvrtc(int version) {
     return std::strcpy(log, log_of(program)), NVRTC_SUCCESS;
   };
   nvrtc->nvrtcGetPTXSize = [](nvrtcProgram program, size_t *bytes) {
-    return *bytes = made_of(program, "ptx").size() + 1, NVRTC_SUCCESS;
+    return *bytes = ptx_of(program).size() + 1, NVRTC_SUCCESS;
   };
   nvrtc->nvrtcGetPTX = [](nvrtcProgram program, char *ptx) {
-    return std::strcpy(ptx, made_of(program, "ptx").c_str()), NVRTC_SUCCESS;
+    return std::strcpy(ptx, ptx_of(program).c_str()), NVRTC_SUCCESS;
   };
   nvrtc->nvrtcGetCUBINSize = [](nvrtcProgram program, size_t *bytes) {
     return *bytes = made_of(program, "cubin").size(), NVRTC_SUCCESS;
@@ -168,6 +174,31 @@ TEST_F(KernelLibraries, PrepareAUnitOnce) {
   library.prepare(std::vector<std::string>{"a", "b", "a"});
   library.prepare(std::vector<std::string>{"b", "a"});
   EXPECT_EQ(n_compiled, 2);
+  EXPECT_EQ(loads(), 2);
+}
+
+// Drivers that load lazily bring a kernel's code to the device when it is asked for.
+TEST_F(KernelLibraries, HaveAllKernelsOfAUnitOnTheDeviceWhenItIsReady) {
+  const auto asked_for = [&] { return std::count(fake_.calls.begin(), fake_.calls.end(), "cuModuleGetFunction"); };
+  for (const bool is_kept : {false, true}) {
+    SCOPED_TRACE(is_kept);
+    fake_.calls.clear();
+    KernelLibrary library(context_, config());
+    library.prepare(std::vector<std::string>{"a"});
+    EXPECT_EQ(asked_for(), 2);
+    EXPECT_EQ(library.function("a", "kernel").name(), "kernel");
+    EXPECT_EQ(library.function("a", "second").name(), "second");
+    EXPECT_EQ(asked_for(), 2);
+  }
+}
+
+TEST_F(KernelLibraries, TellThatThereIsNoMemoryForAKernelWhenAUnitIsMadeReady) {
+  KernelLibrary library(context_, config());
+  fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
+  fake_.failing = "cuFuncGetAttribute";
+  EXPECT_THROW(library.prepare(std::vector<std::string>{"a"}), Failure);
+  fake_.result = CUDA_SUCCESS;
+  EXPECT_NO_THROW(library.prepare(std::vector<std::string>{"a"}));
   EXPECT_EQ(loads(), 2);
 }
 

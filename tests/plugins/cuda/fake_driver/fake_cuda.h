@@ -56,6 +56,8 @@ void bonsai_fake_cuda_fail_work(uint64_t n, int result);
 uint64_t bonsai_fake_cuda_calls(void);
 uint64_t bonsai_fake_cuda_work(void);
 uint64_t bonsai_fake_cuda_kernels(void);
+// Kernels of modules that were asked for since then: their code goes to the device with that.
+uint64_t bonsai_fake_cuda_functions(void);
 
 // The order of the emulator from here on: 0 forward, 1 backward, from 2 on: random.
 void bonsai_fake_cuda_set_order(uint64_t order);

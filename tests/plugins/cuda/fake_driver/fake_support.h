@@ -22,6 +22,7 @@ struct Control {
   decltype(&bonsai_fake_cuda_calls) calls;
   decltype(&bonsai_fake_cuda_work) work;
   decltype(&bonsai_fake_cuda_kernels) kernels;
+  decltype(&bonsai_fake_cuda_functions) functions;
   decltype(&bonsai_fake_cuda_set_order) set_order;
   decltype(&bonsai_fake_cuda_run_kernels) run_kernels;
   decltype(&bonsai_fake_cuda_reset) reset;
@@ -51,6 +52,7 @@ inline const Control &control() {
     find(control.calls, "bonsai_fake_cuda_calls");
     find(control.work, "bonsai_fake_cuda_work");
     find(control.kernels, "bonsai_fake_cuda_kernels");
+    find(control.functions, "bonsai_fake_cuda_functions");
     find(control.set_order, "bonsai_fake_cuda_set_order");
     find(control.run_kernels, "bonsai_fake_cuda_run_kernels");
     find(control.reset, "bonsai_fake_cuda_reset");

@@ -5,13 +5,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace bonsai::fake {
 
 struct Image {
-  std::string unit;          // "matmul.cu BONSAI_FORMAT=Q4_0", as the emulator names it
-  std::string architecture;  // "sm_80", "sm_90a", "compute_120"
-  int compiler = 0;          // 1000 major + 10 minor
+  std::string unit;                       // "matmul.cu BONSAI_FORMAT=Q4_0", as the emulator names it
+  std::string architecture;               // "sm_80", "sm_90a", "compute_120"
+  int compiler = 0;                       // 1000 major + 10 minor
+  std::vector<std::string> kernels = {};  // that a PTX declares
 };
 
 std::string make_ptx(const Image &image);

@@ -151,6 +151,7 @@ CUresult cuModuleGetFunction(CUfunction *handle, CUmodule module_handle, const c
     const Kernel *kernel = bonsai::emulation::find_kernel(module.unit, name);
     if (!kernel) throw Misuse{CUDA_ERROR_NOT_FOUND, fmt::format("{} has no kernel {}", module.unit, name)};
     *handle = reinterpret_cast<CUfunction>(world.functions.add({&current_context(), &module, kernel}));
+    ++world.functions_asked;
   });
 }
 

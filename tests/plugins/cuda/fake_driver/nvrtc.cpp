@@ -91,13 +91,28 @@ std::string resolve(const _nvrtcProgram &program, const std::string &file, const
   return {};
 }
 
+// The kernels that a text defines.
+std::vector<std::string> kernels_of(const std::string &text) {
+  std::vector<std::string> kernels;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("BONSAI_KERNEL(") && !line.starts_with("BONSAI_EARLY_KERNEL(")) continue;
+    const size_t first = line.find('(') + 1;
+    kernels.push_back(line.substr(first, line.find(',') - first));
+  }
+  return kernels;
+}
+
 struct Options {
   Image image;
   std::string error;
 };
 
 Options read_options(const _nvrtcProgram &program, int n, const char *const *options) {
-  Options read{.image = {.unit = program.name, .architecture = {}, .compiler = 1000 * kMajor + 10 * kMinor},
+  Options read{.image = {.unit = program.name,
+                         .architecture = {},
+                         .compiler = 1000 * kMajor + 10 * kMinor,
+                         .kernels = kernels_of(program.source)},
                .error = {}};
   for (int i = 0; i < n; ++i) {
     const std::string option = options[i];

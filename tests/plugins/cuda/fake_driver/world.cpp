@@ -186,6 +186,8 @@ uint64_t bonsai_fake_cuda_work() { return world().work.count; }
 
 uint64_t bonsai_fake_cuda_kernels() { return world().kernels; }
 
+uint64_t bonsai_fake_cuda_functions() { return world().functions_asked; }
+
 void bonsai_fake_cuda_set_order(uint64_t order) { world().order = bonsai::fake::order_of(order); }
 
 void bonsai_fake_cuda_run_kernels(int run) { world().runs_kernels = run != 0; }
@@ -196,7 +198,7 @@ void bonsai_fake_cuda_reset() {
   here.broken = CUDA_SUCCESS;
   here.misuse.clear();
   here.calls = here.work = {};
-  here.kernels = 0;
+  here.kernels = here.functions_asked = 0;
 }
 
 }  // extern "C"

@@ -41,7 +41,7 @@ class World {
   std::string misuse;              // a line each
   Fault calls, work;
   uint64_t time = 0;  // of the device: pieces of work that it has run, so that what takes longer does so in every run
-  uint64_t kernels = 0;
+  uint64_t kernels = 0, functions_asked = 0;
   bool runs_kernels = true;
   emulation::Order order = settings.order;
 

@@ -86,6 +86,16 @@ TEST_F(CudaFailures, ALifeLeavesNothing) {
   RecordProperty("work", static_cast<int>(extent.work));
 }
 
+// A driver that loads lazily needs memory then, of which a pass must not find too little.
+TEST_F(CudaFailures, NoPassBringsCodeToTheDevice) {
+  Life life(Life::AfterFailure::kStop);
+  uint64_t of_session = 0;
+  life.on_session = [&] { of_session = control().functions(); };
+  EXPECT_EQ(life.run().call, "");
+  EXPECT_GT(of_session, 0u);
+  EXPECT_EQ(control().functions(), of_session);
+}
+
 // The lists of blocks lie in memory that is used again for the next link of the chain: the driver may read it late.
 TEST_F(CudaFailures, CopiesOfCopiesAreWhatWasCopied) {
   Life life(Life::AfterFailure::kStop);

@@ -98,6 +98,7 @@ Ending Life::run() {
     upload();
     multiply();
     create_session();
+    on_session();
     prefill();
     decode();
     chain();

@@ -34,6 +34,9 @@ class Life {
   Life(const Life &) = delete;
   Life &operator=(const Life &) = delete;
 
+  // Called when there is a session.
+  std::function<void()> on_session = [] {};
+
   // Lives it; the first failure, also of one that was made good.
   Ending run();
   // All that the calls returned: products, logits, tokens, KV blocks. Complete if no call failed for good.

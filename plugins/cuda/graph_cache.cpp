@@ -6,7 +6,8 @@
 namespace bonsai::cuda {
 
 void GraphCache::run(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify) {
-  if (const GraphExec *graph = find(key)) return graph->launch(stream_);
+  const GraphExec *graph = find(key);
+  if (graph && launch_again(*graph)) return;
   if (!is_on_) return pass();
   if (!take_seen(key)) {
     note_seen(key);
@@ -21,6 +22,18 @@ const GraphExec *GraphCache::find(const GraphKey &key) {
   if (found == recordings_.end()) return nullptr;
   recordings_.splice(recordings_.begin(), recordings_, found);
   return &found->graph;
+}
+
+// False if there is no memory for that: it has not run then, and is no more.
+bool GraphCache::launch_again(const GraphExec &graph) {
+  try {
+    graph.launch(stream_);
+    return true;
+  } catch (const plugin::Failure &failure) {
+    if (failure.status() != BONSAI_OUT_OF_MEMORY) throw;
+    stop(failure);
+    return false;
+  }
 }
 
 // Whether the key has come before; it is forgotten, since it is recorded now.
@@ -70,9 +83,10 @@ void GraphCache::stop(const plugin::Failure &failure) {
     recordings_.clear();
   }
   if (!log_) return;
-  log_(BONSAI_LOG_WARNING, fmt::format("cuda: this session's decode steps that are not recorded yet run without graphs "
-                                       "from now on: one could not be: {}",
-                                       failure.what()));
+  const char *which = recordings_.empty() ? "" : " that are not recorded yet";
+  log_(BONSAI_LOG_WARNING,
+       fmt::format("cuda: this session's decode steps{} run without graphs from now on: one could not run with one: {}",
+                   which, failure.what()));
 }
 
 // False if the pass cannot be recorded: it has not run then.

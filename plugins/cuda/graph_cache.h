@@ -33,8 +33,8 @@ class GraphCache {
   // is submitted as it is: most shapes of prompts come once, and a pass that is recorded has all its kernels ready. A
   // pass that cannot be recorded, or whose recording does not run, for want of memory for one, is submitted, and
   // nothing is recorded from then on; where memory is wanted, an older recording is given up for it first, and all of
-  // them when that does not help; else it is recorded again for as long as `simplify` makes it plainer. The context is
-  // current.
+  // them when that does not help, or when it is wanted for one that has run before; else it is recorded again for as
+  // long as `simplify` makes it plainer. The context is current.
   void run(const GraphKey &key, const std::function<void()> &pass, const Simplify &simplify = {});
 
  private:
@@ -43,6 +43,7 @@ class GraphCache {
     GraphExec graph;
   };
   const GraphExec *find(const GraphKey &key);
+  bool launch_again(const GraphExec &graph);
   bool take_seen(const GraphKey &key);
   void note_seen(const GraphKey &key);
   void make_room();

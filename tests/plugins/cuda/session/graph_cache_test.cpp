@@ -95,11 +95,10 @@ TEST_F(GraphCaches, PassesThatCannotBeRecordedAreSubmittedFromThenOn) {
   EXPECT_FALSE(replays(1));
   EXPECT_EQ(passes_, 4u);  // one of them was being recorded
   ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_EQ(
-      lines_[0],
-      "cuda: this session's decode steps that are not recorded yet run without graphs from now on: one could not be: "
-      "device memory, of a size that the driver does not say: cuGraphInstantiateWithFlags: "
-      "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  EXPECT_EQ(lines_[0],
+            "cuda: this session's decode steps run without graphs from now on: one could not run with one: "
+            "device memory, of a size that the driver does not say: cuGraphInstantiateWithFlags: "
+            "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
   EXPECT_EQ(simplified_, 0);  // memory is no matter of how a pass is submitted
 }
 
@@ -117,6 +116,30 @@ TEST_F(GraphCaches, PassesWhoseRecordingsDoNotRunAreSubmittedFromThenOn) {
     EXPECT_NE(lines_[0].find(call), std::string::npos) << lines_[0];
     fake_.result = CUDA_SUCCESS;
   }
+}
+
+// A device may have memory for a recording at first, and less later.
+TEST_F(GraphCaches, PassesWhoseRecordingsRunNoMoreForWantOfMemoryAreSubmittedFromThenOn) {
+  record(0, 3);
+  passes_ = 0;
+  fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
+  fake_.failing = "cuGraphLaunch";
+  fake_.failures = 1;
+  cache_.run({1}, [this] { ++passes_; });
+  EXPECT_EQ(passes_, 1u);
+  EXPECT_EQ(count("cuGraphExecDestroy"), 3);
+  EXPECT_EQ(waits(), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(replays(1));
+  EXPECT_EQ(lines_.size(), 1u);
+}
+
+TEST_F(GraphCaches, WhatElseFailsOfARecordingIsToldAndSubmitsNothing) {
+  record(1, 2);
+  passes_ = 0;
+  fake_.result = CUDA_ERROR_ILLEGAL_ADDRESS;
+  fake_.failing = "cuGraphLaunch";
+  EXPECT_THROW(cache_.run({1}, [this] { ++passes_; }), plugin::Failure);
+  EXPECT_EQ(passes_, 0u);
 }
 
 TEST_F(GraphCaches, PassesWhoseRecordingsDoNotRunAreRecordedOnceMoreWhereTheyCanBePlainer) {

@@ -99,7 +99,7 @@ bonsai_outcome bonsai_batch_new(const bonsai_engine *engine, const bonsai_batch_
   return guarded(failure, [&] {
     required(batch, "batch") = nullptr;
     const std::shared_ptr<const Engine> &known = required(engine, "engine").engine;
-    *batch = new bonsai_batch{known, BatchEngine(*known, batch_options(options))};
+    *batch = new bonsai_batch{.engine = known, .batch = BatchEngine(*known, batch_options(options))};
   });
 }
 

@@ -47,8 +47,8 @@ struct bonsai_chat {
 
 struct bonsai_batch {
   std::shared_ptr<const bonsai::Engine> engine;  // makes tokens of prompts
-  bonsai::BatchEngine batch;
   bonsai::c_api::LazyChatFormat format = {};
+  bonsai::BatchEngine batch;  // the last: until it is destroyed, callbacks run that use what is above
 };
 
 struct bonsai_stop {

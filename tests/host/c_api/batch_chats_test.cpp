@@ -1,8 +1,12 @@
 // Conversations that the caller keeps, through the C API: answered in a batch, they say what a chat says.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <iterator>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/host/c_api/batch_text.h"
@@ -59,6 +63,59 @@ TEST(CBatchChat, TellsWhatWasThereAlready) {
   EXPECT_GT(again.wait()->reused_tokens, 0u);
   EXPECT_EQ(again.wait()->reused_tokens + again.wait()->prompt_tokens, first.wait()->prompt_tokens);
   EXPECT_EQ(tokens_of(again.wait()), tokens_of(first.wait()));
+}
+
+// Starts texts with its first piece until the batch, which is being freed, takes no more, and then a chat.
+struct StartingWhileFreed {
+  BatchHandle batch;
+  std::promise<void> has_begun;
+  bool has_tried = false;
+  Report report;
+
+  static int32_t go_on(void *, bonsai_piece, const char *, uint64_t) { return 0; }
+  static void end(void *, const bonsai_generation *generation, const bonsai_failure *) {
+    bonsai_generation_free(generation);
+  }
+
+  static int32_t receive(void *context, bonsai_piece, const char *, uint64_t) {
+    auto &self = *static_cast<StartingWhileFreed *>(context);
+    if (std::exchange(self.has_tried, true)) return 0;
+    bonsai_batch *batch = self.batch.get();
+    self.has_begun.set_value();
+    const bonsai_message message = says("user", "hello");
+    const auto start_text = [&] {
+      return bonsai_batch_start(batch, kPrompt, BONSAI_TO_NUL, nullptr, go_on, end, nullptr, nullptr);
+    };
+    while (start_text() == BONSAI_SUCCESS) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    self.report = report_of([&](bonsai_failure *failure) {
+      return bonsai_batch_start_chat(batch, &message, 1, nullptr, nullptr, go_on, end, nullptr, failure);
+    });
+    return 0;
+  }
+};
+
+// A batch's chat template is there as long as callbacks are, whether it has been read before or not.
+TEST(CBatchChat, IsRefusedInACallbackWhileTheBatchIsFreed) {
+  const EngineHandle engine = load();
+  for (const bool has_read : {false, true}) {
+    SCOPED_TRACE(has_read);
+    StartingWhileFreed starting = {.batch = new_batch(engine), .has_begun = {}, .report = {}};
+    const bonsai_generate_options options = talk();
+    const bonsai_message message = says("user", "hello");
+    succeed([&](bonsai_failure *failure) {
+      if (has_read) {
+        return bonsai_batch_start_chat(starting.batch.get(), &message, 1, nullptr, &options,
+                                       StartingWhileFreed::receive, StartingWhileFreed::end, &starting, failure);
+      }
+      return bonsai_batch_start(starting.batch.get(), kPrompt, BONSAI_TO_NUL, &options, StartingWhileFreed::receive,
+                                StartingWhileFreed::end, &starting, failure);
+    });
+    starting.has_begun.get_future().wait();
+    bonsai_batch_free(starting.batch.get());
+    starting.batch.release();
+    EXPECT_EQ(starting.report.outcome, uint32_t{BONSAI_BAD_ARGUMENT});
+    EXPECT_EQ(starting.report.message, "the batch engine is being destroyed: it takes no more requests");
+  }
 }
 
 constexpr const char *kToolTemplate =

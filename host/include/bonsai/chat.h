@@ -35,7 +35,7 @@ struct ChatOptions {
   std::string system = {};                   // what the model is told first; empty: nothing
   std::string tools = {};                    // a JSON array of function descriptions; empty: none
   std::optional<bool> enable_thinking = {};  // the template's variable of that name; absent: as the template likes it.
-                                             // A template without it gets a warning in the engine's log
+                                             // With a template without it, Chat warns in the engine's log
 };
 
 // Models that reason write it between <think> and </think> ahead of the answer; neither tag is part of a piece. Those

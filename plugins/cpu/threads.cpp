@@ -2,13 +2,16 @@
 
 #include <tbb/global_control.h>
 #include <tbb/info.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <latch>
+#include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -25,6 +28,12 @@ void raise_limit() {
   alignas(Limit) static std::byte place[sizeof(Limit)];  // never destroyed
   static const auto *const limit = new (place) Limit(Limit::max_allowed_parallelism, static_cast<size_t>(kMaxThreads));
   static_cast<void>(limit);
+}
+
+// A process that fork() has made has none of the threads that oneTBB made before, and goes on counting on them.
+bool has_forked() {
+  static const pid_t first = getpid();
+  return getpid() != first;
 }
 
 }  // namespace
@@ -48,11 +57,18 @@ Threads::Threads(int count) : count_(count), shared_(count), arena_(count, 1) {
   constexpr std::chrono::milliseconds kPatience{100};
   if (count > tbb::info::default_concurrency()) raise_limit();
   std::atomic<int> n_here = 0;
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   each_worker([&](int) {
+    {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    }
     ++n_here;
     while (n_here < count_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   });
+  if (has_forked() && count_ > 1) count_ = static_cast<int>(threads.size());
 }
 
 }  // namespace bonsai::cpu

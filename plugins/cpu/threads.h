@@ -31,7 +31,8 @@ constexpr size_t rows_worth_a_thread(size_t width) {
 class Threads {
  public:
   // `count` may exceed the cores; the calling thread is one of them. The others are there when it returns, if the
-  // system has given them by then: it is asked for them now, not in the middle of something.
+  // system has given them by then: it is asked for them now, not in the middle of something. In a process that was
+  // forked behind others of these, count() may be less.
   explicit Threads(int count);
 
   int count() const { return count_; }

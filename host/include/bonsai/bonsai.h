@@ -41,7 +41,8 @@
  *
  * Processes: one that fork() makes has the thread that called it and no other. Batches made before may there be neither
  * used nor freed; engines and what else was made on the CPU may, unless a call was under way, and compute with that one
- * thread. An engine that is loaded there has all that it asks for.
+ * thread. An engine that is loaded there has all that it asks for if none was loaded before; else it may have fewer
+ * threads, which bonsai_engine_describe tells.
  *
  * Callbacks: they must return; no exception and no longjmp may leave them. Until the call that they belong to is over,
  * others that change the same session or chat, or save it, are refused. One that is freed meanwhile is gone for the

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <tbb/info.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -50,6 +52,22 @@ int threads_at_once(Threads &threads) {
     while (n_here < threads.count() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   });
   return static_cast<int>(ids.size());
+}
+
+// oneTBB counts on threads that a fork leaves behind: those that count() tells are there.
+TEST(Threads, OfAForkedProcessAreThoseThatItHas) {
+  constexpr int kCount = 2;
+  Threads before(kCount);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Threads threads(kCount);
+    _exit(threads_at_once(threads) == threads.count() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // More than there are cores, whatever other devices ask for, or have asked for.

@@ -74,6 +74,10 @@ Device::Device(const DeviceDescription &description, const Options &options, Log
       stream_(make_stream(context_)),
       library_(context_, library_config(description, options, log_)),
       uploader_(context_, stream_) {
+  const std::string &left_out = platform().left_out;
+  if (log_ && !left_out.empty()) {
+    log_(BONSAI_LOG_INFO, fmt::format("cuda: devices are numbered without those that cannot be used: {}", left_out));
+  }
   if (!options_.warm) return;
   const CurrentContext current(context_);
   library_.prepare(all_units());

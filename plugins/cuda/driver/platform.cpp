@@ -1,6 +1,7 @@
 #include "plugins/cuda/driver/platform.h"
 
 #include <array>
+#include <utility>
 
 namespace bonsai::cuda {
 namespace {
@@ -76,11 +77,11 @@ void find_devices(const Driver &driver, Platform &platform) {
 
 Platform find_platform(const DriverSearch &search) {
   const DriverResult result = load_driver(search);
-  Platform platform{.driver = result.driver, .devices = {}, .reason = result.reason};
+  Platform platform{.driver = result.driver, .devices = {}, .reason = result.reason, .left_out = {}};
   if (!platform.driver) return platform;
   try {
     find_devices(*platform.driver, platform);
-    if (!platform.devices.empty()) platform.reason.clear();
+    if (!platform.devices.empty()) platform.left_out = std::exchange(platform.reason, {});
   } catch (const Failure &failure) {
     platform.devices.clear();
     platform.reason = failure.what();

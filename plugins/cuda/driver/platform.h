@@ -30,6 +30,7 @@ struct Platform {
   std::shared_ptr<const Driver> driver;    // null if there is none
   std::vector<DeviceDescription> devices;  // usable ones, in the driver's order
   std::string reason;                      // why `devices` is empty; else empty
+  std::string left_out;                    // why others are not among `devices`; empty if all are, or none
 };
 
 Platform find_platform(const DriverSearch &search);

@@ -161,6 +161,11 @@ TEST_F(DriverLoading, OldDevicesArePassedOver) {
   ASSERT_EQ(platform.devices.size(), 2u);
   EXPECT_EQ(platform.devices[0].name, "Stub 1");
   EXPECT_EQ(platform.devices[1].name, "Stub 2");
+  EXPECT_EQ(platform.left_out, "Stub 0 has compute capability 6.1, expected at least 7.5");
+  environment_.set("STUB_CAPABILITIES", "90,75");
+  EXPECT_EQ(find().left_out, "");
+  environment_.set("STUB_CAPABILITIES", "61");
+  EXPECT_EQ(find().left_out, "");
 }
 
 TEST_F(DriverLoading, DeviceIsDescribed) {
@@ -193,6 +198,9 @@ TEST_F(DriverLoading, DeviceThatCannotBeDescribedHidesNoOther) {
   EXPECT_EQ(platform.reason, "");
   ASSERT_EQ(platform.devices.size(), 1u);
   EXPECT_EQ(platform.devices[0].name, "Stub 2");
+  EXPECT_EQ(platform.left_out,
+            "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has compute "
+            "capability 6.1, expected at least 7.5");
   environment_.set("STUB_CAPABILITIES", "90,61");
   EXPECT_EQ(find().reason,
             "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has compute "

@@ -37,17 +37,18 @@ bonsai_session_config raw_config(const ExecutorConfig &config, const SelectionLi
 
 // What a backend says it has computed and has not written must not pass for a result: each begins as none.
 constexpr int32_t kNoToken = -1;
+constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 float *resize_unwritten(std::vector<float> &numbers, size_t n) {
   numbers.resize(n);
-  numbers.front() = std::numeric_limits<float>::quiet_NaN();
+  numbers.front() = kNoNumber;
   return numbers.data();
 }
 
 void ask_for_top(Output &output, bonsai_output &raw) {
   const Selection &selection = output.selection;
   output.top.ids.assign(selection.k, kNoToken);
-  output.top.logits.resize(selection.k);
+  output.top.logits.assign(selection.k, kNoNumber);
   raw.kind = selection.k == 1 ? BONSAI_OUTPUT_ARGMAX : BONSAI_OUTPUT_TOP_K;
   raw.k = selection.k;
   raw.n_adjustments = static_cast<uint32_t>(selection.ids.size());

@@ -135,6 +135,8 @@ TEST(FailOverWhy, AnyStatusAndNumbersThatAreNone) {
       {{1, "idle", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
       {{5, "idle", "lm_head", "failing_layers"},
        "failing_layers: selected token -1, which is outside the vocabulary of 4096"},
+      {{5, "unscored", "lm_head", "failing_layers"}, "failing_layers" + spoilt},
+      {{5, "unscored", "forward_submit", "failing"}, "failing" + spoilt},
       {{26, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
       {{150, "idle", "gemv", "failing_gemv"}, "failing_gemv" + spoilt},
       {{2, "thrown", "session_create", "failing"},

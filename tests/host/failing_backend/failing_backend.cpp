@@ -5,8 +5,8 @@
 //                       makes; least, with nothing above -infinity among them, or one of a hidden state's at that;
 //                       forbidden, with the first token selected that a mask or an adjustment excludes; twice, with
 //                       the first of TOP_K's ids in the second place, too; rising, with TOP_K's second logit beyond the
-//                       first; idle, and gemv, lm_head and kv_export have written nothing. Or it throws an exception:
-//                       thrown
+//                       first; unscored, and lm_head and forward_submit write no logit of what they select; idle, and
+//                       gemv, lm_head and kv_export have written nothing. Or it throws an exception: thrown
 //   fail.function=NAME  only calls of this function of the table count (all, the default: every one that has a status).
 //                       One without a status can throw
 //   fail.sessions=N     one more session than this at once finds no memory (0, the default: any number)
@@ -50,7 +50,7 @@
 #endif
 
 // What is wrong with the results of a call that succeeds.
-enum class Spoilt { kNo, kNaN, kLeast, kForbidden, kTwice, kRising, kIdle };
+enum class Spoilt { kNo, kNaN, kLeast, kForbidden, kTwice, kRising, kUnscored, kIdle };
 
 struct FailurePlan {
   uint64_t at = 0;
@@ -96,6 +96,7 @@ struct bonsai_session {
   bonsai_session *cpu = nullptr;
   uint32_t vocab = 0;
   std::deque<Flight> flights = {};
+  std::vector<float> unread = {};  // where logits go that the caller does not get
 };
 
 namespace {
@@ -182,6 +183,7 @@ constexpr float kLeast = -std::numeric_limits<float>::infinity();
 void spoil(const bonsai_session &session, const bonsai_output &output) {
   switch (session.device->plan.spoilt) {
     case Spoilt::kNo:
+    case Spoilt::kUnscored:
     case Spoilt::kIdle:
       return;
     case Spoilt::kNaN:
@@ -215,7 +217,7 @@ bonsai_status device_count(uint32_t *count, bonsai_error *error) { return cpu().
 constexpr bonsai_option_info kAt = {sizeof(bonsai_option_info), "fail.at", "the call that fails (default: 0, none)"};
 constexpr bonsai_option_info kStatus = {sizeof(bonsai_option_info), "fail.status",
                                         "oom, lost, unsupported, invalid, internal (the default), spoilt, least, "
-                                        "forbidden, twice, rising, idle or thrown"};
+                                        "forbidden, twice, rising, unscored, idle or thrown"};
 constexpr bonsai_option_info kFunction = {sizeof(bonsai_option_info), "fail.function",
                                           "calls that count (default: all)"};
 constexpr bonsai_option_info kSessions = {sizeof(bonsai_option_info), "fail.sessions",
@@ -250,6 +252,7 @@ Spoilt parse_spoilt(std::string_view text) {
   if (text == "spoilt") return Spoilt::kNaN;
   if (text == "least") return Spoilt::kLeast;
   if (text == "idle") return Spoilt::kIdle;
+  if (text == "unscored") return Spoilt::kUnscored;
   if (text == "twice") return Spoilt::kTwice;
   if (text == "rising") return Spoilt::kRising;
   return text == "forbidden" ? Spoilt::kForbidden : Spoilt::kNo;
@@ -380,12 +383,34 @@ void count_outputs(bonsai_device &device, const bonsai_output *const *outputs, u
   for (uint32_t i = 0; i < n; ++i) ++device.n_outputs[outputs[i]->kind];
 }
 
+// Outputs that want the logits of what they select elsewhere.
+std::vector<bonsai_output> unscored(bonsai_session &session, const bonsai_output *const *outputs, uint32_t n) {
+  std::vector<bonsai_output> elsewhere;
+  session.unread.resize(session.vocab);
+  for (uint32_t i = 0; i < n; ++i) {
+    elsewhere.push_back(*outputs[i]);
+    elsewhere.back().top_logits = session.unread.data();
+  }
+  return elsewhere;
+}
+
+std::vector<const bonsai_output *> pointers_to(const std::vector<bonsai_output> &outputs) {
+  std::vector<const bonsai_output *> pointers;
+  for (const bonsai_output &output : outputs) pointers.push_back(&output);
+  return pointers;
+}
+
 bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows, const bonsai_output *const *outputs,
                       uint32_t n_outputs, bonsai_error *error) {
   count_outputs(*session->device, outputs, n_outputs);
   const auto call = [&] { return cpu().lm_head(session->cpu, in, n_rows, outputs, n_outputs, error); };
   return pass_on(session->device, "lm_head", error, call, [&] {
-    if (session->device->plan.spoilt == Spoilt::kIdle) return bonsai_status{BONSAI_OK};
+    const Spoilt spoilt = session->device->plan.spoilt;
+    if (spoilt == Spoilt::kIdle) return bonsai_status{BONSAI_OK};
+    if (spoilt == Spoilt::kUnscored) {
+      const auto without = unscored(*session, outputs, n_outputs);
+      return cpu().lm_head(session->cpu, in, n_rows, pointers_to(without).data(), n_outputs, error);
+    }
     const bonsai_status status = call();
     for (uint32_t i = 0; i < n_outputs; ++i) spoil(*session, *outputs[i]);
     return status;
@@ -413,10 +438,10 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
   bonsai_device &device = *session->device;
   count_outputs(device, outputs, n_outputs);
   for (uint32_t i = 0; batch->tokens && i < batch->n_tokens; ++i) device.n_chained += batch->tokens[i] < 0;
-  return pass_on(&device, "forward_submit", error, [&] {
+  const auto submit = [&](const bonsai_output *const *wanted) {
     Flight flight;
-    for (uint32_t i = 0; i < n_outputs; ++i) flight.outputs.push_back(*outputs[i]);
-    const auto for_cpu = hold(outputs, n_outputs, flight);
+    for (uint32_t i = 0; i < n_outputs; ++i) flight.outputs.push_back(*wanted[i]);
+    const auto for_cpu = hold(wanted, n_outputs, flight);
     const bonsai_status status =
         cpu().forward_submit(session->cpu, batch, for_cpu.data(), n_outputs, &flight.ticket, error);
     if (status != BONSAI_OK) return status;
@@ -424,6 +449,12 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
     session->flights.push_back(std::move(flight));
     if (session->flights.size() > 2) ++device.n_rules_broken;
     return status;
+  };
+  const auto call = [&] { return submit(outputs); };
+  return pass_on(&device, "forward_submit", error, call, [&] {
+    if (device.plan.spoilt != Spoilt::kUnscored) return call();
+    const auto without = unscored(*session, outputs, n_outputs);
+    return submit(pointers_to(without).data());
   });
 }
 

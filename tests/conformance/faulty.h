@@ -23,6 +23,8 @@ inline const bonsai_backend_api &cpu() {
 struct Device {
   bonsai_device *inner = nullptr;
   std::string fault;
+  bonsai_log_fn log = nullptr;
+  void *log_context = nullptr;
   void *leaked = nullptr;                   // never freed
   bonsai_session *first_session = nullptr;  // all there is, where a fault knows one
   uint32_t n_sessions = 0;

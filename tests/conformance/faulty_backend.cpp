@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/faulty.h"
@@ -18,6 +19,22 @@ namespace bonsai::test {
 namespace {
 
 // -------- Devices
+
+// What the CPU backend logs, by our name.
+void log_faultily(void *context, bonsai_log_level level, const char *message) {
+  const auto &device = *static_cast<const Device *>(context);
+  std::string line = message;
+  if (!device.is("logs without its name")) line = "faulty" + line.substr(std::min(line.find(':'), line.size()));
+  if (device.is("logs two lines as one")) line += "\nand more";
+  if (device.is("logs at a level of its own")) level = 4;
+  device.log(device.log_context, level, device.is("logs nothing as a line") ? nullptr : line.c_str());
+}
+
+// Whom the last device logged to, where a fault remembers it.
+std::pair<bonsai_log_fn, void *> &former_log() {
+  static std::pair<bonsai_log_fn, void *> log;
+  return log;
+}
 
 // Opens the CPU device with all options but "fault".
 bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
@@ -43,11 +60,16 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     rest = *config;
     rest.n_options = static_cast<uint32_t>(options.size());
     rest.options = options.data();
+    made->log = config->log;
+    made->log_context = config->log_context;
+    rest.log = config->log ? log_faultily : nullptr;
+    rest.log_context = made.get();
   }
   const bonsai_status status =
       cpu().device_open(index, readable ? &rest : config, device ? &made->inner : nullptr, error);
   if (status != BONSAI_OK) return status;
   commit_process_fault(made->fault, "device_open");
+  if (const auto [log, context] = std::exchange(former_log(), {}); log) log(context, BONSAI_LOG_INFO, "faulty: opened");
   constexpr size_t kLeakedBytes = 512 << 10;
   if (made->is("leaks when it is opened")) made->leaked = std::memset(std::malloc(kLeakedBytes), 1, kLeakedBytes);
   *device = reinterpret_cast<bonsai_device *>(made.release());
@@ -58,6 +80,7 @@ void device_close(bonsai_device *device) {
   if (!device) return;
   const std::unique_ptr<Device> made(reinterpret_cast<Device *>(device));
   cpu().device_close(made->inner);
+  if (made->is("logs to whom it logged before")) former_log() = {made->log, made->log_context};
 }
 
 bonsai_status dtype_support(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses, bonsai_error *error) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tools/plugin-check/log_record.h"
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/product.h"
 #include "tools/plugin-check/stage.h"
@@ -74,23 +75,27 @@ void expect_empty(const host::Device &device) {
          status.weight_bytes, status.borrowed_bytes, status.session_bytes);
 }
 
-// Opens a device, uploads, multiplies, runs a session if there are any, and ends all of it.
-void live(Context &context, const RandomModel &random, const Matrix &matrix) {
-  const std::unique_ptr<host::Device> device = context.open_another();
+// Uploads, multiplies, runs a session if there are any, and ends all of it but the device.
+void work_on(host::Device &device, Context &context, const RandomModel &random, const Matrix &matrix) {
   {
     const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
     const host::Weight weight =
-        value_if_served(host::Weight::upload(*device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
-    expect_multiplied(*device, weight, matrix);
+        value_if_served(host::Weight::upload(device, "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+    expect_multiplied(device, weight, matrix);
     if (context.api().session_create) {
-      UploadedModel uploaded(*device, random.model(), {.embedding = false});
+      UploadedModel uploaded(device, random.model(), {.embedding = false});
       Session session(uploaded, usual_config(context, context.plainest_kv()), Path::kLayers);
       std::vector<uint32_t> blocks(blocks_for(8, session.config.block_size));
       std::iota(blocks.begin(), blocks.end(), 3u);
       session.logits(random_tokens(8, random.config().vocab, 1), 0, blocks);
     }
   }
-  expect_empty(*device);
+  expect_empty(device);
+}
+
+// A device from its opening to its end, without a log.
+void live(Context &context, const RandomModel &random, const Matrix &matrix) {
+  work_on(*context.open_another(), context, random, matrix);
 }
 
 void check_leaks(Context &context) {
@@ -124,6 +129,26 @@ void check_silence(Context &context) {
   const RandomModel random(narrow_shape(context.plainest_format()));
   Random numbers(1);
   live(context, random, make_matrix(context.plainest_format(), 512, 512, Pattern::kRandom, numbers));
+}
+
+// -------- What is logged
+
+// A device that is told to log, through work, a refusal and its end. One behind it has no log, nor the former's.
+void check_log(Context &context) {
+  const RandomModel random(narrow_shape(context.plainest_format()));
+  Random numbers(1);
+  const Matrix matrix = make_matrix(context.plainest_format(), 512, 512, Pattern::kRandom, numbers);
+  LogRecord log(context.device().backend());
+  {
+    const auto device =
+        value_of(host::Device::open(log.backend(), context.plugin().device, context.plugin().options, {}));
+    work_on(*device, context, random, matrix);
+    bonsai_weight *weight = nullptr;
+    context.api().weight_upload(device->handle(), nullptr, &weight, nullptr, nullptr);
+  }
+  log.end();
+  live(context, random, matrix);
+  log.expect_kept();
 }
 
 // -------- Declared memory
@@ -203,6 +228,8 @@ void add_lifetime_checks(std::vector<Check> &checks) {
        .promise = "nothing is printed, also while it is loaded, unless an earlier check in this process has done so",
        .run = check_silence,
        .wants_silence = true});
+  checks.push_back(
+      {"lifetime.log", "what is logged are lines that begin with the backend's name, until device_close", check_log});
   checks.push_back({"lifetime.session-memory", "session_memory says what session_create takes", check_session_memory});
   checks.push_back({"threads.changing", "each call may come from another thread", check_changing_threads});
 }

@@ -46,6 +46,7 @@ struct Session {
   const float *rotation = nullptr;  // the first cosine, 1, where a fault keeps the model's tables
   bool has_handed_out = false;      // the last layer_encode's state went to its caller
   uint32_t n_last_outputs = 0;      // of the last submit
+  std::vector<int32_t> selected;    // by these, where a fault chains itself
   struct Late {
     const uint32_t *position;  // of the first token, a batch's
     float *logit;

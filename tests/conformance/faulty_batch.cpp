@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -113,6 +114,41 @@ bonsai_status submit_blindly(Session &session, const bonsai_batch &batch, const 
   return BONSAI_OK;
 }
 
+// The tokens, where a fault chains them to something else.
+std::vector<int32_t> tokens_by_fault(const Session &session, const bonsai_batch &batch) {
+  std::vector<int32_t> tokens(batch.tokens, batch.tokens + batch.n_tokens);
+  for (int32_t &token : tokens) {
+    if (token >= 0) continue;
+    const auto j = static_cast<size_t>(-1 - token);
+    if (session.is("takes the last output for the one that is named"))
+      token = BONSAI_TOKEN_FROM_OUTPUT(session.n_last_outputs - 1);
+    if (j < session.selected.size()) token = session.selected[j];
+  }
+  return tokens;
+}
+
+// The outputs, and behind them what each would select without its adjustments.
+struct WithUnadjusted {
+  WithUnadjusted(const bonsai_output *const *outputs, uint32_t n)
+      : pointers(outputs, outputs + n), plain(n), selected(n, -1), logits(n) {
+    for (uint32_t i = 0; i < n; ++i) {
+      plain[i].struct_size = sizeof plain[i];
+      plain[i].kind = BONSAI_OUTPUT_ARGMAX;
+      plain[i].token = outputs[i]->token;
+      plain[i].top_ids = &selected[i];
+      plain[i].top_logits = &logits[i];
+      pointers.push_back(&plain[i]);
+    }
+  }
+  WithUnadjusted(const WithUnadjusted &) = delete;
+  WithUnadjusted &operator=(const WithUnadjusted &) = delete;
+
+  std::vector<const bonsai_output *> pointers;
+  std::vector<bonsai_output> plain;
+  std::vector<int32_t> selected;
+  std::vector<float> logits;
+};
+
 // The block table with an idle block wherever a row has one that an earlier row has.
 std::vector<uint32_t> unshared_table(const Session &session, const bonsai_batch &batch) {
   const uint32_t *end = batch.block_table + uint64_t{batch.n_sequences} * batch.blocks_per_sequence;
@@ -142,11 +178,15 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
     batch.positions = positions.data();
   }
   std::vector<int32_t> tokens;
-  if (session.is("takes the last output for the one that is named") && batch.tokens) {
-    tokens.assign(batch.tokens, batch.tokens + batch.n_tokens);
-    for (int32_t &token : tokens)
-      if (token < 0) token = BONSAI_TOKEN_FROM_OUTPUT(session.n_last_outputs - 1);
+  if (batch.tokens) {
+    tokens = tokens_by_fault(session, batch);
     batch.tokens = tokens.data();
+  }
+  std::optional<WithUnadjusted> unadjusted;
+  if (session.is("chains what nothing adjusted") && 2 * n_outputs <= session.config.max_outputs) {
+    unadjusted.emplace(outputs, n_outputs);
+    outputs = unadjusted->pointers.data();
+    n_outputs *= 2;
   }
   if (session.is("counts positions to 1,024")) {
     positions.assign(batch.positions, batch.positions + batch.n_tokens);
@@ -161,6 +201,7 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
   const bonsai_status status = cpu().forward_submit(session.inner, &batch, outputs, n_outputs, ticket, error);
   if (old && status == BONSAI_OK) old->restore();
   if (status == BONSAI_OK) session.n_last_outputs = n_outputs;
+  if (status == BONSAI_OK && unadjusted) session.selected = unadjusted->selected;
   return status;
 }
 

@@ -101,6 +101,7 @@ constexpr Fault kFaults[] = {
     {"hands its state out for good", "arguments.batches", "the state that a layer_encode with an out has left"},
     {"takes rows of a batch only", "outputs.head", "more rows than a batch has tokens"},
     {"takes the last output for the one that is named", "forward.chaining-two", "sequence 0 of 2: relative error"},
+    {"chains what nothing adjusted", "forward.chaining-adjusted", "that adjustments chose, sequence 0 of 3: relative"},
     {"stores seven bits", "kv.layout", "expected the nearest of 255 steps"},
     {"takes NaN for zeros", "kv.nan", "that is NaN throughout is stored as 0"},
     {"forgets a row", "outputs.order", "element 0 of 97 was not written"},

@@ -1,5 +1,6 @@
 #include "core/base/utf8.h"
 #include "tools/plugin-check/argument_checks.h"
+#include "tools/plugin-check/chaining_checks.h"
 #include "tools/plugin-check/check.h"
 #include "tools/plugin-check/context.h"
 #include "tools/plugin-check/creation_argument_checks.h"
@@ -27,6 +28,7 @@ std::vector<Check> all_checks() {
   add_forward_checks(checks);
   add_kv_checks(checks);
   add_output_checks(checks);
+  add_chaining_checks(checks);
   // What is wrong already by itself would be blamed on these: on a refused call, or a longer struct, ahead of it.
   add_creation_argument_checks(checks);
   add_session_argument_checks(checks);

@@ -1,9 +1,7 @@
 #include "tools/plugin-check/output_checks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <deque>
 #include <limits>
 
 #include "tools/plugin-check/stage.h"
@@ -402,71 +400,6 @@ void check_dropped(Context &context) {
   comparison.finish("another session, after one was ended with a submit in flight");
 }
 
-// Greedy decoding whose tokens the host never sees in time: each is named as an output of the submit before.
-void check_chaining(Context &context) {
-  context.need_forward_with_tokens();
-  skip_unless(context.has(BONSAI_FEATURE_TOKEN_CHAINING), "BONSAI_FEATURE_TOKEN_CHAINING is not declared");
-  Stage stage(context, narrow_shape(context.plainest_format()));
-  std::vector<int32_t> tokens = stage.tokens(9);
-  const uint32_t prompt_length = 9, steps = 6;
-  const std::vector<uint32_t> blocks = stage.take_blocks(prompt_length + steps);
-  std::deque<Outputs> outputs;
-  std::vector<uint64_t> tickets;
-  for (uint32_t step = 0; step < steps; ++step) {
-    Batch batch;
-    batch.block_table = {blocks};
-    Outputs &wanted = outputs.emplace_back(stage.outputs());
-    const uint32_t last = step == 0 ? prompt_length - 1 : 0;
-    for (uint32_t i = 0; step == 0 && i < prompt_length; ++i) batch.add(tokens[i], i);
-    if (step > 0) batch.add(BONSAI_TOKEN_FROM_OUTPUT(1), prompt_length + step - 1);
-    wanted.logits(last);
-    step % 2 ? wanted.argmax(last) : wanted.top(last, 3);
-    tickets.push_back(stage.session.submit(batch, wanted));
-    if (step > 0) stage.session.wait(tickets[step - 1]);  // two are in flight at most
-  }
-  stage.session.wait(tickets.back());
-  for (uint32_t step = 0; step + 1 < steps; ++step) tokens.push_back(outputs[step][1].top_ids[0]);
-  const Logits expected = stage.judge(tokens);
-  Comparison comparison(stage.bound);
-  for (uint32_t step = 0; step < steps; ++step) {
-    comparison.add(fmt::format("step {}", step), outputs[step][0].logits, expected[prompt_length - 1 + step]);
-  }
-  comparison.finish("chained tokens");
-}
-
-// Two sequences whose next tokens are outputs of the same submit, neither of them the last, and not in order.
-void check_chaining_of_two(Context &context) {
-  context.need_forward_with_tokens();
-  skip_unless(context.has(BONSAI_FEATURE_TOKEN_CHAINING), "BONSAI_FEATURE_TOKEN_CHAINING is not declared");
-  constexpr uint32_t kPrompt = 9;
-  Stage stage(context, narrow_shape(context.plainest_format()));
-  std::array<std::vector<int32_t>, 2> texts = {stage.tokens(kPrompt, 1), stage.tokens(kPrompt, 2)};
-  Batch prompts, next;
-  for (uint32_t s = 0; s < 2; ++s) prompts.block_table.push_back(stage.take_blocks(kPrompt + 1));
-  next.block_table = prompts.block_table;
-  for (uint32_t i = 0; i < kPrompt; ++i)
-    for (uint32_t s = 0; s < 2; ++s) prompts.add(texts[s][i], i, s);
-  const uint32_t last = 2 * (kPrompt - 1);
-  Outputs of_prompts = stage.outputs(), of_next = stage.outputs();
-  of_prompts.argmax(last + 1);
-  of_prompts.argmax(0);
-  of_prompts.top(last, 3);
-  of_prompts.argmax(1);
-  next.add(BONSAI_TOKEN_FROM_OUTPUT(2), kPrompt, 0);
-  next.add(BONSAI_TOKEN_FROM_OUTPUT(0), kPrompt, 1);
-  for (const uint32_t token : {0u, 1u}) of_next.logits(token);
-  const uint64_t first = stage.session.submit(prompts, of_prompts), second = stage.session.submit(next, of_next);
-  stage.session.wait(first);
-  stage.session.wait(second);
-  texts[0].push_back(of_prompts[2].top_ids[0]);
-  texts[1].push_back(of_prompts[0].top_ids[0]);
-  Comparison comparison(stage.bound);
-  for (uint32_t s = 0; s < 2; ++s)
-    comparison.add(fmt::format("behind a chained token, sequence {} of 2", s), of_next[s].logits,
-                   stage.judge(texts[s])[kPrompt]);
-  comparison.finish("two chained tokens");
-}
-
 }  // namespace
 
 void add_output_checks(std::vector<Check> &checks) {
@@ -483,8 +416,6 @@ void add_output_checks(std::vector<Check> &checks) {
       {"outputs.adjust-unoffered", "adjustments that are not offered are refused", check_unoffered_adjustments});
   checks.push_back({"forward.in-flight", "two submits may be in flight, and run in order", check_in_flight});
   checks.push_back({"forward.dropped", "a session may be ended with a submit in flight", check_dropped});
-  checks.push_back({"forward.chaining", "a token may be an output of the submit before", check_chaining});
-  checks.push_back({"forward.chaining-two", "tokens may be any outputs of the submit before", check_chaining_of_two});
 }
 
 }  // namespace bonsai::check

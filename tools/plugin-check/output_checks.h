@@ -1,4 +1,4 @@
-// Outputs of every kind: selection, adjustments, ties, chaining, and submits in flight.
+// Outputs of every kind: selection, adjustments, ties, and submits in flight.
 #pragma once
 
 #include <vector>

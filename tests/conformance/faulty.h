@@ -28,6 +28,7 @@ struct Device {
   void *leaked = nullptr;                   // never freed
   bonsai_session *first_session = nullptr;  // all there is, where a fault knows one
   uint32_t n_sessions = 0;
+  std::vector<int32_t> selected;  // by the last submit of any session, where a fault chains itself
   std::map<const bonsai_weight *, uint64_t> columns;
   bool is(std::string_view name) const { return fault == name; }
 };

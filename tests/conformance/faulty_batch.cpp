@@ -122,7 +122,8 @@ std::vector<int32_t> tokens_by_fault(const Session &session, const bonsai_batch 
     const auto j = static_cast<size_t>(-1 - token);
     if (session.is("takes the last output for the one that is named"))
       token = BONSAI_TOKEN_FROM_OUTPUT(session.n_last_outputs - 1);
-    if (j < session.selected.size()) token = session.selected[j];
+    const auto &selected = session.device->selected.empty() ? session.selected : session.device->selected;
+    if (j < selected.size()) token = selected[j];
   }
   return tokens;
 }
@@ -202,6 +203,11 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
   if (old && status == BONSAI_OK) old->restore();
   if (status == BONSAI_OK) session.n_last_outputs = n_outputs;
   if (status == BONSAI_OK && unadjusted) session.selected = unadjusted->selected;
+  if (status == BONSAI_OK && session.is("chains whichever session was last")) {
+    session.device->selected.assign(n_outputs, -1);
+    for (uint32_t i = 0; i < n_outputs; ++i)
+      if (outputs[i]->top_ids) session.device->selected[i] = *outputs[i]->top_ids;
+  }
   return status;
 }
 

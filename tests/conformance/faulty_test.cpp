@@ -96,6 +96,7 @@ constexpr Fault kFaults[] = {
     {"looks rows up from a weight's top", "forward.slices", "relative error"},
     {"has one cache for all sessions", "layers.two-sessions", "with another session beside it"},
     {"has one cache for all sessions", "forward.two-sessions", "with another session beside it"},
+    {"chains whichever session was last", "forward.two-sessions", "a chained token with another session beside it"},
     {"counts positions to 1,024", "forward.long", "position 1535: relative error"},
     {"reads the whole block table", "arguments.batches", "a block beyond the pool"},
     {"hands its state out for good", "arguments.batches", "the state that a layer_encode with an out has left"},

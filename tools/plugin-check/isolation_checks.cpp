@@ -1,5 +1,6 @@
 #include "tools/plugin-check/isolation_checks.h"
 
+#include <algorithm>
 #include <array>
 #include <future>
 #include <memory>
@@ -81,6 +82,48 @@ void run_by_layers(const Pair &texts, uint32_t begin, uint32_t end, Comparison &
   }
 }
 
+int32_t likeliest(const std::vector<double> &logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+// The last position but one or more at which the texts go on differently: there, one's token taken for the other's
+// shows.
+uint32_t position_that_differs(const Pair &texts) {
+  for (uint32_t position = kTokens - 1; position-- > 0;) {
+    if (likeliest(texts[0]->expected[position]) != likeliest(texts[1]->expected[position])) return position;
+  }
+  failed("two random texts have the same likeliest tokens throughout");
+}
+
+// One token of each text, and then a chained one of each: a session's previous submit is not its device's.
+void run_chained(const Pair &texts, Comparison &comparison) {
+  const uint32_t position = position_that_differs(texts);
+  std::array<Outputs, 2> selected = {texts[0]->stage.outputs(), texts[1]->stage.outputs()};
+  std::array<Outputs, 2> next = {texts[0]->stage.outputs(), texts[1]->stage.outputs()};
+  std::vector<uint64_t> tickets;
+  const auto submit = [&](const Text &text, int32_t token, uint32_t at, const Outputs &outputs) {
+    Batch batch;
+    batch.block_table = {text.blocks};
+    batch.add(token, at);
+    tickets.push_back(text.stage.session.submit(batch, outputs));
+  };
+  for (size_t i = 0; i < 2; ++i) {
+    selected[i].argmax(0);
+    submit(*texts[i], texts[i]->tokens[position], position, selected[i]);
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    next[i].logits(0);
+    submit(*texts[i], BONSAI_TOKEN_FROM_OUTPUT(0), position + 1, next[i]);
+  }
+  for (size_t i = 0; i < 4; ++i) texts[i % 2]->stage.session.wait(tickets[i]);
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<int32_t> text(texts[i]->tokens.begin(), texts[i]->tokens.begin() + position + 1);
+    text.push_back(selected[i][0].top_ids[0]);
+    comparison.add(fmt::format("a chained token with another session beside it, session {} of 2", i), next[i][0].logits,
+                   texts[i]->stage.judge(text).back());
+  }
+}
+
 // Two sessions of one device, whose texts go on in turn in blocks of the same numbers.
 void check_two_sessions(Context &context, Path path) {
   path == Path::kForward ? context.need_forward_with_tokens() : context.need_sessions();
@@ -95,6 +138,7 @@ void check_two_sessions(Context &context, Path path) {
     run({&first, &second}, begin, end, comparison);
     begin = end;
   }
+  if (path == Path::kForward && context.has(BONSAI_FEATURE_TOKEN_CHAINING)) run_chained({&first, &second}, comparison);
   comparison.finish("two sessions of one device, in turn");
 }
 

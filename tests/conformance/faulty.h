@@ -30,6 +30,8 @@ struct Device {
   uint32_t n_sessions = 0;
   std::vector<int32_t> selected;  // by the last submit of any session, where a fault chains itself
   std::map<const bonsai_weight *, uint64_t> columns;
+  std::vector<bonsai_profile_phase> phases;  // as a fault tells them
+  std::vector<const bonsai_profile_phase *> phase_pointers;
   bool is(std::string_view name) const { return fault == name; }
 };
 

@@ -8,6 +8,7 @@
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/product.h"
 #include "tools/plugin-check/refusal.h"
+#include "tools/plugin-check/stage.h"
 
 namespace bonsai::check {
 namespace {
@@ -35,17 +36,19 @@ class Profiler {
   explicit Profiler(Context &context) : context_(context) {}
 
   std::map<std::string, uint64_t> act(bonsai_profile_action action) {
+    const auto now = std::chrono::steady_clock::now();
     bonsai_profile profile{};
     profile.struct_size = sizeof profile;
     bonsai_error error = empty_error();
     expect_ok("profile", context_.api().profile(context_.device().handle(), action, &profile, &error), error);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    if (action == BONSAI_PROFILE_START) begin_ = now;
     return read_phases(profile, passed.count());
   }
 
  private:
   Context &context_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 // Nothing before the start; what ran between start and stop; nothing more after.
@@ -72,6 +75,30 @@ void check_profile(Context &context) {
   expect(profiler.act(BONSAI_PROFILE_STOP).empty(), "profile: BONSAI_PROFILE_START does not forget");
 }
 
+// The same of a session's work: a prompt and a step behind it.
+void check_passes(Context &context) {
+  skip_unless(context.api().profile != nullptr, "profile is not offered");
+  context.need_sessions();
+  constexpr uint32_t kPrompt = 20;
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const std::vector<int32_t> tokens = stage.tokens(kPrompt + 1);
+  const std::vector<uint32_t> blocks = stage.take_blocks(kPrompt + 1);
+  const auto run = [&] {
+    stage.session.logits(std::span(tokens).first(kPrompt), 0, blocks);
+    stage.session.logits(std::span(tokens).subspan(kPrompt), kPrompt, blocks);
+  };
+  Profiler profiler(context);
+  run();
+  expect(profiler.act(BONSAI_PROFILE_READ).empty(), "profile: something was measured before BONSAI_PROFILE_START");
+  profiler.act(BONSAI_PROFILE_START);
+  run();
+  auto measured = profiler.act(BONSAI_PROFILE_STOP);
+  run();
+  expect(profiler.act(BONSAI_PROFILE_READ) == measured, "profile: something was measured after BONSAI_PROFILE_STOP");
+  measured.erase("gemv");
+  expect(!measured.empty(), "profile: a prompt and a step ran, but no phase of theirs was measured");
+}
+
 void check_bad_calls(Context &context) {
   skip_unless(context.api().profile != nullptr, "profile is not offered");
   expect_refused("profile of no device", Expected::kInvalid, [&](bonsai_error *error) {
@@ -89,6 +116,8 @@ void check_bad_calls(Context &context) {
 
 void add_profile_checks(std::vector<Check> &checks) {
   checks.push_back({"profile", "what ran between start and stop is measured, and nothing else", check_profile});
+  checks.push_back({"profile.passes",
+                    "of what sessions run phases are measured between start and stop, and nothing else", check_passes});
   checks.push_back({"arguments.profile", "bad calls of profile are refused", check_bad_calls});
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -165,8 +166,11 @@ bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *des
     if (has_fault(device, "does not terminate messages")) std::memset(error->message, 'x', sizeof error->message);
     if (has_fault(device, "says nothing")) error->message[0] = '\0';
     if (has_fault(device, "says it in two lines")) std::strcpy(error->message, "one\ntwo");
+    if (has_fault(device, "says its name first")) std::strcpy(error->message, "faulty: something is wrong");
   }
+  if (has_fault(device, "prints what it refuses")) std::fputs("words of the plugin\n", stderr);
   if (has_fault(device, "writes outputs when it fails") && weight) *weight = nullptr;
+  if (has_fault(device, "writes a result when it fails") && result) result->bytes = 0;
   return status;
 }
 

@@ -264,15 +264,18 @@ void check_uploads(Context &context) {
   const Matrix matrix = make_matrix(context.plainest_format(), 4, 256, Pattern::kRandom, random);
   upload(context, matrix);  // what is refused below is refused for its mistake
   bonsai_weight *weight = sentinel<bonsai_weight>();
+  bonsai_weight_result result = {.struct_size = sizeof result, .borrowed = 77, .bytes = 77};
   const Untouched untouched(weight);
+  const Untouched untouched_result(result);
   for (const auto &mistake : kUploads) {
     Upload upload(matrix);
     mistake.make(upload);
     const std::string what = std::string("weight_upload with ") + mistake.what;
     expect_refused(what, mistake.expected, [&](bonsai_error *error) {
-      return api.weight_upload(device, &upload.desc, &weight, nullptr, error);
+      return api.weight_upload(device, &upload.desc, &weight, &result, error);
     });
     untouched.expect_kept(what);
+    untouched_result.expect_kept(what);
   }
   const Upload upload(matrix);
   expect_refused("weight_upload to no device", Expected::kInvalid, [&](bonsai_error *error) {

@@ -92,4 +92,6 @@ std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend>
   return copy;
 }
 
+std::string_view traced_name() { return plugin_table.name ? plugin_table.name : std::string_view(); }
+
 }  // namespace bonsai::check

@@ -38,4 +38,7 @@ class About {
 // same.
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend);
 
+// Its name; empty before that.
+std::string_view traced_name();
+
 }  // namespace bonsai::check

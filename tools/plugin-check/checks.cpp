@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
 #include "core/base/utf8.h"
 #include "tools/plugin-check/argument_checks.h"
 #include "tools/plugin-check/chaining_checks.h"
@@ -20,6 +24,30 @@
 
 namespace bonsai::check {
 
+namespace {
+
+// Every check of refused calls once more, for what is printed; what else is wrong, it has said itself. By itself, so
+// that nobody misses what a plugin or a sanitizer prints of a crash in one of them.
+Check silence_of_refusals(const std::vector<Check> &checks) {
+  std::vector<Check> refusals;
+  std::ranges::copy_if(checks, std::back_inserter(refusals),
+                       [](const Check &check) { return check.name.starts_with("arguments."); });
+  const auto run_all = [refusals](Context &context) {
+    for (const Check &check : refusals) {
+      try {
+        check.run(context);
+      } catch (const std::runtime_error &) {
+      }
+    }
+  };
+  return {.name = "arguments.silence",
+          .promise = "nothing is printed about refused calls",
+          .run = run_all,
+          .wants_silence = true};
+}
+
+}  // namespace
+
 std::vector<Check> all_checks() {
   std::vector<Check> checks;
   add_argument_checks(checks);
@@ -37,6 +65,7 @@ std::vector<Check> all_checks() {
   add_isolation_checks(checks);
   add_lifetime_checks(checks);
   add_profile_checks(checks);
+  checks.push_back(silence_of_refusals(checks));
   return checks;
 }
 

@@ -51,6 +51,9 @@ void expect_message(const std::string &what, const bonsai_error &error) {
   expect(!message.empty(), "{}: the message is empty", what);
   expect(message.find_first_of("\r\n") == message.npos, "{}: the message has more than one line: {}", what,
          quoted(message));
+  // Its options' keys may begin with the name: "cpu.threads".
+  expect(!message.starts_with(fmt::format("{}:", traced_name())),
+         "{}: the message begins with the backend's name, which the host puts there: {}", what, quoted(message));
   expect(find_invalid_utf8(message) == message.npos, "{}: the message is not UTF-8: {}", what, quoted(message));
 }
 

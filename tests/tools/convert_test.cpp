@@ -159,6 +159,25 @@ TEST_F(Convert, YarnArrivesUnderEitherName) {
   EXPECT_NEAR(model.config.rope_scaling.attention_factor, 1.5, 1e-6) << "it replaces the usual factor";
 }
 
+// As Qwen3's instructions have it, max_position_embeddings stays what it was when YaRN is added, and the context is
+// longer all the same.
+TEST_F(Convert, YarnStretchesTheContext) {
+  TinyCheckpoint checkpoint;  // of 512 positions
+  const auto context_with = [&](nlohmann::json scaling) {
+    scaling["rope_type"] = "yarn";
+    checkpoint.config["rope_scaling"] = std::move(scaling);
+    EXPECT_EQ(convert(checkpoint).exit_code, 0);
+    return load().config.context;
+  };
+  EXPECT_EQ(context_with({{"factor", 4.0}, {"original_max_position_embeddings", 512}}), 2048u);
+  EXPECT_EQ(context_with({{"factor", 4.0}, {"original_max_position_embeddings", 128}}), 512u) << "stretched already";
+  EXPECT_EQ(context_with({{"factor", 2.0}, {"original_max_position_embeddings", 128}}), 512u) << "it was longer before";
+  EXPECT_EQ(context_with({{"factor", 1.3}, {"original_max_position_embeddings", 511}}), 664u) << "whole positions";
+  EXPECT_EQ(context_with({{"factor", 2.0}}), 1024u);
+  EXPECT_EQ(context_with({{"factor", 1e30}}), model::kMostContext);
+  EXPECT_EQ(load().config.rope_scaling.original_context, 512u);
+}
+
 // As DeepSeek-R1-0528-Qwen3-8B's checkpoint has it, and others that were written by hand.
 TEST_F(Convert, WhatChangesNothingOfARopeScalingPasses) {
   TinyCheckpoint checkpoint;

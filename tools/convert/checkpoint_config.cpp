@@ -139,6 +139,13 @@ void check_other_scaling(const Json &scaling, ConfigReader &reader) {
   }
 }
 
+// What YaRN stretches the context to. Whoever adds the scaling to a checkpoint leaves max_position_embeddings as it
+// was, as Qwen3's instructions have it; where it is larger, it has been stretched already.
+uint32_t stretched_context(const model::Config &config) {
+  const double stretched = std::floor(config.rope_scaling.original_context * config.rope_scaling.factor);
+  return static_cast<uint32_t>(std::clamp<double>(stretched, config.context, model::kMostContext));
+}
+
 // `prefix` stands before keys in messages.
 Result<void> read_scaling(const std::string &path, const Json &scaling, const std::string &prefix,
                           CheckpointConfig &config) {
@@ -161,6 +168,7 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, const st
     rope.attention_factor = reader.positive_or("attention_factor", 1 + 0.1 * std::log(rope.factor));
     rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
     rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);
+    config.model.context = stretched_context(config.model);
   }
   config.notices = reader.notices();
   return reader.done();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "core/text/tokenizer.h"
 #include "tests/tools/convert_fixture.h"
@@ -292,6 +293,18 @@ TEST_F(Convert, AChatTemplateThatCannotBeUsedIsSaid) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_NE(outcome.err.find("nobody can chat with the model: chat template, line 1: "), std::string::npos)
       << outcome.err;
+}
+
+// A scale that is too small for a half becomes 0, and with it the weights.
+TEST_F(Convert, AMatrixOfWhichOnlyZerosAreLeftIsNamed) {
+  TinyCheckpoint checkpoint("F32");
+  std::string &bytes = checkpoint.tensor("model.layers.0.mlp.up_proj.weight").bytes;
+  constexpr float kTiny = 1e-20f;
+  for (size_t i = 0; i < bytes.size(); i += sizeof kTiny) std::memcpy(&bytes[i], &kTiny, sizeof kTiny);
+  const Outcome outcome = convert(checkpoint, "Q8_0");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err,
+            "bonsai-convert: blk.0.ffn_up.weight: all weights became 0, as Q8_0 holds none that are so small\n");
 }
 
 TEST_F(Convert, ShardsGiveTheSameBytesAsASingleFile) {

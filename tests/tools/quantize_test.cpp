@@ -101,6 +101,25 @@ TEST_F(Quantize, AWholeModelLoadsInAnyFormat) {
   }
 }
 
+// A scale that is too small for a half becomes 0, and with it the weights. What was zero before is no news.
+TEST_F(Quantize, ATensorOfWhichOnlyZerosAreLeftIsNamed) {
+  std::vector<float> tiny = random_weights(256), one_is_left = tiny;
+  for (float &weight : tiny) weight *= 1e-20f;
+  for (size_t i = 1; i < one_is_left.size(); ++i) one_is_left[i] *= 1e-20f;
+  write_input({make_tensor("token_embd.weight", {128, 2}, tiny), make_tensor("blk.0.ffn_up.weight", {128, 2}, tiny),
+               make_tensor("blk.1.ffn_up.weight", {128, 2}, tiny),
+               make_tensor("zero.weight", {128, 2}, std::vector<float>(256)),
+               make_tensor("one.weight", {128, 2}, one_is_left), make_tensor("norm.weight", {256}, tiny)});
+  const std::string why = "all weights became 0, as Q8_0 holds none that are so small\n";
+  Outcome outcome = quantize("--type Q8_0");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err,
+            "bonsai-quantize: token_embd.weight: " + why + "bonsai-quantize: blk.*.ffn_up.weight (2 tensors): " + why);
+  outcome = quantize("--type BF16");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "") << "it holds them";
+}
+
 TEST_F(Quantize, TheLastRuleThatMatchesWins) {
   const std::vector<float> weights = random_weights(256), norm = random_weights(128);
   std::vector<InputTensor> tensors;

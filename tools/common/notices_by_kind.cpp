@@ -29,6 +29,10 @@ void NoticesByKind::add(std::string_view tensor, std::string what) {
   ++notices_[known->second].tensors;
 }
 
+void NoticesByKind::add_vanished(std::string_view tensor, std::string_view format) {
+  add(tensor, fmt::format("all weights became 0, as {} holds none that are so small", format));
+}
+
 void NoticesByKind::append_to(std::vector<std::string> &notices) const {
   for (const Notice &notice : notices_) {
     const auto &[kind, what] = *notice.subject;

@@ -15,6 +15,8 @@ namespace bonsai::tools {
 class NoticesByKind {
  public:
   void add(std::string_view tensor, std::string what);
+  // That nothing is left of a tensor in a format that holds no weights as small.
+  void add_vanished(std::string_view tensor, std::string_view format);
   void append_to(std::vector<std::string> &notices) const;
 
  private:

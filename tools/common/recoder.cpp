@@ -22,12 +22,13 @@ constexpr size_t kSpanWeights = 4096;
 ErrorSums compare(std::span<const float> before, std::span<const float> after) {
   constexpr size_t kLanes = 8;
   double squared_errors[kLanes] = {}, squared_weights[kLanes] = {};
-  float largest[kLanes] = {};
+  float largest[kLanes] = {}, largest_after[kLanes] = {};
   const auto add = [&](size_t i, size_t lane) {
     const float error = std::fabs(after[i] - before[i]);
     squared_errors[lane] += static_cast<double>(error) * error;
     squared_weights[lane] += static_cast<double>(before[i]) * before[i];
     largest[lane] = std::max(largest[lane], error);
+    largest_after[lane] = std::max(largest_after[lane], std::fabs(after[i]));
   };
   const size_t whole = before.size() / kLanes * kLanes;
   for (size_t i = 0; i < whole; i += kLanes) {
@@ -36,7 +37,7 @@ ErrorSums compare(std::span<const float> before, std::span<const float> after) {
   for (size_t i = whole; i < before.size(); ++i) add(i, i - whole);
   ErrorSums sums;
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    sums.add({squared_errors[lane], squared_weights[lane], largest[lane], largest[lane] > 0});
+    sums.add({squared_errors[lane], squared_weights[lane], largest[lane], largest[lane] > 0, largest_after[lane] > 0});
   }
   return sums;
 }
@@ -102,6 +103,7 @@ void ErrorSums::add(const ErrorSums &other) {
   squared_weights += other.squared_weights;
   max_absolute = std::max(max_absolute, other.max_absolute);
   changed = changed || other.changed;
+  any_left = any_left || other.any_left;
 }
 
 double ErrorSums::relative_rms() const {

@@ -19,10 +19,13 @@ struct ErrorSums {
   double squared_errors = 0;
   double squared_weights = 0;
   float max_absolute = 0;
-  bool changed = false;  // whether any weight has another value than before
+  bool changed = false;   // whether any weight has another value than before
+  bool any_left = false;  // whether any weight is not zero now
 
   void add(const ErrorSums &other);
   double relative_rms() const;
+  // Weights that were not all zeros, and are now: the new format holds none so small.
+  bool have_vanished() const { return squared_weights > 0 && !any_left; }
 };
 
 // A tensor as it is, and the format that it is to have. Rows divide into the blocks of both.

@@ -312,11 +312,14 @@ Result<Notices> convert(const Request &request, const Progress &progress) {
   uint64_t total = 0;
   for (const PlannedTensor &tensor : source->plan) total += tensor.weights();
   tools::Recoder recoder(*writer, progress, total);
+  tools::NoticesByKind vanished;
   for (const PlannedTensor &tensor : source->plan) {
     const auto release = [&](std::span<const std::byte> bytes) { source->tensors.release(*tensor.source, bytes); };
     const auto done = recoder.write(recoding_of(tensor, request.directory), release);
     if (!done) return tl::unexpected(done.error());
+    if (done->have_vanished()) vanished.add_vanished(tensor.name, tensor.format->name);
   }
+  vanished.append_to(notices);
   progress(total, total);
   if (auto finished = writer->finish(); !finished) return tl::unexpected(finished.error());
   return notices;

@@ -23,7 +23,7 @@ struct Request {
 using Progress = std::function<bool(uint64_t done_weights, uint64_t total_weights)>;
 
 // What a person should know about the result: matrices that got another format because their rows do not divide
-// into blocks, what was left out or ignored. One line each.
+// into blocks, or of which only zeros are left, what was left out or ignored. One line each.
 using Notices = std::vector<std::string>;
 
 // Streams: memory stays far below the checkpoint's size. The bytes do not depend on the number of threads (those of the

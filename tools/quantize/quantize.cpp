@@ -12,6 +12,7 @@
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
 #include "tools/common/formats.h"
+#include "tools/common/notices_by_kind.h"
 #include "tools/common/output.h"
 #include "tools/common/recoder.h"
 #include "tools/quantize/plan.h"
@@ -55,12 +56,14 @@ class Streamer {
         recoder_.write({name, source.columns(), &from, source.data, tensor.format, quantised && !requantize_},
                        [&](std::span<const std::byte> blocks) { file_.release(blocks); });
     if (!sums) return tl::unexpected(sums.error());
+    if (sums->have_vanished()) vanished_.add_vanished(printable(source.name), tensor.format->name);
     if (quantised && sums->changed) ++losses_[{from.name, tensor.format->name}];
     errors_.push_back({printable(source.name), &from, tensor.format, sums->relative_rms(), sums->max_absolute});
     return {};
   }
 
   void finish(Report &report) {
+    vanished_.append_to(report.notices);
     for (const auto &[formats, tensors] : losses_) {
       report.notices.push_back(fmt::format("{} {} {} already and lost more as {}", tensors,
                                            tensors == 1 ? "tensor was" : "tensors were", formats.first,
@@ -75,6 +78,7 @@ class Streamer {
   tools::Recoder recoder_;
   // Tensors that were quantised already and changed, by the formats that they had and got.
   std::map<std::pair<std::string_view, std::string_view>, uint64_t> losses_;
+  tools::NoticesByKind vanished_;
   std::vector<TensorError> errors_;
 };
 

@@ -35,8 +35,9 @@ struct TensorError {
 };
 
 struct Report {
-  // What a person should know: tensors that got another format because their rows do not divide into blocks, quantised
-  // tensors that lost more, patterns that match nothing, the input's own warnings. One line each.
+  // What a person should know: tensors that got another format because their rows do not divide into blocks or of which
+  // only zeros are left, quantised tensors that lost more, patterns that match nothing, the input's own warnings. One
+  // line each.
   std::vector<std::string> notices;
   std::vector<TensorError> tensors;  // in file order
 };

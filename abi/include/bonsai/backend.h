@@ -163,7 +163,8 @@ typedef uint32_t bonsai_features;
 enum {
   BONSAI_FEATURE_ADJUST = 1u << 0,        /* outputs take adjustments, a mask and a temperature */
   BONSAI_FEATURE_TOKEN_CHAINING = 1u << 1, /* a token may be BONSAI_TOKEN_FROM_OUTPUT(j). The host makes use of it where
-                                              device_status has 0 `threads`: else it would compete with them */
+                                              device_status has 0 `threads`, or is NULL, which it takes for 0: else it
+                                              would compete with them */
   BONSAI_FEATURE_DETERMINISTIC = 1u << 2,  /* a request's bytes depend neither on its company nor on its cutting into batches */
   BONSAI_FEATURE_BORROWS = 1u << 3         /* weight_upload may keep pointers under BONSAI_WEIGHT_BORROWED */
 };

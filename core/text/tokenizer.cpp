@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "core/base/utf8.h"
 #include "core/text/byte_alphabet.h"
@@ -30,9 +31,17 @@ constexpr bool stands_as_it_is(int32_t type) { return type == kControl || type =
 // Bytes of such a spelling, ten times what models have: to look for one takes the text's length times its own.
 constexpr size_t kLongestSpecial = 256;
 
-// Control tokens that end a turn or a document whether or not the file says so: Qwen's chat files name one as eos and
-// rely on the other, its base files the other way round.
-constexpr std::string_view kEndNames[] = {"<|im_end|>", "<|endoftext|>"};
+// Tokens that end a turn or a document whether or not the file says so, and whichever type it gives them: Qwen's chat
+// files name one as eos and rely on the other, its base files the other way round. The names are llama.cpp's.
+constexpr std::string_view kEndNames[] = {
+    "<|im_end|>", "<|endoftext|>",   "<|eot_id|>",    "<|eom_id|>",
+    "<|end|>",    "<|end_of_text|>", "<|return|>",    "<|call|>",
+    "<|calls|>",  "<|flush|>",       "<end_of_turn>", "<end_of_utterance>",
+    "<EOT>",      "_<EOT>",          "[EOT]",         "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+
+// What stands between the files of a repository: what follows belongs to another text. Qwen's own tokenizer has these
+// as user-defined tokens, and that they stay, so that a text's ids are the ones that the model was trained with.
+constexpr std::string_view kFileEndNames[] = {"<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"};
 
 // What answers in a chat are read by: they show, whichever type the file gives them. Qwen's files have them as
 // user-defined tokens, models trained on from these sometimes as control tokens.
@@ -67,11 +76,13 @@ struct Tokenizer::State {
   SpecialMatcher user_defined_tokens;  // what is a token even in plain text
   SpecialMatcher control_tokens;
   std::vector<int32_t> ends;  // sorted
+  std::vector<std::string> warnings;
 
   State(TokenizerData from, PreTokenizer pattern)
       : data(std::move(from)), merges(data.merges.size()), pre_tokenizer(std::move(pattern)) {}
 
   Result<void> check_tokens();
+  void make_ends_control();
   Result<void> check_ids() const;
   Result<void> resolve_bytes();
   Result<void> resolve_merges();
@@ -114,6 +125,21 @@ Result<void> Tokenizer::State::check_tokens() {
                 *find(spelling));
   }
   return {};
+}
+
+// A file in which such a token is of another type would never end an answer, and show the token in it.
+void Tokenizer::State::make_ends_control() {
+  std::string changed;
+  for (const std::string_view name : kEndNames) {
+    const auto id = find(name);
+    if (!id || std::exchange(data.types[static_cast<size_t>(*id)], kControl) == kControl) continue;
+    changed += fmt::format("{}{}", changed.empty() ? "" : ", ", bonsai::quoted(name));
+  }
+  if (changed.empty()) return;
+  warnings.push_back(
+      fmt::format("tokenizer.ggml.token_type has another type than control for {}, with which a text ends; taken as "
+                  "control",
+                  changed));
 }
 
 Result<void> Tokenizer::State::check_ids() const {
@@ -197,10 +223,11 @@ void Tokenizer::State::collect_special_tokens() {
 void Tokenizer::State::collect_ends() {
   ends = data.more_eos;
   if (data.eos) ends.push_back(*data.eos);
-  for (const std::string_view name : kEndNames) {
-    const auto id = find(name);
-    if (id && data.types[static_cast<size_t>(*id)] == kControl) ends.push_back(*id);
-  }
+  const auto add = [this](std::string_view name) {
+    if (const auto id = find(name)) ends.push_back(*id);
+  };
+  std::for_each(std::begin(kEndNames), std::end(kEndNames), add);
+  std::for_each(std::begin(kFileEndNames), std::end(kFileEndNames), add);
   std::sort(ends.begin(), ends.end());
 }
 
@@ -244,6 +271,7 @@ Result<Tokenizer> Tokenizer::create(TokenizerData data) {
   }
   auto state = std::make_unique<State>(std::move(data), std::move(*pattern));
   if (auto ok = state->check_tokens(); !ok) return tl::unexpected(ok.error());
+  state->make_ends_control();
   if (auto ok = state->check_ids(); !ok) return tl::unexpected(ok.error());
   if (auto ok = state->resolve_bytes(); !ok) return tl::unexpected(ok.error());
   if (auto ok = state->resolve_merges(); !ok) return tl::unexpected(ok.error());
@@ -310,6 +338,7 @@ std::optional<int32_t> Tokenizer::bos() const { return state_->data.bos; }
 std::optional<int32_t> Tokenizer::eos() const { return state_->data.eos; }
 bool Tokenizer::add_bos() const { return state_->data.add_bos; }
 bool Tokenizer::add_eos() const { return state_->data.add_eos; }
+const std::vector<std::string> &Tokenizer::warnings() const { return state_->warnings; }
 const std::string &Tokenizer::chat_template() const { return state_->data.chat_template; }
 std::optional<int32_t> Tokenizer::find(std::string_view token) const { return state_->find(token); }
 

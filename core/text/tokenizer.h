@@ -31,7 +31,8 @@ struct TokenizerData {
   std::vector<std::string> merges;  // "left right", best first
   std::string pre;                  // GGUF's tokenizer.ggml.pre: "qwen2"
   std::optional<int32_t> bos, eos, pad;
-  std::vector<int32_t> more_eos;  // what ends a generation beside eos: GGUF's eot_token_id and eos_token_ids
+  // What ends a generation beside eos: GGUF's eot_token_id, eom_token_id and eos_token_ids.
+  std::vector<int32_t> more_eos;
   bool add_bos = false;
   bool add_eos = false;       // a text to embed ends with eos
   std::string chat_template;  // Jinja source, or empty
@@ -60,6 +61,7 @@ void pad_tokens(TokenizerData &data, size_t size);
 class Tokenizer {
  public:
   // Checks everything; errors name the `tokenizer.ggml.*` key and the element.
+  // Tokens with the names that end a text, "<|im_end|>" and its kin, become control tokens, with a warning.
   static Result<Tokenizer> create(TokenizerData data);
   Tokenizer(Tokenizer &&) noexcept;
   Tokenizer &operator=(Tokenizer &&) noexcept;
@@ -92,6 +94,8 @@ class Tokenizer {
   std::optional<int32_t> find(std::string_view token) const;  // a token by its spelling
   std::string_view spelling(int32_t id) const;
   const std::string &chat_template() const;
+  // What of the file was not taken as it stands, one line each.
+  const std::vector<std::string> &warnings() const;
 
  private:
   struct State;

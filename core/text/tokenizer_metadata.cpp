@@ -22,6 +22,7 @@ constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
 constexpr std::string_view kEos = "tokenizer.ggml.eos_token_id";
 constexpr std::string_view kPad = "tokenizer.ggml.padding_token_id";
 constexpr std::string_view kEndOfTurn = "tokenizer.ggml.eot_token_id";
+constexpr std::string_view kEndOfMessage = "tokenizer.ggml.eom_token_id";
 constexpr std::string_view kMoreEos = "tokenizer.ggml.eos_token_ids";
 constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
 constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
@@ -128,18 +129,20 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
     return fail("{}: {} is {}; expected 'gpt2' (byte-level BPE)", file.path(), kModel, bonsai::quoted(*model));
   }
   TokenizerData data;
-  std::optional<int32_t> end_of_turn;
+  std::optional<int32_t> end_of_turn, end_of_message;
   Error error;
   const bool complete =
       take(reader.string(kPre), data.pre, error) && take(reader.strings(kTokens), data.tokens, error) &&
       take(reader.int32s(kTokenType), data.types, error) && take(reader.strings(kMerges), data.merges, error) &&
       take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
-      take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.boolean(kAddBos, false), data.add_bos, error) &&
+      take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.id(kEndOfMessage), end_of_message, error) &&
+      take(reader.boolean(kAddBos, false), data.add_bos, error) &&
       take(reader.boolean(kAddEos, false), data.add_eos, error) &&
       (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
   data.pad = reader.padding_id(data.tokens.size());
+  if (end_of_message) data.more_eos.insert(data.more_eos.begin(), *end_of_message);
   if (end_of_turn) data.more_eos.insert(data.more_eos.begin(), *end_of_turn);
   return data;
 }

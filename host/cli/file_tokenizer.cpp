@@ -25,9 +25,12 @@ text::Tokenizer load_tokenizer(const std::string &path) {
   return *std::move(tokenizer);
 }
 
-std::string chat_template_problem(const gguf::File &file, const text::Tokenizer &tokenizer) {
+std::vector<std::string> tokenizer_findings(const gguf::File &file, const text::Tokenizer &tokenizer) {
+  std::vector<std::string> findings = tokenizer.warnings();
   const Result<host::ModelTemplate> found = host::template_of(tokenizer);
-  return found ? "" : fmt::format("{}: {}", file.path(), found.error().message);
+  if (!found) findings.push_back(found.error().message);
+  for (std::string &finding : findings) finding = fmt::format("{}: {}", file.path(), finding);
+  return findings;
 }
 
 }  // namespace bonsai::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/gguf/file.h"
@@ -14,8 +15,8 @@ Result<text::Tokenizer> read_file_tokenizer(const gguf::File &file);
 // The same of the file at `path`. Throws Failure.
 text::Tokenizer load_tokenizer(const std::string &path);
 
-// Why nobody can chat with the model, though its tokenizer is good: one line that begins with the file's path. Empty:
-// one can.
-std::string chat_template_problem(const gguf::File &file, const text::Tokenizer &tokenizer);
+// What a person should know of a model though its tokenizer is good: what of it is not taken as it stands, and why
+// nobody can chat with the model. Lines that begin with the file's path.
+std::vector<std::string> tokenizer_findings(const gguf::File &file, const text::Tokenizer &tokenizer);
 
 }  // namespace bonsai::cli

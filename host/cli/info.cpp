@@ -63,8 +63,7 @@ std::string add_tokenizer(const gguf::File &file, Summary &summary) {
   }
   const Result<text::Tokenizer> tokenizer = read_file_tokenizer(file);
   if (!tokenizer) return tokenizer.error().message;
-  if (std::string problem = chat_template_problem(file, *tokenizer); !problem.empty())
-    summary.warnings.push_back(std::move(problem));
+  for (std::string &finding : tokenizer_findings(file, *tokenizer)) summary.warnings.push_back(std::move(finding));
   return "";
 }
 

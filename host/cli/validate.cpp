@@ -35,8 +35,7 @@ bool accepted(const Result<T> &result, Verdict &verdict) {
 bool check_tokenizer(const gguf::File &file, Verdict &verdict) {
   const Result<text::Tokenizer> tokenizer = read_file_tokenizer(file);
   if (!accepted(tokenizer, verdict)) return false;
-  if (std::string problem = chat_template_problem(file, *tokenizer); !problem.empty())
-    verdict.findings.push_back(std::move(problem));
+  for (std::string &finding : tokenizer_findings(file, *tokenizer)) verdict.findings.push_back(std::move(finding));
   return true;
 }
 

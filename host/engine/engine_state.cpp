@@ -74,6 +74,8 @@ void EngineState::load_tokenizer() {
     return;
   }
   tokenizer = *std::move(created);
+  for (const std::string &warning : tokenizer->warnings())
+    log(LogLevel::kWarning, fmt::format("{}: {}", model.file->path(), warning));
   const uint32_t n_ids = std::min(tokenizer->size(), model.config.vocab);
   for (int32_t id = 0; id < static_cast<int32_t>(n_ids); ++id)
     if (tokenizer->is_end_of_generation(id)) end_tokens.push_back(id);

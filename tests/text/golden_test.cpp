@@ -75,6 +75,8 @@ TEST_F(Qwen3Tokens, TheFileSaysHowAConversationBeginsAndEnds) {
   EXPECT_TRUE(tokenizer_->is_end_of_generation(151643));
   EXPECT_TRUE(tokenizer_->is_end_of_generation(151645));
   EXPECT_FALSE(tokenizer_->is_end_of_generation(151644));
+  EXPECT_TRUE(tokenizer_->is_end_of_generation(151664)) << "<|file_sep|>";
+  EXPECT_TRUE(tokenizer_->warnings().empty());
   EXPECT_EQ(tokenizer_->spelling(151935), "[PAD151935]");
   EXPECT_EQ(tokenizer_->chat_template().substr(0, 14), "{%- if tools %");
   EXPECT_EQ(tokenizer_->encode("<think>\n\n</think>", SpecialTokens::kPlain), (Ids{151667, 271, 151668}));

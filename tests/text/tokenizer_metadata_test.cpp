@@ -79,11 +79,13 @@ TEST_F(TokenizerMetadata, WhatATokenizerLacksStaysAbsent) {
   EXPECT_EQ(read->chat_template, "");
 }
 
-TEST_F(TokenizerMetadata, TheEndOfTurnTokenEndsAGeneration) {
-  const auto read = read_back(tiny_tokenizer_data(),
-                              [](gguf::Writer &writer) { writer.set_uint32("tokenizer.ggml.eot_token_id", kThink); });
+TEST_F(TokenizerMetadata, TheEndsOfTurnsAndMessagesEndAGeneration) {
+  const auto read = read_back(tiny_tokenizer_data(), [](gguf::Writer &writer) {
+    writer.set_uint32("tokenizer.ggml.eot_token_id", kThink);
+    writer.set_uint32("tokenizer.ggml.eom_token_id", kThinking);
+  });
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->more_eos, std::vector<int32_t>{kThink});
+  EXPECT_EQ(read->more_eos, (std::vector<int32_t>{kThink, kThinking}));
 }
 
 // eos_token_ids is known to few programs, eot_token_id to all.

@@ -144,15 +144,16 @@ TEST(Tokenizer, AnswersQuestionsAboutItsTokens) {
   EXPECT_FALSE(tokenizer.is_control(kThink));
 }
 
+Ids ends_of(const Tokenizer &tokenizer) {
+  Ids result;
+  for (int32_t id = 0; id < static_cast<int32_t>(tokenizer.size()); ++id) {
+    if (tokenizer.is_end_of_generation(id)) result.push_back(id);
+  }
+  return result;
+}
+
 TEST(Tokenizer, AGenerationEndsAtEosAtTheKnownNamesAndAtWhatTheFileAdds) {
-  const auto ends = [](const TokenizerData &data) {
-    const auto tokenizer = Tokenizer::create(data);
-    Ids result;
-    for (int32_t id = 0; id < static_cast<int32_t>(tokenizer->size()); ++id) {
-      if (tokenizer->is_end_of_generation(id)) result.push_back(id);
-    }
-    return result;
-  };
+  const auto ends = [](const TokenizerData &data) { return ends_of(*Tokenizer::create(data)); };
   TokenizerData data = tiny_tokenizer_data();
   EXPECT_EQ(ends(data), (Ids{kEndOfText, kImEnd}));
   data.more_eos = {kImStart};
@@ -160,8 +161,42 @@ TEST(Tokenizer, AGenerationEndsAtEosAtTheKnownNamesAndAtWhatTheFileAdds) {
   data.more_eos = {};
   data.eos = 'z';
   EXPECT_EQ(ends(data), (Ids{'z', kEndOfText, kImEnd}));
-  data.types[kImEnd] = 4;  // by that name, but no control token
-  EXPECT_EQ(ends(data), (Ids{'z', kEndOfText}));
+  data.tokens[kThink] = "<|eot_id|>";
+  EXPECT_EQ(ends(data), (Ids{'z', kEndOfText, kImEnd, kThink}));
+}
+
+// Promise: an answer ends whichever type a file gives to the token that ends it, and the token does not show in it.
+TEST(Tokenizer, WhatEndsATextIsAControlTokenWhateverTheFileSays) {
+  EXPECT_TRUE(tiny_tokenizer().warnings().empty());
+  for (const int32_t type : {1, 4, 5}) {
+    TokenizerData data = tiny_tokenizer_data();
+    data.eos = std::nullopt;
+    data.types[kImEnd] = data.types[kEndOfText] = type;
+    const auto tokenizer = Tokenizer::create(std::move(data));
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    EXPECT_EQ(ends_of(*tokenizer), (Ids{kEndOfText, kImEnd}));
+    EXPECT_TRUE(tokenizer->is_control(kImEnd));
+    EXPECT_EQ(tokenizer->decode(Ids{'a', kImEnd}), "a");
+    EXPECT_EQ(tokenizer->encode("<|im_end|>", SpecialTokens::kParse), Ids{kImEnd});
+    EXPECT_EQ(tokenizer->encode("<|im_end|>", SpecialTokens::kPlain)->size(), 10u);
+    EXPECT_EQ(tokenizer->warnings(),
+              std::vector<std::string>{"tokenizer.ggml.token_type has another type than control for '<|im_end|>', "
+                                       "'<|endoftext|>', with which a text ends; taken as control"});
+  }
+}
+
+// Qwen's own tokenizer has them as user-defined tokens: no reason for a warning, or for other ids.
+TEST(Tokenizer, WhatStandsBetweenFilesEndsATextAndKeepsItsType) {
+  TokenizerData data = tiny_tokenizer_data();
+  for (const char *name : {"<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"}) {
+    data.tokens.emplace_back(name);
+    data.types.push_back(4);
+  }
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(ends_of(*tokenizer), (Ids{kEndOfText, kImEnd, 268, 269, 270}));
+  EXPECT_EQ(tokenizer->encode("<|file_sep|>", SpecialTokens::kPlain), Ids{270});
+  EXPECT_TRUE(tokenizer->warnings().empty());
 }
 
 TEST(Tokenizer, DecodingWhatWasEncodedGivesTheNormalizedText) {

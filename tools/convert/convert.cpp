@@ -226,6 +226,7 @@ Result<void> check_model(std::unique_ptr<gguf::File> file, Notices &notices) {
   if (!data) return tl::unexpected(data.error());
   const auto tokenizer = text::Tokenizer::create(*std::move(data));
   if (!tokenizer) return fail("{}: {}", model->file->path(), tokenizer.error().message);
+  notices.insert(notices.end(), tokenizer->warnings().begin(), tokenizer->warnings().end());
   if (tokenizer->chat_template().empty()) return {};
   if (const auto parsed = jinja::ChatTemplate::parse(tokenizer->chat_template()); !parsed)
     notices.push_back(fmt::format("nobody can chat with the model: chat template, {}", parsed.error().message));

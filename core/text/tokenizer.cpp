@@ -83,7 +83,8 @@ struct Tokenizer::State {
 
   Result<void> check_tokens();
   void make_ends_control();
-  Result<void> check_ids() const;
+  void drop_strange_ids();
+  Result<void> check_wanted_ids() const;
   Result<void> resolve_bytes();
   Result<void> resolve_merges();
   Result<int32_t> resolve_part(size_t merge, std::string_view spelling) const;
@@ -142,24 +143,28 @@ void Tokenizer::State::make_ends_control() {
                   changed));
 }
 
-Result<void> Tokenizer::State::check_ids() const {
-  const auto check = [&](std::string_view key, std::optional<int32_t> id) -> Result<void> {
-    if (!id || (*id >= 0 && static_cast<size_t>(*id) < data.tokens.size())) return {};
-    return fail("{} is {}; expected an id below {}, the number of tokens", key, *id, data.tokens.size());
+// Files name tokens that they do not have, which matters only where such a token is wanted.
+void Tokenizer::State::drop_strange_ids() {
+  const auto is_strange = [&](int32_t id) { return id < 0 || static_cast<size_t>(id) >= data.tokens.size(); };
+  const auto warn = [&](std::string_view key) {
+    warnings.push_back(fmt::format("{} is no id below {}, the number of tokens; ignored", key, data.tokens.size()));
   };
   for (const auto &[key, id] :
-       {std::pair{"tokenizer.ggml.bos_token_id", data.bos}, std::pair{"tokenizer.ggml.eos_token_id", data.eos}}) {
-    if (auto ok = check(key, id); !ok) return ok;
+       {std::pair{"tokenizer.ggml.bos_token_id", &data.bos}, std::pair{"tokenizer.ggml.eos_token_id", &data.eos}}) {
+    if (!*id || !is_strange(**id)) continue;
+    id->reset();
+    warn(key);
   }
-  for (const int32_t id : data.more_eos) {
-    if (auto ok = check("tokenizer.ggml.eot_token_id or an element of tokenizer.ggml.eos_token_ids", id); !ok)
-      return ok;
-  }
+  if (std::erase_if(data.more_eos, is_strange) > 0)
+    warn("tokenizer.ggml.eot_token_id, eom_token_id or an element of eos_token_ids");
+}
+
+Result<void> Tokenizer::State::check_wanted_ids() const {
   if (data.add_bos && !data.bos) {
-    return fail("tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
+    return fail("tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing or no token's");
   }
   if (data.add_eos && !data.eos) {
-    return fail("tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id is missing");
+    return fail("tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id is missing or no token's");
   }
   return {};
 }
@@ -272,7 +277,8 @@ Result<Tokenizer> Tokenizer::create(TokenizerData data) {
   auto state = std::make_unique<State>(std::move(data), std::move(*pattern));
   if (auto ok = state->check_tokens(); !ok) return tl::unexpected(ok.error());
   state->make_ends_control();
-  if (auto ok = state->check_ids(); !ok) return tl::unexpected(ok.error());
+  state->drop_strange_ids();
+  if (auto ok = state->check_wanted_ids(); !ok) return tl::unexpected(ok.error());
   if (auto ok = state->resolve_bytes(); !ok) return tl::unexpected(ok.error());
   if (auto ok = state->resolve_merges(); !ok) return tl::unexpected(ok.error());
   state->collect_special_tokens();

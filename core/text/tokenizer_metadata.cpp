@@ -69,14 +69,13 @@ class MetadataReader {
     return values;
   }
 
-  // nullopt when the key is absent.
+  // nullopt when the key is absent, -1 where no token can have such an id.
   Result<std::optional<int32_t>> id(std::string_view key) const {
     const gguf::Value *value = file_.find(key);
     if (value == nullptr) return std::nullopt;
     const auto id = value->as_int();
     if (!id) return fail("{}: {} is not an integer", file_.path(), key);
-    if (!fits(*id)) return fail("{}: {} is {}; expected a token id", file_.path(), key, *id);
-    return static_cast<int32_t>(*id);
+    return fits(*id) ? static_cast<int32_t>(*id) : -1;
   }
 
   // Nothing is padded here, and files exist in which this is no token's.

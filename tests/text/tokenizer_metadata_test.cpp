@@ -158,8 +158,21 @@ TEST_F(TokenizerMetadata, AKeyOfTheWrongTypeIsNamed) {
       "tokenizer.ggml.token_type is not an array of integers");
   EXPECT_EQ(error_with([](gguf::Writer &writer) { writer.set_string("tokenizer.ggml.eos_token_id", "x"); }),
             "tokenizer.ggml.eos_token_id is not an integer");
-  EXPECT_EQ(error_with([](gguf::Writer &writer) { writer.set_uint64("tokenizer.ggml.eos_token_id", 1ull << 32); }),
-            "tokenizer.ggml.eos_token_id is 4294967296; expected a token id");
+}
+
+// Some converters write -1 where there is no such token.
+TEST_F(TokenizerMetadata, AnIdThatIsNoTokensIsIgnoredWithAWarning) {
+  for (const int64_t id : {int64_t{-1}, int64_t{268}, int64_t{UINT32_MAX}, int64_t{1} << 32}) {
+    const auto read = read_back(tiny_tokenizer_data(), [id](gguf::Writer &writer) {
+      writer.set_value("tokenizer.ggml.bos_token_id", {gguf::ValueType::kInt64, id});
+    });
+    ASSERT_TRUE(read) << read.error().message;
+    const auto tokenizer = Tokenizer::create(*read);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    EXPECT_EQ(tokenizer->bos(), std::nullopt);
+    EXPECT_EQ(tokenizer->warnings(), std::vector<std::string>{"tokenizer.ggml.bos_token_id is no id below 268, the "
+                                                              "number of tokens; ignored"});
+  }
 }
 
 TEST(PadTokens, FillsUpToTheRowsOfTheEmbedding) {

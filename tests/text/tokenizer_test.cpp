@@ -284,21 +284,37 @@ TEST(TokenizerErrors, MergesMustJoinTokensIntoTokens) {
   }
 }
 
-TEST(TokenizerErrors, IdsMustBeInTheVocabulary) {
+// Promise: a file is not refused for the sake of a token that nothing asks for.
+TEST(Tokenizer, IdsThatAreNoTokensAreIgnored) {
   TokenizerData data = tiny_tokenizer_data();
   data.bos = 268;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.bos_token_id is 268; expected an id below 268, the number of tokens");
-  data.bos = std::nullopt;
   data.eos = -1;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.eos_token_id is -1; expected an id below 268, the number of tokens");
-  data.eos = std::nullopt;
   data.more_eos = {5, 500};
-  EXPECT_EQ(error_of(data),
-            "tokenizer.ggml.eot_token_id or an element of tokenizer.ggml.eos_token_ids is 500; expected an id below "
-            "268, the number of tokens");
-  data.more_eos = {};
-  data.add_bos = true;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing");
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->bos(), std::nullopt);
+  EXPECT_EQ(tokenizer->eos(), std::nullopt);
+  EXPECT_EQ(ends_of(*tokenizer), (Ids{5, kEndOfText, kImEnd}));
+  const std::string is_ignored = " is no id below 268, the number of tokens; ignored";
+  EXPECT_EQ(tokenizer->warnings(),
+            (std::vector<std::string>{
+                "tokenizer.ggml.bos_token_id" + is_ignored, "tokenizer.ggml.eos_token_id" + is_ignored,
+                "tokenizer.ggml.eot_token_id, eom_token_id or an element of eos_token_ids" + is_ignored}));
+}
+
+TEST(TokenizerErrors, WhatATextIsToBeginOrEndWithMustBeAToken) {
+  for (const std::optional<int32_t> id : {std::optional<int32_t>(), std::optional(268), std::optional(-1)}) {
+    TokenizerData data = tiny_tokenizer_data();
+    data.bos = id;
+    data.add_bos = true;
+    EXPECT_EQ(error_of(data),
+              "tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing or no token's");
+    data = tiny_tokenizer_data();
+    data.eos = id;
+    data.add_eos = true;
+    EXPECT_EQ(error_of(data),
+              "tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id is missing or no token's");
+  }
 }
 
 TEST(TokenizerErrors, ThePreTokenizerMustBeKnownAndTheTemplateUtf8) {

@@ -90,11 +90,11 @@ Value element(const Value &object, int64_t index) {
     if (!sequence->is_indexed() || index >= size || index < -size) return beyond();
     return sequence->items[static_cast<size_t>(index < 0 ? index + size : index)];
   }
-  const std::vector<size_t> offsets = character_offsets(object.text()->bytes());
-  const auto size = static_cast<int64_t>(offsets.size()) - 1;
+  const std::string_view bytes = object.text()->bytes();
+  const auto size = static_cast<int64_t>(count_characters(bytes));
   if (index >= size || index < -size) return beyond();
-  const auto at = static_cast<size_t>(index < 0 ? index + size : index);
-  return object.text()->slice({offsets[at], offsets[at + 1]});
+  const size_t at = index < 0 ? moved_by(bytes, bytes.size(), index) : moved_by(bytes, 0, index);
+  return object.text()->slice({at, moved_by(bytes, at, 1)});
 }
 
 // A field or item that is there; nullopt otherwise.
@@ -145,18 +145,18 @@ std::optional<Steps> steps(Runtime &runtime, const SliceBounds &bounds, int64_t 
 }
 
 Value slice_text(Runtime &runtime, const TracedText &text, const SliceBounds &bounds) {
-  const std::vector<size_t> offsets = character_offsets(text.bytes());
-  auto places = steps(runtime, bounds, static_cast<int64_t>(offsets.size()) - 1);
-  if (!places) return {};
+  const std::string_view bytes = text.bytes();
+  auto places = steps(runtime, bounds, static_cast<int64_t>(count_characters(bytes)));
+  if (!places || !places->more()) return TracedText();
   TextBuilder out(runtime);
+  size_t at = moved_by(bytes, 0, places->at);
   if (places->step == 1) {
-    if (places->more())
-      out.append(text, {offsets[static_cast<size_t>(places->at)], offsets[static_cast<size_t>(places->stop)]});
+    out.append(text, {at, moved_by(bytes, at, places->stop - places->at)});
     return out.take();
   }
-  while (places->more() && !runtime.failed()) {
-    const auto at = static_cast<size_t>(places->take());
-    out.append(text, {offsets[at], offsets[at + 1]});
+  for (; places->more() && !runtime.failed(); places->take()) {
+    out.append(text, {at, moved_by(bytes, at, 1)});
+    at = moved_by(bytes, at, places->step);
   }
   return out.take();
 }
@@ -257,9 +257,11 @@ std::vector<Value> items_of(Runtime &runtime, const Value &value) {
     if (!runtime.spend(dict->items.size())) return {};
     for (const auto &[key, unused] : dict->items) items.push_back(key);
   } else if (const TracedText *text = value.text()) {
-    if (!runtime.spend(text->size())) return {};
-    const std::vector<size_t> offsets = character_offsets(text->bytes());
-    for (size_t i = 0; i + 1 < offsets.size(); ++i) items.push_back(text->slice({offsets[i], offsets[i + 1]}));
+    if (!spend_on_text(runtime, value) || !runtime.spend_on_parts(count_characters(text->bytes()))) return {};
+    for (size_t at = 0, end = 0; at < text->size(); at = end) {
+      end = moved_by(text->bytes(), at, 1);
+      items.push_back(text->slice({at, end}));
+    }
   } else if (!value.is_undefined()) {
     runtime.fail("cannot walk over {}", type_name(value));
   }

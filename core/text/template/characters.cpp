@@ -43,13 +43,14 @@ size_t count_characters(std::string_view text) {
   return n;
 }
 
-std::vector<size_t> character_offsets(std::string_view text) {
-  std::vector<size_t> offsets;
-  offsets.reserve(count_characters(text) + 1);
-  for (size_t at = 0; at < text.size(); ++at)
-    if (!is_continuation(text[at])) offsets.push_back(at);
-  offsets.push_back(text.size());
-  return offsets;
+size_t moved_by(std::string_view text, size_t at, int64_t n) {
+  for (; n > 0 && at < text.size(); --n) do
+      ++at;
+    while (at < text.size() && is_continuation(text[at]));
+  for (; n < 0 && at > 0; ++n) do
+      --at;
+    while (at > 0 && is_continuation(text[at]));
+  return at;
 }
 
 size_t find_bytes(std::string_view text, std::string_view part, size_t from) {

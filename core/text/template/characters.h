@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace bonsai::jinja {
 
@@ -24,8 +24,9 @@ std::string_view without_leading_space(std::string_view text);
 std::string_view without_trailing_space(std::string_view text);
 
 size_t count_characters(std::string_view text);
-// Where each character begins, and the end: one more than there are characters.
-std::vector<size_t> character_offsets(std::string_view text);
+// The place of the character that is `n` behind the one at `at`, or before it where `n` is negative; an end of the text
+// if there are not so many. Places are offsets in bytes.
+size_t moved_by(std::string_view text, size_t at, int64_t n);
 
 // The offset of `part` in `text` at or behind `from`, or npos; in linear time, unlike string_view's.
 size_t find_bytes(std::string_view text, std::string_view part, size_t from = 0);

@@ -144,8 +144,7 @@ void append_number(Runtime &runtime, TextBuilder &out, Digits digits, const Spec
 
 void append_text(Runtime &runtime, TextBuilder &out, TracedText text, const Spec &spec) {
   if (spec.precision) {
-    const std::vector<size_t> offsets = character_offsets(text.bytes());
-    text = text.slice({0, offsets[std::min(static_cast<size_t>(*spec.precision), offsets.size() - 1)]});
+    text = text.slice({0, moved_by(text.bytes(), 0, *spec.precision)});
   }
   const Side side = spec.align == '>' ? Side::kRight : spec.align == '^' ? Side::kMiddle : Side::kLeft;
   out.append(padded(runtime, text, {spec.width, side, spec.fill}));
@@ -378,12 +377,12 @@ class Fields {
   Spec read_spec(std::string_view text, bool is_number) {
     Spec spec;
     const auto place = static_cast<size_t>(text.data() - format_.bytes().data());
-    const std::vector<size_t> offsets = character_offsets(text.substr(0, std::min<size_t>(text.size(), 8)));
+    const size_t fill = moved_by(text, 0, 1);
     size_t at = 0;
-    if (offsets.size() > 2 && is_one_of(text[offsets[1]], "<>^=")) {
-      spec.fill = format_.slice({place, place + offsets[1]});
-      spec.align = text[offsets[1]];
-      at = offsets[1] + 1;
+    if (fill < text.size() && is_one_of(text[fill], "<>^=")) {
+      spec.fill = format_.slice({place, place + fill});
+      spec.align = text[fill];
+      at = fill + 1;
     }
     Reader reader(text.substr(at));
     const bool has_fill = at > 0;

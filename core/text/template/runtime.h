@@ -54,6 +54,8 @@ class Runtime {
   bool spend(uint64_t steps);
   // What looking through so many items, or bytes, costs.
   bool spend_on_items(uint64_t n) { return spend(n / 16); }
+  // What it costs to make texts of their own of so many parts of another: each takes some hundred bytes, however short.
+  bool spend_on_parts(uint64_t n) { return spend(n * 16); }
   // What it costs to make what is held until the end of the rendering: dear, for the sake of memory.
   bool spend_on_kept() { return spend(100); }
   // What it costs to write a floating-point number with all its digits, and so many behind the point.

@@ -222,7 +222,15 @@ Value length(Call &call) {
   return call.fail("{} has no length{}", type_name(call.self()), is_generator ? "; '| list' gives it one" : "");
 }
 
+// The first or last element, without making the others.
+Value end_of_text(const TracedText &text, bool last) {
+  if (text.empty()) return Value::undefined("the sequence is empty");
+  const std::string_view bytes = text.bytes();
+  return last ? text.slice({moved_by(bytes, bytes.size(), -1), bytes.size()}) : text.slice({0, moved_by(bytes, 0, 1)});
+}
+
 Value first(Call &call) {
+  if (call.self().text() != nullptr) return end_of_text(*call.self().text(), false);
   Sequence *sequence = call.self().sequence();
   if (sequence != nullptr && sequence->kind == Sequence::Kind::kGenerator) {
     if (sequence->n_taken < sequence->items.size()) return sequence->items[sequence->n_taken++];
@@ -233,6 +241,7 @@ Value first(Call &call) {
 }
 
 Value last(Call &call) {
+  if (call.self().text() != nullptr) return end_of_text(*call.self().text(), true);
   const Sequence *sequence = call.self().sequence();
   if (sequence != nullptr && sequence->kind == Sequence::Kind::kGenerator)
     return call.fail("a generator has no end; '| list' gives it one");
@@ -254,12 +263,11 @@ Value join(Call &call) {
 }
 
 Value reverse(Call &call) {
+  if (call.self().text() != nullptr)
+    return slice(call.runtime(), call.self(), {.start = {}, .stop = {}, .step = int64_t{-1}});
   std::vector<Value> items = self_items(call);
   std::reverse(items.begin(), items.end());
-  if (call.self().text() == nullptr) return generator(call, std::move(items));
-  TextBuilder out(call.runtime());
-  for (const Value &item : items) out.append(*item.text());
-  return out.take();
+  return generator(call, std::move(items));
 }
 
 Value fallback(Call &call) {

@@ -12,9 +12,12 @@
 #include "core/text/template/operators.h"
 #include "core/text/template/print.h"
 #include "core/text/template/text_operations.h"
+#include "core/text/utf8.h"
 
 namespace bonsai::jinja {
 namespace {
+
+using text::next_code_point;
 
 Value trim(Call &call) {
   Strip which;
@@ -43,21 +46,18 @@ Value title(Call &call) {
   TextBuilder out(call.runtime());
   size_t begin = 0;
   const auto add_word = [&](size_t end) {
-    const TracedText word = text.slice({begin, end});
-    const std::vector<size_t> offsets = character_offsets(word.bytes());
-    if (offsets.size() < 2) return;
-    out.append(change_case(call.runtime(), word.slice({0, offsets[1]}), Case::kUpper));
-    out.append(change_case(call.runtime(), word.slice({offsets[1], word.size()}), Case::kLower));
+    if (begin == end || !call.runtime().spend_on_parts(2)) return;
+    const size_t second = moved_by(text.bytes(), begin, 1);
+    out.append(change_case(call.runtime(), text.slice({begin, second}), Case::kUpper));
+    out.append(change_case(call.runtime(), text.slice({second, end}), Case::kLower));
   };
-  const std::vector<size_t> offsets = character_offsets(text.bytes());
-  for (size_t i = 0; i + 1 < offsets.size() && !call.runtime().failed(); ++i) {
-    const std::string_view character = text.bytes().substr(offsets[i], offsets[i + 1] - offsets[i]);
-    const bool separates =
-        std::string_view("-({[<").find(character) != std::string_view::npos || without_leading_space(character).empty();
-    if (!separates) continue;
-    add_word(offsets[i]);
-    out.append(text, {offsets[i], offsets[i + 1]});
-    begin = offsets[i + 1];
+  for (size_t at = 0; at < text.size() && !call.runtime().failed();) {
+    const size_t end = at;
+    const char32_t c = next_code_point(text.bytes(), at);
+    if (!is_space(c) && std::u32string_view(U"-({[<").find(c) == std::u32string_view::npos) continue;
+    add_word(end);
+    out.append(text, {end, at});
+    begin = at;
   }
   add_word(text.size());
   return out.take();
@@ -79,7 +79,7 @@ Value indent(Call &call) {
   const bool first = call.flag(1, false), blank = call.flag(2, false);
   TextBuilder out(call.runtime());
   const std::string closed = std::string(text.bytes()) + '\n';  // so that a last empty line counts
-  const std::vector<ByteRange> lines = lines_of(closed, false);
+  const std::vector<ByteRange> lines = lines_of(call.runtime(), closed, false);
   for (size_t i = 0; i < lines.size() && !call.runtime().failed(); ++i) {
     if (i > 0) out.append("\n", Origin::kInput);
     const bool indented = i == 0 ? first : blank || lines[i].begin < lines[i].end;
@@ -151,10 +151,9 @@ Value truncate(Call &call) {
   const auto end_length = static_cast<int64_t>(count_characters(end.bytes()));
   if (length < end_length) return call.fail("the length is less than that of the end");
   if (leeway < 0) return call.fail("the leeway is less than 0");
-  const std::vector<size_t> offsets = character_offsets(text.bytes());
-  const auto n = static_cast<int64_t>(offsets.size()) - 1;
+  const auto n = static_cast<int64_t>(count_characters(text.bytes()));
   if (n <= length || n - length <= leeway) return text;
-  size_t cut = offsets[static_cast<size_t>(length - end_length)];
+  size_t cut = moved_by(text.bytes(), 0, length - end_length);
   if (const size_t space = text.bytes().substr(0, cut).rfind(' '); !call.flag(1, false) && space != text.bytes().npos)
     cut = space;
   TextBuilder out(call.runtime());

@@ -39,8 +39,10 @@ Value split_from(Call &call, bool from_right) {
 }
 
 Value splitlines(Call &call) {
+  const std::vector<ByteRange> ranges = lines_of(call.runtime(), bytes(call), call.flag(0, false));
+  if (!call.runtime().spend_on_parts(ranges.size())) return {};
   std::vector<Value> lines;
-  for (const ByteRange &line : lines_of(bytes(call), call.flag(0, false))) lines.emplace_back(self(call).slice(line));
+  for (const ByteRange &line : ranges) lines.emplace_back(self(call).slice(line));
   return call.runtime().list(std::move(lines));
 }
 
@@ -54,12 +56,11 @@ struct Window {
 std::optional<Window> window(Call &call) {
   if (!call.has(1) && !call.has(2)) return Window{0, bytes(call)};
   if (!call.runtime().spend_on_items(bytes(call).size())) return std::nullopt;
-  const std::vector<size_t> offsets = character_offsets(bytes(call));
-  const auto size = static_cast<int64_t>(offsets.size()) - 1;
+  const auto size = static_cast<int64_t>(count_characters(bytes(call)));
   const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
   const int64_t begin = from_start(call.integer(1, 0)), end = std::min(from_start(call.integer(2, size)), size);
   if (begin > end) return std::nullopt;
-  const size_t first = offsets[static_cast<size_t>(begin)], last = offsets[static_cast<size_t>(end)];
+  const size_t first = moved_by(bytes(call), 0, begin), last = moved_by(bytes(call), first, end - begin);
   return Window{static_cast<size_t>(begin), bytes(call).substr(first, last - first)};
 }
 
@@ -124,7 +125,7 @@ Value count_method(Call &call) {
   if (part->empty()) return static_cast<int64_t>(count_characters(within->text)) + 1;
   int64_t n = 0;
   for (size_t at = 0; (at = find_bytes(within->text, part->bytes(), at)) != std::string_view::npos; at += part->size())
-    ++n;
+    if (++n; !call.runtime().spend(1)) break;
   return n;
 }
 

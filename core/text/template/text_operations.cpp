@@ -36,26 +36,44 @@ char32_t change_case(char32_t c, Case to, bool is_first, bool starts_word) {
   }
 }
 
-void add(std::vector<Value> &parts, const TracedText &text, size_t begin, size_t end) {
-  parts.emplace_back(text.slice({begin, end}));
-}
+// What a text is split into.
+class Parts {
+ public:
+  Parts(Runtime &runtime, const TracedText &text, int64_t most) : runtime_(runtime), text_(text), most_(most) {}
 
-std::vector<Value> split_at_spaces(const TracedText &text, int64_t most) {
-  std::vector<Value> parts;
+  // Whether another cut is allowed.
+  bool may_cut() const { return !runtime_.failed() && (most_ < 0 || static_cast<int64_t>(parts_.size()) < most_); }
+  void add(size_t begin, size_t end) {
+    if (runtime_.spend_on_parts(1)) parts_.emplace_back(text_.slice({begin, end}));
+  }
+  std::vector<Value> take() { return std::move(parts_); }
+  std::vector<Value> take_reversed() {
+    std::reverse(parts_.begin(), parts_.end());
+    return take();
+  }
+
+ private:
+  Runtime &runtime_;
+  const TracedText &text_;
+  const int64_t most_;
+  std::vector<Value> parts_;
+};
+
+std::vector<Value> split_at_spaces(Parts parts, const TracedText &text) {
   std::string_view rest = without_leading_space(text.bytes());
   const auto offset = [&](std::string_view part) { return static_cast<size_t>(part.data() - text.bytes().data()); };
   while (!rest.empty()) {
-    if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
-      add(parts, text, offset(rest), text.size());
+    if (!parts.may_cut()) {
+      parts.add(offset(rest), text.size());
       break;
     }
     size_t end = 0;
     for (size_t at = 0; at < rest.size(); end = at)
       if (is_space(next_code_point(rest, at))) break;
-    add(parts, text, offset(rest), offset(rest) + end);
+    parts.add(offset(rest), offset(rest) + end);
     rest = without_leading_space(rest.substr(end));
   }
-  return parts;
+  return parts.take();
 }
 
 // The end of `rest` without the word that ends it.
@@ -64,53 +82,47 @@ size_t last_word(std::string_view rest) {
   while (begin > 0) {
     const std::string_view before = rest.substr(0, begin);
     if (without_trailing_space(before).size() != before.size()) break;
-    do --begin;
-    while (begin > 0 && (static_cast<uint8_t>(rest[begin]) & 0xC0) == 0x80);
+    begin = moved_by(rest, begin, -1);
   }
   return begin;
 }
 
-std::vector<Value> split_at_spaces_from_right(const TracedText &text, int64_t most) {
-  std::vector<Value> parts;
+std::vector<Value> split_at_spaces_from_right(Parts parts, const TracedText &text) {
   const size_t lead = text.size() - without_leading_space(text.bytes()).size();
   std::string_view rest = without_trailing_space(text.bytes());
   while (rest.size() > lead) {
-    const bool ends = most >= 0 && static_cast<int64_t>(parts.size()) == most;
+    const bool ends = !parts.may_cut();
     const size_t begin = ends ? 0 : last_word(rest);
-    add(parts, text, begin, rest.size());
+    parts.add(begin, rest.size());
     if (ends) break;
     rest = without_trailing_space(rest.substr(0, begin));
   }
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  return parts.take_reversed();
 }
 
-std::vector<Value> split_at(const TracedText &text, std::string_view separator, int64_t most) {
-  std::vector<Value> parts;
+std::vector<Value> split_at(Parts parts, const TracedText &text, std::string_view separator) {
   size_t begin = 0;
-  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
+  while (parts.may_cut()) {
     const size_t end = find_bytes(text.bytes(), separator, begin);
     if (end == std::string_view::npos) break;
-    add(parts, text, begin, end);
+    parts.add(begin, end);
     begin = end + separator.size();
   }
-  add(parts, text, begin, text.size());
-  return parts;
+  parts.add(begin, text.size());
+  return parts.take();
 }
 
-std::vector<Value> split_at_from_right(const TracedText &text, std::string_view separator, int64_t most) {
-  std::vector<Value> parts;
+std::vector<Value> split_at_from_right(Parts parts, const TracedText &text, std::string_view separator) {
   size_t end = text.size();
-  while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
+  while (parts.may_cut()) {
     const size_t begin =
         end < separator.size() ? std::string_view::npos : text.bytes().rfind(separator, end - separator.size());
     if (begin == std::string_view::npos) break;
-    add(parts, text, begin + separator.size(), end);
+    parts.add(begin + separator.size(), end);
     end = begin;
   }
-  add(parts, text, 0, end);
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  parts.add(0, end);
+  return parts.take_reversed();
 }
 
 }  // namespace
@@ -166,13 +178,12 @@ TracedText replace(Runtime &runtime, const TracedText &text, const TracedText &f
                    int64_t most) {
   TextBuilder out(runtime);
   size_t done = 0;  // what lies before has been given out
-  const std::vector<size_t> ends = from.empty() ? character_offsets(text.bytes()) : std::vector<size_t>();
   for (int64_t i = 0; (most < 0 || i < most) && !runtime.failed(); ++i) {
     // An empty text stands before every character and at the end.
-    const bool over = from.empty() && static_cast<size_t>(i) >= ends.size();
-    const size_t found = over           ? std::string_view::npos
-                         : from.empty() ? ends[static_cast<size_t>(i)]
-                                        : find_bytes(text.bytes(), from.bytes(), done);
+    if (from.empty() && i > 0 && done == text.size()) break;
+    const size_t found = !from.empty() ? find_bytes(text.bytes(), from.bytes(), done)
+                         : i == 0      ? 0
+                                       : moved_by(text.bytes(), done, 1);
     if (found == std::string_view::npos) break;
     out.append(text, {done, found});
     out.append(to);
@@ -184,21 +195,25 @@ TracedText replace(Runtime &runtime, const TracedText &text, const TracedText &f
 
 std::vector<Value> split(Runtime &runtime, const TracedText &text, const Split &how) {
   if (!runtime.spend(text.size())) return {};
+  Parts parts(runtime, text, how.most);
   if (how.separator == nullptr)
-    return how.from_right ? split_at_spaces_from_right(text, how.most) : split_at_spaces(text, how.most);
+    return how.from_right ? split_at_spaces_from_right(std::move(parts), text)
+                          : split_at_spaces(std::move(parts), text);
   const std::string_view separator = how.separator->bytes();
-  return how.from_right ? split_at_from_right(text, separator, how.most) : split_at(text, separator, how.most);
+  return how.from_right ? split_at_from_right(std::move(parts), text, separator)
+                        : split_at(std::move(parts), text, separator);
 }
 
-std::vector<ByteRange> lines_of(std::string_view text, bool keep_ends) {
+std::vector<ByteRange> lines_of(Runtime &runtime, std::string_view text, bool keep_ends) {
   std::vector<ByteRange> lines;
   size_t begin = 0;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; at < text.size() && !runtime.failed();) {
     const size_t end = at;
     const char32_t c = next_code_point(text, at);
     const bool breaks = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
     if (!breaks) continue;
     if (c == '\r' && at < text.size() && text[at] == '\n') ++at;
+    if (!runtime.spend(4)) break;
     lines.push_back({begin, keep_ends ? at : end});
     begin = at;
   }

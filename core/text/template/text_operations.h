@@ -44,7 +44,7 @@ struct Split {
 };
 std::vector<Value> split(Runtime &runtime, const TracedText &text, const Split &how);
 
-// Lines without their ends, or with them.
-std::vector<ByteRange> lines_of(std::string_view text, bool keep_ends);
+// Lines without their ends, or with them. Not all of them after an error.
+std::vector<ByteRange> lines_of(Runtime &runtime, std::string_view text, bool keep_ends);
 
 }  // namespace bonsai::jinja

@@ -352,6 +352,41 @@ TEST(TemplateLimits, WhatIsWalkedOverIsPaidFor) {
             "rendered: [[1, ['a', 2]], [1, ['a', 3]], [2, 'b']]TrueTrue");
 }
 
+// A text of its own for each character takes ten times and more the memory of the text: a short template would take
+// gigabytes if they were as cheap as the text is.
+TEST(TemplateLimits, TextsMadeOfTheCharactersOfATextAreDear) {
+  EXPECT_EQ(error_of("{% set x = ('a' * 1000) * 20000 %}{% for c in x %}{% endfor %}"),
+            "line 1: the template takes more than 50000000 steps");
+  RenderOptions options;
+  options.limits.steps = 5'000'000;
+  const std::string long_text = "{% set x = ('a ' * 1000) * 1000 %}";
+  for (const std::string walk :
+       {"{% for c in x %}{% break %}{% endfor %}", "{{ x|list|length }}", "{{ x|join|length }}", "{{ x|unique|list }}",
+        "{{ x|map('upper')|first }}", "{{ x|batch(2)|first }}", "{{ x|min }}", "{{ x.split()|length }}",
+        "{{ x.rsplit()|length }}", "{{ x.split('a')|length }}", "{{ x.rsplit('a')|length }}", "{{ x|title|length }}",
+        "{{ x.replace(' ', '\\n').splitlines()|length }}"})
+    EXPECT_EQ(error_of(long_text + walk, {}, options), "line 1: the template takes more than 5000000 steps") << walk;
+}
+
+TEST(TemplateLimits, TheEndsAndPartsOfATextAreFoundWithoutItsCharacters) {
+  EXPECT_EQ(error_of("{% set x = 'a' * 20000000 %}{{ x|first }}{{ x|last }}"), "rendered: aa");
+  RenderOptions options;
+  options.limits.steps = 6'000'000;  // three times what the text takes
+  const std::string long_text = "{% set x = ('aé' * 1000) * 5000 ~ 'b' %}";
+  EXPECT_EQ(error_of(long_text + "{{ x|first }}{{ x|last }}{{ x[-2] }}", {}, options), "rendered: abé");
+  EXPECT_EQ(error_of(long_text + "{{ x[:2] }}{{ x[-1:] }}", {}, options), "rendered: aéb");
+  EXPECT_EQ(error_of("{{ ''|first }}{{ ''|last }}{{ (''|first) is defined }}{{ 'é'|last }}", {}, options),
+            "rendered: Falseé");
+}
+
+// Each place where a part is found costs, beside the look for it.
+TEST(TemplateLimits, CountingIsPaidFor) {
+  RenderOptions options;
+  options.limits.steps = 1'000'000;
+  EXPECT_EQ(error_of("{% set x = ('a' * 1000) * 1000 %}{{ x.count('a') }}", {}, options),
+            "line 1: the template takes more than 1000000 steps");
+}
+
 TEST(ChatTemplate, TheDateIsTheGivenOne) {
   RenderOptions options;
   options.now = 86400 * 365 + 12 * 3600;  // noon of 1 January 1971, UTC

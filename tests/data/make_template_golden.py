@@ -251,6 +251,20 @@ words|sort
 words|sort(case_sensitive=true)
 people|sort(attribute='name')|map(attribute='name')|list
 people|sort(attribute='age', reverse=true)|map(attribute='name')|join(' ')
+people|sort(attribute='age,name')|map(attribute='name')|join(' ')
+people|sort(attribute='age,name', reverse=true)|map(attribute='name')|join(' ')
+people|sort(false, true, 'age,name')|map(attribute='name')|join(' ')
+people|sort(attribute='name,age')|map(attribute='name')|join(' ')
+people|sort(attribute='tags.0,name')|map(attribute='name')|join(' ')
+people|sort(attribute='age, name')|map(attribute='name')|join(' ')
+people|sort(attribute='age,')|map(attribute='name')|join(' ')
+people|sort(attribute='age,nope')|map(attribute='name')|join(' ')
+['bA', 'Ba', 'ab', 'AA']|sort(attribute='1,0')|join(' ')
+['bA', 'Ba', 'ab', 'AA']|sort(attribute='1,0', case_sensitive=true)|join(' ')
+people|min(attribute='age,name')
+people|unique(attribute='age,name')|list|length
+[(1, 'a'), (1, 2)]|sort(attribute='0,1')
+[]|sort(attribute='0,1')
 people|map(attribute='tags.0')|list|length
 people|map(attribute='zip', default='?')|list
 words|map('upper')|list

@@ -93,8 +93,29 @@ std::vector<Value> values_of(std::vector<Keyed> keyed) {
   return values;
 }
 
+std::vector<Value> attributes_in(Call &call, const Value &names) {
+  if (names.text() == nullptr) return {names};
+  const TracedText comma(",", Origin::kTemplate);
+  return split(call.runtime(), *names.text(), {.separator = &comma});
+}
+
+// Keys of several attributes, "a,b", as lists: where the first is equal, the next decides.
+std::vector<Keyed> keyed_by_each(Call &call, const std::vector<Value> &attributes, bool case_sensitive) {
+  std::vector<Keyed> keyed;
+  for (Value &value : self_items(call)) {
+    std::vector<Value> keys;
+    for (const Value &attribute : attributes) keys.push_back(sort_key(call, value, attribute, case_sensitive));
+    if (call.runtime().failed()) break;
+    keyed.push_back({call.runtime().list(std::move(keys)), std::move(value)});
+  }
+  return keyed;
+}
+
 Value sort(Call &call) {
-  std::vector<Keyed> keyed = keyed_items(call, call[2], call.flag(1, false));
+  const std::vector<Value> attributes = attributes_in(call, call[2]);
+  const bool case_sensitive = call.flag(1, false);
+  std::vector<Keyed> keyed = attributes.size() > 1 ? keyed_by_each(call, attributes, case_sensitive)
+                                                   : keyed_items(call, call[2], case_sensitive);
   if (!check_comparable(call, keyed)) return {};
   stable_sort(call, keyed, call.flag(0, false));
   return call.runtime().list(values_of(std::move(keyed)));

@@ -160,6 +160,8 @@ class Parser {
     if (take(".")) return char_class_except({});
     if (looking_at("(")) return parse_group(depth);
     if (is_name_char(text_[at_])) return parse_call();
+    // llama.cpp's <think>, <[1000]> and !<think>.
+    if (looking_at("<") || looking_at("!<")) return fail("{}: matching tokens (<...>) is not supported", place(at_));
     return Expression{};
   }
 

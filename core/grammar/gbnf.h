@@ -13,8 +13,10 @@ namespace bonsai::grammar {
 
 // Literals with escapes (\n \r \t \\ \" \[ \] \xNN \uNNNN \UNNNNNNNN), classes with ranges and negation, `.` (any
 // character), groups, `|`, `*`, `+`, `?`, `{m}`, `{m,}`, `{m,n}`, `{,n}`, comments. A rule ends with its line, but for
-// what stands in parentheses or follows `|` or `::=`. Errors name line and column (of characters, both from 1), what
-// was expected and what was found; rules that are used and not defined, or defined twice, are named.
+// what stands in parentheses or follows `|` or `::=`. What llama.cpp has beyond that is refused: tokens by their name
+// or number (<think>, <[1000]>, !<think>), for a grammar here is one of bytes, whatever the vocabulary. Errors name
+// line and column (of characters, both from 1), what was expected and what was found; rules that are used and not
+// defined, or defined twice, are named.
 Result<RuleSet> parse_gbnf(std::string_view text);
 
 // Limits that keep a grammar's memory in bounds.

@@ -117,9 +117,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadGrammar{"root ::= \"a\" )",
                    "grammar, line 1, column 14: expected a literal, a class, a rule's name, '(', '|' or the end of the "
                    "line, found ')'"},
-        BadGrammar{"root ::= \"\u00e9\u00e9\" <",
+        BadGrammar{"root ::= \"\u00e9\u00e9\" ;",
                    "grammar, line 1, column 15: expected a literal, a class, a rule's name, '(', '|' or the end of the "
-                   "line, found '<'"},
+                   "line, found ';'"},
+        BadGrammar{"root ::= \"a\" (<think> [a-z])",
+                   "grammar, line 1, column 15: matching tokens (<...>) is not supported"},
+        BadGrammar{"root ::= <[1000]>", "grammar, line 1, column 10: matching tokens (<...>) is not supported"},
+        BadGrammar{"root ::= !<think>*", "grammar, line 1, column 10: matching tokens (<...>) is not supported"},
         BadGrammar{
             "root ::= (\"a\"\n  \"b\"",
             "grammar, line 2, column 6: expected ')' for the '(' at line 1, column 10, found the end of the grammar"},

@@ -226,6 +226,42 @@ s.count('l')
 '-7'.zfill(4)
 'ab'.ljust(4, '.')
 'ab'.rjust(4)
+list.index(1, 1)
+list.index(2, -1)
+list.index(3, 1)
+list.index(3, 0, 0)
+list.index(2, -99, 99)
+list.index(1, 0, -1)
+'²'.isdigit()
+'²'.isdecimal()
+'½'.isdigit()
+'①'.isdigit()
+'⑩'.isdigit()
+'٣'.isdigit()
+'½'.isalnum()
+'a²Ⅷ'.isalnum()
+'a b'.isalnum()
+'½'.isnumeric()
+'一'.isnumeric()
+'三二'.isnumeric()
+'丁'.isnumeric()
+'一'.isdigit()
+'a一'.isalnum()
+'A' is sameas 'A'
+'ABC def' is sameas 'ABC def'
+'ABC' is sameas 'ABD'
+'' is sameas ''
+s is sameas s
+s is sameas 'Hello, World'
+s[0] is sameas 'H'
+'A' is sameas 1
+'{:b}'.format(10)
+'{:#b}'.format(-10)
+'{:08b}|{:<6b}|{:+b}'.format(5, 5, 5)
+'{:b}'.format(2.5)
+'{:b}'.format('a')
+'{:,b}'.format(5)
+'%b' % 5
 '12'.isdigit()
 '1a'.isdigit()
 'ab'.isalpha()
@@ -794,7 +830,8 @@ TEMPLATES = [
     "{% filter upper %}abc {{ s }}{% endfilter %}", "{% filter replace('a', 'b') | trim %} aXa {% endfilter %}!",
     "{% with a=1, b=n %}{{ a }}{{ b }}{% endwith %}{{ a is defined }}", "{% set a = 1 %}{% with a=2, b=a %}{{ a }}{{ b }}{% endwith %}{{ a }}",
     "{% generation %}gen {{ n }}{% endgeneration %}\nx", "{% generation %}{% set h = 1 %}{% endgeneration %}{{ h is defined }}",
-    "{% print n %}", "{% set gen = list|map('string') %}{% for i in gen %}{{ i }}{% endfor %}{% for i in gen %}again{% endfor %}",
+    "{% print n %}", "{% print n, s %}", "{% print %}", "{% print n, %}", "{% print n, missing, [1] %}", "{% print (n, s), 'a' ~ n %}",
+    "{% print n s %}", "{% set gen = list|map('string') %}{% for i in gen %}{{ i }}{% endfor %}{% for i in gen %}again{% endfor %}",
     "{% set gen = list|map('string') %}{{ gen|first }}{{ gen|join }}", "{% set gen = list|select('odd') %}{{ 3 in gen }}{{ gen|list }}",
     "{% set messages = messages[1:] %}{{ messages|length }}{{ messages[0].role }}",
     "{%- for m in messages %}\n    {%- if m.content is string %}\n{{ m.role }}: {{ m.content }}\n    {%- elif m.content is none %}\nnone\n"

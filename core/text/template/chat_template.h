@@ -3,13 +3,19 @@
 // byte for byte: Python's values and texts, trim_blocks and lstrip_blocks, `tojson` without HTML escapes,
 // raise_exception(), strftime_now(), break and continue, {% generation %}.
 //
-// Not there, and an error when a template asks for it: include, import, extends and block, recursive loops, arguments
-// with '*', integers beyond 64 bits, methods that change an object; the filters filesizeformat, pprint, random,
-// striptags, wordwrap and xmlattr; the methods encode, expandtabs, isascii, isidentifier, istitle and translate of
-// strings, and those of tuples; tuples as keys and dict() of pairs; '_' in a format's specification and '*' in that of
-// '%'. Upper and lower case map one character to one. A variable of the input which the template sets further down has
-// its value in the loops and blocks before that, where Jinja, which tells names apart by the template's text, finds it
-// undefined.
+// Not there, and an error when a template asks for it:
+// - tags: include, import, extends, block and autoescape; recursive loops; arguments with '*';
+// - values: integers beyond 64 bits, tuples as keys, dict() of pairs, methods that change an object;
+// - the function lipsum; the filters filesizeformat, pprint, random, striptags, urlize, wordwrap and xmlattr;
+// - the methods encode, expandtabs, isascii, isidentifier, istitle and translate of strings, and those of tuples;
+// - in formats '{}': the types c and n, '_', the conversion 'a', a field within a field; in formats '%': '*' and %a.
+//
+// There, with another result than Python's: upper and lower case map one character to one. A slice of a range is a list
+// and prints as one. A power that would be a complex number, (-8) ** 0.5, is nan. '\N{BULLET}' in a string stays as it
+// is written. What a macro knows of itself, m.name and m.arguments, say, is undefined. `is sameas` tells a string from
+// an equal one that stands elsewhere, but for single characters. A variable of the input which the template sets
+// further down has its value in the loops and blocks before that, where Jinja, which tells names apart by the
+// template's text, finds it undefined.
 #pragma once
 
 #include <ctime>

@@ -117,6 +117,16 @@ ExpressionPtr ExpressionParser::tuple_or_expression(bool conditional) {
   return make(line, std::move(tuple));
 }
 
+ExpressionPtr ExpressionParser::printed() {
+  const uint32_t line = tokens_.line();
+  Concatenation texts;
+  if (tokens_.at(Kind::kBlockEnd)) return make(line, std::move(texts));
+  do texts.parts.push_back(expression());
+  while (tokens_.skip_operator(","));
+  if (texts.parts.size() == 1) return std::move(texts.parts.front());
+  return make(line, std::move(texts));
+}
+
 ExpressionPtr ExpressionParser::logical_or() {
   const uint32_t line = tokens_.line();
   ExpressionPtr left = logical_and();

@@ -26,6 +26,8 @@ class ExpressionParser {
   ExpressionPtr expression(bool conditional) { return conditional ? expression() : logical_or(); }
   // One expression, or a tuple without parentheses.
   ExpressionPtr tuple_or_expression(bool conditional);
+  // What {% print %} prints: expressions with commas between them, one text behind another.
+  ExpressionPtr printed();
   // The filters behind a block's name: "upper | replace(...)", applied to the block's text.
   ExpressionPtr filters_of_block();
   // A name, a namespace's field (where `fields` allows it), or several with commas between them.

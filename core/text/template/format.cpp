@@ -15,7 +15,7 @@ namespace bonsai::jinja {
 namespace {
 
 constexpr int kMostDigits = 1000;  // that a format may ask for behind the point
-constexpr std::string_view kDigits = "0123456789", kWhole = "dxXo", kDecimal = "eEfFgG%";
+constexpr std::string_view kDigits = "0123456789", kWhole = "dxXob", kDecimal = "eEfFgG%";
 
 bool is_one_of(char c, std::string_view set) { return c != '\0' && set.find(c) != set.npos; }
 
@@ -82,6 +82,9 @@ Digits whole_digits(int64_t number, const Spec &spec) {
       break;
     case 'o':
       digits.text = fmt::format("{:o}", magnitude);
+      break;
+    case 'b':
+      digits.text = fmt::format("{:b}", magnitude);
       break;
     default:
       digits.text = std::to_string(magnitude);

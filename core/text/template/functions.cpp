@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <time.h>
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
@@ -186,8 +187,11 @@ constexpr Builtin kDictMethods[] = {
 
 Value list_index(Call &call) {
   const std::vector<Value> &items = call.self().sequence()->items;
-  for (size_t i = 0; i < items.size() && !call.runtime().failed(); ++i)
-    if (equal(call.runtime(), items[i], call[0])) return static_cast<int64_t>(i);
+  const auto size = static_cast<int64_t>(items.size());
+  const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
+  const int64_t begin = from_start(call.integer(1, 0)), end = std::min(from_start(call.integer(2, size)), size);
+  for (int64_t i = begin; i < end && !call.runtime().failed(); ++i)
+    if (equal(call.runtime(), items[static_cast<size_t>(i)], call[0])) return i;
   return call.fail("the value is not in the list");
 }
 
@@ -198,7 +202,7 @@ Value list_count(Call &call) {
 }
 
 constexpr Builtin kListMethods[] = {
-    {"index", "value", 1, list_index},
+    {"index", "value start stop", 1, list_index},
     {"count", "value", 1, list_count},
     {"copy", "", 0, [](Call &call) { return call.self(); }},
     {"append", "*", 0, changes},

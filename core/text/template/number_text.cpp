@@ -1,7 +1,5 @@
 #include "core/text/template/number_text.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,12 +7,11 @@
 #include <string>
 
 #include "core/text/template/characters.h"
+#include "core/text/template/numeric_characters.h"
 #include "core/text/utf8.h"
 
 namespace bonsai::jinja {
 namespace {
-
-bool is_decimal(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND; }
 
 // Every script's ten digits follow one another from 0, some directly on another script's.
 char ascii_digit(char32_t c) {

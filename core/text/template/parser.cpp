@@ -230,7 +230,7 @@ class Parser {
   }
 
   Statement::Node print_tag(uint32_t) {
-    Print statement{expressions_.expression()};
+    Print statement{expressions_.printed()};
     close();
     return statement;
   }

@@ -1,5 +1,6 @@
 // What can stand behind `is` (https://jinja.palletsprojects.com/templates/#list-of-builtin-tests).
 #include "core/text/template/builtins.h"
+#include "core/text/template/characters.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/text_operations.h"
 
@@ -29,10 +30,15 @@ bool is_sequence(const Value &value) {
 
 bool is_iterable(const Value &value) { return is_sequence(value) || value.sequence() != nullptr; }
 
+// Python keeps one object for equal texts of at most one character.
+bool is_same_text(Runtime &runtime, const TracedText &a, const TracedText &b) {
+  return &a == &b || (runtime.same(a.bytes(), b.bytes()) && count_characters(a.bytes()) <= 1);
+}
+
 // The same object, or the same simple value.
 bool is_same(Runtime &runtime, const Value &a, const Value &b) {
   if (a.any().index() != b.any().index()) return false;
-  if (a.text() != nullptr) return a.text() == b.text();
+  if (a.text() != nullptr) return is_same_text(runtime, *a.text(), *b.text());
   if (a.sequence() != nullptr) return a.sequence() == b.sequence();
   if (a.dict() != nullptr) return a.dict() == b.dict();
   return equal(runtime, a, b);

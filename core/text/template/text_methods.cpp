@@ -7,6 +7,7 @@
 #include "core/text/template/builtins.h"
 #include "core/text/template/characters.h"
 #include "core/text/template/format.h"
+#include "core/text/template/numeric_characters.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/text_operations.h"
 #include "core/text/utf8.h"
@@ -177,16 +178,9 @@ Value zfill(Call &call) {
   return out.take();
 }
 
-utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
 bool is_letter(char32_t c) {
-  const auto of = category(c);
-  return of >= UTF8PROC_CATEGORY_LU && of <= UTF8PROC_CATEGORY_LO;
-}
-bool is_decimal(char32_t c) { return category(c) == UTF8PROC_CATEGORY_ND; }
-// Python also counts letters that are numbers, such as Chinese ones.
-bool is_number(char32_t c) {
-  const auto of = category(c);
-  return of >= UTF8PROC_CATEGORY_ND && of <= UTF8PROC_CATEGORY_NO;
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
 // Unicode's full case folding, which makes several characters of some.
@@ -257,11 +251,11 @@ constexpr Builtin kMethods[] = {
     {"zfill", "width", 1, zfill},
     {"isspace", "", 0, [](Call &call) { return all_are(call, is_space); }},
     {"isalpha", "", 0, [](Call &call) { return all_are(call, is_letter); }},
-    {"isdigit", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
+    {"isdigit", "", 0, [](Call &call) { return all_are(call, is_digit); }},
     {"isdecimal", "", 0, [](Call &call) { return all_are(call, is_decimal); }},
-    {"isnumeric", "", 0, [](Call &call) { return all_are(call, is_number); }},
+    {"isnumeric", "", 0, [](Call &call) { return all_are(call, is_numeric); }},
     {"isalnum", "", 0,
-     [](Call &call) { return all_are(call, [](char32_t c) { return is_letter(c) || is_decimal(c); }); }},
+     [](Call &call) { return all_are(call, [](char32_t c) { return is_letter(c) || is_numeric(c); }); }},
     {"isupper", "", 0, [](Call &call) { return in_case(call, Case::kUpper, Case::kLower); }},
     {"islower", "", 0, [](Call &call) { return in_case(call, Case::kLower, Case::kUpper); }},
 };

@@ -44,12 +44,14 @@ size_t count_characters(std::string_view text) {
 }
 
 size_t moved_by(std::string_view text, size_t at, int64_t n) {
-  for (; n > 0 && at < text.size(); --n) do
-      ++at;
-    while (at < text.size() && is_continuation(text[at]));
-  for (; n < 0 && at > 0; ++n) do
-      --at;
-    while (at > 0 && is_continuation(text[at]));
+  for (; n > 0 && at < text.size(); --n) {
+    ++at;
+    while (at < text.size() && is_continuation(text[at])) ++at;
+  }
+  for (; n < 0 && at > 0; ++n) {
+    --at;
+    while (at > 0 && is_continuation(text[at])) --at;
+  }
   return at;
 }
 

@@ -36,14 +36,15 @@ void move_references(Json &schema, const std::string &prefix) {
   }
 }
 
-// Whether a tool has no parameters: OpenAI's word for it is to say nothing of them, or nothing of what they are.
+// Whether a tool has no parameters: OpenAI's word for it is to say nothing of them, or nothing of what they are. One
+// that takes any ("additionalProperties": true) says so.
 bool is_empty(const Json &parameters) {
   if (!parameters.is_object()) return true;
   const auto says_nothing = [](const auto &item) {
-    constexpr std::array<std::string_view, 5> kIdle = {"title", "description", "$schema", "strict",
-                                                       "additionalProperties"};
+    constexpr std::array<std::string_view, 4> kIdle = {"title", "description", "$schema", "strict"};
     const bool is_idle = std::find(kIdle.begin(), kIdle.end(), item.key()) != kIdle.end();
     if (item.key() == "type") return item.value() == "object";
+    if (item.key() == "additionalProperties") return item.value() == false || item.value().is_null();
     if (item.key() == "required") return item.value().empty();
     return is_idle && !item.value().is_object();
   };

@@ -179,6 +179,28 @@ TEST_F(Talking, ACallCanBeForced) {
   EXPECT_EQ(service.ask(kChat, request)["choices"][0]["finish_reason"], "tool_calls");
 }
 
+// A tool that takes whatever there is: the model can pass something, also where the answer has a form otherwise.
+TEST_F(Talking, AToolWithoutAFormIsCalledWithAnyArguments) {
+  const Service service(engine_);
+  json open = tools("note");
+  open[0]["function"]["parameters"] = {{"type", "object"}, {"additionalProperties", true}};
+  const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", {{"enum", {7}}}}}}};
+  const std::vector<json> ways = {{{"tool_choice", "required"}}, {{"response_format", format}}};
+  for (const json &way : ways) {
+    std::set<bool> empty;
+    for (int seed = 0; seed < 40; ++seed) {
+      json request = {{"messages", user("hi")},       {"tools", open},    {"seed", seed},
+                      {"parallel_tool_calls", false}, {"temperature", 2}, {"max_tokens", 400}};
+      request.update(way);
+      const json message = service.ask(kChat, request)["choices"][0]["message"];
+      if (!message.contains("tool_calls")) continue;
+      const json &function = message["tool_calls"][0]["function"];
+      empty.insert(json::parse(function["arguments"].get<std::string>()).empty());
+    }
+    EXPECT_EQ(empty, (std::set<bool>{false, true})) << way;
+  }
+}
+
 TEST_F(Talking, AnAnswerMayEndBehindItsFirstCall) {
   const Service service(engine_);
   const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n";

@@ -290,7 +290,7 @@ TEST(ApiRequest, AForcedCallIsASchema) {
   EXPECT_EQ(schema("\"auto\"", own), "");
 }
 
-// As OpenAI has it: who says nothing of parameters has none.
+// As OpenAI has it: who says nothing of parameters has none; who takes any says so.
 TEST(ApiRequest, AForcedCallWithoutParametersHasNoArguments) {
   const auto arguments = [](const std::string &function) {
     const std::string schema =
@@ -304,9 +304,12 @@ TEST(ApiRequest, AForcedCallWithoutParametersHasNoArguments) {
   const std::string none = R"({"type":"object","properties":{}})", some = R"({"$ref":"#/$defs/0"})";
   for (const char *nothing :
        {"", R"(, "parameters": null)", R"(, "parameters": {})", R"(, "parameters": {"type": "object"})",
+        R"(, "parameters": {"type": "object", "additionalProperties": null})",
         R"(, "parameters": {"type": "object", "title": "F", "additionalProperties": false})"})
     EXPECT_EQ(arguments(nothing), none) << nothing;
   for (const char *something : {R"(, "parameters": {"type": "object", "properties": {}})",
+                                R"(, "parameters": {"type": "object", "additionalProperties": true})",
+                                R"(, "parameters": {"additionalProperties": {}, "type": "object"})",
                                 R"(, "parameters": {"type": "object", "additionalProperties": {"type": "string"}})"})
     EXPECT_EQ(arguments(something), some) << something;
 }

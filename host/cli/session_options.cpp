@@ -3,10 +3,10 @@
 #include <exception>
 #include <string>
 
-#include "core/base/atomic_file.h"
 #include "core/base/standard_streams.h"
 #include "core/base/utf8.h"
 #include "host/cli/model_options.h"
+#include "host/engine/session_file.h"
 
 namespace bonsai::cli {
 
@@ -18,8 +18,8 @@ void add_session_options(Options &options, const char *load_help, const char *sa
 void check_session_file(const Arguments &arguments) {
   const auto path = arguments.text("save-session");
   if (!path) return;
-  if (const auto checked = check_replaceable(*path); !checked) throw Failure(checked.error().message);
   ModelFiles(arguments).check_spared(*path, "session");
+  if (const auto checked = host::check_session_replaceable(*path); !checked) throw Failure(checked.error().message);
 }
 
 bool loads_session(const Arguments &arguments) { return arguments.text("load-session").has_value(); }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <system_error>
 
 #include "core/base/atomic_file.h"
 #include "core/quant/format.h"
@@ -166,6 +169,18 @@ Result<void> write_session_file(const std::string &path, const SessionFile &file
   for (const auto part : parts)
     if (auto written = out->write(part); !written) return written;
   return out->commit();
+}
+
+Result<void> check_session_replaceable(const std::string &path) {
+  if (auto checked = check_replaceable(path); !checked) return checked;
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (!std::filesystem::exists(path, ignored) && !ignored) return {};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail("{}: cannot be read, expected a new file or one that holds a session", path);
+  char magic[sizeof kMagic] = {};
+  file.read(magic, sizeof magic);
+  if (file.gcount() == 0 || std::memcmp(magic, kMagic, sizeof kMagic) == 0) return {};
+  return fail("{}: holds something else than a session, expected another file, or an empty one", path);
 }
 
 uint64_t model_fingerprint(const model::Model &model) {

@@ -53,6 +53,10 @@ Result<SessionFile> parse_session_file(std::span<const std::byte> bytes);
 // begin with the path; also a note of 4 GiB.
 Result<void> write_session_file(const std::string &path, const SessionFile &file);
 
+// Before a session is computed or written: that `path` is new, or a file that may be lost for it. Errors begin with the
+// path: what check_replaceable() says, or a file that holds something else than a session, such as a model.
+Result<void> check_session_replaceable(const std::string &path);
+
 // Tells models apart: shapes, norms, and of every matrix its format and some of its weights. Not proof against intent.
 uint64_t model_fingerprint(const model::Model &model);
 

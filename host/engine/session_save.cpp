@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/atomic_file.h"
 #include "core/base/mapped_file.h"
 #include "host/engine/session_file.h"
 #include "host/engine/session_state.h"
@@ -29,7 +28,7 @@ SessionOrigin origin_of(const EngineState &engine) {
 
 void SessionState::save(const std::string &path, std::string_view note) {
   // Before keys and values are copied, which may be gigabytes.
-  value_or_throw(check_replaceable(path), ErrorKind::kInvalidArgument);
+  value_or_throw(check_session_replaceable(path), ErrorKind::kInvalidArgument);
   const uint32_t n = std::min(n_computed_, length());
   SessionFile file{.origin = origin_of(*engine_), .tokens = tokens_, .n_cached = n, .cache = {}, .note = note};
   std::vector<std::byte> cache(session_cache_bytes(file.origin, n));

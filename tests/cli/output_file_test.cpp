@@ -1,5 +1,5 @@
 // Promise of everything that the program writes to a file, sessions, conversations and reports: it replaces a regular
-// file, whole or not at all, and touches nothing else.
+// file, whole or not at all, and touches nothing else; a session replaces no other file than a session.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -94,6 +94,7 @@ TEST(OutputFile, ALinkStaysAndItsTargetIsReplaced) {
   EXPECT_EQ(read_file(target).substr(0, 5), "<?xml");
   expect_replaced(chat("hi\n/save " + link + "\n"));
   EXPECT_EQ(json::parse(read_file(target))["messages"].size(), 2u);
+  fs::resize_file(target, 0);  // one that holds something else is spared
   expect_replaced(chat("hi\n/save-session " + link + "\n"));
   EXPECT_EQ(read_file(target).substr(0, 8), "BONSAISE");
 }
@@ -156,6 +157,29 @@ TEST(OutputFile, IsNeverTheModel) {
               "/save: " + refused(path, "conversation") + "/save-session: " + refused(path, "session"));
   }
   EXPECT_TRUE(read_file(parts[1]) == second);
+}
+
+// A session may take the place of a session, or of nothing: not of another model, say, which would be lost.
+TEST(OutputFile, ASessionReplacesNothingButSessions) {
+  const std::string folder = make_folder("spared"), link = folder + "/link", other = folder + "/other.gguf";
+  const std::string is_spared = ": holds something else than a session, expected another file, or an empty one\n";
+  fs::create_symlink("other.gguf", link);
+  fs::copy_file(seedling(), other);
+  const std::string few = write_file("few", "BONSAI"), empty = write_file("empty", "");
+  for (const std::string &path : {other, link, few}) {
+    const std::string before = read_file(path);
+    const Outcome run = run_and_save(path), start = chat("hi\n", {"--save-session", path}),
+                  talk = chat("/save-session " + path + "\nhi\n");
+    EXPECT_EQ(run.err, "bonsai run: " + path + is_spared);
+    EXPECT_EQ(start.err, "bonsai chat: " + path + is_spared);
+    EXPECT_EQ(run.out + start.out, "") << "it is said before any work";
+    EXPECT_EQ(talk.err, "/save-session: " + path + is_spared);
+    EXPECT_NE(talk.out, "") << "the conversation goes on";
+    for (const Outcome &outcome : {run, start, talk}) EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_TRUE(read_file(path) == before);
+  }
+  EXPECT_EQ(files_in(folder), (Names{"link", "other.gguf"}));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_and_save(empty).exit_code, 0) << "empty at first, then a session";
 }
 
 TEST(OutputFile, AReportIsWrittenThoughNobodyReadsTheTable) {

@@ -336,7 +336,8 @@ BONSAI_C_API bonsai_outcome bonsai_session_tokens(const bonsai_engine_session *s
 BONSAI_C_API bonsai_outcome bonsai_session_truncate(bonsai_engine_session *session, uint32_t length,
                                                     bonsai_failure *failure);
 
-/* Writes tokens, keys and values to a file; loading puts them in the place of what the session holds. */
+/* Writes tokens, keys and values to a file; loading puts them in the place of what the session holds. A file that holds
+   something else than a session is not replaced: that fails. */
 BONSAI_C_API bonsai_outcome bonsai_session_save(const bonsai_engine_session *session, const char *path,
                                                 bonsai_failure *failure);
 BONSAI_C_API bonsai_outcome bonsai_session_load(bonsai_engine_session *session, const char *path,

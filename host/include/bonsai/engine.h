@@ -241,8 +241,8 @@ class BONSAI_API Session {
   // what this session holds, so that it goes on where it was, on any backend, without computing the tokens again; only
   // where the KV type is another one, or a backend does not hand its cache out, they are. Errors, which change nothing:
   // a path that cannot be read or written, another kind of file or version, damage, another model, a context too short.
-  // save() replaces a regular file in one step, also where a symbolic link leads to it; what is something else, such as
-  // a device, it refuses. The file keeps its permissions; a new one is for its owner only.
+  // save() replaces a session or an empty file in one step, also where a symbolic link leads to it; what is something
+  // else, such as a model or a device, it refuses. The file keeps its permissions; a new one is for its owner only.
   void save(const std::string &path) const;
   void load(const std::string &path);
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -194,6 +195,20 @@ TEST_F(SavedSession, IsRefusedWhereItMeansNothing) {
   EXPECT_EQ(thrown_by([&] { session.save("/nowhere/x"); }).message,
             "/nowhere/x: cannot create a file in /nowhere: No such file or directory");
   EXPECT_EQ(session.length(), 5u);  // a failure changes nothing
+  std::filesystem::remove(file);
+}
+
+// A program's own files, or its user's, are not lost for a session.
+TEST_F(SavedSession, SparesWhatIsNoSession) {
+  const std::string file = path("spared");
+  std::ofstream(file) << "a diary";
+  const Thrown refused = thrown_by([&] { save(load_seedling(), file); });
+  EXPECT_EQ(refused.kind, ErrorKind::kInvalidArgument);
+  EXPECT_EQ(refused.message, file + ": holds something else than a session, expected another file, or an empty one");
+  EXPECT_EQ(std::filesystem::file_size(file), 7u);
+  std::filesystem::resize_file(file, 0);
+  save(load_seedling(), file);
+  save(load_seedling(), file);
   std::filesystem::remove(file);
 }
 

@@ -27,17 +27,15 @@ double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens
 
 nlohmann::ordered_json to_json(const ChatReply &reply) {
   const GenerationStats &stats = reply.generation.stats;
-  const std::string &calls = reply.message.tool_calls;
-  return {{"text", reply.message.content},
-          {"reasoning", reply.message.reasoning},
-          {"tool_calls", nlohmann::ordered_json::parse(calls.empty() ? "[]" : calls)},
-          {"tokens", reply.generation.tokens},
-          {"finish_reason", finish_reason_name(reply.generation.finish)},
-          {"seed", stats.seed},
-          {"reused_tokens", reply.reused_tokens},
-          {"prompt_tokens", stats.prompt_tokens},
-          {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
-          {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)}};
+  nlohmann::ordered_json json = message_json(reply.message);
+  json.update({{"tokens", reply.generation.tokens},
+               {"finish_reason", finish_reason_name(reply.generation.finish)},
+               {"seed", stats.seed},
+               {"reused_tokens", reply.reused_tokens},
+               {"prompt_tokens", stats.prompt_tokens},
+               {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
+               {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)}});
+  return json;
 }
 
 }  // namespace
@@ -293,8 +291,15 @@ void ChatSession::load_session_command(const std::string &file) {
   print_to_stderr("{} loaded\n", messages_are(chat_.messages().size()));
 }
 
-Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
-                     const std::string &message, Terminal &terminal) {
+nlohmann::ordered_json message_json(const ChatMessage &message) {
+  const std::string &calls = message.tool_calls;
+  return {{"text", message.content},
+          {"reasoning", message.reasoning},
+          {"tool_calls", nlohmann::ordered_json::parse(calls.empty() ? "[]" : calls)}};
+}
+
+ChatReply chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
+                    const std::string &message, Terminal &terminal) {
   AnswerPrinter printer(arguments, terminal.out);
   Chat chat(engine, chat_options(arguments));
   const auto show = [&printer](ChatPiece kind, std::string_view text) {
@@ -303,7 +308,7 @@ Generation chat_once(const Engine &engine, const Arguments &arguments, const Gen
   };
   ChatReply reply = chat.send(message, options, show);
   printer.finish();
-  return std::move(reply.generation);
+  return reply;
 }
 
 }  // namespace bonsai::cli

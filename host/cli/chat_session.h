@@ -3,6 +3,7 @@
 
 #include <bonsai/chat.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,9 +69,11 @@ class ChatSession {
   int exit_code_ = kSuccess;
 };
 
-// One message of `run --chat`, and its answer, which is shown. Returns it with its text as the model wrote it, tags of
-// reasoning included.
-Generation chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
-                     const std::string &message, Terminal &terminal);
+// One message of `run --chat`, and its answer, which is shown.
+ChatReply chat_once(const Engine &engine, const Arguments &arguments, const GenerateOptions &options,
+                    const std::string &message, Terminal &terminal);
+
+// What --json tells of an answer first: {"text", "reasoning", "tool_calls"}.
+nlohmann::ordered_json message_json(const ChatMessage &message);
 
 }  // namespace bonsai::cli

@@ -28,7 +28,8 @@ Options run_options() {
       "Continues a text. The text and what follows go to stdout as they come, a summary to stderr.\n"
       "Without -p and -f the text comes from stdin, if that is a pipe or a file with something in it; else, and\n"
       "without -m, the seedling continues '{}'.\n"
-      "With --chat the text is a message, and only the answer goes to stdout.\n"
+      "With --chat the text is a message, and only the answer goes to stdout; JSON has it as 'bonsai chat' does, with\n"
+      "what the model thought and called apart from what it said.\n"
       "The choice of a token: logit bias, penalties, top-k, top-p, min-p, temperature, in this order.",
       kSeedlingPrompt);
   Options options("run", "[-m FILE] [-p TEXT | -f FILE] [OPTIONS]", text);
@@ -75,33 +76,36 @@ nlohmann::ordered_json to_json(const std::vector<TokenLogProbs> &logprobs, const
   return json;
 }
 
-nlohmann::ordered_json to_json(const std::string &prompt, const Generation &generation, const Engine &engine) {
+// `said`: the text, or what an answer consists of.
+nlohmann::ordered_json to_json(const std::string &prompt, const nlohmann::ordered_json &said,
+                               const Generation &generation, const Engine &engine) {
   const GenerationStats &stats = generation.stats;
   const BackendInfo backend = engine.backend();
   const MemoryInfo memory = engine.memory();
   const std::optional<uint64_t> peak = peak_memory_bytes();
-  return {{"prompt", prompt},
-          {"text", generation.text},
-          {"tokens", generation.tokens},
-          {"logprobs", to_json(generation.logprobs, engine)},
-          {"finish_reason", finish_reason_name(generation.finish)},
-          {"seed", stats.seed},
-          {"prompt_tokens", stats.prompt_tokens},
-          {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
-          {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)},
-          {"decode_passes", stats.decode_passes},
-          {"proposed_tokens", stats.proposed_tokens},
-          {"accepted_tokens", stats.accepted_tokens},
-          {"constraint_seconds", stats.constraint_seconds},
-          {"backend", backend.name},
-          {"kernel", backend.kernel},
-          {"threads", backend.threads},
-          {"failed_over", backend.failed_over},
-          {"memory",
-           {{"weight_bytes", memory.weight_bytes},
-            {"mapped_bytes", memory.mapped_bytes},
-            {"session_bytes", memory.session_bytes},
-            {"peak_bytes", peak ? nlohmann::json(*peak) : nlohmann::json(nullptr)}}}};
+  nlohmann::ordered_json json = {{"prompt", prompt}};
+  json.update(said);
+  json.update({{"tokens", generation.tokens},
+               {"logprobs", to_json(generation.logprobs, engine)},
+               {"finish_reason", finish_reason_name(generation.finish)},
+               {"seed", stats.seed},
+               {"prompt_tokens", stats.prompt_tokens},
+               {"prompt_tokens_per_second", per_second(stats.prompt_tokens, stats.prompt_seconds)},
+               {"decode_tokens_per_second", per_second(stats.decode_steps, stats.decode_seconds)},
+               {"decode_passes", stats.decode_passes},
+               {"proposed_tokens", stats.proposed_tokens},
+               {"accepted_tokens", stats.accepted_tokens},
+               {"constraint_seconds", stats.constraint_seconds},
+               {"backend", backend.name},
+               {"kernel", backend.kernel},
+               {"threads", backend.threads},
+               {"failed_over", backend.failed_over},
+               {"memory",
+                {{"weight_bytes", memory.weight_bytes},
+                 {"mapped_bytes", memory.mapped_bytes},
+                 {"session_bytes", memory.session_bytes},
+                 {"peak_bytes", peak ? nlohmann::json(*peak) : nlohmann::json(nullptr)}}}});
+  return json;
 }
 
 void print_summary(const Generation &generation, const GenerateOptions &options, const Engine &engine) {
@@ -186,10 +190,16 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   const Engine engine = load_engine(engine_choice);
   read_speculation_options(*arguments, engine_choice, options);
   options.cancel = interrupt.graceful();
-  const auto answer = arguments->flag("chat") ? chat_once : continue_text;
-  const Generation generation = answer(engine, *arguments, options, prompt, terminal);
+  const bool is_chat = arguments->flag("chat");
+  ChatReply reply;
+  if (is_chat)
+    reply = chat_once(engine, *arguments, options, prompt, terminal);
+  else
+    reply.generation = continue_text(engine, *arguments, options, prompt, terminal);
+  const Generation &generation = reply.generation;
   if (arguments->flag("json")) {
-    terminal.out.write_json(to_json(prompt, generation, engine));
+    const nlohmann::ordered_json text = {{"text", generation.text}};
+    terminal.out.write_json(to_json(prompt, is_chat ? message_json(reply.message) : text, generation, engine));
   } else {
     print_summary(generation, options, engine);
   }

@@ -260,6 +260,42 @@ TEST(Chat, RunWithChatAnswersOneMessage) {
   EXPECT_NE(run.err.find("\ndecode   12 tokens, "), std::string::npos) << run.err;
 }
 
+// What was thought, said and called, apart from one another, whichever command asks.
+TEST(Chat, RunWithChatHasTheJsonOfAnAnswer) {
+  test::TinyModel model;
+  model.metadata = [](gguf::Writer &writer) {
+    writer.set_string("tokenizer.chat_template",
+                      "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
+                      "{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}<|im_start|>a:");
+  };
+  const test::TinyModelFile file(model);
+  const std::string said = R"(<think>\nwhy\n</think>\n\nI see.\n<tool_call>{\"name\": \"f\"}</tool_call>)";
+  const std::string grammar = write_file("all.gbnf", "root ::= \"" + said + "\"");
+  const std::vector<std::string> options = {"-m",
+                                            file.path(),
+                                            "--grammar",
+                                            grammar,
+                                            "--temp",
+                                            "0",
+                                            "-n",
+                                            "200",
+                                            "--json",
+                                            "--tools",
+                                            write_file("tools.json", R"([{"name": "f"}])")};
+  std::vector<std::string> once = {"run", "--chat", "-p", "hi"}, conversation = {"chat"};
+  once.insert(once.end(), options.begin(), options.end());
+  conversation.insert(conversation.end(), options.begin(), options.end());
+  const std::vector<json> run = json_lines(run_program(once).out),
+                          chat = json_lines(run_program(conversation, "hi\n").out);
+  ASSERT_EQ(run.size(), 1u);
+  ASSERT_EQ(chat.size(), 1u);
+  EXPECT_EQ(run[0]["text"], "I see.");
+  EXPECT_EQ(run[0]["reasoning"], "why");
+  EXPECT_EQ(run[0]["tool_calls"], json::parse(R"([{"name": "f", "arguments": {}}])"));
+  for (const char *same : {"text", "reasoning", "tool_calls", "tokens", "finish_reason"})
+    EXPECT_EQ(run[0][same], chat[0][same]) << same;
+}
+
 TEST(Chat, TheTemplateMayBeTheUsersOwn) {
   const std::string file = write_file("own.jinja", "{% for m in messages %}{{ m.content }}{% endfor %} said the King,");
   const Outcome plain =

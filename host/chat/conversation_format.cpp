@@ -154,6 +154,21 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
   }
 }
 
+// Likewise what the assistant called: its tools' results would answer nothing. A template that shows messages whole
+// shows calls without a word of them.
+void ConversationFormat::check_calls(std::span<const ChatMessage> messages, const ChatOptions &options,
+                                     std::string_view rendered) const {
+  const auto has_calls = [](const ChatMessage &message) {
+    return message.role != "tool" && !message.tool_calls.empty() && !Json::parse(message.tool_calls).empty();
+  };
+  if (knows("tool_calls") || std::ranges::none_of(messages, has_calls)) return;
+  std::vector<ChatMessage> without(messages.begin(), messages.end());
+  for (ChatMessage &message : without)
+    if (has_calls(message)) message.tool_calls.clear();
+  if (rendered == text_if_rendered(without, options))
+    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("tool_calls: {} knows none", name_of_template()));
+}
+
 std::optional<std::string> ConversationFormat::text_if_rendered(std::span<const ChatMessage> messages,
                                                                 const ChatOptions &options) const {
   try {
@@ -168,6 +183,7 @@ ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, con
     throw EngineError(ErrorKind::kInvalidArgument, "empty conversation: there is no message to answer");
   const jinja::Rendered rendered = render(messages, options);
   check_roles(messages, options, rendered.text);
+  check_calls(messages, options, rendered.text);
   if (rendered.text.empty())
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("{} makes nothing of this conversation", name_of_template()));

@@ -43,6 +43,8 @@ class ConversationFormat {
  private:
   // Throws where the template leaves out what a role says that templates need not know.
   void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
+  // Throws where it leaves out which tools were called.
+  void check_calls(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
   std::optional<std::string> text_if_rendered(std::span<const ChatMessage> messages, const ChatOptions &options) const;
 
   std::shared_ptr<const EngineState> engine_;

@@ -26,7 +26,8 @@ struct ChatMessage {
   std::string reasoning = {};   // of an assistant: what it thought before it answered
   std::string tool_calls = {};  // of an assistant: a JSON array of what it calls, [{"name": ..., "arguments": {...}},
                                 // ...] or the same in OpenAI's form, [{"id": ..., "type": "function", "function":
-                                // {"name": ..., "arguments": {...}}}, ...], in which templates get both.
+                                // {"name": ..., "arguments": {...}}}, ...], in which templates get both. Refused, too,
+                                // where the template leaves it out.
                                 // Of a tool: the call that it answers, [{"id": ..., "name": ...}], which templates
                                 // get as the message's tool_call_id and name. Empty: none
 };

@@ -470,6 +470,29 @@ TEST(Chat, ARoleThatTheTemplateLeavesOutIsRefused) {
             "roles: expected at most 8 besides system, user, assistant and tool, found 9");
 }
 
+// Templates that know no calls leave them out, and the results would stand there without what they answer.
+TEST(Chat, CallsThatTheTemplateLeavesOutAreRefused) {
+  const ChatMessage user = {.role = "user", .content = "hi"};
+  const ChatMessage call = {.role = "assistant", .content = "", .tool_calls = kOwnCalls};
+  const ChatMessage result = {.role = "tool", .content = "r", .tool_calls = R"([{"id":"c1"}])"};
+  const auto said = [&](const char *chat_template, const std::vector<ChatMessage> &messages) {
+    const test::TinyModelFile file(model_with(chat_template));
+    EngineOptions options;
+    options.model = file.path();
+    const Engine engine = Engine::load(options);
+    return thrown_by([&] { ChatFormat(engine).prompt(messages); }).message;
+  };
+  const char *leaves_out = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
+  const std::string refusal = "tool_calls: the model's chat template knows none";
+  EXPECT_EQ(said(leaves_out, {user, call, result}), refusal);
+  EXPECT_EQ(said(leaves_out, {user, call, user}), refusal);
+  const std::string nothing = "nothing was thrown";
+  const ChatMessage no_call = {.role = "assistant", .content = "x", .tool_calls = "[]"};
+  EXPECT_EQ(said(leaves_out, {user, no_call, result}), nothing);
+  EXPECT_EQ(said("{% for m in messages %}{{ m | tojson }}{% endfor %}", {user, call, result}), nothing);
+  EXPECT_EQ(said(kToolTemplate, {user, call, result}), nothing);
+}
+
 TEST_F(ChatTest, TextsMustBeUtf8) {
   EXPECT_EQ(thrown_by([&] { chat_.send("a\xff", talk()); }).message, "message: invalid UTF-8 at byte offset 1");
   EXPECT_EQ(thrown_by([&] { chat_.set_system("\xff"); }).message, "system prompt: invalid UTF-8 at byte offset 0");

@@ -366,6 +366,29 @@ TEST_F(Telling, ATemplatesTextIsContinuedAsItsConversationIs) {
   EXPECT_EQ(continued["choices"][0]["text"], answer["choices"][0]["message"]["content"]);
 }
 
+// An answer to results without the calls would be one to another conversation. In each API's words.
+TEST_F(Telling, CallsThatTheTemplateLeavesOutAreRefused) {
+  const Service service(engine_);
+  const std::string refusal = "400 tool_calls: the model's chat template knows none";
+  const json call = {{"id", "1"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{}"}}}};
+  const json chat = {{{"role", "user"}, {"content", "hi"}},
+                     {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}},
+                     {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "r"}}};
+  EXPECT_EQ(service.refused(kChat, {{"messages", chat}}), refusal);
+  EXPECT_EQ(service.refused("/apply-template", {{"messages", chat}}), refusal);
+  const json use = {{"type", "tool_use"}, {"id", "1"}, {"name", "f"}, {"input", json::object()}};
+  const json result = {{"type", "tool_result"}, {"tool_use_id", "1"}, {"content", "r"}};
+  const json blocks = {{{"role", "user"}, {"content", "hi"}},
+                       {{"role", "assistant"}, {"content", {use}}},
+                       {{"role", "user"}, {"content", {result}}}};
+  EXPECT_EQ(service.refused("/v1/messages", {{"messages", blocks}}), refusal);
+  EXPECT_EQ(service.refused("/v1/messages/count_tokens", {{"messages", blocks}}), refusal);
+  const json items = {{{"role", "user"}, {"content", "hi"}},
+                      {{"type", "function_call"}, {"call_id", "1"}, {"name", "f"}, {"arguments", "{}"}},
+                      {{"type", "function_call_output"}, {"call_id", "1"}, {"output", "r"}}};
+  EXPECT_EQ(service.refused("/v1/responses", {{"input", items}}), refusal);
+}
+
 TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   const Service service(engine_);
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {1, 99999}}}),

@@ -69,6 +69,8 @@ class CharacterCount {
 
   // That have begun.
   size_t n() const { return n_settled_ + n_characters(open_); }
+  // That nothing more can belong to.
+  size_t n_whole() const { return find_invalid_utf8(open_) == std::string::npos ? n() : n_settled_; }
 
  private:
   size_t n_settled_ = 0;
@@ -199,6 +201,16 @@ Json message_json(const ChatMessage &message) {
   return json;
 }
 
+std::span<const TokenLogProbs> told_logprobs(const Engine &engine, const Generation &generation) {
+  const std::span<const TokenLogProbs> all = generation.logprobs;
+  if (generation.finish != FinishReason::kStopString) return all;
+  const size_t n_told = n_characters(generation.text);
+  CharacterCount so_far;
+  size_t n = 0;
+  for (; n < all.size() && so_far.n_whole() < n_told; ++n) so_far.add(engine.detokenize({&all[n].chosen.token, 1}));
+  return all.first(n);
+}
+
 Json chat_logprobs_json(const Engine &engine, std::span<const TokenLogProbs> places, uint32_t n_top) {
   Json content = Json::array();
   for (const TokenLogProbs &place : places) {
@@ -218,9 +230,10 @@ Json completion_logprobs_json(const Engine &engine, const Generation &generation
     const std::string text = i < echo->n_hidden ? "" : text_of(engine, echo->tokens[i]);
     logprobs.add(echo->tokens[i], is_known ? &of_prompt[i - 1] : nullptr, text);
   }
-  for (const TokenLogProbs &place : generation.logprobs)
+  for (const TokenLogProbs &place : told_logprobs(engine, generation))
     logprobs.add(place.chosen.token, &place, engine.detokenize({&place.chosen.token, 1}));
-  if (const auto &end = generation.end_logprobs) logprobs.add(end->chosen.token, &*end, "");
+  const auto &end = generation.end_logprobs;
+  if (end && generation.finish != FinishReason::kStopString) logprobs.add(end->chosen.token, &*end, "");
   return std::move(logprobs).json();
 }
 

@@ -54,6 +54,9 @@ struct Echo {
   size_t n_hidden = 0;  // of these, that come first and are not in the text: what the model wants ahead of any
 };
 
+// The logprobs that clients are told: where a text to stop at has ended the generation's, of no token behind that end.
+std::span<const TokenLogProbs> told_logprobs(const Engine &engine, const Generation &generation);
+
 // How likely the tokens were, with the `n_top` likeliest, in the form of chat and that of completions. The latter have
 // the token that ended the text, too, as harnesses expect; with `echo` the prompt's come first, of which `of_prompt`
 // tells all but the first.

@@ -100,7 +100,7 @@ std::string_view ChatJob::finish_reason_of(size_t i) {
 }
 
 Json ChatJob::logprobs_json(size_t i, uint32_t n_top) const {
-  return chat_logprobs_json(engine(), answer(i).generation->logprobs, n_top);
+  return chat_logprobs_json(engine(), told_logprobs(engine(), *answer(i).generation), n_top);
 }
 
 Json ChatJob::event_choice(size_t answer, Json delta) const {

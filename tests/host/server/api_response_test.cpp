@@ -73,6 +73,31 @@ TEST_F(TokensWithoutText, CountAsCharactersWhereTheirBytesAreStray) {
   EXPECT_EQ(json["text_offset"], (Json{0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
 }
 
+// A text to stop at takes what it has begun with away: tokens that begin behind what is left are not told of, but the
+// last of the text may go on there.
+TEST_F(TokensWithoutText, AreToldOfAsFarAsTheTextGoes) {
+  const auto told = [&](const std::string &all, const std::string &left, FinishReason finish) {
+    Generation generation;
+    generation.text = left;
+    generation.finish = finish;
+    for (const int32_t token : engine_.tokenize(all)) generation.logprobs.push_back({{token, -1.0f}, {}});
+    generation.end_logprobs = TokenLogProbs{{special_, -1.0f}, {}};
+    const size_t n = told_logprobs(engine_, generation).size();
+    const Json json = completion_logprobs_json(engine_, generation, 1, nullptr, {});
+    EXPECT_EQ(json["tokens"].size(), n + (finish != FinishReason::kStopString)) << left;
+    return n;
+  };
+  const size_t n_all = engine_.tokenize("Once upon a time").size();
+  ASSERT_EQ(engine_.tokenize("\u00e9x").size(), 3u);
+  EXPECT_EQ(told("Once upon a time", "Once upon a time", FinishReason::kLength), n_all);
+  EXPECT_EQ(told("Once upon a time", "Once", FinishReason::kLength), n_all) << "it was no text to stop at";
+  EXPECT_EQ(told("Once upon a time", "Once upon a time", FinishReason::kStopString), n_all);
+  EXPECT_EQ(told("Once upon a time", "Once upon a ti", FinishReason::kStopString), n_all);
+  EXPECT_EQ(told("Once upon a time", "", FinishReason::kStopString), 0u);
+  EXPECT_EQ(told("\u00e9x", "\u00e9", FinishReason::kStopString), 2u) << "a character of two tokens";
+  EXPECT_EQ(told("x\u00e9", "x", FinishReason::kStopString), 1u);
+}
+
 TEST_F(TokensWithoutText, HaveBytesInChat) {
   const Json content = chat_logprobs_json(engine_, places_, 3)["content"];
   EXPECT_EQ(content[0]["token"], "<|im_start|>");

@@ -215,6 +215,37 @@ TEST_F(Telling, LogprobsOfAPromptThatIsEchoed) {
   EXPECT_EQ(service.ask(kComplete, request)["choices"][0]["logprobs"]["tokens"].size(), tokens.size());
 }
 
+// As with OpenAI: only tokens of what is returned, also where the text to stop at begins within one.
+TEST_F(Telling, LogprobsEndWhereAStopTextEndsTheText) {
+  const Service service(engine_);
+  const auto expect_ends = [](const json &tokens, const std::string &text) {
+    std::string all;
+    for (const json &token : tokens) {
+      EXPECT_LT(all.size(), text.size()) << tokens;
+      all += token.get<std::string>();
+    }
+    EXPECT_TRUE(all.starts_with(text)) << tokens << text;
+  };
+  json request = {{"prompt", "Once upon a time"}, {"max_tokens", 16}, {"logprobs", 1}};
+  const std::string whole = service.ask(kComplete, request)["choices"][0]["text"];
+  for (size_t begin = 0; begin < 20; ++begin) {
+    request["stop"] = whole.substr(begin, 12);
+    const json choice = service.ask(kComplete, request)["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    EXPECT_EQ(choice["text"], whole.substr(0, whole.find(request["stop"].get<std::string>())));
+    expect_ends(choice["logprobs"]["tokens"], choice["text"]);
+    EXPECT_EQ(service.stream(kComplete, request).back()["choices"][0]["logprobs"], choice["logprobs"]);
+  }
+  json chat = {{"messages", user("hi")}, {"max_tokens", 16}, {"logprobs", true}};
+  const std::string answer = service.ask(kChat, chat)["choices"][0]["message"]["content"];
+  chat["stop"] = answer.substr(9, 12);
+  const json choice = service.ask(kChat, chat)["choices"][0];
+  json tokens = json::array();
+  for (const json &entry : choice["logprobs"]["content"]) tokens.push_back(entry["token"]);
+  expect_ends(tokens, choice["message"]["content"]);
+  EXPECT_EQ(service.stream(kChat, chat).back()["choices"][0]["logprobs"], choice["logprobs"]);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Embeddings, models, health
 

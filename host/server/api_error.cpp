@@ -5,30 +5,56 @@
 namespace bonsai::server {
 namespace {
 
-std::string_view type_of(int status) {
+std::string_view openai_type(int status) {
   if (status == 401) return "authentication_error";
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+    case 529:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
 }  // namespace
 
-std::string error_json(const ApiError &error) {
+std::string error_json(const ApiError &error, ErrorTypes types) {
   using Json = nlohmann::ordered_json;
+  const int status = error.status();
   Json json = {{"type", "error"},
                {"error",
                 {{"message", error.what()},
-                 {"type", type_of(error.status())},
+                 {"type", types == ErrorTypes::kAnthropic ? anthropic_type(status) : openai_type(status)},
                  {"param", nullptr},
                  {"code", error.code().empty() ? Json() : Json(error.code())}}}};
   if (!error.code().empty()) json["error"]["details"] = {{"error_code", error.code()}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-HttpReply error_reply(const ApiError &error) {
-  HttpReply reply{.status = error.status(), .body = error_json(error) + "\n"};
+HttpReply error_reply(const ApiError &error, ErrorTypes types) {
+  HttpReply reply{.status = error.status(), .body = error_json(error, types) + "\n"};
   if (error.status() == 503) reply.headers.emplace_back("Retry-After", "1");
   if (error.status() == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
+}
+
+ErrorTypes error_types_of(std::string_view path) {
+  const bool is_messages = path == "/v1/messages" || path.starts_with("/v1/messages/");
+  return is_messages ? ErrorTypes::kAnthropic : ErrorTypes::kOpenAi;
 }
 
 ApiError to_api_error(const std::exception &error) {

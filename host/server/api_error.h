@@ -1,4 +1,4 @@
-// What is wrong with a request, in the words and numbers of OpenAI's API.
+// What is wrong with a request, in the words and numbers of OpenAI's API and Anthropic's.
 #pragma once
 
 #include <bonsai/engine.h>
@@ -28,9 +28,13 @@ class ApiError : public std::runtime_error {
 
 // {"type": "error", "error": {"message", "type", "param", "code", "details"}}, on one line: the form in which every
 // failure is told. It is OpenAI's, https://platform.openai.com/docs/guides/error-codes, and Anthropic's, which has the
-// first "type", and the code in "details".
-std::string error_json(const ApiError &error);
-HttpReply error_reply(const ApiError &error);
+// first "type", and the code in "details", https://platform.claude.com/docs/en/api/errors. The inner "type" is one of
+// those that `types` has.
+std::string error_json(const ApiError &error, ErrorTypes types = ErrorTypes::kOpenAi);
+HttpReply error_reply(const ApiError &error, ErrorTypes types = ErrorTypes::kOpenAi);
+
+// Of the API that a path belongs to.
+ErrorTypes error_types_of(std::string_view path);
 
 // The ApiError that an exception of the engine's amounts to: a caller's mistakes are 400, all others 500.
 ApiError to_api_error(const std::exception &error);

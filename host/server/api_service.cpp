@@ -139,7 +139,7 @@ class ApiService::Impl {
     try {
       action();
     } catch (const std::exception &error) {
-      responder->reply(error_reply(to_api_error(error)));
+      responder->reply(error_reply(to_api_error(error), responder->error_types()));
     }
   }
 
@@ -149,8 +149,9 @@ class ApiService::Impl {
     if (!route->is_public) check_key(options_.api_key, request);
     if (!route->takes(request.method)) {
       const std::string methods = routes().methods_at(request.path);
-      HttpReply reply = error_reply(
-          ApiError(fmt::format("{} takes {}, found {}", route->path, methods, bonsai::printable(request.method)), 405));
+      const std::string found = bonsai::printable(request.method);
+      HttpReply reply = error_reply(ApiError(fmt::format("{} takes {}, found {}", route->path, methods, found), 405),
+                                    responder->error_types());
       reply.headers.emplace_back("Allow", methods);
       return responder->reply(std::move(reply));
     }

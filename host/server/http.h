@@ -13,6 +13,9 @@ namespace bonsai::server {
 
 class ApiError;
 
+// By whose API errors are called what they are, where the two differ: clients know their own API's types alone.
+enum class ErrorTypes { kOpenAi, kAnthropic };
+
 struct HttpRequest {
   std::string method;              // "GET"
   std::string path;                // "/v1/models": what the target has ahead of '?'
@@ -45,6 +48,9 @@ class Responder {
   virtual void event(std::string data) = 0;
   virtual void named_event(std::string_view name, std::string data) = 0;
   virtual void end() = 0;
+
+  // Of the API that was asked.
+  virtual ErrorTypes error_types() const { return ErrorTypes::kOpenAi; }
 
   // Stopped once the client has gone: nobody wants the rest.
   virtual std::stop_token gone() const = 0;

@@ -155,6 +155,7 @@ asio::awaitable<bool> Connection::read_body(HttpParser &parser, const HttpHead &
 AnswerForm Connection::form_of(const HttpHead &head) const {
   AnswerForm form = head.form;
   form.keep_alive = form.keep_alive && !service_.is_stopping;
+  form.errors = error_types_of(head.path);
   if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kAllowed)
     form.allowed_origin = head.page.origin;
   return form;
@@ -179,7 +180,7 @@ asio::awaitable<void> Connection::refuse(beast::error_code why, const HttpHead &
 asio::awaitable<void> Connection::refuse(int status, const std::string &message, const HttpHead &head) {
   AnswerForm last = form_of(head);
   last.keep_alive = false;
-  const std::string bytes = whole_answer(error_reply(ApiError(message, status)), last);
+  const std::string bytes = whole_answer(error_reply(ApiError(message, status), last.errors), last);
   const bool is_whole = co_await send(bytes);
   if (service_.events.served)
     service_.events.served({.method = head.method, .path = head.path, .status = status, .is_cut = !is_whole});
@@ -207,11 +208,13 @@ asio::awaitable<bool> Connection::exchange(HttpHead head, std::string body) {
 void Connection::hand_on(HttpHead head, std::string body) {
   if (judge_origin(head.page, service_.options.allowed_origins) == OriginVerdict::kRefused)
     return exchange_->reply(
-        error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403)));
+        error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403),
+                    exchange_->error_types()));
   if (head.method == "OPTIONS") return exchange_->reply(preflight_reply(head.asked_headers));
   if (!head.encoding.empty())
     return exchange_->reply(error_reply(
-        ApiError(fmt::format("Content-Encoding: expected none, found {}", bonsai::quoted(head.encoding)), 415)));
+        ApiError(fmt::format("Content-Encoding: expected none, found {}", bonsai::quoted(head.encoding)), 415),
+        exchange_->error_types()));
   service_.events.handler({.method = std::move(head.method),
                            .path = std::move(head.path),
                            .authorization = std::move(head.authorization),

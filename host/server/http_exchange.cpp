@@ -116,7 +116,8 @@ void Exchange::abandon() noexcept try {
     exchange.is_abandoned_ = exchange.is_stream_;
     if (exchange.is_stream_) return;
     exchange.status_ = 500;
-    exchange.waiting_ = whole_answer(error_reply(ApiError("the request was dropped", 500)), exchange.form_);
+    const HttpReply reply = error_reply(ApiError("the request was dropped", 500), exchange.form_.errors);
+    exchange.waiting_ = whole_answer(reply, exchange.form_);
   });
 } catch (const std::exception &) {
 }
@@ -143,11 +144,11 @@ void Exchange::give_up(const ApiError &why) {
   if (is_stream_ && fail_stream_) {
     fail_stream_(why);  // what it says comes next, and then the end
   } else if (is_stream_) {
-    put(fmt::format("data: {}\n\n", error_json(why)));
+    put(fmt::format("data: {}\n\n", error_json(why, form_.errors)));
     finish();
   } else {
     status_ = why.status();
-    waiting_ = whole_answer(error_reply(why), form_);
+    waiting_ = whole_answer(error_reply(why, form_.errors), form_);
     has_ended_ = true;
   }
   gone_.request_stop();

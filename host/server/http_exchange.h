@@ -24,6 +24,7 @@ struct AnswerForm {
   bool is_head = false;      // the client wants no body
   bool keep_alive = true;
   std::string allowed_origin = {};  // that may read the answer; empty: no other site's page
+  ErrorTypes errors = ErrorTypes::kOpenAi;
 };
 
 // Its methods may be called from any thread; what is marked [server] only from the server's, on which all the rest
@@ -40,6 +41,7 @@ class Exchange final : public Responder, public std::enable_shared_from_this<Exc
   void event(std::string data) override;
   void named_event(std::string_view name, std::string data) override;
   void end() override;
+  ErrorTypes error_types() const override { return form_.errors; }  // never changes
   std::stop_token gone() const override { return gone_.get_token(); }
 
   // Waits until there is something to send, or the end; in a stream also for a time without either, and gives a comment

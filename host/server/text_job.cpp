@@ -146,7 +146,7 @@ void TextJob::fail(const std::exception_ptr &error) noexcept try {
     std::rethrow_exception(error);
   } catch (const std::exception &what) {
     const ApiError told = to_api_error(what);
-    if (!is_stream_) return responder_->reply(error_reply(told));
+    if (!is_stream_) return responder_->reply(error_reply(told, responder_->error_types()));
     fail_stream(told);
     responder_->end();
   }

@@ -53,7 +53,9 @@ std::string MessageJob::body() {
   return to_line(whole);
 }
 
-void MessageJob::fail_stream(const ApiError &error) { responder().named_event("error", error_json(error)); }
+void MessageJob::fail_stream(const ApiError &error) {
+  responder().named_event("error", error_json(error, ErrorTypes::kAnthropic));
+}
 
 Json MessageJob::message(Json usage) const {
   return {{"id", id_},

@@ -3,8 +3,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "host/server/api_error.h"
 #include "tests/host/server/talking.h"
 
 namespace bonsai::server {
@@ -140,6 +142,50 @@ TEST_F(Talking, ErrorsAreInTheFormOfBothApis) {
   EXPECT_EQ(error["error"]["code"], "thread_unsupported_request");
 }
 
+TEST(ApiError, HasATypeOfTheApiThatWasAsked) {
+  const auto type = [](int status, ErrorTypes types) {
+    return json::parse(error_json(ApiError("x", status), types))["error"]["type"].get<std::string>();
+  };
+  const std::vector<std::pair<int, std::string>> anthropics = {
+      {400, "invalid_request_error"}, {401, "authentication_error"},
+      {403, "permission_error"},      {404, "not_found_error"},
+      {405, "invalid_request_error"}, {413, "request_too_large"},
+      {429, "rate_limit_error"},      {500, "api_error"},
+      {503, "overloaded_error"},      {529, "overloaded_error"}};
+  for (const auto &[status, expected] : anthropics) EXPECT_EQ(type(status, ErrorTypes::kAnthropic), expected);
+  EXPECT_EQ(type(404, ErrorTypes::kOpenAi), "invalid_request_error");
+  EXPECT_EQ(type(503, ErrorTypes::kOpenAi), "server_error");
+  for (const char *path : {"/v1/messages", "/v1/messages/count_tokens"})
+    EXPECT_EQ(error_types_of(path), ErrorTypes::kAnthropic) << path;
+  for (const char *path : {"", "/v1/messages_of_others", "/v1/chat/completions"})
+    EXPECT_EQ(error_types_of(path), ErrorTypes::kOpenAi) << path;
+}
+
+// Wherever it is found out that something is wrong.
+TEST_F(Talking, ErrorsOfMessagesHaveAnthropicsTypes) {
+  ApiOptions options = greedy_options();
+  options.api_key = "secret";
+  HttpOptions http;
+  http.port = 0;
+  http.max_body_bytes = 200;
+  const Service service(engine_, options, http);
+  const std::string key = "x-api-key: secret\r\n";
+  const auto told = [&](const std::string &path, const json &body, const std::string &headers) {
+    const Response response = service.post(path, body, headers);
+    return std::to_string(response.status) + " " + json::parse(response.body)["error"]["type"].get<std::string>();
+  };
+  EXPECT_EQ(told(kMessages, json::object(), ""), "401 authentication_error");
+  EXPECT_EQ(told(kMessages, json::object(), key), "400 invalid_request_error");
+  EXPECT_EQ(told("/v1/messages/nothing", json::object(), key), "404 not_found_error");
+  EXPECT_EQ(told("/v1/nothing", json::object(), key), "404 invalid_request_error");
+  EXPECT_EQ(told(kMessages, json::object(), key + "Origin: https://elsewhere.example\r\n"), "403 permission_error");
+  EXPECT_EQ(told(kMessages, json::object(), key + "Content-Encoding: gzip\r\n"), "415 invalid_request_error");
+  EXPECT_EQ(told(kMessages, {{"messages", user(std::string(300, 'x'))}}, key), "413 request_too_large");
+  EXPECT_EQ(told(kChat, {{"messages", user(std::string(300, 'x'))}}, key), "413 invalid_request_error");
+  const json get = json::parse(service.get(kMessages, key).body);
+  EXPECT_EQ(get["error"]["type"], "invalid_request_error");
+}
+
 TEST_F(Talking, AKeyMayComeInAnthropicsHeader) {
   ApiOptions options = greedy_options();
   options.api_key = "secret";
@@ -161,6 +207,10 @@ TEST(ApiService, AMessageThatFailsSaysSoInItsStream) {
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events.back()["type"], "error");
   EXPECT_NE(events.back()["error"]["message"].get<std::string>().find("injected into forward_wait"), std::string::npos);
+  EXPECT_EQ(events.back()["error"]["type"], "api_error");
+  const Engine another = Engine::load(options);  // the first goes on after its failure
+  const json whole = {{"messages", user("The wolf")}, {"ignore_eos", true}};
+  EXPECT_EQ(json::parse(Service(another).post(kMessages, whole).body)["error"]["type"], "api_error");
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ TEST_F(Telling, ATextEndsWhenItsClientGoes) {
   client.request("POST", kComplete, endless.dump());
   EXPECT_TRUE(client.read_until("data: "));
   EXPECT_EQ(service.refused(kComplete, {{"prompt", "x"}}), "503 all 1 places are taken: try again later");
+  const Response message = service.post("/v1/messages", {{"messages", user("hi")}});
+  EXPECT_EQ(message.status, 503);
+  EXPECT_EQ(json::parse(message.body)["error"]["type"], "overloaded_error");
   EXPECT_EQ(service.post(kEmbed, {{"input", "The wolf"}}).status, 200);
   client.close();
   EXPECT_TRUE(comes_true([&] { return service.post(kComplete, {{"prompt", "x"}, {"max_tokens", 1}}).status == 200; }));

@@ -315,6 +315,7 @@ TEST(ApiService, AStreamThatTheServersEndCutsEndsAsOneThatFails) {
     const json error = last_of(*client);
     EXPECT_EQ(error["type"], "error");
     EXPECT_EQ(error["error"]["message"], why);
+    EXPECT_EQ(error["error"]["type"], client == &message ? "overloaded_error" : "server_error");
   }
 }
 

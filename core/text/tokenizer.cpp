@@ -32,11 +32,11 @@ constexpr bool stands_as_it_is(int32_t type) { return type == kControl || type =
 constexpr size_t kLongestSpecial = 256;
 
 // Tokens that end a turn or a document whether or not the file says so, and whichever type it gives them: Qwen's chat
-// files name one as eos and rely on the other, its base files the other way round. The names are llama.cpp's.
+// files name one as eos and rely on the other, its base files the other way round. Names that llama.cpp knows, too, but
+// for those of vocabularies in which "<|end|>" ends only a part of an answer.
 constexpr std::string_view kEndNames[] = {
     "<|im_end|>", "<|endoftext|>",   "<|eot_id|>",    "<|eom_id|>",
-    "<|end|>",    "<|end_of_text|>", "<|return|>",    "<|call|>",
-    "<|calls|>",  "<|flush|>",       "<end_of_turn>", "<end_of_utterance>",
+    "<|end|>",    "<|end_of_text|>", "<end_of_turn>", "<end_of_utterance>",
     "<EOT>",      "_<EOT>",          "[EOT]",         "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 
 // What stands between the files of a repository: what follows belongs to another text. Qwen's own tokenizer has these
@@ -128,12 +128,22 @@ Result<void> Tokenizer::State::check_tokens() {
   return {};
 }
 
-// A file in which such a token is of another type would never end an answer, and show the token in it.
+// Whether a merge makes the token: then it is what its characters are in plain text.
+bool is_merged(const TokenizerData &data, std::string_view token) {
+  return std::ranges::any_of(data.merges, [token](std::string_view merge) {
+    const size_t space = merge.find(' ');
+    return merge.size() == token.size() + 1 && merge.substr(0, space) == token.substr(0, space) &&
+           merge.substr(space + 1) == token.substr(space);
+  });
+}
+
+// A file in which such a token is of another type would show it at an answer's end.
 void Tokenizer::State::make_ends_control() {
   std::string changed;
   for (const std::string_view name : kEndNames) {
     const auto id = find(name);
-    if (!id || std::exchange(data.types[static_cast<size_t>(*id)], kControl) == kControl) continue;
+    if (!id || data.types[static_cast<size_t>(*id)] == kControl || is_merged(data, name)) continue;
+    data.types[static_cast<size_t>(*id)] = kControl;
     changed += fmt::format("{}{}", changed.empty() ? "" : ", ", bonsai::quoted(name));
   }
   if (changed.empty()) return;

@@ -61,8 +61,8 @@ void pad_tokens(TokenizerData &data, size_t size);
 class Tokenizer {
  public:
   // Checks everything; errors name the `tokenizer.ggml.*` key and the element.
-  // Tokens with the names that end a text, "<|im_end|>" and its kin, become control tokens, and ids of bos and eos that
-  // are no token's are dropped where nothing wants them, each with a warning.
+  // Tokens with the names that end a text, "<|im_end|>" and its kin, become control tokens, unless merges make them of
+  // plain text, and ids that are no token's are dropped, of bos and eos where nothing wants them: with a warning.
   static Result<Tokenizer> create(TokenizerData data);
   Tokenizer(Tokenizer &&) noexcept;
   Tokenizer &operator=(Tokenizer &&) noexcept;

@@ -52,12 +52,18 @@ class MetadataReader {
     return std::vector<std::string>(views.begin(), views.end());
   }
 
-  Result<std::vector<int32_t>> int32s(std::string_view key) const {
+  Result<std::vector<int64_t>> integers(std::string_view key) const {
     const gguf::Value *value = file_.find(key);
     if (value == nullptr) return missing(key);
     const gguf::Array *array = value->as_array();
-    const auto wide = array == nullptr ? std::nullopt : array->integers();
-    if (!wide) return fail("{}: {} is not an array of integers", file_.path(), key);
+    auto integers = array == nullptr ? std::nullopt : array->integers();
+    if (!integers) return fail("{}: {} is not an array of integers", file_.path(), key);
+    return *std::move(integers);
+  }
+
+  Result<std::vector<int32_t>> int32s(std::string_view key) const {
+    const auto wide = integers(key);
+    if (!wide) return tl::unexpected(wide.error());
     std::vector<int32_t> values;
     values.reserve(wide->size());
     for (const int64_t element : *wide) {
@@ -67,6 +73,16 @@ class MetadataReader {
       values.push_back(static_cast<int32_t>(element));
     }
     return values;
+  }
+
+  // Empty when the key is absent, -1 for an id that no token can have.
+  Result<std::vector<int32_t>> ids(std::string_view key) const {
+    std::vector<int32_t> ids;
+    if (!has(key)) return ids;
+    const auto wide = integers(key);
+    if (!wide) return tl::unexpected(wide.error());
+    for (const int64_t element : *wide) ids.push_back(fits(element) ? static_cast<int32_t>(element) : -1);
+    return ids;
   }
 
   // nullopt when the key is absent, -1 where no token can have such an id.
@@ -137,7 +153,7 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
       take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.id(kEndOfMessage), end_of_message, error) &&
       take(reader.boolean(kAddBos, false), data.add_bos, error) &&
       take(reader.boolean(kAddEos, false), data.add_eos, error) &&
-      (!reader.has(kMoreEos) || take(reader.int32s(kMoreEos), data.more_eos, error)) &&
+      take(reader.ids(kMoreEos), data.more_eos, error) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
   data.pad = reader.padding_id(data.tokens.size());

@@ -4,15 +4,15 @@
 #include <tbb/info.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <latch>
-#include <mutex>
 #include <new>
-#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "plugins/cpu/options.h"
@@ -28,6 +28,11 @@ void raise_limit() {
   alignas(Limit) static std::byte place[sizeof(Limit)];  // never destroyed
   static const auto *const limit = new (place) Limit(Limit::max_allowed_parallelism, static_cast<size_t>(kMaxThreads));
   static_cast<void>(limit);
+}
+
+int number_of_different(std::vector<std::thread::id> threads) {
+  std::ranges::sort(threads);
+  return static_cast<int>(std::ranges::unique(threads).begin() - threads.begin());
 }
 
 // A process that fork() has made has none of the threads that oneTBB made before, and goes on counting on them.
@@ -57,18 +62,14 @@ Threads::Threads(int count) : count_(count), shared_(count), arena_(count, 1) {
   constexpr std::chrono::milliseconds kPatience{100};
   if (count > tbb::info::default_concurrency()) raise_limit();
   std::atomic<int> n_here = 0;
-  std::mutex mutex;
-  std::set<std::thread::id> threads;
+  std::vector<std::thread::id> threads(static_cast<size_t>(count));  // of workers
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  each_worker([&](int) {
-    {
-      const std::lock_guard lock(mutex);
-      threads.insert(std::this_thread::get_id());
-    }
+  each_worker([&](int worker) {
+    threads[static_cast<size_t>(worker)] = std::this_thread::get_id();
     ++n_here;
     while (n_here < count_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   });
-  if (has_forked() && count_ > 1) count_ = static_cast<int>(threads.size());
+  if (has_forked()) count_ = number_of_different(std::move(threads));  // one that comes later than that stays unused
 }
 
 }  // namespace bonsai::cpu

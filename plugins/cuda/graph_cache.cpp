@@ -85,7 +85,7 @@ void GraphCache::stop(const plugin::Failure &failure) {
   if (!log_) return;
   const char *which = recordings_.empty() ? "" : " that are not recorded yet";
   log_(BONSAI_LOG_WARNING,
-       fmt::format("cuda: this session's decode steps{} run without graphs from now on: one could not run with one: {}",
+       fmt::format("cuda: this session's decode steps{} run without graphs from now on: one could not be made or run: {}",
                    which, failure.what()));
 }
 

@@ -88,6 +88,22 @@ TEST_F(TokenizerMetadata, TheEndsOfTurnsAndMessagesEndAGeneration) {
   EXPECT_EQ(read->more_eos, (std::vector<int32_t>{kThink, kThinking}));
 }
 
+// As unsigned numbers, in which -1 is a large one.
+TEST_F(TokenizerMetadata, IdsThatNoTokenCanHaveAreNoReasonToRefuseAFile) {
+  constexpr uint32_t kIds[] = {5, UINT32_MAX};
+  const auto read = read_back(tiny_tokenizer_data(), [&](gguf::Writer &writer) {
+    const gguf::Array array = {gguf::ValueType::kUint32, std::size(kIds), std::as_bytes(std::span(kIds))};
+    writer.set_value("tokenizer.ggml.eos_token_ids", {gguf::ValueType::kArray, array});
+    writer.set_uint32("tokenizer.ggml.eot_token_id", UINT32_MAX);
+  });
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->more_eos, (std::vector<int32_t>{-1, 5, -1}));
+  const auto tokenizer = Tokenizer::create(*read);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_TRUE(tokenizer->is_end_of_generation(5));
+  EXPECT_EQ(tokenizer->warnings().size(), 1u);
+}
+
 // eos_token_ids is known to few programs, eot_token_id to all.
 TEST_F(TokenizerMetadata, AnotherTokenThatEndsAGenerationIsWrittenAsTheEndOfTurn) {
   TokenizerData data = tiny_tokenizer_data();

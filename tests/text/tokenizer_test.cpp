@@ -185,6 +185,21 @@ TEST(Tokenizer, WhatEndsATextIsAControlTokenWhateverTheFileSays) {
   }
 }
 
+// Else a user's words could forge it.
+TEST(Tokenizer, WhatMergesMakeEndsATextAndStaysWhatItIs) {
+  TokenizerData data = tiny_tokenizer_data();
+  for (const char *token : {"[E", "[EO", "[EOT", "[EOT]"}) {
+    data.tokens.emplace_back(token);
+    data.types.push_back(1);
+  }
+  for (const char *merge : {"[ E", "[E O", "[EO T", "[EOT ]"}) data.merges.emplace_back(merge);
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(ends_of(*tokenizer), (Ids{kEndOfText, kImEnd, 271}));
+  EXPECT_FALSE(tokenizer->is_control(271));
+  EXPECT_TRUE(tokenizer->warnings().empty());
+}
+
 // Qwen's own tokenizer has them as user-defined tokens: no reason for a warning, or for other ids.
 TEST(Tokenizer, WhatStandsBetweenFilesEndsATextAndKeepsItsType) {
   TokenizerData data = tiny_tokenizer_data();

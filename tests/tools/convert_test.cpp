@@ -167,8 +167,14 @@ TEST_F(Convert, YarnStretchesTheContext) {
   const auto context_with = [&](nlohmann::json scaling) {
     scaling["rope_type"] = "yarn";
     checkpoint.config["rope_scaling"] = std::move(scaling);
-    EXPECT_EQ(convert(checkpoint).exit_code, 0);
-    return load().config.context;
+    const Outcome outcome = convert(checkpoint);
+    EXPECT_EQ(outcome.exit_code, 0);
+    const uint32_t context = load().config.context;
+    EXPECT_EQ(outcome.err, context == 512 ? ""
+                                          : fmt::format("bonsai-convert: {}/config.json: rope_scaling.factor: "
+                                                        "stretches the context from 512 to {}\n",
+                                                        input(), context));
+    return context;
   };
   EXPECT_EQ(context_with({{"factor", 4.0}, {"original_max_position_embeddings", 512}}), 2048u);
   EXPECT_EQ(context_with({{"factor", 4.0}, {"original_max_position_embeddings", 128}}), 512u) << "stretched already";
@@ -182,14 +188,18 @@ TEST_F(Convert, YarnStretchesTheContext) {
 // As DeepSeek-R1-0528-Qwen3-8B's checkpoint has it, and others that were written by hand.
 TEST_F(Convert, WhatChangesNothingOfARopeScalingPasses) {
   TinyCheckpoint checkpoint;
-  checkpoint.config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"attn_factor", 0.878}};
+  checkpoint.config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 128}, {"attn_factor", 0.878}};
   Outcome outcome = convert(checkpoint);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
                              "/config.json: rope_scaling.attn_factor: ignored, as by Hugging Face's transformers\n");
   EXPECT_NEAR(load().config.rope_scaling.attention_factor, 1 + 0.1 * std::log(4.0), 1e-12);
-  checkpoint.config["rope_scaling"] = {
-      {"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", true}, {"extrapolation_factor", 1}};
+  checkpoint.config["rope_scaling"] = {{"rope_type", "yarn"},
+                                       {"factor", 4.0},
+                                       {"original_max_position_embeddings", 128},
+                                       {"truncate", true},
+                                       {"extrapolation_factor", 1}};
   outcome = convert(checkpoint);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");

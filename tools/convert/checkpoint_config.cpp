@@ -168,7 +168,10 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, const st
     rope.attention_factor = reader.positive_or("attention_factor", 1 + 0.1 * std::log(rope.factor));
     rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
     rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);
-    config.model.context = stretched_context(config.model);
+    const uint32_t stretched = stretched_context(config.model);
+    if (stretched > config.model.context)
+      reader.notice("factor", fmt::format("stretches the context from {} to {}", config.model.context, stretched));
+    config.model.context = stretched;
   }
   config.notices = reader.notices();
   return reader.done();

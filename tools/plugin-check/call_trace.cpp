@@ -86,10 +86,7 @@ void trace_calls(CallTrace &trace) { current_trace = &trace; }
 
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend) {
   plugin_table = backend->api();
-  auto copy = std::make_shared<host::Backend>(*backend);
-  // The host lets nobody change a backend's table; this copy of it is ours, and not const.
-  note_all(const_cast<bonsai_backend_api &>(copy->api()));
-  return copy;
+  return with_table(*backend, note_all);
 }
 
 std::string_view traced_name() { return plugin_table.name ? plugin_table.name : std::string_view(); }

@@ -34,6 +34,15 @@ class About {
   About &operator=(const About &) = delete;
 };
 
+// A copy of the backend whose table `change` may change.
+template <class Change>
+std::shared_ptr<const host::Backend> with_table(const host::Backend &backend, const Change &change) {
+  auto copy = std::make_shared<host::Backend>(backend);
+  // The host lets nobody change a backend's table; this copy of it is ours, and not const.
+  change(const_cast<bonsai_backend_api &>(copy->api()));
+  return copy;
+}
+
 // The backend with a table that notes each call and watches its environment. The backends in use at one time are the
 // same.
 std::shared_ptr<const host::Backend> traced(std::shared_ptr<const host::Backend> backend);

@@ -101,7 +101,12 @@ class ChainedPrompts {
     for (uint32_t s = 0; s < n_; ++s) outputs.argmax(last_token(s));
     stage_.session.run(prompts_, outputs);
     std::vector<int32_t> ids;
-    for (uint32_t s = 0; s < n_; ++s) ids.push_back(outputs[s].top_ids[0]);
+    for (uint32_t s = 0; s < n_; ++s) {
+      const int32_t id = outputs[s].top_ids[0];
+      expect(id >= 0 && static_cast<uint32_t>(id) < stage_.config().vocab, "argmax selects {}, of a vocabulary of {}",
+             id, stage_.config().vocab);
+      ids.push_back(id);
+    }
     return ids;
   }
 

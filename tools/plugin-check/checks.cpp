@@ -26,8 +26,9 @@ namespace bonsai::check {
 
 namespace {
 
-// Every check of refused calls once more, for what is printed; what else is wrong, it has said itself. By itself, so
-// that nobody misses what a plugin or a sanitizer prints of a crash in one of them.
+// Runs every check of refused calls once more and looks only at what is printed: what else is wrong they have said
+// themselves. It is a check of its own because output is captured here, and what a sanitizer prints of a crash in one
+// of them must be seen.
 Check silence_of_refusals(const std::vector<Check> &checks) {
   std::vector<Check> refusals;
   std::ranges::copy_if(checks, std::back_inserter(refusals),

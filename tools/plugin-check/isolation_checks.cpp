@@ -86,8 +86,8 @@ int32_t likeliest(const std::vector<double> &logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-// The last position but one or more at which the texts go on differently: there, one's token taken for the other's
-// shows.
+// The last position, before the very last, at which the texts go on differently: there it shows if one's token is taken
+// for the other's.
 uint32_t position_that_differs(const Pair &texts) {
   for (uint32_t position = kTokens - 1; position-- > 0;) {
     if (likeliest(texts[0]->expected[position]) != likeliest(texts[1]->expected[position])) return position;

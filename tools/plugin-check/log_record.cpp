@@ -1,6 +1,7 @@
 #include "tools/plugin-check/log_record.h"
 
 #include "core/base/utf8.h"
+#include "tools/plugin-check/call_trace.h"
 #include "tools/plugin-check/context.h"
 
 namespace bonsai::check {
@@ -10,11 +11,9 @@ LogRecord *current = nullptr;  // device_open is given no context of ours
 
 }  // namespace
 
-LogRecord::LogRecord(const host::Backend &backend) : plugins_open_(backend.api().device_open) {
-  auto copy = std::make_shared<host::Backend>(backend);
-  // The host lets nobody change a backend's table; this copy of it is ours, and not const.
-  const_cast<bonsai_backend_api &>(copy->api()).device_open = open;
-  backend_ = std::move(copy);
+LogRecord::LogRecord(const host::Backend &backend)
+    : backend_(with_table(backend, [](bonsai_backend_api &table) { table.device_open = open; })),
+      plugins_open_(backend.api().device_open) {
   current = this;
 }
 

@@ -95,7 +95,7 @@ void check_passes(Context &context) {
   auto measured = profiler.act(BONSAI_PROFILE_STOP);
   run();
   expect(profiler.act(BONSAI_PROFILE_READ) == measured, "profile: something was measured after BONSAI_PROFILE_STOP");
-  measured.erase("gemv");
+  measured.erase("gemv");  // which is of calls of that name, and no work of a pass
   expect(!measured.empty(), "profile: a prompt and a step ran, but no phase of theirs was measured");
 }
 
@@ -117,7 +117,8 @@ void check_bad_calls(Context &context) {
 void add_profile_checks(std::vector<Check> &checks) {
   checks.push_back({"profile", "what ran between start and stop is measured, and nothing else", check_profile});
   checks.push_back({"profile.passes",
-                    "of what sessions run phases are measured between start and stop, and nothing else", check_passes});
+                    "phases of a session's prompt and step are measured between start and stop, and nothing else is",
+                    check_passes});
   checks.push_back({"arguments.profile", "bad calls of profile are refused", check_bad_calls});
 }
 

@@ -70,6 +70,12 @@ int64_t Call::integer(size_t parameter, int64_t fallback) {
   return number.value_or(fallback);
 }
 
+std::pair<int64_t, int64_t> Call::range(size_t parameter, int64_t size) {
+  const auto from_start = [size](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
+  const int64_t begin = from_start(integer(parameter, 0));
+  return {begin, std::min(from_start(integer(parameter + 1, size)), size)};
+}
+
 const TracedText *Call::text(size_t parameter) {
   const TracedText *text = values_[parameter].text();
   if (text == nullptr) fail("expected a string, found {}", type_name(values_[parameter]));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/text/template/runtime.h"
@@ -44,6 +45,9 @@ class Call {
 
   // Readers: what is given or the fallback. A value of another type is an error, and the fallback.
   int64_t integer(size_t parameter, int64_t fallback);
+  // Two arguments from `parameter` on as Python's index() has them, the first and behind the last of `size` elements:
+  // negative ones count from the end, and none lies ahead of the first or, of the latter, behind the last.
+  std::pair<int64_t, int64_t> range(size_t parameter, int64_t size);
   bool flag(size_t parameter, bool fallback) const { return has(parameter) ? is_true(values_[parameter]) : fallback; }
   // nullptr, and an error, where the value (or self) is no text. Undefined and what prints are not texts here.
   const TracedText *text(size_t parameter);

@@ -121,8 +121,8 @@ ExpressionPtr ExpressionParser::printed() {
   const uint32_t line = tokens_.line();
   Concatenation texts;
   if (tokens_.at(Kind::kBlockEnd)) return make(line, std::move(texts));
-  do texts.parts.push_back(expression());
-  while (tokens_.skip_operator(","));
+  texts.parts.push_back(expression());
+  while (tokens_.skip_operator(",")) texts.parts.push_back(expression());
   if (texts.parts.size() == 1) return std::move(texts.parts.front());
   return make(line, std::move(texts));
 }

@@ -187,9 +187,7 @@ constexpr Builtin kDictMethods[] = {
 
 Value list_index(Call &call) {
   const std::vector<Value> &items = call.self().sequence()->items;
-  const auto size = static_cast<int64_t>(items.size());
-  const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
-  const int64_t begin = from_start(call.integer(1, 0)), end = std::min(from_start(call.integer(2, size)), size);
+  const auto [begin, end] = call.range(1, static_cast<int64_t>(items.size()));
   for (int64_t i = begin; i < end && !call.runtime().failed(); ++i)
     if (equal(call.runtime(), items[static_cast<size_t>(i)], call[0])) return i;
   return call.fail("the value is not in the list");

@@ -67,19 +67,24 @@ std::vector<Keyed> keyed_items(Call &call, const Value &attribute, bool case_sen
   return keyed;
 }
 
-// False, and an error, where two of the keys cannot be compared. What can be compared with the first can be compared
-// with one another, but for elements of sequences, which then count as equal.
-bool check_comparable(Call &call, const std::vector<Keyed> &keyed) {
-  for (const Keyed &item : keyed) {
-    if (order(call.runtime(), item.key, keyed.front().key)) continue;
-    call.fail("cannot compare {} with {}", type_name(item.key), type_name(keyed.front().key));
-    return false;
-  }
-  return true;
+// The order of two keys; nullopt, and an error, where they have none.
+std::optional<std::partial_ordering> order_of(Call &call, const Value &a, const Value &b) {
+  if (call.runtime().failed()) return std::nullopt;
+  const auto found = order(call.runtime(), a, b);
+  if (!found) call.fail("cannot compare {} with {}", type_name(a), type_name(b));
+  return found;
 }
 
+// False, and an error, where one of the keys cannot be compared with the first. Two others then can be compared with
+// each other, but for elements of sequences.
+bool check_comparable(Call &call, const std::vector<Keyed> &keyed) {
+  return std::ranges::all_of(
+      keyed, [&](const Keyed &item) { return order_of(call, item.key, keyed.front().key).has_value(); });
+}
+
+// False after an error, too.
 bool is_less(Call &call, const Keyed &a, const Keyed &b) {
-  return order(call.runtime(), a.key, b.key) == std::partial_ordering::less;
+  return order_of(call, a.key, b.key) == std::partial_ordering::less;
 }
 
 void stable_sort(Call &call, std::vector<Keyed> &keyed, bool reverse) {

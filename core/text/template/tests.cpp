@@ -3,6 +3,7 @@
 #include "core/text/template/characters.h"
 #include "core/text/template/operators.h"
 #include "core/text/template/text_operations.h"
+#include "core/text/utf8.h"
 
 namespace bonsai::jinja {
 namespace {
@@ -30,9 +31,12 @@ bool is_sequence(const Value &value) {
 
 bool is_iterable(const Value &value) { return is_sequence(value) || value.sequence() != nullptr; }
 
-// Python keeps one object for equal texts of at most one character.
+// Python keeps one object for equal texts of at most one character, but for those beyond Latin-1.
 bool is_same_text(Runtime &runtime, const TracedText &a, const TracedText &b) {
-  return &a == &b || (runtime.same(a.bytes(), b.bytes()) && count_characters(a.bytes()) <= 1);
+  if (&a == &b) return true;
+  size_t at = 0;
+  const bool is_kept = a.empty() || (text::next_code_point(a.bytes(), at) < 0x100 && at == a.size());
+  return is_kept && runtime.same(a.bytes(), b.bytes());
 }
 
 // The same object, or the same simple value.

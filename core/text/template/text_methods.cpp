@@ -57,9 +57,7 @@ struct Window {
 std::optional<Window> window(Call &call) {
   if (!call.has(1) && !call.has(2)) return Window{0, bytes(call)};
   if (!call.runtime().spend_on_items(bytes(call).size())) return std::nullopt;
-  const auto size = static_cast<int64_t>(count_characters(bytes(call)));
-  const auto from_start = [&](int64_t at) { return at < 0 ? std::max<int64_t>(at + size, 0) : at; };
-  const int64_t begin = from_start(call.integer(1, 0)), end = std::min(from_start(call.integer(2, size)), size);
+  const auto [begin, end] = call.range(1, static_cast<int64_t>(count_characters(bytes(call))));
   if (begin > end) return std::nullopt;
   const size_t first = moved_by(bytes(call), 0, begin), last = moved_by(bytes(call), first, end - begin);
   return Window{static_cast<size_t>(begin), bytes(call).substr(first, last - first)};

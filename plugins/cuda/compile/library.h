@@ -38,7 +38,7 @@ class KernelLibrary {
   // Makes units ready, those that must be compiled in parallel and with a progress line each, and has the code of all
   // their kernels on the device: memory that lacks for it is to lack here, and not in a pass. Where the driver refuses
   // what NVRTC makes, as it is newer, what another made and is kept is taken. Throws INTERNAL for a unit that does not
-  // compile or load, and UNSUPPORTED where one must be compiled and there is no NVRTC.
+  // compile or load, UNSUPPORTED where one must be compiled and there is no NVRTC, and OUT_OF_MEMORY.
   void prepare(std::span<const std::string> names);
 
   // Lives as long as the library. Prepares the unit if need be. Throws as prepare does, and INTERNAL for an unknown

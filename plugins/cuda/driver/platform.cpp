@@ -57,7 +57,7 @@ std::string add_device(const Driver &driver, int ordinal, Platform &platform) {
     platform.devices.push_back(std::move(device));
     return {};
   } catch (const Failure &failure) {
-    return fmt::format("device {} cannot be described: {}", ordinal, failure.what());
+    return fmt::format("the driver's device {} cannot be described: {}", ordinal, failure.what());
   }
 }
 

@@ -56,18 +56,20 @@ int threads_at_once(Threads &threads) {
 
 // oneTBB counts on threads that a fork leaves behind: those that count() tells are there.
 TEST(Threads, OfAForkedProcessAreThoseThatItHas) {
-  constexpr int kCount = 2;
-  Threads before(kCount);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    Threads threads(kCount);
-    _exit(threads_at_once(threads) == threads.count() ? 0 : 1);
+  Threads before(2);
+  for (const int count : {1, 2, 4}) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Threads threads(count);
+      const bool is_right = threads.count() <= count && threads_at_once(threads) == threads.count();
+      _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << count;
+    EXPECT_EQ(WEXITSTATUS(status), 0) << count;
   }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // More than there are cores, whatever other devices ask for, or have asked for.

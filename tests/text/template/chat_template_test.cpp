@@ -148,6 +148,9 @@ TEST(TemplateErrors, RunTimeErrorsNameLineAndReason) {
   EXPECT_EQ(error_of("{{ [1].append(2) }}"),
             "line 1: method 'append': would change its object, which chat templates cannot");
   EXPECT_EQ(error_of("{{ 5 | length }}"), "line 1: filter 'length': integer has no length");
+  EXPECT_EQ(error_of("{{ [2, 'a', 1] | sort }}"), "line 1: filter 'sort': cannot compare string with integer");
+  EXPECT_EQ(error_of("{{ [(1, 'a'), (2, 'x'), (2, 3)] | sort(attribute='0,1') }}"),
+            "line 1: filter 'sort': cannot compare list with list");
   EXPECT_EQ(error_of("{{ 'a' | replace('b') }}"), "line 1: filter 'replace': the argument 'new' is missing");
   EXPECT_EQ(error_of("{{ 'a' | trim('x', 'y') }}"), "line 1: filter 'trim': takes at most 1 arguments, found 2");
   EXPECT_EQ(error_of("{{ 'a' | trim(x=1) }}"), "line 1: filter 'trim': has no parameter 'x'");

@@ -196,7 +196,12 @@ TEST_F(KernelLibraries, TellThatThereIsNoMemoryForAKernelWhenAUnitIsMadeReady) {
   KernelLibrary library(context_, config());
   fake_.result = CUDA_ERROR_OUT_OF_MEMORY;
   fake_.failing = "cuFuncGetAttribute";
-  EXPECT_THROW(library.prepare(std::vector<std::string>{"a"}), Failure);
+  try {
+    library.prepare(std::vector<std::string>{"a"});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Failure &failure) {
+    EXPECT_EQ(failure.status(), BONSAI_OUT_OF_MEMORY);
+  }
   fake_.result = CUDA_SUCCESS;
   EXPECT_NO_THROW(library.prepare(std::vector<std::string>{"a"}));
   EXPECT_EQ(loads(), 2);

@@ -187,7 +187,8 @@ TEST_F(DriverLoading, DeviceThatCannotBeDescribedIsAReason) {
   environment_.set("STUB_BROKEN", "cuDeviceGetName");
   const Platform platform = find();
   EXPECT_TRUE(platform.devices.empty());
-  EXPECT_EQ(platform.reason, "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error");
+  EXPECT_EQ(platform.reason,
+            "the driver's device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error");
 }
 
 TEST_F(DriverLoading, DeviceThatCannotBeDescribedHidesNoOther) {
@@ -199,11 +200,13 @@ TEST_F(DriverLoading, DeviceThatCannotBeDescribedHidesNoOther) {
   ASSERT_EQ(platform.devices.size(), 1u);
   EXPECT_EQ(platform.devices[0].name, "Stub 2");
   EXPECT_EQ(platform.left_out,
-            "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has compute "
+            "the driver's device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has "
+            "compute "
             "capability 6.1, expected at least 7.5");
   environment_.set("STUB_CAPABILITIES", "90,61");
   EXPECT_EQ(find().reason,
-            "device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has compute "
+            "the driver's device 0 cannot be described: cuDeviceGetName: CUDA_ERROR_UNKNOWN: unknown error; Stub 1 has "
+            "compute "
             "capability 6.1, expected at least 7.5");
 }
 

@@ -96,7 +96,7 @@ TEST_F(GraphCaches, PassesThatCannotBeRecordedAreSubmittedFromThenOn) {
   EXPECT_EQ(passes_, 4u);  // one of them was being recorded
   ASSERT_EQ(lines_.size(), 1u);
   EXPECT_EQ(lines_[0],
-            "cuda: this session's decode steps run without graphs from now on: one could not run with one: "
+            "cuda: this session's decode steps run without graphs from now on: one could not be made or run: "
             "device memory, of a size that the driver does not say: cuGraphInstantiateWithFlags: "
             "CUDA_ERROR_OUT_OF_MEMORY: out of memory");
   EXPECT_EQ(simplified_, 0);  // memory is no matter of how a pass is submitted

@@ -399,6 +399,21 @@ TEST(Validate, AChatTemplateThatCannotBeUsedIsAFinding) {
   EXPECT_EQ(parse_success(run_program({"info", model.path(), "--json"}))["warnings"], json({finding}));
 }
 
+// What is not taken as the file has it: told by whoever looks at the file or runs it.
+TEST(Validate, ATokenThatIsNoneIsAFinding) {
+  test::TinyModel with_strange_eos;
+  with_strange_eos.metadata = [](gguf::Writer &writer) { writer.set_uint32("tokenizer.ggml.eos_token_id", 70'000); };
+  const test::TinyModelFile model(with_strange_eos);
+  const Outcome outcome = run_program({"validate", model.path()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string finding = outcome.out.substr(0, outcome.out.find('\n'));
+  EXPECT_EQ(finding.rfind(model.path() + ": tokenizer.ggml.eos_token_id is no id below ", 0), 0u) << outcome.out;
+  EXPECT_EQ(parse_success(run_program({"info", model.path(), "--json"}))["warnings"], json({finding}));
+  const Outcome run = run_program({"run", "-m", model.path(), "-p", "a", "-n", "1"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_NE(run.err.find("warning: " + finding + "\n"), std::string::npos) << run.err;
+}
+
 TEST(Validate, ReportsWeightsThatAreNoNumbers) {
   const std::string path = seedling_with_nan();
   const Outcome outcome = run_program({"validate", path});

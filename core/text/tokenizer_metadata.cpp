@@ -152,8 +152,7 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
       take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
       take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.id(kEndOfMessage), end_of_message, error) &&
       take(reader.boolean(kAddBos, false), data.add_bos, error) &&
-      take(reader.boolean(kAddEos, false), data.add_eos, error) &&
-      take(reader.ids(kMoreEos), data.more_eos, error) &&
+      take(reader.boolean(kAddEos, false), data.add_eos, error) && take(reader.ids(kMoreEos), data.more_eos, error) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
   if (!complete) return tl::unexpected(std::move(error));
   data.pad = reader.padding_id(data.tokens.size());

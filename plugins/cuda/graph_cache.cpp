@@ -85,8 +85,9 @@ void GraphCache::stop(const plugin::Failure &failure) {
   if (!log_) return;
   const char *which = recordings_.empty() ? "" : " that are not recorded yet";
   log_(BONSAI_LOG_WARNING,
-       fmt::format("cuda: this session's decode steps{} run without graphs from now on: one could not be made or run: {}",
-                   which, failure.what()));
+       fmt::format(
+           "cuda: this session's decode steps{} run without graphs from now on: one could not be made or run: {}",
+           which, failure.what()));
 }
 
 // False if the pass cannot be recorded: it has not run then.

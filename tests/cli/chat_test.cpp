@@ -209,15 +209,20 @@ TEST(Chat, ThinkingThatNobodyHeedsIsWarnedOf) {
   EXPECT_EQ(chat("/load " + file + "\n").err, warning + "0 messages are loaded\n");
 }
 
-// A tiny model that can only call a tool.
-TEST(Chat, ToolsAreCalledAndAnsweredFor) {
+// A tiny model whose template knows tools and calls of them.
+test::TinyModel model_with_tools() {
   test::TinyModel model;
   model.metadata = [](gguf::Writer &writer) {
     writer.set_string("tokenizer.chat_template",
                       "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
                       "{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}<|im_start|>a:");
   };
-  const test::TinyModelFile file(model);
+  return model;
+}
+
+// A tiny model that can only call a tool.
+TEST(Chat, ToolsAreCalledAndAnsweredFor) {
+  const test::TinyModelFile file(model_with_tools());
   const std::string grammar = write_file("call.gbnf", R"(root ::= "Hm.\n<tool_call>{\"name\": \"f\"}</tool_call>")");
   std::vector<std::string> arguments = {"chat", "-m", file.path(), "--grammar", grammar, "--temp", "0", "-n", "100"};
   arguments.insert(arguments.end(), {"--tools", write_file("tools.json", R"([{"name": "f"}])")});
@@ -262,13 +267,7 @@ TEST(Chat, RunWithChatAnswersOneMessage) {
 
 // What was thought, said and called, apart from one another, whichever command asks.
 TEST(Chat, RunWithChatHasTheJsonOfAnAnswer) {
-  test::TinyModel model;
-  model.metadata = [](gguf::Writer &writer) {
-    writer.set_string("tokenizer.chat_template",
-                      "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
-                      "{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}<|im_start|>a:");
-  };
-  const test::TinyModelFile file(model);
+  const test::TinyModelFile file(model_with_tools());
   const std::string said = R"(<think>\nwhy\n</think>\n\nI see.\n<tool_call>{\"name\": \"f\"}</tool_call>)";
   const std::string grammar = write_file("all.gbnf", "root ::= \"" + said + "\"");
   const std::vector<std::string> options = {"-m",

@@ -296,9 +296,7 @@ std::vector<std::byte> quantize_plainly(const std::vector<float> &x, ActivationL
   }
   std::vector<std::byte> row(quantized_row_bytes(layout, x.size()));
   std::byte *to = row.data();
-  const auto put = [&to](const auto &values) {
-    to = std::ranges::copy(std::as_bytes(std::span(values)), to).out;
-  };
+  const auto put = [&to](const auto &values) { to = std::ranges::copy(std::as_bytes(std::span(values)), to).out; };
   put(codes);
   put(scales);
   put(multipliers);

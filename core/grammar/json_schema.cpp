@@ -33,17 +33,12 @@ constexpr std::array<std::string_view, 5> kArrayKeywords = {"items", "prefixItem
 constexpr std::array<std::string_view, 4> kStringKeywords = {"minLength", "maxLength", "pattern", "format"};
 constexpr std::array<std::string_view, 5> kNumberKeywords = {"minimum", "maximum", "exclusiveMinimum",
                                                              "exclusiveMaximum", "multipleOf"};
+constexpr std::array<std::string_view, 4> kNumberFormats = {"int32", "int64", "float", "double"};  // OpenAPI's
 constexpr std::array<std::string_view, 7> kOtherKeywords = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
 
 template <size_t n>
 bool is_one_of(const std::array<std::string_view, n> &names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-template <size_t n>
-bool has_any(const Json &schema, const std::array<std::string_view, n> &keywords) {
-  return std::any_of(keywords.begin(), keywords.end(),
-                     [&](auto keyword) { return schema.contains(std::string(keyword)); });
 }
 
 bool is_known(std::string_view keyword) {
@@ -57,6 +52,17 @@ bool has_type(const Json &value, const std::string &type) {
     return value.is_number_integer() || (value.is_number_float() && value == std::floor(value.get<double>()));
   if (type == "number") return value.is_number();
   return type == value.type_name();
+}
+
+// The type of the values that a keyword speaks of, or empty: of any.
+std::string_view type_of(std::string_view keyword, const Json &value) {
+  if (is_one_of(kObjectKeywords, keyword)) return "object";
+  if (is_one_of(kArrayKeywords, keyword)) return "array";
+  if (is_one_of(kNumberKeywords, keyword)) return "number";
+  if (!is_one_of(kStringKeywords, keyword)) return "";
+  const bool is_numbers =
+      keyword == "format" && value.is_string() && is_one_of(kNumberFormats, value.get_ref<const std::string &>());
+  return is_numbers ? "number" : "string";
 }
 
 // A URI's fragment as it was before it was escaped.
@@ -74,7 +80,7 @@ std::string without_percents(std::string_view text) {
   return plain;
 }
 
-// "type", or what the keywords say; empty: any.
+// "type", or what the first keyword says that belongs to one; empty: any.
 SchemaResult<std::vector<std::string>> types_of(const Json &bare, const std::string &pointer) {
   constexpr std::array<std::string_view, 7> kTypes = {"object",  "array",   "string", "number",
                                                       "integer", "boolean", "null"};
@@ -88,14 +94,13 @@ SchemaResult<std::vector<std::string>> types_of(const Json &bare, const std::str
                        bonsai::quoted(text_of(name)));
       types.push_back(name);
     }
-  } else if (has_any(bare, kObjectKeywords)) {
-    types = {"object"};
-  } else if (has_any(bare, kArrayKeywords)) {
-    types = {"array"};
-  } else if (has_any(bare, kStringKeywords)) {
-    types = {"string"};
-  } else if (has_any(bare, kNumberKeywords)) {
-    types = {"number"};
+  } else {
+    for (const auto &[keyword, value] : bare.items()) {
+      const std::string_view type = type_of(keyword, value);
+      if (type.empty()) continue;
+      types.emplace_back(type);
+      break;
+    }
   }
   return types;
 }

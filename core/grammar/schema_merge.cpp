@@ -147,7 +147,9 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
     if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})) return a_is_less ? b : a;
     if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})) return a_is_less ? a : b;
   }
-  return fail("two different values of {} cannot be joined", bonsai::quoted(keyword));
+  const bool allows_nothing = keyword == "const";
+  return tl::unexpected(SchemaError(
+      {fmt::format("two different values of {} cannot be joined", bonsai::quoted(keyword))}, allows_nothing));
 }
 
 }  // namespace

@@ -113,24 +113,29 @@ class NameRules {
   static Result<Language> allowed_names(const Json &schema, const Place &place, Effort &effort) {
     if (schema == true) return string_language(Json::object(), place.pointer, effort);
     if (!schema.is_object()) return fail_at(place.pointer, "expected an object or true, found {}", text_of(schema));
-    const Json bare = without_annotations(schema);
-    if (bare.contains("enum")) return names_of_list(bare["enum"], place, effort);
-    for (const auto &[keyword, value] : bare.items()) {
-      const bool known =
-          keyword == "pattern" || keyword == "format" || keyword == "minLength" || keyword == "maxLength";
-      if (!known && !(keyword == "type" && value == "string"))
+    Json bare = without_annotations(schema);
+    const Json list = bare.contains("enum") ? bare["enum"] : Json();
+    bare.erase("enum");
+    bare.erase("type");
+    if (schema.contains("type") && schema["type"] != "string")
+      return fail_at(place.pointer, "'type': expected string for names, found {}", text_of(schema["type"]));
+    for (const auto &[keyword, unused] : bare.items())
+      if (keyword != "pattern" && keyword != "format" && keyword != "minLength" && keyword != "maxLength")
         return fail_at(place.pointer, "keyword {} is not supported for names", bonsai::quoted(keyword));
-    }
-    return string_language(bare, place.pointer, effort);
+    auto names = string_language(bare, place.pointer, effort);
+    if (!names || !schema.contains("enum")) return names;
+    return names_of_list(list, *names, place, effort);
   }
 
-  static Result<Language> names_of_list(const Json &list, const Place &place, Effort &effort) {
+  // Of a list, the names that also satisfy what stands beside it.
+  static Result<Language> names_of_list(const Json &list, const Language &allowed, const Place &place, Effort &effort) {
+    if (!list.is_array()) return fail_at(place.pointer, "'enum': expected a list of names");
     std::vector<Expression> names;
     for (const Json &name : list) {
       const auto text = name.is_string() ? plain_spelling(name) : std::nullopt;
-      if (text) names.push_back(literal(*text));
+      if (text && allowed.contains(*text)) names.push_back(literal(*text));
     }
-    if (names.empty()) return fail_at(place.pointer, "'enum': expected a list of names");
+    if (names.empty()) return fail_at(place.pointer, "'enum': no name is left that is allowed");
     auto language = Language::of(choice(std::move(names)), effort);
     if (!language) return fail_at(place.pointer, "'enum': too large: {}", language.error().message);
     return language;

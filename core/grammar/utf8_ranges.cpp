@@ -28,7 +28,7 @@ char32_t last_of_piece(CodePoints range, uint32_t length) {
     const char32_t low_bits = (char32_t{1} << (6 * i)) - 1;
     if ((range.first & ~low_bits) == (range.last & ~low_bits)) continue;
     if ((range.first & low_bits) != 0) return range.first | low_bits;
-    if ((range.last & low_bits) != low_bits) return (range.last & ~low_bits) - 1;
+    if ((range.last & low_bits) != low_bits) range.last = (range.last & ~low_bits) - 1;
   }
   return range.last;
 }

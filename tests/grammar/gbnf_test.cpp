@@ -28,6 +28,13 @@ TEST(Gbnf, ANegatedClassIsEveryOtherCharacterAndNoBrokenOne) {
               {"a", "\n", "\u00e9", "", "bb", "\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE4\xB8"});
 }
 
+TEST(Gbnf, ClassesOfCharactersOfThreeBytesLoseNone) {
+  expect_sentences(gbnf("root ::= [一-龥가-힣]+"), {"一文国龥", "가안녕힣"});
+  expect_none(gbnf("root ::= [一-龥]"), {"䷿", "龦", "가"});
+  expect_sentences(gbnf("root ::= [^中]+"), {"กế—“丬丮😀"});
+  expect_none(gbnf("root ::= [^中]"), {"中"});
+}
+
 // Grammars are written as strings of other languages, where "\n" is a line end when it comes here.
 TEST(Gbnf, ALineEndIsACharacterOfALiteralOrAClass) {
   const Grammar grammar = gbnf("root ::= \"a\n\" [^\n]+ [\n-\r]\nend ::= \"\r\n\"\n");

@@ -316,10 +316,29 @@ TEST(JsonSchema, AlternativesThatAllowNothingAreLeftOut) {
       R"({"anyOf": [{"properties": {"a": {}}, "additionalProperties": false, "minProperties": 2}, {"type": "null"}, {"allOf": [{"properties": {"a": {}}, "additionalProperties": false}, {"properties": {"b": {}, "c": {}}, "required": ["c"]}]}, {"pattern": "^[]$"}, {"pattern": "^a[^\\s\\S]+"}]})");
   expect_sentences(left, {"null"});
   expect_none(left, {"{}", R"({"a":1})", R"({"a":1,"c":1})", R"("")", R"("a")"});
+  const Grammar constant = json_schema(R"({"const": 1, "anyOf": [{"const": 1}, {"const": 2}]})");
+  expect_sentences(constant, {"1"});
+  expect_none(constant, {"2"});
+  const Grammar kinds = json_schema(
+      R"({"properties": {"kind": {"const": "a"}}, "required": ["kind"], "oneOf": [{"properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}}, {"properties": {"kind": {"const": "b"}, "n": {"type": "null"}}}]})");
+  expect_sentences(kinds, {R"({"kind":"a","n":1})"});
+  expect_none(kinds, {R"({"kind":"a","n":null})", R"({"kind":"b","n":null})"});
   const Grammar unique =
       json_schema(R"({"type": "array", "uniqueItems": true, "items": {"anyOf": [{"enum": []}, {"const": 1}]}})");
   expect_sentences(unique, {"[]", "[1]"});
   expect_none(unique, {"[1,1]"});
+}
+
+TEST(JsonSchema, WithoutATypeTheFirstKeywordThatBelongsToOneDecides) {
+  expect_sentences(json_schema(R"({"minimum": 0, "items": {}})"), {"3"});
+  expect_none(json_schema(R"({"minimum": 0, "items": {}})"), {"[]", "-3"});
+  expect_sentences(json_schema(R"({"items": {}, "minimum": 0})"), {"[3]"});
+  expect_none(json_schema(R"({"items": {}, "minimum": 0})"), {"3"});
+  for (const char *format : {"int32", "int64", "double"}) {
+    const Grammar number = json_schema(fmt::format(R"({{"format": "{}", "minimum": 0}})", format));
+    expect_sentences(number, {"5"});
+    expect_none(number, {R"("5")", "-5"});
+  }
 }
 
 // A class of no characters: what needs one is left out, and what does not stays.

@@ -124,6 +124,10 @@ TEST(PropertyNames, LimitWhatPropertiesMayBeCalled) {
   const Grammar named = json_schema(R"({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "maxProperties": 3})");
   expect_sentences(named, {"{}", R"({"b":[],"a":1})"});
   expect_none(named, {R"({"c":1})"});
+  const Grammar both = json_schema(
+      R"({"propertyNames": {"enum": ["a", "bbbb", "b", "é"], "type": "string", "maxLength": 2, "pattern": "^[^a]"}})");
+  expect_sentences(both, {"{}", R"({"b":1,"é":2})"});
+  expect_none(both, {R"({"a":1})", R"({"bbbb":1})"});
 }
 
 TEST(UniqueItems, FewValuesComeInAnyOrderButOnlyOnce) {
@@ -326,6 +330,14 @@ INSTANTIATE_TEST_SUITE_P(
                               "JSON schema, '#': 'propertyNames' excludes property 'b', which is required"},
                     BadSchema{R"({"propertyNames": {"minimum": 3}})",
                               "JSON schema, '#/propertyNames': keyword 'minimum' is not supported for names"},
+                    BadSchema{R"({"propertyNames": {"enum": ["a"], "not": {"const": "a"}}})",
+                              "JSON schema, '#/propertyNames': keyword 'not' is not supported for names"},
+                    BadSchema{R"({"propertyNames": {"enum": ["a"], "type": "integer"}})",
+                              "JSON schema, '#/propertyNames': 'type': expected string for names, found \"integer\""},
+                    BadSchema{R"({"propertyNames": {"enum": "abc"}})",
+                              "JSON schema, '#/propertyNames': 'enum': expected a list of names"},
+                    BadSchema{R"({"propertyNames": {"enum": ["abc"], "maxLength": 2}})",
+                              "JSON schema, '#/propertyNames': 'enum': no name is left that is allowed"},
                     BadSchema{R"({"propertyNames": false})",
                               "JSON schema, '#/propertyNames': expected an object or true, found false"},
                     BadSchema{R"({"items": {"type": "string"}, "uniqueItems": true})",

@@ -154,6 +154,15 @@ bonsai_outcome bonsai_generate_options_init(bonsai_generate_options *options, ui
   return fill(options, struct_size, raw_defaults(*sampling));
 }
 
+bonsai_outcome bonsai_engine_generate_options(const bonsai_engine *engine, bonsai_generate_options *options,
+                                              uint64_t struct_size, bonsai_failure *failure) {
+  return guarded(failure, [&] {
+    const SamplingOptions sampling = required(engine, "engine").engine->model().sampling;
+    if (fill(options, struct_size, raw_defaults(sampling)) != BONSAI_SUCCESS)
+      refuse("options: expected a struct and its size");
+  });
+}
+
 void bonsai_generation_free(const bonsai_generation *generation) { end(generation); }
 
 bonsai_outcome bonsai_engine_generate(const bonsai_engine *engine, const char *prompt, uint64_t n_bytes,

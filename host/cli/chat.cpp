@@ -58,6 +58,7 @@ int chat_command(const std::vector<std::string> &command_line, Terminal &termina
   InterruptGuard interrupt;
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
   const Engine engine = load_engine(engine_choice);
+  follow_model(*arguments, engine, generate);
   read_speculation_options(*arguments, engine_choice, generate);
   return ChatSession(engine, *arguments, chat, std::move(generate), terminal, interrupt).run();
 }

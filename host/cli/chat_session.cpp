@@ -23,6 +23,19 @@ constexpr int kInterrupted = 128 + 2;  // SIGINT ends an answer, the other signa
 
 std::string messages_are(size_t n) { return counted(n, "message") + (n == 1 ? " is" : " are"); }
 
+constexpr std::string_view kBlanks = " \t\r\n";
+
+std::string_view first_word(std::string_view message) {
+  return message.substr(0, std::min(message.find_first_of(kBlanks), message.size()));
+}
+
+// A command, or a mistyped one: /etc/hosts, // or Qwen3's /no_think begin messages.
+bool looks_like_command(std::string_view message) {
+  if (!message.starts_with('/')) return false;
+  const std::string_view name = first_word(message).substr(1);
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c == '-' || (c >= 'a' && c <= 'z'); });
+}
+
 double per_second(uint32_t tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
 nlohmann::ordered_json to_json(const ChatReply &reply) {
@@ -88,8 +101,8 @@ int ChatSession::run() {
 }
 
 void ChatSession::handle(const std::string &message) {
-  if (message.find_first_not_of(" \t\r\n") == std::string::npos) return;
-  if (message.starts_with('/')) return run_command(message);
+  if (message.find_first_not_of(kBlanks) == std::string::npos) return;
+  if (looks_like_command(message)) return run_command(message);
   const bool answered = show_answer([&](const GenerateOptions &options, const ChatCallback &callback) {
     return chat_.send(message, options, callback);
   });
@@ -121,13 +134,14 @@ const ChatSession::Command *ChatSession::find_command(std::string_view name) {
 }
 
 void ChatSession::run_command(const std::string &line) {
-  const size_t space = std::min(line.find(' '), line.size());
-  const std::string name = line.substr(0, space);
-  const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
-  const std::string argument = line.substr(begin, line.find_last_not_of(' ') + 1 - std::min(begin, line.size()));
+  const std::string name(first_word(line));
+  const size_t begin = std::min(line.find_first_not_of(kBlanks, name.size()), line.size());
+  const size_t end = std::max(begin, line.find_last_not_of(kBlanks) + 1);
+  const std::string argument = line.substr(begin, end - begin);
   const Command *command = find_command(name);
   if (command == nullptr) {
-    print_to_stderr("unknown command {}: /help shows them all\n", bonsai::quoted(name));
+    print_to_stderr("unknown command {}: /help shows them all; with a blank in front it is a message\n",
+                    bonsai::quoted(name));
     return note_undone();
   }
   if (command->argument.empty() && !argument.empty()) {
@@ -218,7 +232,8 @@ void ChatSession::help_command(const std::string &) {
   find_command("");
   print_to_stderr(
       "At a terminal a backslash at a line's end goes on with the next line; \"\"\" begins and ends a text of\n"
-      "several lines; one that is pasted is one message. Over a pipe every line is a message.\n"
+      "several lines; one that is pasted is one message. Over a pipe every line is a message. A blank in front\n"
+      "makes a message of what would be a command.\n"
       "Ctrl-C stops an answer, and throws away a message of several lines that is not finished.\n");
 }
 

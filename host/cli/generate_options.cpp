@@ -27,8 +27,8 @@ LogitBias parse_logit_bias(const std::string &text) {
   throw UsageError(fmt::format("--logit-bias: expected ID=NUMBER or ID=-inf, found {}", bonsai::quoted(text)));
 }
 
-SamplingOptions sampling_options(const Arguments &arguments) {
-  SamplingOptions sampling = preset_option(arguments);
+// What the options say, on top of `sampling`.
+SamplingOptions sampling_options(const Arguments &arguments, SamplingOptions sampling) {
   constexpr float kSmallest = std::numeric_limits<float>::min();
   sampling.temperature = arguments.number("temp", 0, kMax, "a number >= 0").value_or(sampling.temperature);
   sampling.top_k = static_cast<uint32_t>(arguments.count_or_all("top-k", 0, 0).value_or(sampling.top_k));
@@ -59,6 +59,10 @@ SamplingOptions preset_option(const Arguments &arguments) {
   return *found;
 }
 
+void follow_model(const Arguments &arguments, const Engine &engine, GenerateOptions &options) {
+  if (!arguments.text("preset")) options.sampling = sampling_options(arguments, engine.model().sampling);
+}
+
 void add_preset_option(Options &options) {
   options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
 }
@@ -66,7 +70,9 @@ void add_preset_option(Options &options) {
 void add_plain_generate_options(Options &options, const std::string &without_n) {
   options.value("predict,n", "N",
                 fmt::format("most tokens to generate; -1: until the text ends ({})", without_n).c_str());
-  add_preset_option(options);
+  options.value("preset", "NAME",
+                "temperature, top-k and top-p: greedy, balanced, creative or code (default: what the model's file "
+                "says, and balanced for what it does not)");
   options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
   options.value("top-k", "K", "choose among the K likeliest; 0 or -1: all (40)");
   options.value("top-p", "P", "and the fewest that together hold this probability; 1: all (0.9)");
@@ -91,7 +97,7 @@ GenerateOptions plain_generate_options(const Arguments &arguments) {
   GenerateOptions options;
   options.max_tokens =
       static_cast<uint32_t>(arguments.count_or_all("predict", 1, kMaxCount).value_or(options.max_tokens));
-  options.sampling = sampling_options(arguments);
+  options.sampling = sampling_options(arguments, preset_option(arguments));
   options.stop = arguments.texts("stop");
   for (const std::string &stop : options.stop)
     if (stop.empty()) throw UsageError("--stop: expected a text, found an empty one");

@@ -24,4 +24,7 @@ void add_generate_options(Options &options, const std::string &without_n = "256"
 GenerateOptions plain_generate_options(const Arguments &arguments);
 GenerateOptions generate_options(const Arguments &arguments);
 
+// Where no --preset is given, what the model's file says of sampling takes the place of the default one.
+void follow_model(const Arguments &arguments, const Engine &engine, GenerateOptions &options);
+
 }  // namespace bonsai::cli

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "host/cli/file_tokenizer.h"
 #include "host/cli/model_options.h"
 #include "host/cli/units.h"
+#include "host/engine/model_sampling.h"
 
 namespace bonsai::cli {
 namespace {
@@ -34,6 +36,7 @@ struct Summary {
   bool tied = false;
   uint64_t tokens = 0;
   bool has_chat_template = false;
+  std::optional<SamplingOptions> sampling;
   std::map<std::string_view, TypeTotal> types;
   std::vector<std::string> warnings;
   std::string refusal;  // why no text can be made with the model; empty if it can
@@ -79,6 +82,9 @@ Summary summarize(const std::string &path) {
   summary.file_bytes = file->file_bytes();
   summary.parts = file->parts();
   add_types(*file, summary);
+  host::ModelSampling sampling = host::model_sampling(*file);
+  if (sampling.is_given) summary.sampling = std::move(sampling.options);
+  std::ranges::move(sampling.warnings, std::back_inserter(summary.warnings));
   const std::string no_tokenizer = add_tokenizer(*file, summary);
   const Result<model::Model> model = model::load_model(path);
   if (model) {
@@ -106,6 +112,9 @@ std::string describe(const model::RopeScaling &scaling) {
   return fmt::format("YaRN, factor {} over {}", scaling.factor, scaling.original_context);
 }
 
+// As it was written: 0.6, and not the double nearest to the float that it is.
+Json shortest(float value) { return Json::parse(fmt::format("{}", value)); }
+
 Json to_json(const Summary &summary) {
   Json types = Json::object();
   for (const auto &[name, total] : summary.types)
@@ -129,6 +138,15 @@ Json to_json(const Summary &summary) {
                      {"rope_base", config.rope_base}, {"rope_scaling", describe(config.rope_scaling)},
                      {"tied_head", summary.tied}};
   }
+  if (summary.sampling) {
+    const SamplingOptions &sampling = *summary.sampling;
+    json["sampling"] = {{"temperature", shortest(sampling.temperature)},
+                        {"top_k", sampling.top_k},
+                        {"top_p", shortest(sampling.top_p)},
+                        {"min_p", shortest(sampling.min_p)},
+                        {"repetition_penalty", shortest(sampling.repetition_penalty)},
+                        {"penalty_window", sampling.penalty_window}};
+  }
   json["warnings"] = summary.warnings;
   json["refused"] = summary.refusal;
   return json;
@@ -144,6 +162,13 @@ std::string describe_model(const model::Config &config, bool tied) {
       describe(config.rope_scaling));
 }
 
+// In the words of the options.
+std::string describe(const SamplingOptions &sampling) {
+  return fmt::format("--temp {} --top-k {} --top-p {} --min-p {} --repeat-penalty {} --repeat-last-n {}",
+                     sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p, sampling.repetition_penalty,
+                     sampling.penalty_window);
+}
+
 std::string to_text(const Summary &summary) {
   std::string text = fmt::format("file          {}, {}{}, GGUF v{}\n", bonsai::printable(summary.path),
                                  summary.parts > 1 ? counted(summary.parts, "part") + ", " : "",
@@ -154,6 +179,7 @@ std::string to_text(const Summary &summary) {
   if (summary.tokens > 0)
     text += fmt::format("tokenizer     {}, {} tokens, {}\n", bonsai::quoted(summary.tokenizer), summary.tokens,
                         summary.has_chat_template ? "with a chat template" : "no chat template");
+  if (summary.sampling) text += fmt::format("sampling      {}\n", describe(*summary.sampling));
   text += fmt::format("weights       {}\n", summary.weights);
   for (const auto &[name, total] : summary.types)
     text += fmt::format("  {:<12}{}, {}, {}, {:.3f} bits per weight\n", name, counted(total.tensors, "tensor"),

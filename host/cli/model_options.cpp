@@ -85,6 +85,12 @@ std::string read_template(const std::string &file) {
   return text;
 }
 
+uint32_t context_option(const Arguments &arguments) {
+  const auto given = arguments.count_or_all("context", 0, EngineOptions::kWholeContext);
+  if (!given) return 0;
+  return *given == 0 ? EngineOptions::kWholeContext : static_cast<uint32_t>(*given);
+}
+
 }  // namespace
 
 void add_model_option(Options &options) {
@@ -93,7 +99,8 @@ void add_model_option(Options &options) {
 
 void add_engine_options(Options &options, const std::string &context_default) {
   add_model_option(options);
-  const std::string help = "most tokens of prompt and text together (default: " + context_default + ")";
+  const std::string help =
+      "most tokens of prompt and text together; 0: all that the model knows (default: " + context_default + ")";
   options.value("context,c", "N", help.c_str());
   options.value("kv", "TYPE", "keys and values are stored as f16 (default), q8_0 or f32");
   options.value("backend", "NAME", "auto (default), a backend's name, or the path of a shared object");
@@ -139,7 +146,7 @@ std::string model_path(const Arguments &arguments, const Terminal &terminal) {
 
 EngineOptions engine_options(const Arguments &arguments, Terminal &terminal) {
   EngineOptions options;
-  options.context = static_cast<uint32_t>(arguments.count("context", 1).value_or(0));
+  options.context = context_option(arguments);
   options.kv = parse_kv(arguments.text("kv").value_or("f16"));
   options.backend = arguments.text("backend").value_or("auto");
   options.backend_strict = arguments.flag("backend-strict");

@@ -188,6 +188,7 @@ int run_command(const std::vector<std::string> &command_line, Terminal &terminal
   const std::string prompt = prompt_text(*arguments);
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
   const Engine engine = load_engine(engine_choice);
+  follow_model(*arguments, engine, options);
   read_speculation_options(*arguments, engine_choice, options);
   options.cancel = interrupt.graceful();
   const bool is_chat = arguments->flag("chat");

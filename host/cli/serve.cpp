@@ -158,10 +158,11 @@ int serve_command(const std::vector<std::string> &command_line, Terminal &termin
   if (!arguments) return kSuccess;
   const server::HttpOptions http = http_options(*arguments);
   const EngineOptions engine_choice = engine_options(*arguments, terminal);
-  const server::ApiOptions api = api_options(*arguments, engine_choice.model);
+  server::ApiOptions api = api_options(*arguments, engine_choice.model);
   InterruptGuard interrupt;
   server::HttpServer server(http);  // before the model: an address that is taken is known at once
   const Engine engine = load_engine(engine_choice);
+  follow_model(*arguments, engine, api.defaults);
   server::ApiService service(engine, api);
   const std::stop_token stop = interrupt.graceful();
   server.listen();

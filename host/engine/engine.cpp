@@ -113,7 +113,8 @@ ModelInfo Engine::model() const {
           .trained_context = config.context,
           .context = state_->context(),
           .embedding = config.hidden,
-          .pooling = config.pools_last ? Pooling::kLast : Pooling::kMean};
+          .pooling = config.pools_last ? Pooling::kLast : Pooling::kMean,
+          .sampling = state_->sampling};
 }
 
 BackendInfo Engine::backend() const { return host::describe(state_->home()); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text/template/chat_template.h"
+#include "host/engine/model_sampling.h"
 
 namespace bonsai::host {
 namespace {
@@ -23,6 +24,7 @@ static_assert(static_cast<uint32_t>(LogLevel::kError) == BONSAI_LOG_ERROR);
 
 uint32_t choose_context(uint32_t requested, uint32_t trained) {
   if (requested == 0) return std::min(trained, kDefaultContext);
+  if (requested == EngineOptions::kWholeContext) return trained;
   if (requested > trained)
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("context of {} tokens: the model knows no more than {}", requested, trained));
@@ -48,6 +50,9 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
   state->options = options;
   state->model = value_or_throw(model::load_model(options.model), ErrorKind::kModel);
   for (const std::string &warning : state->model.warnings) state->log(LogLevel::kWarning, warning);
+  ModelSampling sampling = model_sampling(*state->model.file);
+  for (const std::string &warning : sampling.warnings) state->log(LogLevel::kWarning, warning);
+  state->sampling = std::move(sampling.options);
   state->load_tokenizer();
 
   ExecutorConfig &config = state->sizes;

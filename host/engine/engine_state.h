@@ -25,6 +25,7 @@ struct EngineState {
   std::optional<text::Tokenizer> tokenizer;  // empty where the file has none: `no_tokenizer` says why
   std::string no_tokenizer;
   std::vector<int32_t> end_tokens;  // ids that end a text
+  SamplingOptions sampling;         // as the file says, and "balanced" where it does not
   ExecutorConfig sizes;             // of a session, without its blocks: those depend on the device
   mutable Constraints constraints;
 

@@ -111,7 +111,7 @@ TEST(Chat, MistakesInCommandsAreSaidAndTheConversationGoesOn) {
       chat("/nope\n/reset now\n/think maybe\n/save\n/save /nonexistent/x\n/load /nonexistent/x\n/load " + bad +
            "\n/regen\n/help\nhi\n");
   EXPECT_EQ(outcome.exit_code, 1) << "a script would not see that nothing was saved";
-  EXPECT_EQ(outcome.err.rfind("unknown command '/nope': /help shows them all\n"
+  EXPECT_EQ(outcome.err.rfind("unknown command '/nope': /help shows them all; with a blank in front it is a message\n"
                               "/reset takes no argument\n"
                               "/think: expected on, off or auto, found 'maybe'\n"
                               "/save: expected the name of a file\n"
@@ -374,6 +374,17 @@ TEST(ChatTerminal, APastedTextIsOneMessageOfSeveralLines) {
   const json saved = json::parse(read_file(file));
   EXPECT_EQ(saved["messages"][0]["content"], "Say: K\u00e4se\n\n\tone\\\n!");
   EXPECT_EQ(saved["messages"][2]["content"], "\"\"\"one\ntwo");
+}
+
+TEST(Chat, WhatOnlyBeginsLikeACommandIsAMessage) {
+  const std::string file = write_file("slashes.json", "");
+  const std::vector<std::string> messages = {"/no_think Hello", "/etc/hosts is what?", "// a comment", " /help me",
+                                             "/"};
+  const Outcome outcome = chat(fmt::format("{}\n/save {}\n", fmt::join(messages, "\n"), file));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json saved = json::parse(read_file(file));
+  ASSERT_EQ(saved["messages"].size(), 2 * messages.size());
+  for (size_t i = 0; i < messages.size(); ++i) EXPECT_EQ(saved["messages"][2 * i]["content"], messages[i]);
 }
 
 TEST(ChatTerminal, CtrlCClearsTheLineAndLeavesAnEmptyOne) {

@@ -318,6 +318,26 @@ TEST(Info, TellsThatNoTextCanBeMadeWithoutTheTokenizer) {
   EXPECT_NE(text.find("cannot run    " + unknown_tokenizer(model.path())), std::string::npos) << text;
 }
 
+TEST(Info, ShowsHowTheFileSaysThatTokensAreChosen) {
+  const test::TinyModelFile model({.metadata = [](gguf::Writer &writer) {
+    writer.set_float32("general.sampling.temp", 0.6f);
+    writer.set_int32("general.sampling.top_k", 20);
+  }});
+  const json sampling = parse_success(run_program({"info", model.path(), "--json"}))["sampling"];
+  EXPECT_EQ(sampling, json({{"temperature", 0.6},
+                            {"top_k", 20},
+                            {"top_p", 0.9},
+                            {"min_p", 0.0},
+                            {"repetition_penalty", 1.0},
+                            {"penalty_window", 64}}));
+  const std::string text = run_program({"info", model.path()}).out;
+  EXPECT_NE(
+      text.find("\nsampling      --temp 0.6 --top-k 20 --top-p 0.9 --min-p 0 --repeat-penalty 1 --repeat-last-n 64\n"),
+      std::string::npos)
+      << text;
+  EXPECT_FALSE(parse_success(run_program({"info", seedling(), "--json"})).contains("sampling"));
+}
+
 TEST(Info, RefusesWhatIsNoModelFile) {
   const std::string path = write_file("empty.gguf", "");
   const Outcome outcome = run_program({"info", path});

@@ -35,6 +35,37 @@ TEST(Run, GreedyTextIsTheKnownOne) {
   EXPECT_EQ(golden_greedy()["text"].get<std::string>().rfind(text, 0), 0u) << text;
 }
 
+// A file that asks for the likeliest token: texts do not depend on the seed unless an option or a preset says so.
+TEST(Run, TheFileSaysHowTokensAreChosenUnlessOptionsDo) {
+  const test::TinyModelFile file({.metadata = [](gguf::Writer &writer) {
+    writer.set_float32("general.sampling.temp", 5);
+    writer.set_int32("general.sampling.top_k", 1);
+  }});
+  const auto tokens = [&](const char *seed, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", "-m",           file.path(), "-p",     "a", "-n",
+                                          "24",  "--ignore-eos", "--json",    "--seed", seed};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out)["tokens"];
+  };
+  EXPECT_EQ(tokens("1", {}), tokens("2", {}));
+  EXPECT_NE(tokens("1", {"--top-k", "0"}), tokens("2", {"--top-k", "0"}));
+  EXPECT_EQ(tokens("1", {"--preset", "greedy"}), tokens("2", {"--preset", "greedy"}));
+  EXPECT_NE(tokens("1", {"--preset", "creative"}), tokens("2", {"--preset", "creative"}));
+}
+
+TEST(Run, AContextOfZeroIsAllThatTheModelKnows) {
+  const test::TinyModelFile file({.context = 5000});
+  const std::string prompt = write_file("long.txt", std::string(20000, 'z'));
+  for (const char *all : {"0", "-1"}) {
+    const Outcome outcome = run_program({"run", "-m", file.path(), "-c", all, "-f", prompt});
+    EXPECT_NE(outcome.err.find("(context 5000, used 0)"), std::string::npos) << outcome.err;
+  }
+  EXPECT_NE(run_program({"run", "-m", file.path(), "-f", prompt}).err.find("(context 4096, used 0)"),
+            std::string::npos);
+}
+
 TEST(Run, TheTemplateBackendTellsTheSameGreedyStory) {
   const Outcome outcome = run_program({"run", "-p", "Once upon a time", "--preset", "greedy", "-n", "16", "--backend",
                                        backend_file("template"), "--backend-strict"});

@@ -122,8 +122,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"n_trailing",
                 {"run", "-n", "10x"},
                 "--predict: expected a whole number from 1 to 4294967295, or -1, found '10x'"},
-        Mistake{
-            "context_zero", {"run", "-c", "0"}, "--context: expected a whole number from 1 to 4294967295, found '0'"},
+        Mistake{"context_negative",
+                {"run", "-c", "-2"},
+                "--context: expected a whole number from 0 to 4294967295, or -1, found '-2'"},
         Mistake{"threads_huge",
                 {"run", "-t", "99999999999"},
                 "--threads: expected a whole number from 1 to 1024, found '99999999999'"},

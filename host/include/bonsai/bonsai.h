@@ -108,7 +108,8 @@ typedef struct bonsai_engine_options {
   uint32_t backend_strict; /* 1: what was asked for or a failure; 0: else the CPU takes over */
   uint32_t n_backend_options;
   const char *const *backend_options; /* (n_backend_options), each "key=value": "cpu.isa=avx2" */
-  uint32_t context;                   /* most tokens of a session; 0: the model's, or 4,096 if that is less */
+  uint32_t context;                   /* most tokens of a session; 0: the model's, or 4,096 if that is less;
+                                         UINT32_MAX: the model's */
   uint32_t reserved;                  /* must be 0 */
   const char *kv;                     /* what keys and values are stored as: NULL or "f16"; "q8_0", "f32" */
   bonsai_progress_fn progress;        /* may be NULL */
@@ -227,6 +228,11 @@ typedef struct bonsai_generate_options {
 /* The defaults with a preset's way of choosing: "greedy", "balanced", "creative", "code", or NULL for "balanced". */
 BONSAI_C_API bonsai_outcome bonsai_generate_options_init(bonsai_generate_options *options, uint64_t struct_size,
                                                          const char *preset);
+/* The defaults with the way of choosing that the model's file asks for (general.sampling.*), "balanced" for what it
+ * does not say. Where a function's `options` are NULL that is "balanced", whatever the file says. */
+BONSAI_C_API bonsai_outcome bonsai_engine_generate_options(const bonsai_engine *engine,
+                                                           bonsai_generate_options *options, uint64_t struct_size,
+                                                           bonsai_failure *failure);
 
 typedef uint32_t bonsai_piece;
 enum {

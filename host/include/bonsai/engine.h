@@ -76,7 +76,8 @@ struct EngineOptions {
   std::vector<std::pair<std::string, std::string>> backend_options = {};  // {"cpu.isa", "avx2"}
   uint32_t threads = 0;                                                   // of the CPU backend; 0: its own choice
 
-  uint32_t context = 0;  // most tokens of a session; 0: the model's, or 4,096 if that is less
+  static constexpr uint32_t kWholeContext = UINT32_MAX;
+  uint32_t context = 0;  // most tokens of a session; kWholeContext: the model's; 0: likewise, but 4,096 at most
   KvType kv = KvType::kF16;
 
   std::string chat_template = {};  // in Jinja, in the place of the file's own; empty: that one
@@ -172,10 +173,11 @@ using LogitsCallback = std::function<void(size_t index, std::span<const float> l
 struct ModelInfo {
   std::string name;  // as the file calls itself, or empty
   uint32_t vocabulary = 0;
-  uint32_t trained_context = 0;  // positions that the model knows
-  uint32_t context = 0;          // most tokens of a session here
-  uint32_t embedding = 0;        // numbers in an embedding: the model's hidden size
-  Pooling pooling = {};          // Pooling::kModel is this one
+  uint32_t trained_context = 0;   // positions that the model knows
+  uint32_t context = 0;           // most tokens of a session here
+  uint32_t embedding = 0;         // numbers in an embedding: the model's hidden size
+  Pooling pooling = {};           // Pooling::kModel is this one
+  SamplingOptions sampling = {};  // as the file's general.sampling.* say, and "balanced" for what they do not
 };
 
 struct BackendInfo {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/host/c_api/handles.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai::c {
 namespace {
@@ -43,6 +44,23 @@ TEST(CGenerate, PresetsAreThoseOfTheCxxApi) {
   EXPECT_EQ(bonsai_generate_options_init(&options, sizeof options, nullptr), uint32_t{BONSAI_SUCCESS});
   EXPECT_EQ(options.temperature, SamplingOptions().temperature);
   EXPECT_EQ(options.max_tokens, GenerateOptions().max_tokens);
+}
+
+TEST(CGenerate, AnEnginesOptionsAreWhatItsFileAsksFor) {
+  const test::TinyModelFile file(
+      {.metadata = [](gguf::Writer &writer) { writer.set_float32("general.sampling.temp", 0.25f); }});
+  const EngineHandle engine = load(options_for(file.path().c_str()));
+  bonsai_generate_options options{};
+  bonsai_failure failure{};
+  failure.struct_size = sizeof failure;
+  ASSERT_EQ(bonsai_engine_generate_options(engine.get(), &options, sizeof options, &failure), uint32_t{BONSAI_SUCCESS});
+  EXPECT_EQ(options.struct_size, sizeof options);
+  EXPECT_EQ(options.temperature, 0.25f);
+  EXPECT_EQ(options.top_k, SamplingOptions().top_k);
+  EXPECT_EQ(options.max_tokens, GenerateOptions().max_tokens);
+  EXPECT_EQ(bonsai_engine_generate_options(engine.get(), nullptr, 0, &failure), uint32_t{BONSAI_BAD_ARGUMENT});
+  EXPECT_STREQ(failure.message, "options: expected a struct and its size");
+  EXPECT_EQ(bonsai_engine_generate_options(nullptr, &options, sizeof options, &failure), uint32_t{BONSAI_BAD_ARGUMENT});
 }
 
 // Each field is what sampling.h has under its name: alone it changes the text as it does there.

@@ -56,6 +56,62 @@ TEST(OddModels, WithoutTokenizerTokensWorkAndTextIsRefused) {
   EXPECT_NE(thrown.message.find("tokenizer.ggml.tokens"), std::string::npos) << thrown.message;
 }
 
+TEST(OddModels, TheFileSaysHowTokensAreChosen) {
+  const test::TinyModelFile plain({});
+  EXPECT_EQ(Engine::load(options_for(plain)).model().sampling.temperature, SamplingOptions().temperature);
+  const test::TinyModelFile file({.metadata = [](gguf::Writer &writer) {
+    writer.set_float32("general.sampling.temp", 0.6f);
+    writer.set_int32("general.sampling.top_k", -1);
+    writer.set_uint32("general.sampling.top_p", 1);
+    writer.set_float32("general.sampling.min_p", 0.05f);
+    writer.set_float32("general.sampling.penalty_repeat", 1.1f);
+    writer.set_int32("general.sampling.penalty_last_n", 128);
+    writer.set_int32("general.sampling.mirostat", 0);
+  }});
+  EngineOptions options = options_for(file);
+  options.log = [](LogLevel level, std::string_view line) { EXPECT_LT(level, LogLevel::kWarning) << line; };
+  const SamplingOptions sampling = Engine::load(options).model().sampling;
+  EXPECT_EQ(sampling.temperature, 0.6f);
+  EXPECT_EQ(sampling.top_k, 0u);
+  EXPECT_EQ(sampling.top_p, 1);
+  EXPECT_EQ(sampling.min_p, 0.05f);
+  EXPECT_EQ(sampling.repetition_penalty, 1.1f);
+  EXPECT_EQ(sampling.penalty_window, 128);
+}
+
+TEST(OddModels, WhatAFileSaysOfSamplingThatCannotBeFollowedIsNamedAndLeft) {
+  const test::TinyModelFile file({.metadata = [](gguf::Writer &writer) {
+    writer.set_float32("general.sampling.temp", -1);
+    writer.set_float32("general.sampling.top_k", 2.5f);
+    writer.set_float32("general.sampling.top_p", std::numeric_limits<float>::quiet_NaN());
+    writer.set_string("general.sampling.min_p", "0.1");
+    writer.set_float32("general.sampling.penalty_repeat", 0);
+    writer.set_int32("general.sampling.penalty_last_n", -2);
+    writer.set_int32("general.sampling.mirostat", 2);
+  }});
+  EngineOptions options = options_for(file);
+  std::string warnings;
+  options.log = [&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::kWarning) warnings.append(line).append("\n");
+  };
+  const SamplingOptions sampling = Engine::load(options).model().sampling, balanced;
+  EXPECT_EQ(sampling.temperature, balanced.temperature);
+  EXPECT_EQ(sampling.top_k, balanced.top_k);
+  EXPECT_EQ(sampling.top_p, balanced.top_p);
+  EXPECT_EQ(sampling.min_p, balanced.min_p);
+  EXPECT_EQ(sampling.repetition_penalty, balanced.repetition_penalty);
+  EXPECT_EQ(sampling.penalty_window, balanced.penalty_window);
+  const std::string at = file.path() + ": ";
+  EXPECT_EQ(warnings,
+            at + "general.sampling.temp: expected a number >= 0, found -1; not used\n" +  //
+                at + "general.sampling.top_k: expected a whole number, or -1 for all, found 2.5; not used\n" + at +
+                "general.sampling.top_p: expected a number from 0 to 1, found nan; not used\n" + at +
+                "general.sampling.min_p: expected a number from 0 to 1, found '0.1'; not used\n" + at +
+                "general.sampling.penalty_repeat: expected a number > 0, found 0; not used\n" + at +
+                "general.sampling.penalty_last_n: expected a whole number, or -1 for all, found -2; not used\n" + at +
+                "'general.sampling.mirostat': not known here, tokens are chosen without it\n");
+}
+
 TEST(OddModels, AWrongTokenizerIsNamedWithItsFile) {
   const test::TinyModelFile file(
       {.metadata = [](gguf::Writer &writer) { writer.set_string("tokenizer.ggml.pre", "magic"); }});

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "core/base/lfs_pointer.h"
 #include "core/base/utf8.h"
 #include "core/gguf/layout.h"
 #include "core/gguf/name_index.h"
@@ -20,6 +21,13 @@ constexpr uint64_t kMostWeights = INT64_MAX;
 constexpr uint64_t kLeastMetadataBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
 
+// Of the two that type 42 may mean, the smaller one that can be: which it is, is not known before the extents are.
+quant::Format least_format(const Tensor &tensor) {
+  if (tensor.gguf_type != kType42) return tensor.format;
+  constexpr auto kSmaller = quant::Format::kTQ2_0_G128;
+  return tensor.columns() % quant::traits(kSmaller).block_weights == 0 ? kSmaller : quant::Format::kQ2_0_G64;
+}
+
 }  // namespace
 
 Result<File> Parser::parse() {
@@ -29,6 +37,7 @@ Result<File> Parser::parse() {
       .and_then([&] { return apply_general_keys(); })
       .and_then([&] { return read_tensors(); })
       .and_then([&] { return index_tensors(); })
+      .and_then([&] { return check_end(); })
       .and_then([&] { return check_offsets(); })
       .and_then([&] { return settle_type_42(); })
       .and_then([&] { return place_data(); })
@@ -40,6 +49,11 @@ Result<void> Parser::read_header() {
   file_.file_bytes_ = bytes_.size();
   const auto magic = cursor_.read<uint32_t>({"magic"});
   if (!magic) return tl::unexpected(magic.error());
+  if (is_lfs_pointer(bytes_)) {
+    return fail_at(0, {"magic"},
+                   "found a Git LFS pointer, which `git lfs pull` replaces by the file; expected 0x{:08x} (GGUF)",
+                   kMagic);
+  }
   if (*magic != kMagic) return fail_at(0, {"magic"}, "found 0x{:08x}, expected 0x{:08x} (GGUF)", *magic, kMagic);
   const uint64_t version_at = cursor_.at();
   const auto version = cursor_.read<uint32_t>({"version"});
@@ -120,9 +134,9 @@ Result<void> Parser::read_tensors() {
   for (uint64_t i = 0; i < n_tensors_; ++i) {
     if (const auto read = read_tensor(i); !read) return read;
   }
-  const uint64_t padding = (file_.alignment_ - cursor_.at() % file_.alignment_) % file_.alignment_;
-  // A file whose tensors are all missing ends before its padding; what is missing is told tensor by tensor.
-  data_section_ = bytes_.subspan(cursor_.at() + std::min(padding, cursor_.remaining()));
+  data_at_ = cursor_.at() + (file_.alignment_ - cursor_.at() % file_.alignment_) % file_.alignment_;
+  // A file whose tensors are all missing ends before its padding.
+  data_section_ = bytes_.subspan(std::min<uint64_t>(data_at_, bytes_.size()));
   return {};
 }
 
@@ -194,6 +208,26 @@ Result<void> Parser::index_tensors() {
   return {};
 }
 
+// Where a download stopped, hundreds of offsets are beyond the end. None of them is wrong, and so the end is told.
+// Tensors whose extent in the file cannot be are left to later steps.
+Result<void> Parser::check_end() {
+  uint64_t least = 0;  // bytes of the whole file
+  size_t last = 0;     // the tensor that ends there
+  for (size_t i = 0; i < file_.tensors_.size(); ++i) {
+    const auto bytes = data_bytes(i, least_format(file_.tensors_[i]));
+    uint64_t end = 0;
+    if (!bytes || __builtin_add_overflow(data_at_, *bytes, &end)) continue;
+    if (__builtin_add_overflow(end, file_.tensors_[i].offset, &end) || end <= least) continue;
+    least = end;
+    last = i;
+  }
+  if (least <= bytes_.size()) return {};
+  const Tensor &tensor = file_.tensors_[last];
+  return fail_at(data_at_ + tensor.offset, {"data", tensor.name},
+                 "the file ends early, found {} bytes, expected at least {} (an incomplete download?)", bytes_.size(),
+                 least);
+}
+
 Result<void> Parser::check_offsets() {
   for (size_t i = 0; i < file_.tensors_.size(); ++i) {
     const Tensor &tensor = file_.tensors_[i];
@@ -243,10 +277,10 @@ Result<void> Parser::settle_type_42() {
   return {};
 }
 
-// The size of a tensor's data, in bytes.
-Result<uint64_t> Parser::data_bytes(size_t i) const {
+// The size of a tensor's data in this format, in bytes.
+Result<uint64_t> Parser::data_bytes(size_t i, quant::Format as) const {
   const Tensor &tensor = file_.tensors_[i];
-  const quant::FormatTraits &format = quant::traits(tensor.format);
+  const quant::FormatTraits &format = quant::traits(as);
   if (tensor.columns() % format.block_weights != 0) {
     return fail_at(fields_[i].shape_at, {"shape", tensor.name}, "rows of {} weights, expected a multiple of {} for {}",
                    tensor.columns(), format.block_weights, format.name);
@@ -262,9 +296,9 @@ Result<uint64_t> Parser::data_bytes(size_t i) const {
 
 Result<void> Parser::place_data() {
   for (size_t i = 0; i < file_.tensors_.size(); ++i) {
-    const auto bytes = data_bytes(i);
-    if (!bytes) return tl::unexpected(bytes.error());
     Tensor &tensor = file_.tensors_[i];
+    const auto bytes = data_bytes(i, tensor.format);
+    if (!bytes) return tl::unexpected(bytes.error());
     const uint64_t room = data_section_.size() - tensor.offset;
     if (*bytes > room) {
       return fail_at(fields_[i].offset_at, {"offset", tensor.name},

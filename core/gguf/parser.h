@@ -40,12 +40,13 @@ class Parser {
   Result<void> read_tensor(uint64_t index);
   Result<void> read_shape(Tensor &tensor);
   Result<void> index_tensors();
+  Result<void> check_end();
   Result<void> check_offsets();
   Result<void> settle_type_42();
   Result<void> place_data();
   Result<void> check_overlaps();
 
-  Result<uint64_t> data_bytes(size_t i) const;
+  Result<uint64_t> data_bytes(size_t i, quant::Format as) const;
   uint64_t extent_at(uint64_t offset) const;
 
   std::span<const std::byte> bytes_;
@@ -57,6 +58,7 @@ class Parser {
   std::vector<uint64_t> value_at_;
   std::vector<TensorFields> fields_;  // of each tensor
   std::vector<size_t> by_offset_;     // tensors in the order of their data
+  uint64_t data_at_ = 0;              // where the data section is to begin, even if the file ends before
   std::span<const std::byte> data_section_;
 };
 

@@ -32,6 +32,12 @@ const std::vector<BadFile> &header_cases() {
       {"ThreeBytes", [](FileBytes &f) { f.u8('G').u8('G').u8('U'); }, "magic at byte 0: expected 4 bytes, 3 remain"},
       {"OtherMagic", [](FileBytes &f) { f.u32(0x67676d6c).zeros(40); },
        "magic at byte 0: found 0x67676d6c, expected 0x46554747 (GGUF)"},
+      {"LfsPointer",
+       [](FileBytes &f) {
+         for (const char c : std::string("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n")) f.number(c);
+       },
+       "magic at byte 0: found a Git LFS pointer, which `git lfs pull` replaces by the file; expected 0x46554747 "
+       "(GGUF)"},
       {"NoVersion", [](FileBytes &f) { f.u32(0x46554747); }, "version at byte 4: expected 4 bytes, 0 remain"},
       {"Version0", [](FileBytes &f) { f.header(0, 0, 0); }, "version at byte 4: found 0, expected 2 or 3"},
       {"Version1", [](FileBytes &f) { f.header(0, 0, 1); }, "version at byte 4: found 1, expected 2 or 3"},
@@ -150,19 +156,49 @@ const std::vector<BadFile> &tensor_cases() {
        "shape of 't' at byte 33: rows of 100 weights, expected a multiple of 128 for Q1_0_G128"},
       {"OffsetNotAligned", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, 4).align().zeros(32); },
        "offset of 't' at byte 49: found 4, expected a multiple of the alignment, 32"},
-      {"OffsetOutside", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, 64).align().zeros(64); },
-       "offset of 't' at byte 49: found 64, expected less than the 64 bytes of tensor data in the file"},
       {"OffsetHuge", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, ~uint64_t{31}).align().zeros(64); },
        "offset of 't' at byte 49: found 18446744073709551584, expected less than the 64 bytes of tensor data in the "
        "file"},
-      {"NoData", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, 0); },
-       "offset of 't' at byte 49: found 0, expected less than the 0 bytes of tensor data in the file"},
-      {"DataCutOff", [](FileBytes &f) { f.header(1, 0).tensor("t", {9}, 0, 0).align().zeros(35); },
-       "offset of 't' at byte 49: found 0, from where 36 bytes of data reach past the end; the file has 35"},
+      {"OffsetOutside", [](FileBytes &f) { f.header(1, 0).tensor("t", {100}, 41, 64).align().zeros(64); },
+       "offset of 't' at byte 49: found 64, expected less than the 64 bytes of tensor data in the file"},
+      {"DataHuge", [](FileBytes &f) { f.header(1, 0).tensor("t", {(uint64_t{1} << 62) - 1}, 0, 0).align().zeros(35); },
+       "offset of 't' at byte 49: found 0, from where 18446744073709551612 bytes of data reach past the end; the file "
+       "has 35"},
       {"Overlap", [](FileBytes &f) { f.header(2, 0).tensor("t", {9}, 0, 0).tensor("u", {1}, 0, 32).align().zeros(36); },
        "offset of 'u' at byte 82: found 32, inside the data of tensor 't'; expected 36 or more"},
       {"SameData", [](FileBytes &f) { f.header(2, 0).tensor("t", {1}, 0, 0).tensor("u", {1}, 0, 0).align().zeros(36); },
        "offset of 'u' at byte 82: found 0, inside the data of tensor 't'; expected 4 or more"},
+  };
+  return cases;
+}
+
+// Promise: an incomplete download is told as what it is, and how much of it there is.
+const std::vector<BadFile> &short_cases() {
+  static const std::vector<BadFile> cases = {
+      {"NoData", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, 0); },
+       "data of 't' at byte 64: the file ends early, found 57 bytes, expected at least 68 (an incomplete download?)"},
+      {"DataCutOff", [](FileBytes &f) { f.header(1, 0).tensor("t", {9}, 0, 0).align().zeros(35); },
+       "data of 't' at byte 64: the file ends early, found 99 bytes, expected at least 100 (an incomplete download?)"},
+      {"SeveralTensorsMissing",
+       [](FileBytes &f) {
+         f.header(3, 0).tensor("t", {9}, 0, 0).tensor("v", {128, 2}, 41, 96).tensor("u", {1}, 0, 64);
+         f.align().zeros(36);
+       },
+       "data of 'v' at byte 256: the file ends early, found 196 bytes, expected at least 292 (an incomplete "
+       "download?)"},
+      // Of type 42 what the smaller of its meanings takes is missing.
+      {"Type42",
+       [](FileBytes &f) {
+         f.header(1, 0).tensor("t", {128, 40}, 42, 0).align().zeros(1359);
+       },
+       "data of 't' at byte 96: the file ends early, found 1455 bytes, expected at least 1456 (an incomplete "
+       "download?)"},
+      {"Type42RowsOf64",
+       [](FileBytes &f) {
+         f.header(1, 0).tensor("t", {192, 10}, 42, 0).align().zeros(510);
+       },
+       "data of 't' at byte 96: the file ends early, found 606 bytes, expected at least 636 (an incomplete "
+       "download?)"},
   };
   return cases;
 }
@@ -198,6 +234,7 @@ INSTANTIATE_TEST_SUITE_P(Header, BadFileTest, testing::ValuesIn(header_cases()),
 INSTANTIATE_TEST_SUITE_P(Key, BadFileTest, testing::ValuesIn(key_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Value, BadFileTest, testing::ValuesIn(value_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Part, BadFileTest, testing::ValuesIn(part_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(Short, BadFileTest, testing::ValuesIn(short_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(Tensor, BadFileTest, testing::ValuesIn(tensor_cases()), kName);
 
 TEST(OnlyPart, IsTheWhole) {

@@ -126,7 +126,7 @@ TEST_F(Parts, AllAreNeeded) {
   EXPECT_EQ(refusal(path(1, 2)), "");
   fs::resize_file(path(2, 2), 150);
   const std::string cut = refusal(path(1, 2));
-  EXPECT_TRUE(cut.starts_with("model-00002-of-00002.gguf: offset of 'b'")) << cut;
+  EXPECT_TRUE(cut.starts_with("model-00002-of-00002.gguf: data of 'b' at byte")) << cut;
   EXPECT_TRUE(cut.ends_with(" (part 2 of 2 of the model)")) << cut;
 }
 

@@ -114,11 +114,11 @@ TEST(Type42, FittingNeitherIsRefused) {
 
 TEST(Type42, FittingNeitherWithRowsOf64IsRefused) {
   FileBytes bytes;
-  bytes.header(1, 0).tensor("t", {192, 10}, 42, 0).align().zeros(510);
+  bytes.header(1, 0).tensor("t", {192, 10}, 42, 0).align().zeros(580);
   const auto file = parse(bytes);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().message,
-            "f: type of 't' at byte 53: found 42 with 510 bytes to the next tensor or the end, expected 540 (Q2_0) and "
+            "f: type of 't' at byte 53: found 42 with 580 bytes to the next tensor or the end, expected 540 (Q2_0) and "
             "padding below 32");
 }
 

@@ -52,6 +52,11 @@ TEST(Safetensors, ReadsATensorOfAnotherType) {
   EXPECT_EQ(file->tensors()[1].format, quant::Format::kF32);
 }
 
+TEST(Safetensors, NamesAPointerOfGitLfs) {
+  EXPECT_EQ(outcome("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"),
+            "found a Git LFS pointer, which `git lfs pull` replaces by the file; expected safetensors");
+}
+
 TEST(Safetensors, RefusesAFileThatEndsInItsHeader) {
   EXPECT_EQ(outcome("1234567"), "expected at least 8 bytes (the header's length), found 7");
   const std::string whole = test::safetensors({{"a", "F32", {1}, "mnop"}});

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/lfs_pointer.h"
 #include "tools/convert/json.h"
 
 namespace bonsai::convert {
@@ -103,6 +104,8 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   if (bytes.size() < kLengthBytes) {
     return fail("{}: expected at least {} bytes (the header's length), found {}", path, kLengthBytes, bytes.size());
   }
+  if (is_lfs_pointer(bytes))
+    return fail("{}: found a Git LFS pointer, which `git lfs pull` replaces by the file; expected safetensors", path);
   const uint64_t header_bytes = little_endian_u64(bytes.data());
   if (header_bytes > std::min(kMostHeaderBytes, bytes.size() - kLengthBytes)) {
     return fail("{}: header length: expected at most {} bytes, found {}", path,

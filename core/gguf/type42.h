@@ -27,7 +27,8 @@ struct Type42Meaning {
 };
 
 // The one meaning that all of a file's tensors of type 42 share. A meaning fits a tensor when its size, padded to less
-// than `alignment`, fills the extent. Fails when a tensor fits neither, or when two tensors contradict each other.
+// than `alignment`, fills the extent. A tensor that fits neither, as more than padding lies behind it, takes what
+// others decide, if it has room for that. Fails when none decides for it, or when two tensors contradict each other.
 Result<Type42Meaning> resolve_type_42(std::span<const Type42Tensor> tensors, uint64_t alignment);
 
 }  // namespace bonsai::gguf

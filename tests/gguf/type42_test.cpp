@@ -101,6 +101,32 @@ TEST(Type42, UndecidedIsGgmlsMeaningWithAWarning) {
   EXPECT_EQ(file->warnings()[0], "type 42 means Q2_0 or PQ2_0 and no tensor is large enough to tell; read as Q2_0");
 }
 
+// Other programs' padding, or bytes behind the last tensor, say nothing against what the others decide.
+TEST(Type42, WhatLiesBehindATensorDoesNotMatterWhereOthersDecide) {
+  for (const size_t bytes_each : {kBytesG128, kBytesG64}) {
+    const FileBytes tail = two_tensors(40, bytes_each, 40, bytes_each, 100);
+    ASSERT_TRUE(parse(tail)) << parse(tail).error().message;
+    EXPECT_EQ(parse(tail)->tensors()[1].data.size(), 80 * bytes_each);
+    EXPECT_TRUE(parse(tail)->warnings().empty());
+    FileBytes padded;  // to 4096, where 2048 blocks of either size end
+    padded.header(2, 0).tensor("odd", {128, 40}, 42, 0).tensor("even", {128, 2048}, 42, 4096).align();
+    padded.zeros(4096 + 2048 * bytes_each);
+    ASSERT_TRUE(parse(padded)) << parse(padded).error().message;
+    EXPECT_EQ(parse(padded)->find_tensor("odd")->data.size(), 40 * bytes_each);
+  }
+}
+
+TEST(Type42, ATensorWithoutRoomForWhatOthersDecideIsRefused) {
+  FileBytes bytes;
+  bytes.header(2, 0).tensor("t", {128, 40}, 42, 0).tensor("u", {128, 40}, 42, 1440).align().zeros(1440 + 1400);
+  const auto file = parse(bytes);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(
+      file.error().message,
+      "f: type of 'u' at byte 94: found 42 with 1400 bytes to the next tensor or the end, expected 1440 (Q2_0) or "
+      "1360 (PQ2_0) and padding below 32");
+}
+
 TEST(Type42, FittingNeitherIsRefused) {
   FileBytes bytes;
   bytes.header(1, 0).tensor("t", {128, 40}, 42, 0).align().zeros(40 * 35);

@@ -13,6 +13,7 @@ uint32_t tag_of(size_t hash) { return static_cast<uint32_t>(static_cast<uint64_t
 std::optional<int32_t> TokenIndex::build(const std::vector<std::string> &tokens) {
   slots_.assign(std::bit_ceil(tokens.size() * 2 + 2), Slot{0, kEmpty});
   for (size_t id = 0; id < tokens.size(); ++id) {
+    if (tokens[id].empty()) continue;
     const size_t hash = std::hash<std::string_view>{}(tokens[id]);
     Slot &slot = slots_[slot_of(tokens, tokens[id], hash)];
     if (slot.id != kEmpty) return static_cast<int32_t>(id);

@@ -13,7 +13,8 @@ namespace bonsai::text {
 // argument, so that both can be moved together.
 class TokenIndex {
  public:
-  // Adds every token of the list. Returns the later id of the first pair that is spelled alike, if there is one.
+  // Adds every token of the list but the empty ones, which nothing is spelled as. Returns the later id of the first
+  // pair that is spelled alike, if there is one.
   std::optional<int32_t> build(const std::vector<std::string> &tokens);
 
   std::optional<int32_t> find(const std::vector<std::string> &tokens, std::string_view spelling) const;

@@ -18,6 +18,7 @@ namespace bonsai::text {
 namespace {
 
 // GGUF's token types.
+constexpr int32_t kUndefined = 0;
 constexpr int32_t kNormal = 1;
 constexpr int32_t kUnknown = 2;
 constexpr int32_t kControl = 3;
@@ -81,6 +82,7 @@ struct Tokenizer::State {
   State(TokenizerData from, PreTokenizer pattern)
       : data(std::move(from)), merges(data.merges.size()), pre_tokenizer(std::move(pattern)) {}
 
+  Result<void> settle_types();
   Result<void> check_tokens();
   void make_ends_control();
   void drop_strange_ids();
@@ -99,19 +101,45 @@ struct Tokenizer::State {
   std::optional<int32_t> find(std::string_view spelling) const { return index.find(data.tokens, spelling); }
 };
 
+// A type for each token. Files that lack them, have more or leave some undefined are taken as llama.cpp takes them:
+// there an undefined token shows nothing, as an unused one does.
+Result<void> Tokenizer::State::settle_types() {
+  std::vector<int32_t> &types = data.types;
+  const size_t n_tokens = data.tokens.size(), n_types = types.size();
+  if (n_types == 0 && n_tokens > 0) {
+    types.assign(n_tokens, kNormal);
+    warnings.push_back("tokenizer.ggml.token_type is missing or empty; every token is taken as normal");
+  } else if (n_types < n_tokens) {
+    return fail("tokenizer.ggml.token_type has {} elements; expected one for each of the {} tokens", n_types, n_tokens);
+  } else if (n_types > n_tokens) {
+    types.resize(n_tokens);
+    warnings.push_back(fmt::format("tokenizer.ggml.token_type has {} elements for {} tokens; the last {} are ignored",
+                                   n_types, n_tokens, n_types - n_tokens));
+  }
+  size_t n_undefined = 0;
+  for (size_t id = 0; id < n_tokens; ++id) {
+    if (types[id] < kUndefined || types[id] > kByte)
+      return fail("tokenizer.ggml.token_type[{}] is {}; expected 1 to 6", id, types[id]);
+    if (types[id] != kUndefined) continue;
+    types[id] = kUnused;
+    ++n_undefined;
+  }
+  if (n_undefined > 0) {
+    warnings.push_back(fmt::format(
+        "tokenizer.ggml.token_type is 0 (undefined) for {} of the {} tokens; taken as unused", n_undefined, n_tokens));
+  }
+  return {};
+}
+
 Result<void> Tokenizer::State::check_tokens() {
   const std::vector<std::string> &tokens = data.tokens;
   if (tokens.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return fail("tokenizer.ggml.tokens has {} elements; expected at most 2147483647", tokens.size());
   }
-  if (data.types.size() != tokens.size()) {
-    return fail("tokenizer.ggml.token_type has {} elements; expected one for each of the {} tokens", data.types.size(),
-                tokens.size());
-  }
+  if (auto settled = settle_types(); !settled) return settled;
+  size_t n_empty = 0;
   for (size_t id = 0; id < tokens.size(); ++id) {
-    if (data.types[id] < kNormal || data.types[id] > kByte) {
-      return fail("tokenizer.ggml.token_type[{}] is {}; expected 1 to 6", id, data.types[id]);
-    }
+    n_empty += tokens[id].empty();
     if (find_invalid_utf8(tokens[id]) != std::string_view::npos) {
       return fail("tokenizer.ggml.tokens[{}] is {}, which is not UTF-8", id, bonsai::quoted(tokens[id]));
     }
@@ -125,6 +153,8 @@ Result<void> Tokenizer::State::check_tokens() {
     return fail("tokenizer.ggml.tokens[{}] is {}, which is token {} already", *twin, bonsai::quoted(spelling),
                 *find(spelling));
   }
+  if (n_empty > 0)
+    warnings.push_back(fmt::format("tokenizer.ggml.tokens has {} empty elements, which no text gives", n_empty));
   return {};
 }
 

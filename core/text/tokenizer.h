@@ -27,7 +27,8 @@ enum class SpecialTokens { kParse, kPlain };
 // Everything that makes a tokenizer, independent of the file it came from; what bonsai-convert writes into GGUF.
 struct TokenizerData {
   std::vector<std::string> tokens;  // by id, in the byte alphabet of GPT-2 (special tokens: as they are)
-  std::vector<int32_t> types;       // GGUF's: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+  // GGUF's: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte; empty: all normal
+  std::vector<int32_t> types;
   std::vector<std::string> merges;  // "left right", best first
   std::string pre;                  // GGUF's tokenizer.ggml.pre: "qwen2"
   std::optional<int32_t> bos, eos, pad;
@@ -61,8 +62,10 @@ void pad_tokens(TokenizerData &data, size_t size);
 class Tokenizer {
  public:
   // Checks everything; errors name the `tokenizer.ggml.*` key and the element.
-  // Tokens with the names that end a text, "<|im_end|>" and its kin, become control tokens, unless merges make them of
-  // plain text, and ids that are no token's are dropped, of bos and eos where nothing wants them: with a warning.
+  // With a warning, as in llama.cpp: tokens with the names that end a text, "<|im_end|>" and its kin, become control
+  // tokens, unless merges make them of plain text; ids that are no token's are dropped, of bos and eos where nothing
+  // wants them; tokens of type 0 (undefined) are unused, types beyond the tokens are ignored, and empty tokens, of
+  // which there may be several, are what no text gives and decode to nothing.
   static Result<Tokenizer> create(TokenizerData data);
   Tokenizer(Tokenizer &&) noexcept;
   Tokenizer &operator=(Tokenizer &&) noexcept;

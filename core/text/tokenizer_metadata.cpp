@@ -28,6 +28,10 @@ constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
 constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
 constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
 
+// GGUF's token types.
+constexpr int32_t kNormal = 1;
+constexpr int32_t kUnused = 5;
+
 // Reads one key after the other; every error begins with the file's path and the key.
 class MetadataReader {
  public:
@@ -148,9 +152,10 @@ Result<TokenizerData> read_tokenizer(const gguf::File &file) {
   Error error;
   const bool complete =
       take(reader.string(kPre), data.pre, error) && take(reader.strings(kTokens), data.tokens, error) &&
-      take(reader.int32s(kTokenType), data.types, error) && take(reader.strings(kMerges), data.merges, error) &&
-      take(reader.id(kBos), data.bos, error) && take(reader.id(kEos), data.eos, error) &&
-      take(reader.id(kEndOfTurn), end_of_turn, error) && take(reader.id(kEndOfMessage), end_of_message, error) &&
+      (!reader.has(kTokenType) || take(reader.int32s(kTokenType), data.types, error)) &&
+      take(reader.strings(kMerges), data.merges, error) && take(reader.id(kBos), data.bos, error) &&
+      take(reader.id(kEos), data.eos, error) && take(reader.id(kEndOfTurn), end_of_turn, error) &&
+      take(reader.id(kEndOfMessage), end_of_message, error) &&
       take(reader.boolean(kAddBos, false), data.add_bos, error) &&
       take(reader.boolean(kAddEos, false), data.add_eos, error) && take(reader.ids(kMoreEos), data.more_eos, error) &&
       (!reader.has(kChatTemplate) || take(reader.string(kChatTemplate), data.chat_template, error));
@@ -183,7 +188,6 @@ void write_tokenizer(const TokenizerData &data, gguf::Writer &writer) {
 }
 
 void make_unused(TokenizerData &data, std::span<const size_t> ids) {
-  constexpr int32_t kUnused = 5;
   const std::unordered_set<std::string> taken(data.tokens.begin(), data.tokens.end());
   for (const size_t id : ids) {
     std::string spelling = fmt::format("[PAD{}]", id);
@@ -195,6 +199,7 @@ void make_unused(TokenizerData &data, std::span<const size_t> ids) {
 
 void pad_tokens(TokenizerData &data, size_t size) {
   if (data.tokens.size() >= size) return;
+  if (data.types.empty()) data.types.assign(data.tokens.size(), kNormal);
   std::vector<size_t> ids(size - data.tokens.size());
   std::iota(ids.begin(), ids.end(), data.tokens.size());
   data.tokens.resize(size);

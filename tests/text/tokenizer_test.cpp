@@ -253,10 +253,57 @@ TEST(TokenizerErrors, TokensAndTypesMustAgree) {
   data.types.pop_back();
   EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type has 267 elements; expected one for each of the 268 tokens");
   data = tiny_tokenizer_data();
-  data.types[7] = 0;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is 0; expected 1 to 6");
+  data.types[7] = -1;
+  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is -1; expected 1 to 6");
   data.types[7] = 7;
   EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is 7; expected 1 to 6");
+}
+
+// Promise: files that llama.cpp loads with a warning are loaded with one.
+TEST(Tokenizer, TypesThatAreMissingAreNormal) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.types.clear();
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  ASSERT_EQ(tokenizer->warnings().size(), 2u);
+  EXPECT_EQ(tokenizer->warnings()[0], "tokenizer.ggml.token_type is missing or empty; every token is taken as normal");
+  EXPECT_TRUE(tokenizer->warnings()[1].find("'<|im_end|>'") != std::string::npos) << tokenizer->warnings()[1];
+  EXPECT_EQ(tokenizer->encode("ab<|im_end|>", SpecialTokens::kParse), (Ids{kAb, kImEnd}));
+  EXPECT_EQ(tokenizer->decode(Ids{kThink}), "<think>");
+}
+
+TEST(Tokenizer, TypesBeyondTheTokensAreIgnored) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.types.insert(data.types.end(), {7, 7});
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->warnings(), std::vector<std::string>{"tokenizer.ggml.token_type has 270 elements for 268 "
+                                                            "tokens; the last 2 are ignored"});
+}
+
+TEST(Tokenizer, UndefinedTokensAreUnused) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.types[kImStart] = data.types[kAb] = 0;
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->warnings(), std::vector<std::string>{"tokenizer.ggml.token_type is 0 (undefined) for 2 of the "
+                                                            "268 tokens; taken as unused"});
+  EXPECT_EQ(tokenizer->encode("ab", SpecialTokens::kParse), Ids{kAb}) << "merges make it all the same";
+  EXPECT_EQ(tokenizer->decode(Ids{kAb, kImStart, kBc}), "bc");
+  EXPECT_EQ(tokenizer->encode("<|im_start|>", SpecialTokens::kParse)->size(), 12u);
+}
+
+TEST(Tokenizer, EmptyTokensAreWhatNoTextGives) {
+  TokenizerData data = tiny_tokenizer_data();
+  data.tokens[kPad267] = data.tokens[kImStart] = data.tokens[kThinking] = "";
+  data.types[kPad267] = 1;
+  const auto tokenizer = Tokenizer::create(std::move(data));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->warnings(),
+            std::vector<std::string>{"tokenizer.ggml.tokens has 3 empty elements, which no text gives"});
+  EXPECT_EQ(tokenizer->find(""), std::nullopt);
+  EXPECT_EQ(tokenizer->encode("ab ab", SpecialTokens::kParse)->size(), 3u);
+  EXPECT_EQ(tokenizer->decode(Ids{kPad267, kImStart, kAb, kThinking}, true), "ab");
 }
 
 TEST(TokenizerErrors, TokensMustBeUniqueUtf8AndCoverEveryByte) {

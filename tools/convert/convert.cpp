@@ -19,6 +19,7 @@
 #include "tools/common/output.h"
 #include "tools/common/recoder.h"
 #include "tools/convert/checkpoint.h"
+#include "tools/convert/generation.h"
 #include "tools/convert/json.h"
 #include "tools/convert/pooling.h"
 
@@ -259,6 +260,7 @@ struct Source {
   std::vector<PlannedTensor> plan;  // points into `tensors`
   std::optional<uint32_t> pooling;
   text::TokenizerData tokenizer;
+  Generation generation;
 };
 
 Result<Source> read_source(const Request &request, Notices &notices) {
@@ -275,13 +277,18 @@ Result<Source> read_source(const Request &request, Notices &notices) {
   if (!pooling) return tl::unexpected(pooling.error());
   auto tokenizer = read_tokenizer(request, config->model.vocab, notices, paths);
   if (!tokenizer) return tl::unexpected(tokenizer.error());
+  auto generation = read_generation(request.directory, config->model.vocab, notices, paths);
+  if (!generation) return tl::unexpected(generation.error());
+  name_special_tokens(*generation, *tokenizer);
   if (const auto checked = tools::check_output(request.output, paths); !checked) return tl::unexpected(checked.error());
-  return Source{config->model, *std::move(tensors), *std::move(plan), *pooling, *std::move(tokenizer)};
+  return Source{config->model, *std::move(tensors),   *std::move(plan),
+                *pooling,      *std::move(tokenizer), *std::move(generation)};
 }
 
 // All of the output but the tensors' data.
 Result<void> write_header(const Request &request, const Source &source, gguf::Writer &writer) {
   write_config(request, source.config, writer);
+  write_sampling(source.generation, writer);
   if (source.pooling) writer.set_uint32("qwen3.pooling_type", *source.pooling);
   text::write_tokenizer(source.tokenizer, writer);
   std::map<quant::Format, uint64_t> matrix_weights;

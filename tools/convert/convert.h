@@ -12,7 +12,8 @@
 namespace bonsai::convert {
 
 struct Request {
-  // config.json, tokenizer.json, model.safetensors or its shards, chat_template.jinja, modules.json and its pooling
+  // config.json, tokenizer.json, model.safetensors or its shards, generation_config.json, chat_template.jinja,
+  // modules.json and its pooling
   std::string directory;
   std::string output;
   std::string name;                 // general.name; empty: the directory's

@@ -12,7 +12,9 @@ TEST_F(Convert, NamesTheMissingFile) {
   fs::create_directory(input());
   EXPECT_TRUE(refusal_of_input().starts_with("/config.json: "));
   TinyCheckpoint().write_texts(input());
-  EXPECT_EQ(refusal_of_input(), ": expected model.safetensors or model.safetensors.index.json, found neither\n");
+  EXPECT_EQ(refusal_of_input(),
+            ": expected model.safetensors, model.safetensors.index.json or model-00001-of-....safetensors, found "
+            "none\n");
   TinyCheckpoint().write(input());
   fs::remove(input() + "/tokenizer.json");
   EXPECT_TRUE(refusal_of_input().starts_with("/tokenizer.json: "));
@@ -110,8 +112,8 @@ TEST_F(Convert, NamesAnAbsurdNumber) {
   };
   EXPECT_EQ(refusal_with("hidden_size", -128),
             "/config.json: hidden_size: expected a whole number from 1 to 131072, found -128\n");
-  EXPECT_EQ(refusal_with("head_dim", nullptr),
-            "/config.json: head_dim: expected a whole number from 1 to 1024, found nothing\n");
+  EXPECT_EQ(refusal_with("hidden_size", nullptr),
+            "/config.json: hidden_size: expected a whole number from 1 to 131072, found nothing\n");
   EXPECT_EQ(refusal_with("head_dim", 63), "/config.json: head_dim: expected an even number, found 63\n");
   EXPECT_EQ(refusal_with("rms_norm_eps", 0), "/config.json: rms_norm_eps: expected a positive number, found 0\n");
   EXPECT_EQ(refusal_with("num_key_value_heads", 3),

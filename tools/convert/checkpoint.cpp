@@ -1,6 +1,9 @@
 #include "tools/convert/checkpoint.h"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "tools/convert/json.h"
@@ -34,6 +37,36 @@ Result<ShardIndex> read_index(const std::string &path) {
   return index;
 }
 
+// "model-00001-of-00003.safetensors" is one of 3; nullopt for other names.
+std::optional<uint64_t> count_in_name(std::string_view name) {
+  constexpr std::string_view kForm = "model-00000-of-00000.safetensors";
+  const bool matches = std::ranges::equal(name, kForm, [](char found, char expected) {
+    return expected == '0' ? found >= '0' && found <= '9' : found == expected;
+  });
+  if (!matches) return std::nullopt;
+  uint64_t count = 0;
+  const char *digits = name.data() + kForm.rfind("00000");
+  std::from_chars(digits, digits + 5, count);
+  return count;
+}
+
+// The shards of a directory without an index, whose names say which there are; nothing where there is none.
+Result<std::vector<std::string>> list_shards(const std::string &directory) {
+  std::set<uint64_t> counts;
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
+    if (const auto count = count_in_name(entry.path().filename().string())) counts.insert(*count);
+  }
+  if (counts.size() > 1) {
+    return fail("{}: expected the shards of one model, found some of {} and of {}", directory, *counts.begin(),
+                *counts.rbegin());
+  }
+  std::vector<std::string> shards;
+  for (uint64_t i = 1; !counts.empty() && i <= *counts.begin(); ++i)
+    shards.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i, *counts.begin()));
+  return shards;
+}
+
 }  // namespace
 
 Result<CheckpointTensors> CheckpointTensors::open(const std::string &directory) {
@@ -45,7 +78,18 @@ Result<CheckpointTensors> CheckpointTensors::open(const std::string &directory) 
     return tensors;
   }
   if (!fs::exists(index_path)) {
-    return fail("{}: expected model.safetensors or model.safetensors.index.json, found neither", directory);
+    const auto shards = list_shards(directory);
+    if (!shards) return tl::unexpected(shards.error());
+    if (shards->empty()) {
+      return fail(
+          "{}: expected model.safetensors, model.safetensors.index.json or model-00001-of-....safetensors, found none",
+          directory);
+    }
+    for (const std::string &file : *shards) {
+      auto added = tensors.add_file((fs::path(directory) / file).string());
+      if (!added) return tl::unexpected(added.error());
+    }
+    return tensors;
   }
   auto index = read_index(index_path);
   if (!index) return tl::unexpected(index.error());

@@ -27,7 +27,8 @@ Result<CheckpointConfig> read_checkpoint_config(const std::string &path);
 // The tensors of a checkpoint, whichever files they are in.
 class CheckpointTensors {
  public:
-  // Reads DIR/model.safetensors or, failing that, what DIR/model.safetensors.index.json lists.
+  // Reads DIR/model.safetensors or, failing that, what DIR/model.safetensors.index.json lists, or without it all of
+  // model-00001-of-NNNNN.safetensors and so on.
   static Result<CheckpointTensors> open(const std::string &directory);
 
   const SourceTensor *find(const std::string &name) const;  // nullptr when absent

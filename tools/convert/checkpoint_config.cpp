@@ -33,6 +33,14 @@ class ConfigReader {
 
   double positive_or(std::string_view key, double absent) { return has(key) ? positive(key) : absent; }
 
+  // What transformers' Qwen3Config has where the file does not name the member.
+  uint32_t whole_or_default(std::string_view key, uint64_t most, uint32_t value) {
+    return take_default(key, value) ? value : whole(key, most);
+  }
+  double positive_or_default(std::string_view key, double value) {
+    return take_default(key, value) ? value : positive(key);
+  }
+
   bool boolean_or(std::string_view key, bool absent) {
     const Json *value = member(object_, key);
     if (!value) return absent;
@@ -71,6 +79,12 @@ class ConfigReader {
   }
 
  private:
+  bool take_default(std::string_view key, double value) {
+    if (has(key)) return false;
+    notice(key, fmt::format("missing; taken to be {}, as by Hugging Face's transformers", value));
+    return true;
+  }
+
   const std::string &path_;
   const Json &object_;
   std::string prefix_;
@@ -99,17 +113,30 @@ Result<void> check_architecture(const std::string &path, const Json &document) {
   return reader.done();
 }
 
-Result<void> read_shape(const std::string &path, const Json &document, model::Config &config) {
+void append_notices(const ConfigReader &reader, CheckpointConfig &config) {
+  config.notices.insert(config.notices.end(), reader.notices().begin(), reader.notices().end());
+}
+
+// null stands for as many as there are heads, and a missing member for 32.
+uint32_t read_kv_heads(const Json &document, uint32_t heads, ConfigReader &reader) {
+  constexpr std::string_view kKey = "num_key_value_heads";
+  const bool is_null = document.contains(std::string(kKey)) && !reader.has(kKey);
+  return is_null ? heads : reader.whole_or_default(kKey, model::kMostHeads, 32);
+}
+
+Result<void> read_shape(const std::string &path, const Json &document, CheckpointConfig &checkpoint) {
   ConfigReader reader(path, document);
+  model::Config &config = checkpoint.model;
   config.layers = reader.whole("num_hidden_layers", model::kMostLayers);
   config.hidden = reader.whole("hidden_size", model::kMostHidden);
   config.ffn = reader.whole("intermediate_size", model::kMostFfn);
   config.heads = reader.whole("num_attention_heads", model::kMostHeads);
-  config.kv_heads = reader.whole("num_key_value_heads", model::kMostHeads);
-  config.head_dim = reader.whole("head_dim", model::kMostHeadDim);
+  config.kv_heads = read_kv_heads(document, config.heads, reader);
+  config.head_dim = reader.whole_or_default("head_dim", model::kMostHeadDim, 128);
   config.vocab = reader.whole("vocab_size", model::kMostVocab);
   config.context = reader.whole("max_position_embeddings", model::kMostContext);
-  config.rms_eps = static_cast<float>(reader.positive("rms_norm_eps"));
+  config.rms_eps = static_cast<float>(reader.positive_or_default("rms_norm_eps", 1e-6));
+  append_notices(reader, checkpoint);
   if (auto done = reader.done(); !done) return done;
   if (config.heads % config.kv_heads != 0) {
     return fail("{}: num_key_value_heads: expected a divisor of the {} heads, found {}", path, config.heads,
@@ -173,7 +200,7 @@ Result<void> read_scaling(const std::string &path, const Json &scaling, const st
       reader.notice("factor", fmt::format("stretches the context from {} to {}", config.model.context, stretched));
     config.model.context = stretched;
   }
-  config.notices = reader.notices();
+  append_notices(reader, config);
   return reader.done();
 }
 
@@ -189,7 +216,8 @@ Result<void> read_rope(const std::string &path, const Json &document, Checkpoint
     return fail("{}: {}: expected an object, found {}", path, name, describe(*scaling));
   const bool theta_inside = parameters && member(*parameters, "rope_theta");
   ConfigReader reader(path, theta_inside ? *parameters : document, theta_inside ? "rope_parameters." : "");
-  config.model.rope_base = reader.positive_or("rope_theta", config.model.rope_base);
+  config.model.rope_base = reader.positive_or_default("rope_theta", 10000);
+  append_notices(reader, config);
   if (auto done = reader.done(); !done) return done;
   return scaling ? read_scaling(path, *scaling, name + ".", config) : Result<void>{};
 }
@@ -201,7 +229,7 @@ Result<CheckpointConfig> read_checkpoint_config(const std::string &path) {
   if (!document) return tl::unexpected(document.error());
   CheckpointConfig config;
   if (auto done = check_architecture(path, *document); !done) return tl::unexpected(done.error());
-  if (auto done = read_shape(path, *document, config.model); !done) return tl::unexpected(done.error());
+  if (auto done = read_shape(path, *document, config); !done) return tl::unexpected(done.error());
   if (auto done = read_rope(path, *document, config); !done) return tl::unexpected(done.error());
   ConfigReader reader(path, *document);
   config.tied = reader.boolean_or("tie_word_embeddings", false) || is_headless(*document);

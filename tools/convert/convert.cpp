@@ -32,10 +32,16 @@ std::string inside(const Request &request, std::string_view file) {
   return (fs::path(request.directory) / file).string();
 }
 
+// In Hugging Face's cache a checkpoint is in models--ORG--NAME/snapshots/HASH, which is another's only name.
 std::string default_name(const std::string &directory) {
   std::error_code error;
   const fs::path path = fs::weakly_canonical(directory, error);
-  return error ? directory : path.filename().string();
+  if (error) return directory;
+  const fs::path snapshots = path.parent_path();
+  const std::string repository = snapshots.parent_path().filename().string();
+  if (snapshots.filename() == "snapshots" && repository.starts_with("models--"))
+    return repository.substr(repository.rfind("--") + 2);
+  return path.filename().string();
 }
 
 void write_rope_scaling(const model::RopeScaling &rope, gguf::Writer &writer) {
@@ -137,6 +143,7 @@ class Planner {
     if (error_) return tl::unexpected(*error_);
     fallbacks_.append_to(notices);
     notices.insert(notices.end(), notices_.begin(), notices_.end());
+    left_out_.append_to(notices);
     return std::move(plan_);
   }
 
@@ -199,7 +206,7 @@ class Planner {
       if (name.starts_with(prefix_ + "layers.") && name.ends_with(".weight")) {
         return set_error(fmt::format("{}: not part of a Qwen3 of {} layers", name, config_.model.layers));
       }
-      notices_.push_back(fmt::format("{}: not part of Qwen3 and left out", name));
+      left_out_.add(name, "not part of Qwen3 and left out");
     }
   }
 
@@ -213,7 +220,7 @@ class Planner {
   const std::string prefix_;  // of the names but lm_head's; a Qwen3Model that was saved alone has none
   std::vector<PlannedTensor> plan_;
   std::set<std::string> taken_;
-  tools::NoticesByKind fallbacks_;
+  tools::NoticesByKind fallbacks_, left_out_;
   Notices notices_;
   std::optional<Error> error_;
 };

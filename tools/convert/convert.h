@@ -16,7 +16,7 @@ struct Request {
   // modules.json and its pooling
   std::string directory;
   std::string output;
-  std::string name;                 // general.name; empty: the directory's
+  std::string name;                 // general.name; empty: the directory's, or the repository's in Hugging Face's cache
   const quant::FormatTraits *type;  // of every matrix; norms are F32
 };
 

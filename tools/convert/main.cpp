@@ -17,7 +17,8 @@ po::options_description describe_options() {
   po::options_description options;
   auto add = options.add_options();
   add("type", po::value<std::string>()->required(), ("format of every matrix: " + tools::format_names()).c_str());
-  add("name", po::value<std::string>()->default_value(""), "the model's name in the file (default: the directory's)");
+  add("name", po::value<std::string>()->default_value(""),
+      "the model's name in the file (default: the directory's, or the repository's in Hugging Face's cache)");
   tools::add_threads_option(options);
   return options;
 }

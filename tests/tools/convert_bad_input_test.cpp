@@ -91,7 +91,8 @@ TEST_F(Convert, RefusesWhatTheRuntimeDoesNotCompute) {
   EXPECT_EQ(refusal_with("attention_bias", true), "/config.json: attention_bias: expected false, found true\n");
   EXPECT_EQ(refusal_with("use_sliding_window", true), "/config.json: use_sliding_window: expected false, found true\n");
   EXPECT_EQ(refusal_with("quantization_config", {{"bits", 4}}),
-            "/config.json: quantization_config: expected unquantised weights\n");
+            "/config.json: quantization_config.quant_method: expected \"fp8\", or unquantised weights, found "
+            "nothing\n");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "longrope"}}),
             "/config.json: rope_scaling.type: expected \"default\", \"linear\" or \"yarn\", found \"longrope\"\n");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"mscale", 0.7}}),

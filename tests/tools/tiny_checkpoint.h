@@ -29,7 +29,7 @@ std::string read_file(const std::string &path);
 
 struct CheckpointTensor {
   std::string name;
-  std::string dtype;  // "F32", "F16", "BF16"
+  std::string dtype;  // "F32", "F16", "BF16" and, by hand, others
   std::vector<uint64_t> shape;
   std::string bytes;
 };

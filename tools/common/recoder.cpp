@@ -74,8 +74,22 @@ std::string explain_change(const Recoding &tensor, const Weights &weights) {
 
 // False where it cannot be done, or not block by block; encoding may still keep every value, and is checked for it.
 bool transcode_exactly(const Recoding &tensor, const std::byte *in, std::byte *out, size_t count) {
+  if (tensor.scales != nullptr) return false;
   const quant::Format from = tensor.from->format, to = tensor.to->format;
   return quant::can_transcode(from, to) && quant::transcode(from, to, in, out, count);
+}
+
+// Multiplies weights, of which `begin` is the first one's number in the tensor.
+void scale(const ScaleGrid &grid, uint64_t columns, uint64_t begin, std::span<float> weights) {
+  for (size_t done = 0; done < weights.size();) {
+    const uint64_t row = (begin + done) / columns, column = (begin + done) % columns;
+    const uint64_t block = column / grid.block_columns;
+    const uint64_t end = std::min(columns, (block + 1) * grid.block_columns);
+    const size_t run = std::min<uint64_t>(end - column, weights.size() - done);
+    const float factor = grid.scales[row / grid.block_rows * grid.columns + block];
+    for (float &weight : weights.subspan(done, run)) weight *= factor;
+    done += run;
+  }
 }
 
 // Writes the new blocks of `count` weights, at most kSpanWeights, to `out`; what is wrong with them, or nothing.
@@ -83,6 +97,7 @@ std::string recode_span(const Recoding &tensor, uint64_t begin, size_t count, st
   float before[kSpanWeights], after[kSpanWeights];
   const std::byte *in = tensor.blocks.data() + quant::row_bytes(*tensor.from, begin);
   tensor.from->decode(in, before, count);
+  if (tensor.scales != nullptr) scale(*tensor.scales, tensor.columns, begin, {before, count});
   const float *bad = std::find_if(before, before + count, [](float weight) { return !std::isfinite(weight); });
   if (bad != before + count) {  // an encoder would make an ordinary weight of it
     const uint64_t weight = begin + static_cast<uint64_t>(bad - before);

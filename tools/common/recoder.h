@@ -28,6 +28,13 @@ struct ErrorSums {
   bool have_vanished() const { return squared_weights > 0 && !any_left; }
 };
 
+// Factors of a tensor's weights, one for each block of so many rows and columns, at the ends of fewer.
+struct ScaleGrid {
+  uint64_t block_rows, block_columns;
+  uint64_t columns;           // blocks side by side
+  std::vector<float> scales;  // (blocks of rows, columns)
+};
+
 // A tensor as it is, and the format that it is to have. Rows divide into the blocks of both.
 struct Recoding {
   std::string name;  // what errors begin with
@@ -36,6 +43,7 @@ struct Recoding {
   std::span<const std::byte> blocks;
   const quant::FormatTraits *to;
   bool exact = false;  // a weight that would change is an error, which names bonsai-quantize's --requantize
+  const ScaleGrid *scales = nullptr;  // what weights are multiplied by once they are floats; nullptr: nothing
 
   uint64_t weights() const { return blocks.size() / from->block_bytes * from->block_weights; }
 };

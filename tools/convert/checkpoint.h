@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,14 +15,20 @@
 
 namespace bonsai::convert {
 
+// Of FP8 checkpoints: the weights that share a scale. Where the file names no blocks, a tensor or a row has one.
+struct Fp8Blocks {
+  std::optional<uint64_t> rows, columns;
+};
+
 struct CheckpointConfig {
   model::Config model;               // vocab is the embedding's rows as config.json states them
   bool tied = false;                 // tie_word_embeddings, or a Qwen3Model: there is no lm_head
+  std::optional<Fp8Blocks> fp8;      // quantization_config; nullopt: there is none
   std::vector<std::string> notices;  // what the file says and the result does not; one line each
 };
 
 // Reads the config.json of a Qwen3ForCausalLM or a Qwen3Model. What the runtime would compute differently (biases,
-// sliding windows, other activations, quantised storage, other rope scalings) is refused.
+// sliding windows, other activations, other rope scalings) is refused, and so is quantised storage other than FP8.
 Result<CheckpointConfig> read_checkpoint_config(const std::string &path);
 
 // The tensors of a checkpoint, whichever files they are in.

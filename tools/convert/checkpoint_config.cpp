@@ -109,7 +109,26 @@ Result<void> check_architecture(const std::string &path, const Json &document) {
   reader.only("attention_bias", false);
   reader.only("use_sliding_window", false);
   reader.only("partial_rotary_factor", 1.0);
-  reader.refuse("quantization_config", "expected unquantised weights");
+  return reader.done();
+}
+
+// How Qwen's own FP8 checkpoints say that they are, and others of the same method.
+Result<void> read_quantization(const std::string &path, const Json &document, CheckpointConfig &config) {
+  const Json *quantization = member(document, "quantization_config");
+  if (!quantization) return {};
+  ConfigReader reader(path, *quantization, "quantization_config.");
+  const Json *method = member(*quantization, "quant_method");
+  if (!method || *method != "fp8") reader.set_error("quant_method", "\"fp8\", or unquantised weights", method);
+  reader.only("fmt", "e4m3");
+  config.fp8.emplace();
+  if (const Json *block = member(*quantization, "weight_block_size")) {
+    const auto is_extent = [](const Json &extent) { return extent.is_number_unsigned() && extent >= 1u; };
+    if (!block->is_array() || block->size() != 2 || !std::ranges::all_of(*block, is_extent)) {
+      reader.set_error("weight_block_size", "two whole numbers from 1 on", block);
+    } else {
+      config.fp8 = Fp8Blocks{(*block)[0].get<uint64_t>(), (*block)[1].get<uint64_t>()};
+    }
+  }
   return reader.done();
 }
 
@@ -230,6 +249,7 @@ Result<CheckpointConfig> read_checkpoint_config(const std::string &path) {
   CheckpointConfig config;
   if (auto done = check_architecture(path, *document); !done) return tl::unexpected(done.error());
   if (auto done = read_shape(path, *document, config); !done) return tl::unexpected(done.error());
+  if (auto done = read_quantization(path, *document, config); !done) return tl::unexpected(done.error());
   if (auto done = read_rope(path, *document, config); !done) return tl::unexpected(done.error());
   ConfigReader reader(path, *document);
   config.tied = reader.boolean_or("tie_word_embeddings", false) || is_headless(*document);

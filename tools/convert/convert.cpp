@@ -19,6 +19,7 @@
 #include "tools/common/output.h"
 #include "tools/common/recoder.h"
 #include "tools/convert/checkpoint.h"
+#include "tools/convert/fp8.h"
 #include "tools/convert/generation.h"
 #include "tools/convert/json.h"
 #include "tools/convert/pooling.h"
@@ -109,6 +110,7 @@ struct PlannedTensor {
   const SourceTensor *source;
   std::vector<uint64_t> shape;  // GGUF's order: columns first
   const quant::FormatTraits *format;
+  std::optional<tools::ScaleGrid> scales;  // of an FP8 source
 
   uint64_t weights() const {
     uint64_t count = 1;
@@ -119,8 +121,12 @@ struct PlannedTensor {
 
 tools::Recoding recoding_of(const PlannedTensor &tensor, const std::string &directory) {
   const SourceTensor &source = *tensor.source;
-  return {fmt::format("{}: {}", directory, source.name), tensor.shape[0], &quant::traits(*source.format), source.bytes,
-          tensor.format};
+  return {.name = fmt::format("{}: {}", directory, source.name),
+          .columns = tensor.shape[0],
+          .from = source.is_fp8 ? &fp8_codes() : &quant::traits(*source.format),
+          .blocks = source.bytes,
+          .to = tensor.format,
+          .scales = tensor.scales ? &*tensor.scales : nullptr};
 }
 
 // Lists the output's tensors, checks that the checkpoint has each in the shape that its configuration asks for, and
@@ -189,13 +195,31 @@ class Planner {
     const SourceTensor *source = tensors_.find(from);
     taken_.insert(from);
     if (!source) return set_error(fmt::format("{}: missing, expected {}", from, expected));
-    if (!source->format)
+    const bool is_fp8 = source->is_fp8 && config_.fp8 && shape.size() == 2;
+    if (!source->format && !is_fp8)
       return set_error(fmt::format("{}: dtype: expected F32, F16 or BF16, found {}", from, source->dtype));
     if (source->shape != shape) {
       return set_error(fmt::format("{}: expected {}, found {}", from, expected, fmt::join(source->shape, " x ")));
     }
+    std::optional<tools::ScaleGrid> scales;
+    if (is_fp8) scales = find_scales(*source);
     std::reverse(shape.begin(), shape.end());
-    plan_.push_back({std::move(to), source, std::move(shape), format});
+    plan_.push_back({std::move(to), source, std::move(shape), format, std::move(scales)});
+  }
+
+  // "_scale_inv" is what Qwen's and DeepSeek's checkpoints call them. They are factors under either name.
+  std::optional<tools::ScaleGrid> find_scales(const SourceTensor &codes) {
+    for (const char *end : {"_scale_inv", "_scale"}) {
+      const SourceTensor *scales = tensors_.find(codes.name + end);
+      if (!scales) continue;
+      taken_.insert(scales->name);
+      auto grid = read_scales(codes, *scales, *config_.fp8);
+      if (grid) return *std::move(grid);
+      set_error(grid.error().message);
+      return std::nullopt;
+    }
+    set_error(fmt::format("{0}_scale_inv: missing, expected the scales of {0}", codes.name));
+    return std::nullopt;
   }
 
   // What nobody asked for. A tied checkpoint may hold a copy of the embedding as lm_head.

@@ -29,7 +29,7 @@ using Notices = std::vector<std::string>;
 
 // Streams: memory stays far below the checkpoint's size. The bytes do not depend on the number of threads (those of the
 // oneTBB arena that it is called in), and are those that bonsai-quantize makes of the model in the checkpoint's own
-// format. The output appears under its name only when it is complete.
+// format, or for FP8 in F32. The output appears under its name only when it is complete.
 // Errors are one line that names the file and the member or tensor.
 Result<Notices> convert(const Request &request, const Progress &progress);
 

@@ -38,8 +38,8 @@ std::optional<std::vector<uint64_t>> whole_numbers(const Json *value) {
 }
 
 // Bytes of a tensor, or nullopt where they do not fit into 64 bits.
-std::optional<uint64_t> byte_count(const std::vector<uint64_t> &shape, quant::Format format) {
-  uint64_t count = quant::traits(format).block_bytes;
+std::optional<uint64_t> byte_count(const std::vector<uint64_t> &shape, uint64_t bytes_each) {
+  uint64_t count = bytes_each;
   for (uint64_t extent : shape) {
     if (__builtin_mul_overflow(count, extent, &count)) return std::nullopt;
   }
@@ -66,12 +66,14 @@ Result<SourceTensor> read_entry(const std::string &path, const std::string &name
     return fail("{}: {}: data_offsets: expected a range within the {} bytes of data, found {} to {}", path, name,
                 data.size(), begin, end);
   }
-  const auto expected = format ? byte_count(*shape, *format) : end - begin;
+  const bool is_fp8 = *dtype == "F8_E4M3";
+  const uint64_t bytes_each = format ? quant::traits(*format).block_bytes : 1;
+  const auto expected = format || is_fp8 ? byte_count(*shape, bytes_each) : end - begin;
   if (expected != end - begin) {
     return fail("{}: {}: data_offsets: the shape asks for {} bytes, found {}", path, name,
                 expected ? std::to_string(*expected) : "more than 2^64", end - begin);
   }
-  return SourceTensor{name, describe(*dtype), format, std::move(*shape), data.subspan(begin, end - begin)};
+  return SourceTensor{name, describe(*dtype), format, is_fp8, std::move(*shape), data.subspan(begin, end - begin)};
 }
 
 // The format allows neither gaps nor overlaps. Sorts the tensors by where they lie.

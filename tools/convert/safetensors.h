@@ -16,9 +16,11 @@ namespace bonsai::convert {
 struct SourceTensor {
   std::string name;
   std::string dtype;                    // as messages show it
-  std::optional<quant::Format> format;  // F32, F16 or BF16; nullopt for what no weight of a Qwen3 is
+  std::optional<quant::Format> format;  // F32, F16 or BF16; nullopt for what no weight of a Qwen3 is by itself
+  bool is_fp8;                          // F8_E4M3: codes of a byte, which mean something with another tensor's scales
   std::vector<uint64_t> shape;          // outermost first: (rows, columns)
-  std::span<const std::byte> bytes;  // row-major, little-endian; with a format, exactly what it and the shape ask for
+  // Row-major, little-endian; with a format and of FP8, exactly what it and the shape ask for.
+  std::span<const std::byte> bytes;
 };
 
 // A checked file: every name is unique and the tensors fill the data section without a gap or an overlap. Spans point

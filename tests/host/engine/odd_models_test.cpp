@@ -106,7 +106,7 @@ TEST(OddModels, WhatAFileSaysOfSamplingThatCannotBeFollowedIsNamedAndLeft) {
             at + "general.sampling.temp: expected a number >= 0, found -1; not used\n" +  //
                 at + "general.sampling.top_k: expected a whole number, or -1 for all, found 2.5; not used\n" + at +
                 "general.sampling.top_p: expected a number from 0 to 1, found nan; not used\n" + at +
-                "general.sampling.min_p: expected a number from 0 to 1, found '0.1'; not used\n" + at +
+                "general.sampling.min_p: expected a number from 0 to 1, found \"0.1\"; not used\n" + at +
                 "general.sampling.penalty_repeat: expected a number > 0, found 0; not used\n" + at +
                 "general.sampling.penalty_last_n: expected a whole number, or -1 for all, found -2; not used\n" + at +
                 "'general.sampling.mirostat': not known here, tokens are chosen without it\n");

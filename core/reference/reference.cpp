@@ -1,10 +1,13 @@
 #include "core/reference/reference.h"
 
 #include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/available_cores.h"
+#include "core/base/runnable_threads.h"
 #include "core/reference/rotation.h"
 
 namespace bonsai::reference {
@@ -95,6 +98,7 @@ struct Evaluator::Layer {
 Evaluator::Evaluator(const model::Model &model, KvType kv)
     : model_(model),
       kv_(kv),
+      threads_(runnable_threads(available_cores())),
       frequencies_(pair_frequencies(model.config)),
       embedding_(*model.token_embd, false),
       head_(*model.head, is_small(model)) {
@@ -110,6 +114,15 @@ Result<std::vector<double>> Evaluator::step(int32_t token) { return run({&token,
 
 Result<std::vector<double>> Evaluator::run(std::span<const int32_t> tokens) {
   if (auto checked = check(tokens); !checked) return tl::unexpected(checked.error());
+  return tbb::task_arena(threads_).execute([&] { return logits_of_last(tokens); });
+}
+
+Result<std::vector<std::vector<double>>> Evaluator::steps(std::span<const int32_t> tokens) {
+  if (auto checked = check(tokens); !checked) return tl::unexpected(checked.error());
+  return tbb::task_arena(threads_).execute([&] { return logits_of_each(tokens); });
+}
+
+std::vector<double> Evaluator::logits_of_last(std::span<const int32_t> tokens) {
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(tokens.size(), kMostTogether))) {
     advance(tokens.first(std::min(tokens.size(), kMostTogether)));
   }
@@ -118,8 +131,7 @@ Result<std::vector<double>> Evaluator::run(std::span<const int32_t> tokens) {
   return head_.multiply(hidden_);
 }
 
-Result<std::vector<std::vector<double>>> Evaluator::steps(std::span<const int32_t> tokens) {
-  if (auto checked = check(tokens); !checked) return tl::unexpected(checked.error());
+std::vector<std::vector<double>> Evaluator::logits_of_each(std::span<const int32_t> tokens) {
   std::vector<std::vector<double>> rows;
   for (; !tokens.empty(); tokens = tokens.subspan(std::min(tokens.size(), kMostTogether))) {
     const size_t n = std::min(tokens.size(), kMostTogether);

@@ -16,8 +16,8 @@ namespace bonsai::reference {
 // every backend's K and V are. kQ8_0 has groups of 32 along head_dim, encoded as the weight format of that name.
 enum class KvType { kF64, kF32, kF16, kQ8_0 };
 
-// One sequence's evaluation. The model must outlive it. Small models are decoded once, in the constructor. Matrices are
-// multiplied on the threads of the caller's oneTBB arena.
+// One sequence's evaluation. The model must outlive it. Small models are decoded once, in the constructor. All
+// cores multiply matrices, as far as the system lets threads run when it is made.
 class Evaluator {
  public:
   Evaluator(const model::Model &model, KvType kv);
@@ -45,6 +45,8 @@ class Evaluator {
     size_t first, n;
   };
   Result<void> check(std::span<const int32_t> tokens) const;
+  std::vector<double> logits_of_last(std::span<const int32_t> tokens);
+  std::vector<std::vector<double>> logits_of_each(std::span<const int32_t> tokens);
   void advance(std::span<const int32_t> tokens);
   std::vector<double> attention(Layer &layer, std::span<const double> h, Positions at) const;
   void attend(const Layer &layer, std::span<const double> queries, size_t position, std::span<double> mixed) const;
@@ -54,6 +56,7 @@ class Evaluator {
 
   const model::Model &model_;
   KvType kv_;
+  int threads_;
   std::vector<long double> frequencies_;  // (head_dim / 2)
   std::vector<double> cos_, sin_;         // of the positions at hand, scaled, (positions, head_dim / 2)
   Matrix embedding_, head_;               // (vocab, hidden)

@@ -1,6 +1,5 @@
 #include "host/sampling/logprobs.h"
 
-#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
@@ -10,7 +9,9 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/available_cores.h"
 #include "core/base/floating_point_environment.h"
+#include "core/base/runnable_threads.h"
 
 namespace bonsai::host {
 
@@ -86,8 +87,9 @@ Result<std::vector<TokenLogProbs>> score_tokens(std::span<const int32_t> tokens,
                                                 uint32_t n_threads) {
   std::vector<Result<TokenLogProbs>> results(rows.size());
   const auto score = [&](size_t i) { results[i] = score_token(tokens[i], rows[i], n_top); };
-  const int n_cores = tbb::info::default_concurrency();  // for more oneTBB has a warning
-  tbb::task_arena arena(n_threads == 0 ? n_cores : static_cast<int>(std::min<int64_t>(n_threads, n_cores)));
+  const auto n_cores = static_cast<size_t>(available_cores());  // for more oneTBB has a warning
+  const size_t n_wanted = std::min({rows.size(), n_cores, n_threads == 0 ? n_cores : n_threads});
+  tbb::task_arena arena(runnable_threads(static_cast<int>(n_wanted)));
   arena.execute([&] { tbb::parallel_for(size_t{0}, rows.size(), score); });
   std::vector<TokenLogProbs> scores;
   for (Result<TokenLogProbs> &result : results) {

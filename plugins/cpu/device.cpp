@@ -7,6 +7,7 @@
 #include "core/base/available_cores.h"
 #include "core/base/machine_memory.h"
 #include "core/base/proc.h"
+#include "core/base/runnable_threads.h"
 #include "plugins/common/failure.h"
 #include "plugins/common/session_config.h"
 #include "plugins/common/weight_description.h"
@@ -30,8 +31,8 @@ KernelTable kernels_for(const Options &options) {
   return chosen;
 }
 
-// oneTBB ends the process when the system refuses it a thread. So what was asked for is refused here, and what nobody
-// asked for is made do with.
+// oneTBB takes no refusal of a thread well. So what was asked for is refused here, and what nobody asked for is made do
+// with.
 int threads_for(int asked) {
   const int wanted = asked == 0 ? available_cores() : asked, runnable = runnable_threads(wanted);
   if (asked > runnable) {

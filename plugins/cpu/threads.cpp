@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <latch>
 #include <new>
 #include <thread>
 #include <utility>
@@ -42,21 +41,6 @@ bool has_forked() {
 }
 
 }  // namespace
-
-// By trying: what limits them (of the user, of the control group, of the machine's memory) is not to be had otherwise.
-int runnable_threads(int count) {
-  std::latch all_tried(1);
-  std::vector<std::thread> tried;
-  try {
-    tried.reserve(static_cast<size_t>(count));
-    for (int i = 1; i < count; ++i) tried.emplace_back([&] { all_tried.wait(); });
-  } catch (const std::exception &) {
-    // As many as there are: there is no thread, or no memory, for another.
-  }
-  all_tried.count_down();
-  for (std::thread &thread : tried) thread.join();
-  return 1 + static_cast<int>(tried.size());
-}
 
 Threads::Threads(int count) : count_(count), shared_(count), arena_(count, 1) {
   constexpr std::chrono::milliseconds kPatience{100};

@@ -19,9 +19,6 @@
 
 namespace bonsai::cpu {
 
-// How many threads, the calling one among them, the system lets run at once; `count` at most.
-int runnable_threads(int count);
-
 // Rows of `width` elements that are worth handing to another thread in element-wise steps.
 constexpr size_t rows_worth_a_thread(size_t width) {
   constexpr size_t kElements = 2048;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "core/base/available_cores.h"
 #include "core/base/floating_point_environment.h"
+#include "core/base/runnable_threads.h"
 
 namespace bonsai::cuda {
 namespace {
@@ -14,20 +16,24 @@ constexpr size_t kSlots = 2;
 constexpr size_t kSlotBytes = size_t{32} << 20;
 constexpr size_t kPackGrain = 4;  // tiles that are worth handing to another thread
 
+}  // namespace
+
+Uploader::Uploader(const Context &context, const Stream &stream)
+    : context_(context), stream_(stream), arena_(runnable_threads(available_cores())) {}
+
 // Packs tiles [first, last) of a matrix on all cores.
-void pack(const PackArguments &matrix, uint64_t first, uint64_t last, std::byte *packed) {
+void Uploader::pack(const PackArguments &matrix, uint64_t first, uint64_t last, std::byte *packed) {
   const size_t bytes = tile_bytes(matrix.format, matrix.columns);
-  tbb::parallel_for(tbb::blocked_range<uint64_t>(first, last, kPackGrain), [&](const auto &range) {
+  const auto pack_range = [&](const tbb::blocked_range<uint64_t> &range) {
     const DefaultFloatingPoint environment;  // threads of oneTBB's have what their arena was made with
     PackArguments part = matrix;
     part.first_tile = range.begin();
     part.last_tile = range.end();
     part.packed = packed + (range.begin() - first) * bytes;
     pack_tiles(part);
-  });
+  };
+  arena_.execute([&] { tbb::parallel_for(tbb::blocked_range<uint64_t>(first, last, kPackGrain), pack_range); });
 }
-
-}  // namespace
 
 void Uploader::upload(PackArguments matrix, std::byte *to) {
   const size_t bytes = tile_bytes(matrix.format, matrix.columns);

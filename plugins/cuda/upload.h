@@ -2,6 +2,8 @@
 // under way.
 #pragma once
 
+#include <tbb/task_arena.h>
+
 #include <cstddef>
 #include <vector>
 
@@ -14,7 +16,7 @@ namespace bonsai::cuda {
 class Uploader {
  public:
   // Both outlive it.
-  Uploader(const Context &context, const Stream &stream) : context_(context), stream_(stream) {}
+  Uploader(const Context &context, const Stream &stream);
 
   // Packs a matrix and copies it to `to` (packed_bytes() on the device) on the stream. The source has been read on
   // return. `matrix` names no tiles and no packed memory. The context is current.
@@ -29,9 +31,11 @@ class Uploader {
     Event sent;  // when the device has it
   };
   Slot &take_slot(size_t bytes);
+  void pack(const PackArguments &matrix, uint64_t first, uint64_t last, std::byte *packed);
 
   const Context &context_;
   const Stream &stream_;
+  tbb::task_arena arena_;  // packs
   std::vector<Slot> slots_;
   size_t next_ = 0;
 };

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "core/reference/reference.h"
+#include "tests/base/refuse_threads.h"
 #include "tests/model/tiny_model.h"
 
 namespace bonsai::reference {
@@ -196,6 +198,17 @@ TEST(Matrix, DecodingEverythingOnceGivesTheSameBits) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
     EXPECT_EQ(Matrix(tensor, true).multiply(x), Matrix(tensor, false).multiply(x)) << format.name;
   }
+}
+
+TEST(Evaluator, WorksWhereTheSystemRefusesThreads) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const model::Model model = load({});
+  const auto evaluate = [&] {
+    test::refuse_threads();
+    Evaluator evaluator(model, KvType::kF16);
+    std::_Exit(evaluator.steps(kPrompt) && evaluator.run(kPrompt) ? 0 : 1);
+  };
+  EXPECT_EXIT(evaluate(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -5,7 +5,10 @@
 
 #include <cfenv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+
+#include "tests/base/refuse_threads.h"
 
 namespace bonsai::host {
 namespace {
@@ -109,6 +112,18 @@ TEST(ScoreTokens, SaysWhatEachRowSays) {
   rows[39][7] = kNan;
   EXPECT_FALSE(score_tokens(tokens, spans, 5, 2));
   EXPECT_TRUE(score_tokens({}, {}, 5, 2)->empty());
+}
+
+TEST(LogProbs, AreScoredWhereTheSystemRefusesThreads) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto score = [] {
+    test::refuse_threads();
+    const std::vector<float> row(50000, 1.0f);
+    const std::vector<std::span<const float>> rows(40, row);
+    const auto scores = score_tokens(std::vector<int32_t>(rows.size()), rows, 5, 0);
+    std::_Exit(scores && scores->size() == rows.size() ? 0 : 1);
+  };
+  EXPECT_EXIT(score(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

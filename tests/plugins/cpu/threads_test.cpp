@@ -2,7 +2,6 @@
 #include "plugins/cpu/threads.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <tbb/info.h>
 #include <unistd.h>
@@ -91,21 +90,6 @@ TEST(Threads, MayLiveUntilTheProcessEnds) {
     std::exit(threads_at_once(threads) > 1 ? 0 : 1);
   };
   EXPECT_EXIT(leave(), testing::ExitedWithCode(0), "^$");
-}
-
-TEST(Threads, AreCountedWhereTheSystemAllowsFew) {
-  EXPECT_EQ(runnable_threads(1), 1);
-  EXPECT_EQ(runnable_threads(4), 4);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs the memory that is taken away";
-#endif
-  const auto count_without_memory = [] {
-    const rlimit none = {.rlim_cur = 0, .rlim_max = 0};  // for another stack; a few of former threads are kept
-    if (setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(99);
-    const int found = runnable_threads(64);
-    std::_Exit(found >= 1 && found < 64 ? 0 : 1);
-  };
-  EXPECT_EXIT(count_without_memory(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Threads, DoEveryPartOnceTogether) {

@@ -51,6 +51,14 @@ std::string read_processor_name() {
 Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
     : kernels_(kernels_for(options)), mapped_(options.mapped), threads_(threads_for(options.threads)) {
   if (!log) return;
+  if (threads_.count() < threads_.wanted()) {
+    log(log_context, BONSAI_LOG_WARNING,
+        fmt::format(
+            "cpu: oneTBB gives this process {} of {} threads, as its others are limited, busy, or left behind by "
+            "a fork",
+            threads_.count(), threads_.wanted())
+            .c_str());
+  }
   log(log_context, BONSAI_LOG_DEBUG,
       fmt::format("cpu: {} kernels on {} of {} cores", kernels_.name, threads_.count(), available_cores()).c_str());
 }

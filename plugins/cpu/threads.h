@@ -27,12 +27,13 @@ constexpr size_t rows_worth_a_thread(size_t width) {
 
 class Threads {
  public:
-  // `count` may exceed the cores; the calling thread is one of them. The others are there when it returns, if the
-  // system has given them by then: it is asked for them now, not in the middle of something. In a process that was
-  // forked behind others of these, count() may be less.
+  // `count` may exceed the cores; the calling thread is one of them. The others are there when it returns: they are
+  // asked for now, not in the middle of something. count() may be less, as many as oneTBB gives: behind a fork it may
+  // have none of its threads, an application may limit it (tbb::global_control), or keep its threads busy.
   explicit Threads(int count);
 
   int count() const { return count_; }
+  int wanted() const { return wanted_; }  // what it was made for
 
   // Calls body(worker) for every worker in [0, count), each once, and returns when all have returned. Which thread runs
   // which worker is open; scratch that belongs to a worker is not shared. The body must not throw.
@@ -130,7 +131,7 @@ class Threads {
     tbb::task_group &others_;
   };
 
-  int count_;
+  int wanted_, count_;
   Team *team_ = nullptr;  // while together() runs
   SharedRanges shared_;   // of the each_turns() at hand
   tbb::task_arena arena_;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <tbb/global_control.h>
 #include <tbb/info.h>
+#include <tbb/parallel_for.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +71,71 @@ TEST(Threads, OfAForkedProcessAreThoseThatItHas) {
     EXPECT_TRUE(WIFEXITED(status)) << count;
     EXPECT_EQ(WEXITSTATUS(status), 0) << count;
   }
+}
+
+// Exits with 0 where a forked process has as many of `count` threads as it says.
+[[noreturn]] void count_behind_a_fork(int count) {
+  const pid_t child = fork();
+  if (child == 0) {
+    Threads threads(count);
+    _exit(threads_at_once(threads) == threads.count() ? 0 : 1);
+  }
+  int status = -1;
+  _exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+}
+
+// An application may use oneTBB without us.
+TEST(Threads, OfAProcessThatWasForkedBehindUsesOfOneTbbAreThoseThatItHas) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto count = [] {
+    std::atomic<int> n = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    tbb::parallel_for(0, 2, [&](int) {
+      for (++n; n < 2 && std::chrono::steady_clock::now() < deadline;) std::this_thread::yield();
+    });
+    count_behind_a_fork(2);
+  };
+  EXPECT_EXIT(count(), testing::ExitedWithCode(0), "");
+}
+
+// Threads of its own may be taken for those that are missed, for a while.
+TEST(Threads, OfAForkedProcessWithThreadsOfItsOwnAreThoseThatComeForWork) {
+  Threads before(2);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::jthread own([](const std::stop_token &stop) {
+      while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    Threads threads(2);
+    _exit(threads.count() == 1 && threads.wanted() == 2 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Threads, AreNoMoreThanTheApplicationAllows) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto count = [] {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 1);
+    Threads few(2), many(tbb::info::default_concurrency() + 2);
+    _exit(few.count() == 1 && few.wanted() == 2 && many.count() == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(count(), testing::ExitedWithCode(0), "");
+}
+
+TEST(Threads, ThatComeLateAreNotLost) {
+  const int n_cores = tbb::info::default_concurrency();
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 4 * n_cores; ++i) {
+    others.emplace_back([](const std::stop_token &stop) {
+      while (!stop.stop_requested()) continue;
+    });
+  }
+  Threads threads(n_cores + 6);
+  EXPECT_EQ(threads.count(), n_cores + 6);
 }
 
 // More than there are cores, whatever other devices ask for, or have asked for.

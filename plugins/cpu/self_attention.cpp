@@ -47,8 +47,14 @@ class TileWork {
   uint64_t partial_, states_, queries_, scratch_;
 };
 
-uint64_t partial_count(const ModelShape &shape, const AttentionLimits &limits) {
-  return chunk_count(limits.max_positions) * shape.heads;
+// Chunks are spread where tiles leave threads idle, which they never do where each has as many kv heads as any other.
+uint64_t most_chunks(const ModelShape &shape, const AttentionLimits &limits) {
+  const bool have_heads = shape.kv_heads % static_cast<uint32_t>(limits.threads) == 0;
+  return have_heads ? 0 : chunk_count(limits.max_positions);
+}
+
+uint64_t partial_floats(const ModelShape &shape, const AttentionLimits &limits) {
+  return most_chunks(shape, limits) * shape.heads * floats_of_partial(shape);
 }
 
 }  // namespace
@@ -158,21 +164,20 @@ SelfAttention::SelfAttention(const ModelShape &shape, const AttentionLimits &lim
     : shape_(shape),
       limits_(limits),
       tiles_(limits.max_tokens, "attention"),
-      chunks_(chunk_count(limits.max_positions), "attention"),
-      partials_(partial_count(shape, limits) * floats_of_partial(shape), "attention"),
+      chunks_(most_chunks(shape, limits), "attention"),
+      partials_(partial_floats(shape, limits), "attention"),
       tile_work_(limits.threads * TileWork(shape).floats(), "attention") {}
 
 uint64_t SelfAttention::bytes(const ModelShape &shape, const AttentionLimits &limits) {
-  return Buffer<Tile>::bytes(limits.max_tokens) + Buffer<Chunk>::bytes(chunk_count(limits.max_positions)) +
-         Buffer<float>::bytes(partial_count(shape, limits) * floats_of_partial(shape)) +
+  return Buffer<Tile>::bytes(limits.max_tokens) + Buffer<Chunk>::bytes(most_chunks(shape, limits)) +
+         Buffer<float>::bytes(partial_floats(shape, limits)) +
          Buffer<float>::bytes(limits.threads * TileWork(shape).floats());
 }
 
 // Whether to spread chunks: tiles would leave threads idle, and the partial results have room.
-bool SelfAttention::fits_chunks(uint64_t n_chunks, int threads) const {
-  if (shape_.kv_heads % static_cast<uint32_t>(threads) == 0) return false;
+bool SelfAttention::fits_chunks(uint64_t n_chunks) const {
   const uint64_t pieces = uint64_t{n_tiles_} * shape_.kv_heads;
-  return pieces < kPiecesPerThread * static_cast<uint64_t>(threads) && n_chunks > n_tiles_ &&
+  return pieces < kPiecesPerThread * static_cast<uint64_t>(limits_.threads) && n_chunks > n_tiles_ &&
          n_chunks <= chunks_.size();
 }
 
@@ -204,7 +209,7 @@ void SelfAttention::plan(const bonsai_batch &batch) {
     last->longest = std::max(last->longest, length);
     last->shortest = std::min(last->shortest, length);
   }
-  if (!fits_chunks(n_chunks, limits_.threads)) return;
+  if (!fits_chunks(n_chunks)) return;
   for (uint32_t token = 0; token < batch.n_tokens; ++token) {
     for (uint32_t i = 0; i < chunk_count(batch.positions[token] + 1); ++i) {
       chunks_[n_chunks_++] = {.token = token, .index = i};

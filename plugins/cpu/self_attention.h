@@ -71,7 +71,7 @@ class SelfAttention {
   void walk_tiles(const Walk &walk, int worker, uint64_t n, const PieceAt &piece_at) const;
   void fold_chunks(const Walk &walk, uint32_t head) const;
   void run_chunks(Threads &threads, const Walk &walk) const;
-  bool fits_chunks(uint64_t n_chunks, int threads) const;
+  bool fits_chunks(uint64_t n_chunks) const;
   uint32_t tile_tokens(const bonsai_batch &batch) const;
 
   ModelShape shape_;
@@ -80,7 +80,7 @@ class SelfAttention {
   uint32_t n_tiles_ = 0;
   uint32_t n_chunks_ = 0;    // 0: by tiles
   Buffer<Tile> tiles_;       // (max_tokens)
-  Buffer<Chunk> chunks_;     // (chunks of one full sequence)
+  Buffer<Chunk> chunks_;     // (chunks of one full sequence), none where they are never spread
   Buffer<float> partials_;   // (chunks, heads, partial)
   Buffer<float> tile_work_;  // (threads), what Walk::Work divides
 };

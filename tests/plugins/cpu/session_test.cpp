@@ -477,6 +477,26 @@ TEST_F(SessionTest, SessionMemoryIsWhatTheSessionTakes) {
   }
 }
 
+// Chunks of positions are spread over threads that have no kv head to themselves, and have no room else.
+TEST_F(SessionTest, HasNoRoomForChunksWhereEveryThreadHasAsManyHeads) {
+  ASSERT_NE(loaded.model.config.kv_heads % 3, 0u);
+  const auto growth = [&](const char *threads) {
+    OpenDevice device(kPlugin, {{"cpu.threads", threads}});
+    UploadedModel uploaded(device, loaded.model);
+    bonsai_session_config config = small_config();
+    const auto bytes_of = [&](uint32_t blocks) {
+      config.max_blocks_per_sequence = blocks;
+      bonsai_session_memory memory = {.struct_size = sizeof memory, .reserved = 0, .device_bytes = 0, .host_bytes = 0};
+      EXPECT_EQ(device.api.session_memory(device.handle, &uploaded.spec, &config, &memory, nullptr), BONSAI_OK);
+      return memory.device_bytes;
+    };
+    return bytes_of(16) - bytes_of(1);
+  };
+  EXPECT_EQ(growth("1"), 0u);
+  EXPECT_EQ(growth("2"), 0u);
+  EXPECT_GT(growth("3"), 0u);
+}
+
 TEST_F(SessionTest, BiasesAreAdded) {
   const std::vector<float> without = plain_logits();
   const std::vector<float> zeros(128, 0.0f), some(128, 0.5f);

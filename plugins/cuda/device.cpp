@@ -87,7 +87,7 @@ Device::~Device() = default;
 
 MatmulDevice Device::matmul_device() const {
   return {.multiprocessors = static_cast<uint32_t>(description_.multiprocessors),
-          .has_bit_mma = description_.capability >= 80 && description_.capability < 100};
+          .has_bit_mma = description_.capability >= kBitMmaCapability && description_.capability < 100};
 }
 
 bool Device::stop_overlap(const std::string &why) {

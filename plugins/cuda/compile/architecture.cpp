@@ -24,8 +24,10 @@ Architecture choose_architecture(int capability, std::span<const int> known) {
 std::vector<Architecture> usable_architectures(int capability) {
   std::vector<Architecture> usable = {choose_architecture(capability, {})};
   // From 9.0 on kernels may be launched before those ahead of them have ended, and wait for them: what is compiled for
-  // an older device does not.
-  const int oldest = capability >= kWaitingCapability ? kWaitingCapability : kOldestCapability;
+  // an older device does not. Nor has it the products of single bits that are counted on from 8.0 on.
+  const int oldest = capability >= kWaitingCapability  ? kWaitingCapability
+                     : capability >= kBitMmaCapability ? kBitMmaCapability
+                                                       : kOldestCapability;
   // Some of these never were: which ones NVRTC knew that compiled is not known here.
   for (int older = capability; older >= oldest; --older) usable.push_back({fmt::format("compute_{}", older)});
   return usable;

@@ -12,6 +12,7 @@ namespace bonsai::cuda {
 
 // The oldest compute capability that the kernels are compiled for: Turing, the first with int8 tensor cores.
 inline constexpr int kOldestCapability = 75;
+inline constexpr int kBitMmaCapability = 80;   // from which on tensor cores multiply single bits
 inline constexpr int kWaitingCapability = 90;  // from which on kernels can be launched before those ahead have ended
 
 struct DeviceDescription {

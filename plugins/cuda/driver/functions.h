@@ -15,7 +15,6 @@ namespace bonsai::cuda {
   X(cuDeviceGetCount)                   \
   X(cuDeviceGet)                        \
   X(cuDeviceGetName)                    \
-  X(cuDeviceGetUuid_v2)                 \
   X(cuDeviceGetAttribute)               \
   X(cuDeviceTotalMem_v2)                \
   X(cuDevicePrimaryCtxRetain)           \

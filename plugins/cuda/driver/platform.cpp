@@ -12,24 +12,12 @@ int attribute(const Driver &driver, CUdevice device, CUdevice_attribute which) {
   return value;
 }
 
-std::string uuid_name(const CUuuid &uuid) {
-  std::string name = "GPU";
-  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) name += '-';
-    name += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return name;
-}
-
 DeviceDescription describe(const Driver &driver, int ordinal) {
   DeviceDescription device;
   driver.check(driver.cuDeviceGet(&device.handle, ordinal), "cuDeviceGet");
   std::array<char, 256> name = {};
   driver.check(driver.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device.handle), "cuDeviceGetName");
   device.name = name.data();
-  CUuuid uuid;
-  driver.check(driver.cuDeviceGetUuid_v2(&uuid, device.handle), "cuDeviceGetUuid_v2");
-  device.uuid = uuid_name(uuid);
   size_t memory_bytes = 0;
   driver.check(driver.cuDeviceTotalMem_v2(&memory_bytes, device.handle), "cuDeviceTotalMem_v2");
   device.memory_bytes = memory_bytes;
@@ -37,7 +25,6 @@ DeviceDescription describe(const Driver &driver, int ordinal) {
   device.capability =
       10 * read(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + read(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   device.multiprocessors = read(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  device.l2_bytes = static_cast<uint64_t>(read(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   device.shared_bytes_per_block = static_cast<uint64_t>(read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   device.shared_bytes_per_multiprocessor =
       static_cast<uint64_t>(read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));

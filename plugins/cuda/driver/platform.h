@@ -18,11 +18,9 @@ inline constexpr int kWaitingCapability = 90;  // from which on kernels can be l
 struct DeviceDescription {
   CUdevice handle = 0;
   std::string name;    // "NVIDIA H200"
-  std::string uuid;    // "GPU-12345678-1234-1234-1234-123456789abc"
   int capability = 0;  // 10 major + minor: 90
   uint64_t memory_bytes = 0;
   int multiprocessors = 0;
-  uint64_t l2_bytes = 0;
   uint64_t shared_bytes_per_block = 0;  // most dynamic shared memory that a launch may ask for
   uint64_t shared_bytes_per_multiprocessor = 0;
 };

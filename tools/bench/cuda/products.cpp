@@ -45,12 +45,20 @@ std::vector<float> random_vectors(uint64_t n) {
   return values;
 }
 
+uint64_t cache_bytes(const Context &context) {
+  int bytes = 0;
+  const Driver &driver = context.driver();
+  driver.check(driver.cuDeviceGetAttribute(&bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, context.device()),
+               "cuDeviceGetAttribute");
+  return static_cast<uint64_t>(bytes);
+}
+
 // A matrix, several times, so that each product finds it in memory.
 std::vector<PackedMatrix> upload_copies(Device &device, const ProductCase &which) {
   const MatrixShape &shape = which.shape;
   const std::vector<std::byte> blocks = random_matrix(which.format, shape.rows, shape.columns);
   const uint64_t bytes = packed_bytes(which.format, shape.rows, shape.columns);
-  const uint64_t wanted = 4 * device.description().l2_bytes;
+  const uint64_t wanted = 4 * cache_bytes(device.context());
   std::vector<PackedMatrix> copies;
   for (uint64_t held = 0; held < wanted || copies.empty(); held += bytes) {
     copies.push_back({.format = which.format,

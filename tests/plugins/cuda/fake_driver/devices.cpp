@@ -1,5 +1,4 @@
 // Starting, errors, devices and their primary contexts.
-#include <cstring>
 
 #include "tests/plugins/cuda/fake_driver/work.h"
 
@@ -139,14 +138,6 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
     require_device(world, device);
     const size_t n = world.settings.name.copy(name, static_cast<size_t>(bytes) - 1);
     name[n] = '\0';
-  });
-}
-
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
-  return call(__func__, kWhenBroken, [&](World &world) {
-    require_device(world, device);
-    std::memset(uuid->bytes, 0x5A, sizeof uuid->bytes);
-    uuid->bytes[sizeof uuid->bytes - 1] = static_cast<char>(device);
   });
 }
 

@@ -94,11 +94,6 @@ STUB_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
   return *broken && std::atoi(broken) != device - 10 ? CUDA_SUCCESS : result_of("cuDeviceGetName");
 }
 
-STUB_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice) {
-  for (int i = 0; i < 16; ++i) uuid->bytes[i] = static_cast<char>(0x11 * i);
-  return CUDA_SUCCESS;
-}
-
 STUB_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
   *bytes = size_t{80} << 30;
   return CUDA_SUCCESS;
@@ -114,9 +109,6 @@ STUB_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribu
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *value = 132;
-      break;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      *value = 50 << 20;
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       *value = 227 << 10;

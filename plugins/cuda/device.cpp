@@ -17,10 +17,10 @@ namespace {
 // gemv takes its vectors in groups of this many, so that its scratch has a size.
 constexpr uint32_t kGemvVectors = 64;
 
-// NVRTC of this process, looked for once, as the platform is: to be taken, it must compile something.
-const NvrtcResult &installed_nvrtc() {
-  static const NvrtcResult found = load_nvrtc(nvrtc_candidates(platform().driver->version()));
-  return found;
+// NVRTC of this process, looked for once, as the platform is.
+NvrtcSearch &installed_nvrtc() {
+  static NvrtcSearch search(nvrtc_candidates(platform().driver->version()));
+  return search;
 }
 
 LibraryConfig library_config(const DeviceDescription &description, const Options &options, const Log &log) {
@@ -32,7 +32,8 @@ LibraryConfig library_config(const DeviceDescription &description, const Options
         "(cuda.kernel_cache=DIR does)");
   }
   return {.capability = description.capability,
-          .nvrtc = installed_nvrtc(),
+          .nvrtc = installed_nvrtc().loaded(),
+          .proved_nvrtc = [] { return installed_nvrtc().proved(); },
           .cache_directory = std::move(directory),
           .log = log};
 }

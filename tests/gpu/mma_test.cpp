@@ -92,7 +92,7 @@ class TensorCores : public testing::Test {
   }();
   KernelLibrary library_{context_,
                          {.capability = device_.capability,
-                          .nvrtc = load_nvrtc(nvrtc_candidates(platform().driver->version())),
+                          .nvrtc = NvrtcSearch(nvrtc_candidates(platform().driver->version())).proved(),
                           .cache_directory = "",
                           .log = {},
                           .units = units_,

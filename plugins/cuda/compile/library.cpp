@@ -11,9 +11,8 @@
 namespace bonsai::cuda {
 namespace {
 
-Architecture choose(const LibraryConfig &config) {
-  if (!config.nvrtc.nvrtc) return choose_architecture(config.capability, {});
-  return choose_architecture(config.capability, config.nvrtc.nvrtc->architectures);
+Architecture choose(int capability, const Nvrtc *nvrtc) {
+  return nvrtc ? choose_architecture(capability, nvrtc->architectures) : choose_architecture(capability, {});
 }
 
 // A unit that is kept and suits, whichever NVRTC made it: what it had to compile for follows from what it knew, too.
@@ -63,21 +62,24 @@ void in_parallel(size_t n, const Body &body) {
 }  // namespace
 
 std::string why_no_kernels(const LibraryConfig &config) {
-  if (config.nvrtc.nvrtc) return {};
+  if (config.nvrtc.nvrtc && !config.proved_nvrtc) return {};
   KernelCache cache(config.cache_directory, config.log);
   for (const Unit &unit : config.units) {
     if (has_usable(cache, config, unit, [](const Binary &) { return true; })) return {};
   }
+  const NvrtcResult proved = config.proved_nvrtc ? config.proved_nvrtc() : config.nvrtc;
+  if (proved.nvrtc) return {};
   const std::string complaint = cache.complaint();
-  return fmt::format("no kernels for {} are kept{}{}{}, and none can be compiled: {}", choose(config).name,
-                     config.cache_directory.empty() ? "" : " in ", config.cache_directory,
-                     complaint.empty() ? "" : fmt::format(" (not used: {})", complaint), config.nvrtc.reason);
+  return fmt::format("no kernels for {} are kept{}{}{}, and none can be compiled: {}",
+                     choose(config.capability, nullptr).name, config.cache_directory.empty() ? "" : " in ",
+                     config.cache_directory, complaint.empty() ? "" : fmt::format(" (not used: {})", complaint),
+                     proved.reason);
 }
 
 KernelLibrary::KernelLibrary(const Context &context, LibraryConfig config)
     : context_(context),
       config_(std::move(config)),
-      architecture_(choose(config_)),
+      architectures_{choose(config_.capability, config_.nvrtc.nvrtc.get())},
       cache_(config_.cache_directory, config_.log) {
   if (const std::string why = why_no_kernels(config_); !why.empty()) refuse("{}", why);
   warn_of_newer_nvrtc();
@@ -91,6 +93,17 @@ void KernelLibrary::warn_of_newer_nvrtc() const {
   config_.log(BONSAI_LOG_WARNING,
               fmt::format("cuda: NVRTC {} is newer than the driver, for CUDA {}, which may refuse what it makes: {}",
                           version_name(nvrtc->version), version_name(driver), advice_for(nvrtc->version, driver)));
+}
+
+bool KernelLibrary::prove_nvrtc() {
+  if (!config_.proved_nvrtc) return false;
+  NvrtcResult proved = config_.proved_nvrtc();
+  const bool is_another = proved.nvrtc != config_.nvrtc.nvrtc;
+  if (is_another) architectures_.push_back(choose(config_.capability, proved.nvrtc.get()));
+  config_.nvrtc = std::move(proved);
+  config_.proved_nvrtc = {};
+  if (is_another) warn_of_newer_nvrtc();
+  return is_another;
 }
 
 Function &KernelLibrary::LoadedUnit::function(const std::string &kernel) {
@@ -146,51 +159,58 @@ void KernelLibrary::refuse_to_compile(const Unit &unit, const std::string &why) 
   } else if (const std::string complaint = cache_.complaint(); !complaint.empty()) {
     kept = fmt::format("what is kept is not used: {}; and ", complaint);
   }
-  refuse("{} must be compiled for {}: {}{}", unit.name, architecture_.name, kept, config_.nvrtc.reason);
+  refuse("{} must be compiled for {}: {}{}", unit.name, architecture().name, kept, config_.nvrtc.reason);
 }
 
 void KernelLibrary::fail_to_load(const Unit &unit, const std::string &why) const {
   const int nvrtc = config_.nvrtc.nvrtc->version, driver = context_.driver().version();
   const std::string advice = advice_for(nvrtc, driver);
   throw Failure(BONSAI_INTERNAL, fmt::format("the driver, for CUDA {}, refuses what NVRTC {} made of {} for {}: {}{}{}",
-                                             version_name(driver), version_name(nvrtc), unit.name, architecture_.name,
+                                             version_name(driver), version_name(nvrtc), unit.name, architecture().name,
                                              why, advice.empty() ? "" : "; ", advice));
 }
 
-std::vector<Binary> KernelLibrary::compile_all(std::span<const Unit *const> missing) {
+std::vector<Binary> KernelLibrary::compile_all(std::span<const Missing> missing) {
   const Nvrtc &nvrtc = *config_.nvrtc.nvrtc;
   std::vector<Binary> binaries(missing.size());
   in_parallel(missing.size(), [&](size_t i) {
     if (config_.log) {
       config_.log(BONSAI_LOG_INFO,
-                  fmt::format("cuda: compiling kernels for {}, {} of {}", architecture_.name, i + 1, missing.size()));
+                  fmt::format("cuda: compiling kernels for {}, {} of {}", architecture().name, i + 1, missing.size()));
     }
-    const CompileJob compile_job = job(*missing[i]);
+    const CompileJob compile_job = job(*missing[i].unit);
     binaries[i] = compile(nvrtc, compile_job);
     if (!cache_.directory().empty()) cache_.store({digest_of(compile_job), nvrtc.version}, binaries[i]);
   });
   return binaries;
 }
 
-void KernelLibrary::prepare(std::span<const std::string> names) {
-  std::vector<const Unit *> missing;
+std::vector<KernelLibrary::Missing> KernelLibrary::load_kept(std::span<const std::string> names) {
+  std::vector<Missing> missing;
   for (const std::string &name : names) {
     const Unit &unit = find_unit(config_.units, name);
-    const bool is_asked_twice = std::find(missing.begin(), missing.end(), &unit) != missing.end();
+    const bool is_asked_twice = std::ranges::find(missing, &unit, &Missing::unit) != missing.end();
     std::string why;
     if (loaded_.contains(name) || is_asked_twice || load_cached(unit, &why)) continue;
-    if (!config_.nvrtc.nvrtc) refuse_to_compile(unit, why);
-    missing.push_back(&unit);
+    missing.push_back({&unit, std::move(why)});
   }
+  return missing;
+}
+
+void KernelLibrary::prepare(std::span<const std::string> names) {
+  std::vector<Missing> missing = load_kept(names);
+  if (!missing.empty() && prove_nvrtc()) missing = load_kept(names);  // of that one, or of any
   if (missing.empty()) return;
+  if (!config_.nvrtc.nvrtc) refuse_to_compile(*missing[0].unit, missing[0].why);
   const std::vector<Binary> binaries = compile_all(missing);
   for (size_t i = 0; i < missing.size(); ++i) {
+    const Unit &unit = *missing[i].unit;
     std::string why;
     std::optional<LoadedUnit> loaded = load(binaries[i], &why);
     std::string why_not_kept;
-    if (!loaded) loaded = load_of_any_nvrtc(*missing[i], &why_not_kept);
-    if (!loaded) fail_to_load(*missing[i], why);
-    loaded_.emplace(missing[i]->name, std::move(*loaded));
+    if (!loaded) loaded = load_of_any_nvrtc(unit, &why_not_kept);
+    if (!loaded) fail_to_load(unit, why);
+    loaded_.emplace(unit.name, std::move(*loaded));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "plugins/common/failure.h"
 #include "plugins/cuda/compile/compiler.h"
@@ -53,8 +54,9 @@ void load_builtins(const std::string &name, int version) {
   dlopen(fmt::format("{}libnvrtc-builtins.so.{}", directory, version_name(version)).c_str(), RTLD_LAZY | RTLD_LOCAL);
 }
 
-// Throws if it cannot compile: a library that loads may be half of an installation.
-void prove(const Nvrtc &nvrtc) {
+// Throws if it cannot compile.
+void prove(const std::string &name, const Nvrtc &nvrtc) {
+  load_builtins(name, nvrtc.version);
   if (nvrtc.architectures.empty()) throw plugin::Failure(BONSAI_INTERNAL, "it compiles for no architecture");
   const Unit unit = {.name = "an empty kernel", .file = "empty.cu", .defines = {}, .hot = {}};
   const KernelFile file = {unit.file, "__global__ void empty() {}\n"};
@@ -72,8 +74,6 @@ NvrtcResult start(const std::string &name, void *library) {
   if (!missing.empty()) return {nullptr, fmt::format("{} has no {}", name, missing)};
   try {
     ask_architectures(*nvrtc);
-    load_builtins(name, nvrtc->version);
-    prove(*nvrtc);
   } catch (const plugin::Failure &failure) {
     return {nullptr, fmt::format("{}: {}", name, failure.what())};
   }
@@ -83,6 +83,11 @@ NvrtcResult start(const std::string &name, void *library) {
 // The loader's message, but for files that are just not there: their name says enough.
 std::string why_not(const std::string &name, std::string_view loader_message) {
   return loader_message.ends_with("No such file or directory") ? name : std::string(loader_message);
+}
+
+NvrtcResult load(const std::string &name) {
+  if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return start(name, library);
+  return {nullptr, why_not(name, dlerror())};
 }
 
 }  // namespace
@@ -103,20 +108,40 @@ std::vector<std::string> nvrtc_candidates(int driver_version) {
   return candidates;
 }
 
-NvrtcResult load_nvrtc(const std::vector<std::string> &candidates) {
-  std::string reason;
-  for (const std::string &name : candidates) {
-    std::string why;
-    if (void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      NvrtcResult result = start(name, library);
-      if (result.nvrtc) return result;
-      why = result.reason;
-    } else {
-      why = why_not(name, dlerror());
-    }
-    reason += (reason.empty() ? "NVRTC is not found, looked for " : ", ") + why;
+void NvrtcSearch::note(const std::string &why) {
+  reason_ += (reason_.empty() ? "NVRTC is not found, looked for " : ", ") + why;
+}
+
+// To the next candidate that loads.
+void NvrtcSearch::go_on() {
+  nvrtc_ = nullptr;
+  while (!nvrtc_ && next_ < candidates_.size()) {
+    NvrtcResult result = load(candidates_[next_++]);
+    nvrtc_ = std::move(result.nvrtc);
+    if (!nvrtc_) note(result.reason);
   }
-  return {nullptr, reason};
+}
+
+NvrtcResult NvrtcSearch::loaded() {
+  const std::lock_guard lock(mutex_);
+  if (next_ == 0) go_on();
+  return found();
+}
+
+NvrtcResult NvrtcSearch::proved() {
+  const std::lock_guard lock(mutex_);
+  if (next_ == 0) go_on();
+  while (nvrtc_ && !is_proved_) {
+    const std::string &name = candidates_[next_ - 1];
+    try {
+      prove(name, *nvrtc_);
+      is_proved_ = true;
+    } catch (const plugin::Failure &failure) {
+      note(fmt::format("{}: {}", name, failure.what()));
+      go_on();
+    }
+  }
+  return found();
 }
 
 }  // namespace bonsai::cuda

@@ -3,8 +3,11 @@
 
 #include <nvrtc.h>
 
+#include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bonsai::cuda {
@@ -49,7 +52,29 @@ struct NvrtcResult {
 // the driver may refuse.
 std::vector<std::string> nvrtc_candidates(int driver_version);
 
-// Takes the first that loads and compiles an empty kernel. Never throws for a missing one. The libraries stay loaded.
-NvrtcResult load_nvrtc(const std::vector<std::string> &candidates);
+// NVRTC among candidates, in two steps: one that loads is enough to name kept kernels, by its version and
+// architectures; before it compiles any it has to prove that it can, since a library that loads may be half of an
+// installation. Any thread. Never throws for a missing one. The libraries stay loaded.
+class NvrtcSearch {
+ public:
+  explicit NvrtcSearch(std::vector<std::string> candidates) : candidates_(std::move(candidates)) {}
+
+  // The first that loads; once proved() has passed that over, what it returns.
+  NvrtcResult loaded();
+  // The first that compiles an empty kernel, which it does once.
+  NvrtcResult proved();
+
+ private:
+  void go_on();
+  void note(const std::string &why);
+  NvrtcResult found() const { return {nvrtc_, nvrtc_ ? std::string() : reason_}; }
+
+  std::mutex mutex_;
+  std::vector<std::string> candidates_;
+  size_t next_ = 0;
+  std::shared_ptr<const Nvrtc> nvrtc_;  // of the candidate ahead of next_; null: none of those loads
+  bool is_proved_ = false;
+  std::string reason_;  // why those were passed over
+};
 
 }  // namespace bonsai::cuda

@@ -74,7 +74,7 @@ class Compiling : public testing::Test {
   const Nvrtc &nvrtc() const { return *found_.nvrtc; }
 
  private:
-  NvrtcResult found_ = load_nvrtc(nvrtc_candidates(0));
+  NvrtcResult found_ = NvrtcSearch(nvrtc_candidates(0)).proved();
 };
 
 TEST_F(Compiling, MakesPtxAndCubin) {

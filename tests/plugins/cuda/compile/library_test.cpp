@@ -366,6 +366,59 @@ TEST_F(KernelLibraries, TellWhyKernelsThatAreThereAreNotUsed) {
             kept + " (not used: " + path_ + ": others can write it (mode 0775), expected 0700)" + why);
 }
 
+// A proof takes a tenth of a second, and an NVRTC that crashes ends the process.
+TEST_F(KernelLibraries, HaveNvrtcProveItselfOnlyWhereSomethingMustBeCompiled) {
+  int n_proved = 0;
+  LibraryConfig unproved = config();
+  unproved.proved_nvrtc = [&, nvrtc = unproved.nvrtc] { return ++n_proved, nvrtc; };
+  EXPECT_EQ(why_no_kernels(unproved), "");
+  EXPECT_EQ(n_proved, 1) << "there is nothing but what it compiles";
+  start({"a"});
+  EXPECT_EQ(why_no_kernels(unproved), "");
+  {
+    KernelLibrary library(context_, unproved);
+    library.prepare(std::vector<std::string>{"a"});
+    EXPECT_EQ(n_proved, 1);
+    library.prepare(std::vector<std::string>{"b"});
+    EXPECT_EQ(n_proved, 2);
+    library.prepare(std::vector<std::string>{"c"});
+    EXPECT_EQ(n_proved, 2);
+  }
+  EXPECT_EQ(n_compiled, 3);
+}
+
+// Half an installation, say, ahead of the whole one that has made what is kept.
+TEST_F(KernelLibraries, TakeWhatIsKeptOfTheNvrtcThatProvesItself) {
+  start({"a"});
+  auto proved = std::make_shared<Nvrtc>(*make_nvrtc(kVersion));
+  LibraryConfig half = with_newer_nvrtc();
+  half.proved_nvrtc = [&] { return NvrtcResult{proved, ""}; };
+  start({"a"}, half);
+  EXPECT_EQ(n_compiled, 1);
+  proved->architectures = {75, 80};
+  KernelLibrary library(context_, half);
+  const Architecture &before = library.architecture();
+  library.prepare(std::vector<std::string>{"b"});
+  EXPECT_EQ(n_compiled, 2);
+  EXPECT_EQ(before.name, "sm_90a");
+  EXPECT_EQ(library.architecture().name, "compute_80");
+}
+
+TEST_F(KernelLibraries, TakeWhatAnyNvrtcMadeWhereNoneProvesItself) {
+  start({"a"});
+  LibraryConfig none = with_newer_nvrtc();
+  none.proved_nvrtc = [] { return NvrtcResult{nullptr, "NVRTC is not found, looked for libnvrtc.so.13: half"}; };
+  EXPECT_EQ(why_no_kernels(none), "");
+  start({"a"}, none);
+  EXPECT_EQ(n_compiled, 1);
+  EXPECT_STREQ(failure_of({"b"}, none).what(),
+               "b must be compiled for sm_90a: NVRTC is not found, looked for libnvrtc.so.13: half");
+  none.cache_directory = "";
+  EXPECT_EQ(why_no_kernels(none),
+            "no kernels for sm_90a are kept, and none can be compiled: NVRTC is not found, looked for libnvrtc.so.13: "
+            "half");
+}
+
 TEST_F(KernelLibraries, DoNotTakeAnotherNvrtcsWork) {
   start({"a"});
   start({"a"}, with_newer_nvrtc());

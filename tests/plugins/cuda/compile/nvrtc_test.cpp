@@ -59,38 +59,54 @@ TEST_F(NvrtcLoading, RelativeAndRepeatedToolkitsAreLeftOut) {
 }
 
 TEST_F(NvrtcLoading, MissingLibraryNamesAllThatWasLookedFor) {
-  const NvrtcResult result = load_nvrtc({"libnvrtc-nowhere.so.13", "/nonexistent/lib64/libnvrtc.so.12"});
+  const NvrtcResult result = NvrtcSearch({"libnvrtc-nowhere.so.13", "/nonexistent/lib64/libnvrtc.so.12"}).proved();
   EXPECT_FALSE(result.nvrtc);
   EXPECT_EQ(result.reason, "NVRTC is not found, looked for libnvrtc-nowhere.so.13, /nonexistent/lib64/libnvrtc.so.12");
 }
 
 TEST_F(NvrtcLoading, LibraryOfOthersIsPassedOver) {
-  const NvrtcResult result = load_nvrtc({"libm.so.6", "libnvrtc-nowhere.so.12"});
+  const NvrtcResult result = NvrtcSearch({"libm.so.6", "libnvrtc-nowhere.so.12"}).proved();
   EXPECT_FALSE(result.nvrtc);
   EXPECT_EQ(result.reason, "NVRTC is not found, looked for libm.so.6 has no nvrtcVersion, libnvrtc-nowhere.so.12");
 }
 
 // NVRTC loads its builtins when it compiles, and its own directory is not searched for them.
 TEST_F(NvrtcLoading, ToolkitsOutsideOfTheLoadersPathHaveTheirBuiltins) {
-  const NvrtcResult result = load_nvrtc({BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"});
+  const NvrtcResult result = NvrtcSearch({BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"}).proved();
   ASSERT_TRUE(result.nvrtc) << result.reason;
   EXPECT_EQ(result.nvrtc->version, 13990);
 }
 
 TEST_F(NvrtcLoading, LibraryThatCannotCompileIsPassedOver) {
   const std::string half = BONSAI_FAKE_TOOLKITS "98/lib64/libnvrtc.so.13";
-  const NvrtcResult none = load_nvrtc({half, "libnvrtc-nowhere.so.12"});
+  const NvrtcResult none = NvrtcSearch({half, "libnvrtc-nowhere.so.12"}).proved();
   EXPECT_FALSE(none.nvrtc);
   EXPECT_EQ(none.reason, "NVRTC is not found, looked for " + half +
                              ": an empty kernel does not compile for compute_75: NVRTC_ERROR_BUILTIN_OPERATION_FAILURE:"
                              " nvrtc: error: failed to open libnvrtc-builtins.so.13.98., libnvrtc-nowhere.so.12");
-  const NvrtcResult next = load_nvrtc({half, BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"});
+  const NvrtcResult next = NvrtcSearch({half, BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"}).proved();
   ASSERT_TRUE(next.nvrtc) << next.reason;
   EXPECT_EQ(next.nvrtc->version, 13990);
 }
 
+// Kept kernels are named by what a library tells of itself, and nothing is compiled for that.
+TEST_F(NvrtcLoading, FirstThatLoadsIsTakenUntilItHasToCompile) {
+  NvrtcSearch search({"libnvrtc-nowhere.so.12", BONSAI_FAKE_TOOLKITS "98/lib64/libnvrtc.so.13",
+                      BONSAI_FAKE_TOOLKITS "99/lib64/libnvrtc.so.13"});
+  const NvrtcResult loaded = search.loaded();
+  ASSERT_TRUE(loaded.nvrtc) << loaded.reason;
+  EXPECT_EQ(loaded.nvrtc->version, 13980);
+  EXPECT_EQ(loaded.nvrtc->architectures.front(), 75);
+  EXPECT_EQ(search.loaded().nvrtc, loaded.nvrtc);
+  const NvrtcResult proved = search.proved();
+  ASSERT_TRUE(proved.nvrtc) << proved.reason;
+  EXPECT_EQ(proved.nvrtc->version, 13990);
+  EXPECT_EQ(search.proved().nvrtc, proved.nvrtc);
+  EXPECT_EQ(search.loaded().nvrtc, proved.nvrtc);
+}
+
 TEST_F(NvrtcLoading, InstalledOneTellsItsVersionAndArchitectures) {
-  const NvrtcResult result = load_nvrtc(nvrtc_candidates(0));
+  const NvrtcResult result = NvrtcSearch(nvrtc_candidates(0)).proved();
   if (!result.nvrtc) GTEST_SKIP() << result.reason;
   EXPECT_GE(result.nvrtc->version, 12000);
   const std::vector<int> &known = result.nvrtc->architectures;

@@ -68,7 +68,7 @@ std::vector<std::string> complaints_about(const Unit &unit, const Architecture &
 }  // namespace
 
 UnitCheck check_units(int capability, std::span<const Unit *const> wanted) {
-  const NvrtcResult found = load_nvrtc(nvrtc_candidates(0));
+  const NvrtcResult found = NvrtcSearch(nvrtc_candidates(0)).proved();
   if (!found.nvrtc) return {.skipped = found.reason, .complaints = {}};
   const Architecture architecture = choose_architecture(capability, found.nvrtc->architectures);
   if (!architecture.is_real()) {

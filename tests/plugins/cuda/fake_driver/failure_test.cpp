@@ -211,7 +211,7 @@ TEST_F(FakeModule, CorruptedImagesAreRefused) {
 
 // Units that the product gains must be added to this folder's CMakeLists.txt.
 TEST_F(FakeModule, EveryUnitOfTheProductIsEmulated) {
-  const cuda::NvrtcResult nvrtc = cuda::load_nvrtc({BONSAI_FAKE_NVRTC});
+  const cuda::NvrtcResult nvrtc = cuda::NvrtcSearch({BONSAI_FAKE_NVRTC}).proved();
   ASSERT_TRUE(nvrtc.nvrtc) << nvrtc.reason;
   for (const cuda::Unit &unit : cuda::units()) {
     const cuda::Architecture architecture{"sm_80"};

@@ -10,7 +10,7 @@ namespace {
 class FakeNvrtc : public testing::Test {
  protected:
   void SetUp() override {
-    const cuda::NvrtcResult result = cuda::load_nvrtc({BONSAI_FAKE_NVRTC});
+    const cuda::NvrtcResult result = cuda::NvrtcSearch({BONSAI_FAKE_NVRTC}).proved();
     ASSERT_TRUE(result.nvrtc) << result.reason;
     nvrtc = result.nvrtc;
   }

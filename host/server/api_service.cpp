@@ -58,11 +58,12 @@ class ApiService::Impl {
       : engine_(engine),
         options_(options),
         format_(format_of(engine, no_format_)),
-        writer_(1, options.batch.max_sequences + options.max_waiting),
+        writer_("that writes answers", 1, options.batch.max_sequences + options.max_waiting),
         batch_(engine, options.batch),
         places_(options.batch.max_sequences + options.max_waiting),
-        embedder_(1, size_t{1} + options.max_waiting),  // one that is about to be taken has a place
-        readers_(kReaders, options.batch.max_sequences + options.max_waiting) {
+        embedder_("that embeds texts", 1,
+                  size_t{1} + options.max_waiting),  // one that is about to be taken has a place
+        readers_("that reads requests", kReaders, options.batch.max_sequences + options.max_waiting) {
     check_defaults();
   }
 

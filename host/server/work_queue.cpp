@@ -1,11 +1,17 @@
 #include "host/server/work_queue.h"
 
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace bonsai::server {
 
-WorkQueue::WorkQueue(size_t n_threads, size_t most_waiting) : most_waiting_(most_waiting) {
-  for (size_t i = 0; i < n_threads; ++i) threads_.emplace_back([this](const std::stop_token &stop) { serve(stop); });
+WorkQueue::WorkQueue(const char *purpose, size_t n_threads, size_t most_waiting) : most_waiting_(most_waiting) {
+  try {
+    for (size_t i = 0; i < n_threads; ++i) threads_.emplace_back([this](const std::stop_token &stop) { serve(stop); });
+  } catch (const std::system_error &error) {
+    throw std::system_error(error.code(), std::string("a thread ") + purpose + " cannot be started");
+  }
 }
 
 WorkQueue::~WorkQueue() {

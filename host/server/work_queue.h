@@ -16,8 +16,9 @@ class WorkQueue {
  public:
   using Work = std::function<void()>;  // throws nothing
 
-  // At most `most_waiting` pieces wait. Throws std::system_error where a thread cannot be started.
-  WorkQueue(size_t n_threads, size_t most_waiting);
+  // At most `most_waiting` pieces wait. Throws std::system_error where a thread cannot be started, and says with
+  // `purpose`, "that writes answers", which.
+  WorkQueue(const char *purpose, size_t n_threads, size_t most_waiting);
   // What waits is dropped; what has begun is waited for.
   ~WorkQueue();
   WorkQueue(const WorkQueue &) = delete;

@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <memory>
+#include <string_view>
+#include <system_error>
 #include <vector>
+
+#include "tests/base/refuse_threads.h"
 
 namespace bonsai::server {
 namespace {
@@ -13,7 +18,7 @@ namespace {
 TEST(WorkQueue, DoesWorkInOrder) {
   std::vector<int> done;
   std::promise<void> last;
-  WorkQueue queue(1, 100);
+  WorkQueue queue("of a test", 1, 100);
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(queue.try_push([&done, i] { done.push_back(i); }));
   queue.try_push([&] { last.set_value(); });
   last.get_future().wait();
@@ -25,7 +30,7 @@ TEST(WorkQueue, TakesNoMoreThanMayWait) {
   std::promise<void> begun, go;
   std::atomic<int> n_done = 0;
   {
-    WorkQueue queue(1, 2);
+    WorkQueue queue("of a test", 1, 2);
     EXPECT_TRUE(queue.try_push([&] {
       begun.set_value();
       go.get_future().wait();
@@ -46,11 +51,24 @@ TEST(WorkQueue, TakesNoMoreThanMayWait) {
 TEST(WorkQueue, DropsWhatWaitsAtTheEnd) {
   const auto held = std::make_shared<int>();
   {
-    WorkQueue queue(0, 5);
+    WorkQueue queue("of a test", 0, 5);
     EXPECT_TRUE(queue.try_push([held] { FAIL(); }));
     EXPECT_EQ(held.use_count(), 2);
   }
   EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(WorkQueue, SaysWhichThreadCannotBeStarted) {
+  const auto start = [] {
+    test::refuse_threads();
+    try {
+      const WorkQueue queue("of a test", 1, 5);
+    } catch (const std::system_error &error) {
+      const std::string_view what = error.what();
+      std::_Exit(what == "a thread of a test cannot be started: Resource temporarily unavailable" ? 0 : 1);
+    }
+  };
+  EXPECT_EXIT(start(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

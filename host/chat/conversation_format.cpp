@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -145,9 +144,11 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
                       fmt::format("roles: expected at most {} besides system, user, assistant and tool, found {}",
                                   kMostRoles, others.size()));
   for (const std::string_view role : others) {
-    std::vector<ChatMessage> rest;
-    std::ranges::copy_if(messages, std::back_inserter(rest), [&](const ChatMessage &m) { return m.role != role; });
-    if (rendered == text_if_rendered(rest, options))
+    // With other texts, of which no part of these is one. Without the messages a template that wants some would fail.
+    std::vector<ChatMessage> changed(messages.begin(), messages.end());
+    for (ChatMessage &message : changed)
+      if (message.role == role && !message.content.empty()) message.content.assign(message.content.size() + 1, 'x');
+    if (rendered == text_if_rendered(changed, options))
       throw EngineError(ErrorKind::kInvalidArgument,
                         fmt::format("role: {} leaves out what {} says; expected system, user, assistant or tool",
                                     name_of_template(), quoted(role)));

@@ -458,6 +458,8 @@ TEST(Chat, ARoleThatTheTemplateLeavesOutIsRefused) {
   EXPECT_EQ(thrown_by([&] { format.prompt({bogus, user}); }).message, refusal);
   EXPECT_EQ(thrown_by([&] { format.prompt({user, bogus, user, bogus}); }).message, refusal);
   EXPECT_FALSE(format.prompt({{.role = "narrator", .content = "x"}, user}).tokens.empty());
+  EXPECT_FALSE(
+      format.prompt({{.role = "narrator", .content = "x"}, {.role = "narrator", .content = "xx"}}).tokens.empty());
   EXPECT_FALSE(format.prompt({{.role = "system", .content = "x"}, user}).tokens.empty());
   EXPECT_FALSE(format.prompt({{.role = "bogus", .content = ""}, user}).tokens.empty());
   Chat chat(engine);
@@ -468,6 +470,26 @@ TEST(Chat, ARoleThatTheTemplateLeavesOutIsRefused) {
   for (int i = 0; i < 9; ++i) crowd.push_back({.role = "r" + std::to_string(i), .content = "x"});
   EXPECT_EQ(thrown_by([&] { format.prompt(crowd); }).message,
             "roles: expected at most 8 besides system, user, assistant and tool, found 9");
+}
+
+// Also one that is alone, where the template fails without any message, and one of which a part is shown.
+TEST(Chat, ARoleIsLeftOutWhereWhatItSaysChangesNothing) {
+  const test::TinyModelFile file(
+      model_with("{% if messages[0].role == 'system' %}S{% endif %}{% for m in messages %}"
+                 "{% if m.role == 'user' %}{{ m.content }}{% elif m.role == 'poet' %}{{ m.content[:2] }}"
+                 "{% elif m.role == 'clerk' %}{{ m.content | trim }}{% endif %}{% endfor %}A:"));
+  EngineOptions options;
+  options.model = file.path();
+  const Engine engine = Engine::load(options);
+  const ChatFormat format(engine);
+  const auto said = [&](const char *role, const char *content) {
+    return thrown_by([&] { format.prompt({{.role = role, .content = content}}); }).message;
+  };
+  EXPECT_EQ(said("User", "Why is the sky blue?"),
+            "role: the model's chat template leaves out what 'User' says; expected system, user, assistant or tool");
+  EXPECT_EQ(said("user", "Why?"), "nothing was thrown");
+  EXPECT_EQ(said("poet", "Why?"), "nothing was thrown");
+  EXPECT_EQ(said("clerk", " x "), "nothing was thrown");
 }
 
 // Templates that know no calls leave them out, and the results would stand there without what they answer.

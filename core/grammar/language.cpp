@@ -198,7 +198,9 @@ bool Language::contains(std::string_view text) const {
   return states_[state].end;
 }
 
-Expression Language::expression() const {
+Result<Expression> Language::expression(Effort &effort) const {
+  if (!effort.keep(states_.size()))
+    return fail("with what comes before it in the schema it needs more than {} states", kMostNfaStates);
   GraphMaker graph;
   for (size_t i = 1; i < states_.size(); ++i) graph.add_node();
   std::map<std::pair<uint8_t, uint8_t>, uint32_t> parts;  // by first and last byte

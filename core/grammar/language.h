@@ -8,6 +8,7 @@
 
 #include "core/base/result.h"
 #include "core/grammar/expression.h"
+#include "core/grammar/nfa.h"
 
 namespace bonsai::grammar {
 
@@ -24,8 +25,12 @@ class Effort {
   }
   size_t most() const { return most_; }
 
+  // Of the languages that become part of the grammar, that so many states do: false where they alone are more than it
+  // may have.
+  bool keep(size_t n_states) { return (n_kept_ += n_states) <= kMostNfaStates; }
+
  private:
-  size_t most_, left_;
+  size_t most_, left_, n_kept_ = 0;
 };
 
 // Immutable. Every state leads to an end, but for the start of the empty set.
@@ -60,8 +65,9 @@ class Language {
 
   bool is_empty() const { return states_[kStart].steps.empty() && !states_[kStart].end; }
   bool contains(std::string_view text) const;
-  // Precondition: not empty.
-  Expression expression() const;
+  // For the schema's grammar. Errors: with those before it, more states than a grammar may have. Precondition: not
+  // empty.
+  Result<Expression> expression(Effort &effort) const;
 
  private:
   static Result<Language> product(const Language &a, const Language &b, bool in_b, Effort &effort);

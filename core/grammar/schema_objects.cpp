@@ -300,7 +300,9 @@ class ObjectSchema {
     if (set.patterns.size() == 1) at = at.below(set.patterns.front()->text);
     auto value = value_of(schemas, at);
     if (!value) return of_optional_part(value.error());
-    return sequence({quoted_text(set.names.expression()), colon(), *std::move(value)});
+    auto names = set.names.expression(translator_.effort());
+    if (!names) return fail_at(place_.pointer, "names too large: {}", names.error().message);
+    return sequence({quoted_text(*std::move(names)), colon(), *std::move(value)});
   }
 
   SchemaResult<void> check_counts() const {

@@ -81,7 +81,9 @@ SchemaResult<Expression> multiples_in(const NumberRange &range, const Json &divi
   const auto made = within ? within->minimal(effort) : within;
   if (!made) return fail_at(pointer, "'multipleOf': too large: {}", made.error().message);
   if (made->is_empty()) return nothing_at(pointer, "no multiple of {} is within the bounds", text_of(divisor));
-  return made->expression();
+  auto expression = made->expression(effort);
+  if (!expression) return fail_at(pointer, "'multipleOf': too large: {}", expression.error().message);
+  return *std::move(expression);
 }
 
 }  // namespace
@@ -158,7 +160,9 @@ SchemaResult<Expression> string_schema(const Json &bare, const std::string &poin
   const auto language = string_language(bare, pointer, effort);
   if (!language) return tl::unexpected(language.error());
   if (language->is_empty()) return nothing_at(pointer, "no text satisfies 'pattern', 'format' and the length at once");
-  return quoted_text(language->expression());
+  auto text = language->expression(effort);
+  if (!text) return fail_at(pointer, "text too large: {}", text.error().message);
+  return quoted_text(*std::move(text));
 }
 
 SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, const std::string &pointer,

@@ -565,6 +565,17 @@ TEST(BadJsonSchema, OneWhosePartsTakeLongTogetherIsRefused) {
                  "': 'patternProperties': too large: to try the names");
 }
 
+// As soon as that is seen, and not once all of them have been made.
+TEST(BadJsonSchema, OneWhosePartsNeedTooManyStatesTogetherIsRefusedAtTheFirstOfTheseTooMany) {
+  nlohmann::json ways;
+  for (int i = 0; i < 20; ++i) ways.push_back({{"format", "uri"}, {"maxLength", 60 + i}});
+  const std::string message = message_of(Grammar::from_json_schema(nlohmann::json{{"anyOf", ways}}.dump()));
+  EXPECT_TRUE(message.starts_with("JSON schema, '#/anyOf/9': ")) << message;
+  EXPECT_TRUE(
+      message.ends_with("text too large: with what comes before it in the schema it needs more than 262144 states"))
+      << message;
+}
+
 TEST(BadJsonSchema, ANumberThatNoDoubleCanHoldIsRefused) {
   EXPECT_EQ(message_of(Grammar::from_json_schema(R"({"minimum": 1e999})")),
             "JSON schema: holds a number that no double can hold");

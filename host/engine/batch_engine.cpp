@@ -108,6 +108,13 @@ std::vector<Generation> BatchEngine::generate_tokens(std::span<const std::vector
   return outcomes->wait();
 }
 
+void BatchEngine::read_grammar(const GenerateOptions &options) const {
+  const host::EngineState &engine = state_->engine();
+  engine.constraints.compile(options, engine.require_tokenizer(), engine.model.config.vocab);
+}
+bool BatchEngine::knows_grammar(const GenerateOptions &options) const {
+  return state_->engine().constraints.knows(options);
+}
 BatchStats BatchEngine::stats() const { return state_->stats(); }
 BackendInfo BatchEngine::backend() const { return state_->backend(); }
 

@@ -1,6 +1,7 @@
 #include "host/engine/constraint.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -16,8 +17,7 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
   if (options.grammar.empty() && options.json_schema.empty()) return nullptr;
   if (!options.grammar.empty() && !options.json_schema.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "a grammar and a JSON schema are both given: choose one");
-  const bool is_schema = options.grammar.empty();
-  const Key key = {is_schema, is_schema ? options.json_schema : options.grammar, options.call_schema};
+  const Key key = key_of(options);
   std::promise<Masks> promise;
   std::unique_lock lock(mutex_);
   const auto known =
@@ -35,6 +35,9 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
     auto made = compile(key, tokenizer, size);
     promise.set_value(made);
     return made;
+  } catch (const EngineError &) {  // it would be refused again, after as much work
+    promise.set_exception(std::current_exception());
+    throw;
   } catch (...) {
     lock.lock();
     std::erase_if(entries_, [&](const Entry &entry) { return entry.key == key; });
@@ -42,6 +45,20 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
     promise.set_exception(std::current_exception());
     throw;
   }
+}
+
+bool Constraints::knows(const GenerateOptions &options) const {
+  if (options.grammar.empty() == options.json_schema.empty()) return true;  // both are refused unread
+  const Key key = key_of(options);
+  const std::lock_guard lock(mutex_);
+  const auto known =
+      std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) { return entry.key == key; });
+  return known != entries_.end() && known->masks.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+Constraints::Key Constraints::key_of(const GenerateOptions &options) {
+  const bool is_schema = options.grammar.empty();
+  return {is_schema, is_schema ? options.json_schema : options.grammar, options.call_schema};
 }
 
 Constraints::Masks Constraints::compile(const Key &key, const text::Tokenizer &tokenizer, uint32_t size) {

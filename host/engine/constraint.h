@@ -17,8 +17,9 @@
 
 namespace bonsai::host {
 
-// The grammars of an engine, compiled: those that were used last are kept, with their masks. Every method may be called
-// from any thread at once: none waits for the compiling of another grammar than its own.
+// The grammars of an engine, compiled: those that were used last are kept, with their masks, and of those that are
+// refused why. Every method may be called from any thread at once: none waits for the compiling of another grammar than
+// its own.
 class Constraints {
  public:
   // What GenerateOptions::grammar or json_schema says about a model's tokens (`size`: how many logits it has); null
@@ -26,6 +27,8 @@ class Constraints {
   // Throws EngineError: both are given, or calls without a schema, or what is given is refused.
   std::shared_ptr<grammar::TokenMasks> compile(const GenerateOptions &options, const text::Tokenizer &tokenizer,
                                                uint32_t size);
+  // Whether that needs nothing to be compiled, nor to be waited for: no grammar is given, or one that is kept.
+  bool knows(const GenerateOptions &options) const;
 
  private:
   using Masks = std::shared_ptr<grammar::TokenMasks>;
@@ -40,9 +43,10 @@ class Constraints {
   };
   static constexpr size_t kMostKept = 16;
 
+  static Key key_of(const GenerateOptions &options);
   Masks compile(const Key &key, const text::Tokenizer &tokenizer, uint32_t size);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Entry> entries_;  // the one used last in front [mutex_]
   std::once_flag first_;
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;  // made for the first grammar [first_]

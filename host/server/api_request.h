@@ -16,9 +16,11 @@ namespace bonsai::server {
 // A text, or the ids of one.
 using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
-// A JSON schema, and the field that it came in: "tools[0].function.parameters".
+// A JSON schema of a request: the field that it came in, "tools[0].function.parameters", and where it lies in the
+// schema that the engine gets, as that may call the place.
 struct GivenSchema {
-  std::string field, schema;
+  std::string field;
+  std::vector<std::string> places;
 };
 
 // What requests for text have in common.

@@ -63,6 +63,8 @@ class ApiService::Impl {
         places_(options.batch.max_sequences + options.max_waiting),
         embedder_("that embeds texts", 1,
                   size_t{1} + options.max_waiting),  // one that is about to be taken has a place
+        grammars_("that reads grammars", 1,
+                  (options.batch.max_sequences + options.max_waiting + 1) / 2),  // half of the places are for others
         readers_("that reads requests", kReaders, options.batch.max_sequences + options.max_waiting) {
     check_defaults();
   }
@@ -241,10 +243,17 @@ class ApiService::Impl {
             .announces_usage = wanted.stream && wanted.include_usage};
   }
 
+  // A grammar that is new takes up to seconds to be read, for which nobody else waits.
   template <class Request>
-  static void start(const std::shared_ptr<TextJob> &job, const Request &wanted,
-                    const std::vector<std::vector<int32_t>> &prompts) {
-    naming_schemas(wanted, [&] { job->start(wanted, prompts); });
+  void start(const Responding &responder, const std::shared_ptr<TextJob> &job, const Request &wanted,
+             std::vector<std::vector<int32_t>> prompts) {
+    const TextRequest &request = wanted;
+    auto begin = [this, job, request, given = schemas_of(wanted), prompts = std::move(prompts)] {
+      naming_schemas(given, [&] { batch_.read_grammar(request.options); });
+      job->start(request, prompts);
+    };
+    if (batch_.knows_grammar(request.options)) return begin();
+    push(grammars_, responder, std::move(begin));
   }
 
   void chat(HttpRequest request, const Responding &responder) {
@@ -254,7 +263,8 @@ class ApiService::Impl {
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
       const auto object = wanted.stream ? "chat.completion.chunk" : "chat.completion";
-      start(std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
+      start(responder,
+            std::make_shared<ChatJob>(context(), responder, head("chatcmpl-", object, wanted), std::move(place), prompt,
                                       wanted),
             wanted, {prompt.tokens});
     });
@@ -266,7 +276,8 @@ class ApiService::Impl {
       check_format();
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_for(wanted);
-      start(std::make_shared<ResponseJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name,
+      start(responder,
+            std::make_shared<ResponseJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name,
                                           responses_),
             wanted, {prompt.tokens});
     });
@@ -286,7 +297,8 @@ class ApiService::Impl {
       MessagesRequest wanted = read_messages_request(body, options_.defaults);
       auto place = places_.take(wanted.n);
       const ChatPrompt prompt = prompt_of_messages(wanted);
-      start(std::make_shared<MessageJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name),
+      start(responder,
+            std::make_shared<MessageJob>(context(), responder, std::move(place), prompt, wanted, options_.model_name),
             wanted, {prompt.tokens});
     });
   }
@@ -334,9 +346,10 @@ class ApiService::Impl {
           if (wanted.echo) echoes.push_back(echo_of(prompt, prompts.back()));
         });
       }
-      start(std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion", wanted),
+      start(responder,
+            std::make_shared<CompletionJob>(context(), responder, head("cmpl-", "text_completion", wanted),
                                             std::move(place), std::move(echoes)),
-            wanted, prompts);
+            wanted, std::move(prompts));
     });
   }
 
@@ -434,7 +447,9 @@ class ApiService::Impl {
   WorkQueue writer_;
   BatchEngine batch_;  // ends texts that are under way, which then want to be written
   Places places_;
-  WorkQueue embedder_, readers_;  // end first
+  WorkQueue embedder_;
+  WorkQueue grammars_;
+  WorkQueue readers_;  // which fill the others, end first
 };
 
 ApiService::ApiService(const Engine &engine, const ApiOptions &options)

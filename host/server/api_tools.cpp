@@ -72,10 +72,11 @@ std::string call_schema(const Json &tools, const std::optional<std::string> &onl
   for (size_t i = 0; i < tools.size(); ++i) {
     const Json &function = tools[i]["function"];
     if (only && function["name"] != *only) continue;
+    const std::string number = std::to_string(calls.size());
     if (const Json parameters = function.value("parameters", Json()); !is_empty(parameters))
-      given.push_back(
-          {fields.empty() ? fmt::format("tools[{}].function.parameters", i) : fields[i], parameters.dump()});
-    Json arguments = arguments_schema(function, std::to_string(calls.size()), root);
+      given.push_back({fields.empty() ? fmt::format("tools[{}].function.parameters", i) : fields[i],
+                       {"#/$defs/" + number, "#/anyOf/" + number + "/properties/arguments"}});
+    Json arguments = arguments_schema(function, number, root);
     calls.push_back({{"type", "object"},
                      {"properties", {{"name", {{"const", function["name"]}}}, {"arguments", std::move(arguments)}}},
                      {"required", {"name", "arguments"}},

@@ -1,6 +1,7 @@
 // Which of the JSON schemas in a request is to blame.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "host/server/api_request.h"
@@ -12,18 +13,18 @@ namespace bonsai::server {
 std::vector<GivenSchema> schemas_of(const TextRequest &request);
 std::vector<GivenSchema> schemas_of(const ChatRequest &request);
 
-// Throws what there is to say against the first of them that is refused by itself, an EngineError that names the field,
-// and the place within the schema as it came.
-void check_each(const std::vector<GivenSchema> &given);
+// What the engine says against what was put together from them, of the field and the place within the schema as it
+// came. As it is where it speaks of none, or of several together.
+std::string said_of(const std::vector<GivenSchema> &given, const std::string &message);
 
-// Does what makes a grammar of the schemas, of which the engine names the place in what was put together from them.
-template <class Request, class Action>
-void naming_schemas(const Request &request, Action action) {
+// Does what makes a grammar of the schemas.
+template <class Action>
+void naming_schemas(const std::vector<GivenSchema> &given, Action action) {
   try {
     action();
   } catch (const EngineError &error) {
-    if (error.kind() == ErrorKind::kInvalidArgument) check_each(schemas_of(request));
-    throw;
+    if (error.kind() != ErrorKind::kInvalidArgument) throw;
+    throw EngineError(error.kind(), said_of(given, error.what()));
   }
 }
 

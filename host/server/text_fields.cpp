@@ -78,8 +78,12 @@ void read_sampling(const JsonFields &fields, SamplingOptions &sampling) {
   read_seed(fields, sampling);
 }
 
+struct FieldOfSchema {
+  std::string field, schema;
+};
+
 // OpenAI's forms, and the schema that others let json_object have. Empty: any text.
-GivenSchema schema_of(const JsonFields &format, SchemaPlace place) {
+FieldOfSchema schema_of(const JsonFields &format, SchemaPlace place) {
   const std::string type = format.required_text("type"), field = format.path("schema");
   if (type == "text") return {};
   if (type == "json_object") {
@@ -246,7 +250,7 @@ void want_logprobs(uint32_t top, TextRequest &request) {
 void read_schema(const JsonFields &fields, const char *name, SchemaPlace place, TextRequest &request) {
   const Json *format = fields.find(name);
   if (format == nullptr) return;
-  GivenSchema given = schema_of(object_at(*format, fields.path(name)), place);
+  FieldOfSchema given = schema_of(object_at(*format, fields.path(name)), place);
   if (given.schema.empty()) return;
   if (!request.options.grammar.empty() || !request.options.json_schema.empty())
     throw ApiError(fmt::format("{} and another field both give the form: choose one", fields.path(name)));

@@ -95,6 +95,11 @@ class BONSAI_API BatchEngine {
   std::vector<Generation> generate_tokens(std::span<const std::vector<int32_t>> prompts,
                                           const GenerateOptions &options = {});
 
+  // Reads the grammar or schema of the options, if they have one, ahead of the requests that do: that may take seconds.
+  // Throws what is to be said against it. Those that were read last are kept; knows_grammar(): nothing has to be read.
+  void read_grammar(const GenerateOptions &options) const;
+  bool knows_grammar(const GenerateOptions &options) const;
+
   BatchStats stats() const;
   // Where it runs: not where new sessions of its engine do, if there was no room for it there, or after a failure.
   BackendInfo backend() const;

@@ -35,6 +35,8 @@ class TheConstraints : public ::testing::Test {
     }
   }
 
+  bool knows(const GenerateOptions &options) const { return engine_->constraints.knows(options); }
+
   std::vector<Asked> asked_at_once(const GenerateOptions &options) {
     std::vector<Asked> asked(4);
     std::vector<std::thread> threads;
@@ -91,11 +93,27 @@ TEST_F(TheConstraints, WhoeverAsksForTheSameAtOnceGetsTheSame) {
   EXPECT_EQ(ask(options).masks, asked[0].masks);
 }
 
+TEST_F(TheConstraints, AreKnownOnceTheyAreRead) {
+  GenerateOptions options;
+  EXPECT_TRUE(knows(options)) << "there is none to be read";
+  options.grammar = "root ::= \"a\"";
+  EXPECT_FALSE(knows(options));
+  ask(options);
+  EXPECT_TRUE(knows(options));
+  for (int i = 0; i < 16; ++i) {
+    GenerateOptions other;
+    other.grammar = "root ::= \"" + std::to_string(i) + "\"";
+    ask(other);
+  }
+  EXPECT_FALSE(knows(options)) << "those that were used last are kept";
+}
+
 TEST_F(TheConstraints, WhoeverAsksForARefusedOneIsToldWhy) {
   GenerateOptions options = slow_schema(3);
   options.json_schema.insert(1, R"("not": {}, )");
   std::vector<Asked> asked = asked_at_once(options);
-  asked.push_back(ask(options));  // a refusal is not kept
+  EXPECT_TRUE(knows(options)) << "it is not read again to be refused";
+  asked.push_back(ask(options));
   for (const Asked &one : asked) {
     EXPECT_FALSE(one.masks);
     EXPECT_EQ(one.refused, "JSON schema, '#': keyword 'not' is not supported");

@@ -77,7 +77,7 @@ TEST(AnthropicRequest, SchemasAreKnownByTheFieldsThatTheyCameIn) {
   EXPECT_EQ(request.schema_field, "output_config.format.schema");
   ASSERT_EQ(request.parameters.size(), 1u);
   EXPECT_EQ(request.parameters[0].field, "tools[1].input_schema");
-  EXPECT_EQ(request.parameters[0].schema, R"({"type":"array"})");
+  EXPECT_EQ(request.parameters[0].places.front(), "#/$defs/1");
 }
 
 TEST(AnthropicRequest, FieldsGoByTheNamesOfThisApi) {

@@ -325,6 +325,9 @@ TEST_F(Talking, SaysWhichSchemaIsWrong) {
   EXPECT_EQ(refused({{"json_schema", bad}}), "400 json_schema" + why);
   EXPECT_EQ(refused({{"tools", tools}, {"tool_choice", "required"}}), "400 tools[1].function.parameters" + why);
   EXPECT_EQ(refused({{"tools", tools}, {"response_format", format(good)}}), "400 tools[1].function.parameters" + why);
+  const json untyped = {tool("f", good), tool("g", {{"properties", bad["properties"]}})};
+  EXPECT_EQ(refused({{"tools", untyped}, {"tool_choice", "required"}}), "400 tools[1].function.parameters" + why);
+  EXPECT_EQ(refused({{"tools", untyped}, {"response_format", format(good)}}), "400 tools[1].function.parameters" + why);
   EXPECT_EQ(refused({{"tools", tools}, {"response_format", format(bad)}}),
             "400 response_format.json_schema.schema" + why);
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {"a", "b"}}, {"json_schema", bad}}), "400 json_schema" + why);

@@ -164,7 +164,7 @@ TEST(ResponsesRequest, SchemasAreKnownByTheFieldsThatTheyCameIn) {
   ASSERT_EQ(request.parameters.size(), 2u);
   EXPECT_EQ(request.parameters[0].field, "tools[1].parameters");
   EXPECT_EQ(request.parameters[1].field, "tools[2].tools[0].parameters");
-  EXPECT_EQ(request.parameters[1].schema, R"({"type":"string"})");
+  EXPECT_EQ(request.parameters[1].places.front(), "#/$defs/1");
 }
 
 TEST(ResponsesRequest, SaysWhatIsWrong) {

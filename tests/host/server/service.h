@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -114,6 +117,30 @@ class Service {
   ApiService service_;
   std::jthread thread_;  // stops first
 };
+
+// Keeps the answer to a request that comes without a connection.
+class Keeping final : public Responder {
+ public:
+  void reply(HttpReply reply) override { reply_.set_value(std::move(reply)); }
+  void begin_events(FailStream) override {}
+  void event(std::string) override {}
+  void named_event(std::string_view, std::string) override {}
+  void end() override {}
+  std::stop_token gone() const override { return {}; }
+
+  bool has_reply() const { return answer_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  HttpReply wait() { return answer_.get(); }
+
+ private:
+  std::promise<HttpReply> reply_;
+  std::future<HttpReply> answer_ = reply_.get_future();
+};
+
+inline std::shared_ptr<Keeping> asked(ApiService &service, const std::string &path, const json &body) {
+  auto keeping = std::make_shared<Keeping>();
+  service.handle({.method = "POST", .path = path, .body = body.dump()}, keeping);
+  return keeping;
+}
 
 class Telling : public testing::Test {
  protected:

@@ -19,14 +19,17 @@ namespace {
 class Pass {
  public:
   Pass(std::span<const int32_t> tokens, const EmbeddingOptions &options, bool is_mean)
-      : tokens_(tokens), is_mean_(is_mean), most_(std::min(options.batch_tokens, n_tokens())) {}
+      : tokens_(tokens),
+        is_mean_(is_mean),
+        most_(std::min(options.batch_tokens, n_tokens())),
+        cancel_(options.cancel) {}
 
   BackendResult<LentExecutor> start_on(Placement &placement) const {
     return placement.make_executor(sizes_for(placement));
   }
 
   // The sum of the wanted tokens' hidden states, (hidden): in float64 and from the first token to the last, so that it
-  // does not matter where one batch ends.
+  // does not matter where one batch ends. Empty: it was cancelled.
   BackendResult<std::vector<double>> sum_on(Placement &placement, LentExecutor executor) const {
     std::vector<uint32_t> block_table(executor->config().n_blocks), positions(tokens_.size());
     std::iota(block_table.begin(), block_table.end(), 0u);
@@ -35,6 +38,7 @@ class Pass {
     std::vector<double> sum;
     std::vector<Output> outputs;
     for (uint32_t first = 0; first < n_tokens(); first += most_) {
+      if (cancel_.stop_requested()) return std::vector<double>();
       const uint32_t n = std::min(most_, n_tokens() - first);
       Batch batch;
       batch.tokens = tokens_.subspan(first, n);
@@ -81,6 +85,7 @@ class Pass {
   std::span<const int32_t> tokens_;
   bool is_mean_;
   uint32_t most_;  // tokens in a batch
+  std::stop_token cancel_;
 };
 
 void check(const EngineState &engine, std::span<const int32_t> tokens, const EmbeddingOptions &options) {
@@ -130,7 +135,7 @@ std::vector<float> embed(EngineState &engine, std::span<const int32_t> tokens, c
     auto executor = pass.start_on(*placement);
     const bool has_started = executor.has_value();
     const auto sum = has_started ? pass.sum_on(*placement, *std::move(executor)) : tl::unexpected(executor.error());
-    if (sum) return normalized(*sum);
+    if (sum) return sum->empty() ? std::vector<float>() : normalized(*sum);
     if (!is_backends_fault(sum.error())) throw EngineError(ErrorKind::kBackend, sum.error().message);
     // Throws once the CPU has failed, too.
     placement = engine.fail_over(*placement, sum.error(),

@@ -68,6 +68,7 @@ class ApiService::Impl {
         readers_("that reads requests", kReaders, options.batch.max_sequences + options.max_waiting) {
     check_defaults();
   }
+  ~Impl() { ending_.request_stop(); }
 
   void handle(HttpRequest request, std::shared_ptr<Responder> responder) {
     answering(responder, [&] { dispatch(std::move(request), responder); });
@@ -387,16 +388,22 @@ class ApiService::Impl {
       if (const uint32_t width = engine_.model().embedding; wanted.dimensions.value_or(width) != width)
         throw ApiError(
             fmt::format("dimensions: expected {}, which this model gives, found {}", width, *wanted.dimensions));
+      std::stop_source stop;
+      const auto request_stop = [&stop] { stop.request_stop(); };
+      const std::stop_callback with_client(responder->gone(), request_stop);
+      const std::stop_callback with_service(ending_.get_token(), request_stop);
+      EmbeddingOptions options = options_.embedding;
+      options.cancel = stop.get_token();
       std::string embeddings;
       uint64_t n_tokens = 0;
       for (size_t i = 0; i < wanted.inputs.size(); ++i) {
-        if (responder->gone().stop_requested()) return;
         if (i > 0) embeddings += ',';
         naming("input", i, wanted.inputs.size(), [&] {
           const std::vector<int32_t> tokens = tokens_to_embed(wanted.inputs[i]);
           n_tokens += tokens.size();
-          embeddings += embedding_json(engine_.embed_tokens(tokens, options_.embedding), i, wanted.is_base64);
+          embeddings += embedding_json(engine_.embed_tokens(tokens, options), i, wanted.is_base64);
         });
+        if (stop.stop_requested()) return;
       }
       metrics_.count_embedding(n_tokens);
       responder->reply({.body = embeddings_json(embeddings, options_.model_name, n_tokens) + "\n"});
@@ -447,6 +454,7 @@ class ApiService::Impl {
   WorkQueue writer_;
   BatchEngine batch_;  // ends texts that are under way, which then want to be written
   Places places_;
+  std::stop_source ending_;  // for what is embedded
   WorkQueue embedder_;
   WorkQueue grammars_;
   WorkQueue readers_;  // which fill the others, end first

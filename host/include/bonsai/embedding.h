@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 
 namespace bonsai {
 
@@ -18,6 +19,7 @@ struct EmbeddingOptions {
   // Most tokens in one pass of the model; a longer text takes several. More need more memory and, up to some hundreds,
   // less time; the result is the same (on a backend that declares BONSAI_FEATURE_DETERMINISTIC, and the CPU's does).
   uint32_t batch_tokens = 512;
+  std::stop_token cancel = {};  // ends it between two passes: there is no vector then, but an empty one
 };
 
 }  // namespace bonsai

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <numeric>
 #include <stdexcept>
+#include <stop_token>
 
 #include "core/model/weights.h"
 #include "core/reference/reference.h"
@@ -73,6 +74,15 @@ TEST(Embedding, IsThatOfTheReferenceAtEveryLevel) {
     EXPECT_EQ(found[2], found[3]);
     EXPECT_LE(1 - cosine(found[0], found[3]), kBound);
   }
+}
+
+TEST(Embedding, IsEmptyOnceItIsCancelled) {
+  const Engine engine = load_seedling();
+  std::stop_source stop;
+  EmbeddingOptions options = {.batch_tokens = 4, .cancel = stop.get_token()};
+  EXPECT_EQ(engine.embed(kTale, options), engine.embed(kTale));
+  stop.request_stop();
+  EXPECT_TRUE(engine.embed(kTale, options).empty());
 }
 
 TEST(Embedding, DoesNotDependOnTheCallersRounding) {

@@ -90,6 +90,17 @@ TEST_F(Telling, WhatIsUnderWayEndsWithTheService) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST_F(Telling, WhatIsEmbeddedEndsWithTheService) {
+  std::shared_ptr<Keeping> keeping;
+  {
+    ApiService service(engine_, greedy_options());
+    const json text(std::vector<int32_t>(500, 5));
+    keeping = asked(service, kEmbed, {{"input", json(std::vector<json>(300, text))}});
+    asked(service, kComplete, {{"prompt", "The wolf"}})->wait();  // meanwhile it has begun
+  }
+  EXPECT_FALSE(keeping->has_reply());
+}
+
 // Takes a stream's events, the last of which it holds up until it is told to go on.
 class HoldingUp final : public Responder {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,13 +66,63 @@ Json arguments_schema(const Json &function, const std::string &name, Json &root)
   return {{"allOf", Json::array({std::move(reference), {{"type", "object"}}})}};
 }
 
-// Of a call of one of the tools, or of the one that is named. `given`: the schemas that it consists of, as they came.
-std::string call_schema(const Json &tools, const std::optional<std::string> &only,
-                        const std::vector<std::string> &fields, std::vector<GivenSchema> &given) {
+// Which tools may be called, by their names, or all of them, and whether one has to be.
+struct Choice {
+  bool is_none = false, is_forced = false;
+  std::optional<std::set<std::string>> only = {};
+
+  bool allows(const std::string &name) const { return !only || only->contains(name); }
+};
+
+std::string name_of(const Json &tool) { return tool["function"]["name"].get<std::string>(); }
+
+// {"mode", "tools"}
+Choice read_allowed(const JsonFields &allowed) {
+  const std::string mode = allowed.required_text("mode");
+  if (mode != "auto" && mode != "required")
+    throw ApiError(fmt::format("tool_choice: expected the mode auto or required, found {}", bonsai::quoted(mode)));
+  const Json &tools = allowed.required("tools");
+  if (!tools.is_array()) allowed.fail("tools", "an array", tools);
+  std::set<std::string> names;
+  for_each(tools, allowed.path("tools"),
+           [&](const Json &tool, const std::string &where) { names.insert(read_function_name(tool, where)); });
+  return {.is_forced = mode == "required", .only = std::move(names)};
+}
+
+Choice read_choice(const JsonFields &fields) {
+  const Json *choice = fields.find("tool_choice");
+  if (choice == nullptr || *choice == "auto") return {};
+  if (*choice == "none") return {.is_none = true};
+  if (*choice == "required") return {.is_forced = true};
+  if (!choice->is_object())
+    fields.fail("tool_choice", "\"auto\", \"none\", \"required\", a function or allowed_tools", *choice);
+  const JsonFields inner(*choice, "tool_choice.");
+  if (choice->value("type", Json()) == "allowed_tools")
+    return read_allowed(object_at(inner.required("allowed_tools"), inner.path("allowed_tools")));
+  return {.is_forced = true, .only = std::set{read_function_name(*choice, "tool_choice")}};
+}
+
+void check_names(const Json &tools, const Choice &choice) {
+  std::set<std::string> missing = choice.only.value_or(std::set<std::string>());
+  for (const Json &tool : tools) missing.erase(name_of(tool));
+  if (!missing.empty())
+    throw ApiError(fmt::format("tool_choice: none of the tools is called {}", bonsai::quoted(*missing.begin())));
+}
+
+std::string allowed_tools(const Json &tools, const Choice &choice) {
+  Json allowed = Json::array();
+  for (const Json &tool : tools)
+    if (choice.allows(name_of(tool))) allowed.push_back(tool);
+  return allowed.dump();
+}
+
+// Of a call of one of the tools that may be called. `given`: the schemas that it consists of, as they came.
+std::string call_schema(const Json &tools, const Choice &choice, const std::vector<std::string> &fields,
+                        std::vector<GivenSchema> &given) {
   Json root = Json::object(), calls = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) {
     const Json &function = tools[i]["function"];
-    if (only && function["name"] != *only) continue;
+    if (!choice.allows(name_of(tools[i]))) continue;
     const std::string number = std::to_string(calls.size());
     if (const Json parameters = function.value("parameters", Json()); !is_empty(parameters))
       given.push_back({fields.empty() ? fmt::format("tools[{}].function.parameters", i) : fields[i],
@@ -82,7 +133,6 @@ std::string call_schema(const Json &tools, const std::optional<std::string> &onl
                      {"required", {"name", "arguments"}},
                      {"additionalProperties", false}});
   }
-  if (calls.empty()) throw ApiError("tool_choice: none of the tools is called so");
   root["anyOf"] = std::move(calls);
   return root.dump();
 }
@@ -100,33 +150,26 @@ std::string read_function_name(const Json &json, const std::string &where) {
   return JsonFields(*function, where + ".function.").required_text("name");
 }
 
-// With "none" the model is not told of them.
+// With "none" the model is not told of them. Of those that may not be called it is where a form holds its calls to the
+// others: prompts begin alike then, whichever are allowed.
 void read_tools(const JsonFields &fields, ChatRequest &request, const std::vector<std::string> &parameters) {
-  const Json *found = fields.find("tool_choice");
-  const Json choice = found == nullptr ? Json("auto") : *found;
-  if (!choice.is_object() && choice != "auto" && choice != "none" && choice != "required")
-    fields.fail("tool_choice", "\"auto\", \"none\", \"required\" or a function", choice);
-  const bool is_forced = choice.is_object() || choice == "required";
+  const Choice choice = read_choice(fields);
   request.parallel_calls = fields.flag("parallel_tool_calls").value_or(true);
   const Json *tools = fields.find("tools");
   if (tools != nullptr && !tools->is_array()) fields.fail("tools", "an array", *tools);
-  if (tools == nullptr || tools->empty()) {
-    if (is_forced) throw ApiError("tool_choice: there are no tools to choose from");
-    return;
-  }
-  for_each(*tools, "tools", read_function_name);
-  if (choice == "none") return;
-  request.chat.tools = tools->dump();
-  const auto schema_of = [&](const std::optional<std::string> &only) {
-    return call_schema(*tools, only, parameters, request.parameters);
-  };
-  if (!is_forced) {
-    if (!request.options.json_schema.empty()) request.options.call_schema = schema_of(std::nullopt);
-    return;
-  }
-  if (!request.options.grammar.empty()) throw ApiError("tool_choice and grammar both give the form: choose one");
-  request.call_schema =
-      schema_of(choice.is_object() ? std::optional(read_function_name(choice, "tool_choice")) : std::nullopt);
+  const bool has_some = tools != nullptr && !tools->empty() && !(choice.only && choice.only->empty());
+  if (!has_some && choice.is_forced) throw ApiError("tool_choice: there are no tools to choose from");
+  if (tools != nullptr) for_each(*tools, "tools", read_function_name);
+  if (!has_some || choice.is_none) return;
+  check_names(*tools, choice);
+  const bool may_answer_in_form = !choice.is_forced && !request.options.json_schema.empty();
+  request.chat.tools = choice.is_forced || may_answer_in_form ? tools->dump() : allowed_tools(*tools, choice);
+  if (choice.is_forced && !request.options.grammar.empty())
+    throw ApiError("tool_choice and grammar both give the form: choose one");
+  if (choice.is_forced)
+    request.call_schema = call_schema(*tools, choice, parameters, request.parameters);
+  else if (may_answer_in_form)
+    request.options.call_schema = call_schema(*tools, choice, parameters, request.parameters);
 }
 
 }  // namespace bonsai::server

@@ -88,11 +88,24 @@ class ToolReader {
   std::vector<std::string> parameters_;
 };
 
-Json chat_choice(const JsonFields &choice, const Json &json) {
+Json chat_function_choice(const JsonFields &choice, const Json &json) {
   Json function = chat_function(choice, json);
   if (const auto space = choice.text("namespace"))
     function["function"]["name"] = name_in_space(*space, function["function"]["name"].get<std::string>());
   return function;
+}
+
+// Of the tools that may be called, those that the model is told of.
+Json chat_choice(const JsonFields &choice, const Json &json) {
+  if (choice.text("type") != "allowed_tools") return chat_function_choice(choice, json);
+  const Json &tools = choice.required("tools");
+  if (!tools.is_array()) choice.fail("tools", "an array", tools);
+  Json allowed = {{"mode", choice.required_text("mode")}, {"tools", Json::array()}};
+  for_each(tools, choice.path("tools"), [&](const Json &tool, const std::string &where) {
+    const JsonFields fields = object_at(tool, where);
+    if (!is_hosted(fields.text("type").value_or(""))) allowed["tools"].push_back(chat_function_choice(fields, tool));
+  });
+  return {{"type", "allowed_tools"}, {"allowed_tools", std::move(allowed)}};
 }
 
 }  // namespace

@@ -99,6 +99,43 @@ TEST(ApiRequest, MessagesBecomeTheLibrarys) {
   EXPECT_EQ(request.chat.enable_thinking, false);
 }
 
+// As OpenAI has it: the prompt has all tools, where a form holds the calls to those that may be called.
+TEST(ApiRequest, SomeOfTheToolsMayBeAllowed) {
+  const auto request = [](const std::string &mode, const std::string &more) {
+    return read_chat_request(
+        R"({"messages": [{"role": "user", "content": "x"}],
+            "tools": [{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "g"}},
+                      {"type": "function", "function": {"name": "h"}}],
+            "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": ")" +
+            mode + R"(", "tools": [{"type": "function", "function": {"name": "h"}},
+                                   {"type": "function", "function": {"name": "f"}}]}})" +
+            more + "}",
+        {});
+  };
+  const auto called = [](const std::string &schema) {
+    std::string names;
+    if (schema.empty()) return names;
+    const Json json = Json::parse(schema);
+    for (const Json &call : json["anyOf"]) names += call["properties"]["name"]["const"].get<std::string>();
+    return names;
+  };
+  const auto shown = [](const ChatRequest &read) {
+    std::string names;
+    for (const Json &tool : Json::parse(read.chat.tools)) names += tool["function"]["name"].get<std::string>();
+    return names;
+  };
+  const ChatRequest forced = request("required", "");
+  EXPECT_EQ(called(forced.call_schema), "fh");
+  EXPECT_EQ(shown(forced), "fgh");
+  const ChatRequest in_form = request("auto", R"(, "response_format": {"type": "json_object"})");
+  EXPECT_EQ(in_form.call_schema, "");
+  EXPECT_EQ(called(in_form.options.call_schema), "fh");
+  EXPECT_EQ(shown(in_form), "fgh");
+  const ChatRequest free = request("auto", "");
+  EXPECT_EQ(free.call_schema + free.options.call_schema, "");
+  EXPECT_EQ(shown(free), "fh");
+}
+
 // The words of OpenAI, Ollama, OpenRouter, Anthropic and the templates themselves for the same thing.
 TEST(ApiRequest, ThinkingIsSwitchedInAnyonesWords) {
   const auto thinking = [](const std::string &field) {
@@ -384,11 +421,11 @@ TEST(ApiRequestRefuses, ValuesOutOfRange) {
 
 TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said("\"tool_choice\": \"some\""),
-            "tool_choice: expected \"auto\", \"none\", \"required\" or a function, found \"some\"");
+            "tool_choice: expected \"auto\", \"none\", \"required\", a function or allowed_tools, found \"some\"");
   EXPECT_EQ(chat_said("\"tool_choice\": \"required\""), "tool_choice: there are no tools to choose from");
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], )";
   EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "function", "function": {"name": "g"}})"),
-            "tool_choice: none of the tools is called so");
+            "tool_choice: none of the tools is called 'g'");
   EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "function"})"),
             "tool_choice: expected an object with a function");
   EXPECT_EQ(chat_said(tools + R"("tool_choice": "required", "grammar": "root ::= \"a\"")"),
@@ -419,8 +456,18 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("reasoning": "low")"), "reasoning: expected an object, found \"low\"");
   EXPECT_EQ(chat_said(R"("thinking": {"type": "deep"})"),
             "thinking.type: expected enabled, disabled or adaptive, found 'deep'");
-  EXPECT_EQ(chat_said(tools + R"("tool_choice": {"type": "allowed_tools", "allowed_tools": {}})"),
-            "tool_choice.type: expected function, found 'allowed_tools'");
+  const auto allowed_said = [&](const std::string &allowed) {
+    return chat_said(tools + R"("tool_choice": {"type": "allowed_tools", "allowed_tools": )" + allowed + "}");
+  };
+  EXPECT_EQ(allowed_said("{}"), "tool_choice.allowed_tools.mode is missing");
+  EXPECT_EQ(allowed_said("1"), "tool_choice.allowed_tools: expected an object, found 1");
+  EXPECT_EQ(allowed_said(R"({"mode": "some"})"), "tool_choice: expected the mode auto or required, found 'some'");
+  EXPECT_EQ(allowed_said(R"({"mode": "auto"})"), "tool_choice.allowed_tools.tools is missing");
+  EXPECT_EQ(allowed_said(R"({"mode": "auto", "tools": 1})"),
+            "tool_choice.allowed_tools.tools: expected an array, found 1");
+  EXPECT_EQ(allowed_said(R"({"mode": "auto", "tools": [{"type": "function", "function": {"name": "g"}}]})"),
+            "tool_choice: none of the tools is called 'g'");
+  EXPECT_EQ(allowed_said(R"({"mode": "required", "tools": []})"), "tool_choice: there are no tools to choose from");
   EXPECT_EQ(chat_said(R"("tools": [{"type": "custom", "custom": {"name": "f"}}])"),
             "tools[0].type: expected function, found 'custom'");
   EXPECT_EQ(chat_said(R"("parallel_tool_calls": "x")"), "parallel_tool_calls: expected true or false, found \"x\"");

@@ -154,6 +154,22 @@ TEST(ResponsesRequest, FunctionsMayLieInANamespaceAndWhatOpenAisServerRunsIsLeft
   EXPECT_EQ(read(R"({"input": "x", "tools": [{"type": "web_search"}]})").chat.tools, "");
 }
 
+TEST(ResponsesRequest, SomeOfTheToolsMayBeAllowed) {
+  const std::string tools = R"({"input": "x", "tools": [{"type": "function", "name": "f"}, {"type": "web_search"},
+      {"type": "namespace", "name": "s", "tools": [{"type": "function", "name": "g"}]}], "tool_choice":
+      {"type": "allowed_tools", "tools": [{"type": "web_search"}, {"type": "function", "namespace": "s", "name": "g"}],
+       "mode": )";
+  const ResponseRequest forced = read(tools + R"("required"}})");
+  EXPECT_NE(forced.chat.tools.find(R"("name":"f")"), std::string::npos) << "prompts begin alike";
+  EXPECT_EQ(Json::parse(forced.call_schema)["anyOf"].size(), 1u);
+  EXPECT_NE(forced.call_schema.find(R"("const":"s.g")"), std::string::npos) << forced.call_schema;
+  EXPECT_EQ(forced.settings["tool_choice"]["type"], "allowed_tools");
+  const ResponseRequest free = read(tools + R"("auto"}})");
+  EXPECT_EQ(free.call_schema, "");
+  ASSERT_EQ(Json::parse(free.chat.tools).size(), 1u);
+  EXPECT_EQ(Json::parse(free.chat.tools)[0]["function"]["name"], "s.g");
+}
+
 TEST(ResponsesRequest, SchemasAreKnownByTheFieldsThatTheyCameIn) {
   const ResponseRequest request = read(
       R"({"input": "x", "tool_choice": "required", "text": {"format": {"type": "json_schema", "schema": true}},
@@ -212,7 +228,17 @@ TEST(ResponsesRequest, SaysWhatIsWrong) {
   EXPECT_EQ(refused_with_input(R"("tool_choice": "required")"), "tool_choice: there are no tools to choose from");
   EXPECT_EQ(refused_with_input(
                 R"("tools": [{"type": "function", "name": "f"}], "tool_choice": {"type": "function", "name": "g"})"),
-            "tool_choice: none of the tools is called so");
+            "tool_choice: none of the tools is called 'g'");
+  const std::string allowed = R"("tools": [{"type": "function", "name": "f"}],
+                                 "tool_choice": {"type": "allowed_tools", )";
+  EXPECT_EQ(refused_with_input(allowed + R"("mode": "auto"})"), "tool_choice.tools is missing");
+  EXPECT_EQ(refused_with_input(allowed + R"("tools": []})"), "tool_choice.mode is missing");
+  EXPECT_EQ(refused_with_input(allowed + R"("mode": "some", "tools": []})"),
+            "tool_choice: expected the mode auto or required, found 'some'");
+  EXPECT_EQ(refused_with_input(allowed + R"("mode": "auto", "tools": [{"type": "custom", "name": "f"}]})"),
+            "tool_choice.tools[0].type: expected function, found 'custom'");
+  EXPECT_EQ(refused_with_input(allowed + R"("mode": "required", "tools": [{"type": "web_search"}]})"),
+            "tool_choice: there are no tools to choose from");
   EXPECT_EQ(refused_with_input(R"("text": 1)"), "text: expected an object, found 1");
   EXPECT_EQ(refused_with_input(R"("text": {"format": {"type": "xml"}})"),
             "text.format.type: expected text, json_object or json_schema, found 'xml'");

@@ -13,7 +13,7 @@ namespace bonsai::server {
 namespace {
 
 // A text, or blocks of text.
-std::string read_text_blocks(const JsonFields &fields, const char *name, std::string_view between = "") {
+std::string read_text_blocks(const JsonFields &fields, const char *name, std::string_view between = "\n") {
   const Json *content = fields.find(name);
   if (content == nullptr) return "";
   if (content->is_string()) return content->get<std::string>();
@@ -52,6 +52,7 @@ class BlockReader {
     const std::string type = fields.required_text("type");
     const bool is_answer = current_.role == "assistant";
     if (type == "text") {
+      if (std::exchange(has_text_, true)) current_.content += '\n';
       current_.content += fields.required_text("text");
     } else if (type == "tool_result" && !is_answer) {
       add_result(fields);
@@ -80,8 +81,9 @@ class BlockReader {
     const std::string id = fields.required_text("tool_use_id");
     Json call = {{"id", id}};
     if (const auto name = names_.find(id); name != names_.end()) call["name"] = name->second;
+    const std::string_view said_first = fields.flag("is_error").value_or(false) ? "Error: " : "";
     messages_.push_back({.role = "tool",
-                         .content = read_text_blocks(fields, "content"),
+                         .content = std::string(said_first) + read_text_blocks(fields, "content"),
                          .tool_calls = Json::array({std::move(call)}).dump()});
     has_results_ = true;
   }
@@ -90,13 +92,13 @@ class BlockReader {
     if (!calls_.empty()) current_.tool_calls = std::exchange(calls_, Json::array()).dump();
     const bool says_nothing = current_.content.empty() && has_results_;
     if (!says_nothing) messages_.push_back(std::move(current_));
-    has_results_ = false;
+    has_results_ = has_text_ = false;
   }
 
   std::vector<ChatMessage> messages_;
   ChatMessage current_;
   Json calls_ = Json::array();                          // of the current one
-  bool has_results_ = false;                            // the same
+  bool has_results_ = false, has_text_ = false;         // the same
   std::unordered_map<std::string, std::string> names_;  // of the tools called, by the calls' ids
 };
 

@@ -70,6 +70,8 @@ Json MessageJob::message(Json usage) const {
 
 Json MessageJob::end_json() const {
   const Generation &generation = *answer(0).generation;
+  if (generation.finish == FinishReason::kContextFull)
+    return {{"stop_reason", "model_context_window_exceeded"}, {"stop_sequence", nullptr}};
   const std::string_view reason = finish_reason(generation.finish, calls_tools_);
   if (reason == "tool_calls") return {{"stop_reason", "tool_use"}, {"stop_sequence", nullptr}};
   if (reason == "length") return {{"stop_reason", "max_tokens"}, {"stop_sequence", nullptr}};

@@ -91,7 +91,7 @@ MessagesRequest read_messages_request(std::string_view body, const GenerateOptio
   read_text_request(fields, request);
   read_stops(fields, "stop_sequences", request.options);
   read_output_format(fields, request);
-  request.options.max_tokens = read_most_tokens(fields, {"max_tokens"}, 1).value_or(request.options.max_tokens);
+  request.options.max_tokens = read_most_tokens(fields, {"max_tokens"}, 0).value_or(request.options.max_tokens);
   read_anthropic_tools(fields, request);
   read_chat_options(fields, request.chat);
   request.tells_reasoning = tells_reasoning(fields);

@@ -39,7 +39,7 @@ TEST(AnthropicRequest, BlocksBecomeMessages) {
           {"type": "text", "text": "So."},
           {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}, {"type": "tool_use", "id": "2", "name": "g", "input": {}}]},
         {"role": "user", "content": [
-          {"type": "tool_result", "tool_use_id": "2", "content": [{"type": "text", "text": "two"}]},
+          {"type": "tool_result", "tool_use_id": "2", "content": [{"type": "text", "text": "t"}, {"type": "text", "text": "wo"}]},
           {"type": "tool_result", "tool_use_id": "1", "content": "one", "is_error": true},
           {"type": "text", "text": "Go on."}]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "3", "name": "f", "input": {}}]},
@@ -49,7 +49,7 @@ TEST(AnthropicRequest, BlocksBecomeMessages) {
   ASSERT_EQ(messages.size(), 9u);
   EXPECT_EQ(messages[0].role, "system");
   EXPECT_EQ(messages[0].content, "Be kind.\n\nBe short.");
-  EXPECT_EQ(messages[1].content, "hi");
+  EXPECT_EQ(messages[1].content, "h\ni");
   EXPECT_EQ(messages[2].role, "system");
   EXPECT_EQ(messages[3].role, "assistant");
   EXPECT_EQ(messages[3].reasoning, "Hm.");
@@ -58,9 +58,9 @@ TEST(AnthropicRequest, BlocksBecomeMessages) {
             Json::parse(R"([{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
                             {"id": "2", "type": "function", "function": {"name": "g", "arguments": {}}}])"));
   EXPECT_EQ(messages[4].role, "tool");  // in the order of the calls, with the tools' names
-  EXPECT_EQ(messages[4].content, "one");
+  EXPECT_EQ(messages[4].content, "Error: one");
   EXPECT_EQ(messages[4].tool_calls, R"([{"id":"1","name":"f"}])");
-  EXPECT_EQ(messages[5].content, "two");
+  EXPECT_EQ(messages[5].content, "t\nwo");
   EXPECT_EQ(messages[6].role, "user");
   EXPECT_EQ(messages[6].content, "Go on.");
   EXPECT_EQ(messages[7].content, "");

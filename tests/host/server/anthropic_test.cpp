@@ -110,8 +110,22 @@ TEST_F(Talking, WhatIsThoughtSaidAndUsedIsABlockEach) {
   EXPECT_EQ(next["content"][0]["text"], chat["choices"][0]["message"]["content"]);
 }
 
+// For the prompt to be computed ahead of the request that needs it.
+TEST_F(Talking, AMessageMayHaveNoTokens) {
+  const Service service(engine_);
+  const json request = {{"messages", user("hi")}, {"max_tokens", 0}};
+  const json message = service.ask(kMessages, request);
+  EXPECT_EQ(message["content"], json::array());
+  EXPECT_EQ(message["stop_reason"], "max_tokens");
+  EXPECT_EQ(message["usage"]["output_tokens"], 0);
+  EXPECT_GT(service.ask(kMessages, request)["usage"]["cache_read_input_tokens"], 0);
+  EXPECT_EQ(comparable(message_of(service.named_stream(kMessages, request))), comparable(message));
+}
+
 TEST_F(Talking, MessagesSayWhyTheyStop) {
   const Service service(engine_);
+  const json endless = {{"messages", user("hi")}, {"ignore_eos", true}, {"max_tokens", 5000}};
+  EXPECT_EQ(service.ask(kMessages, endless)["stop_reason"], "model_context_window_exceeded");
   json request = {{"messages", user("hi")}, {"grammar", only("one two")}, {"max_tokens", 90}};
   EXPECT_EQ(service.ask(kMessages, request)["stop_reason"], "end_turn");
   request["stop_sequences"] = {"x", " tw"};

@@ -299,7 +299,7 @@ TEST_F(Talking, ContentMayComeInParts) {
   const json parts = {{{"type", "text"}, {"text", "h"}}, {{"type", "text"}, {"text", "i"}}};
   const json in_parts = {{{"role", "user"}, {"content", parts}}};
   EXPECT_EQ(service.ask(kChat, {{"messages", in_parts}})["choices"],
-            service.ask(kChat, {{"messages", user("hi")}})["choices"]);
+            service.ask(kChat, {{"messages", user("h\ni")}})["choices"]);
 }
 
 // Where it is in what the client sent, and not in what the engine made of it.

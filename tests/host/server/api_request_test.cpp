@@ -136,6 +136,13 @@ TEST(ApiRequest, SomeOfTheToolsMayBeAllowed) {
   EXPECT_EQ(shown(free), "fh");
 }
 
+TEST(ApiRequest, PartsOfATextAreLines) {
+  const ChatRequest request = read_chat_request(
+      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})",
+      {});
+  EXPECT_EQ(request.messages[0].content, "a\nb");
+}
+
 // The words of OpenAI, Ollama, OpenRouter, Anthropic and the templates themselves for the same thing.
 TEST(ApiRequest, ThinkingIsSwitchedInAnyonesWords) {
   const auto thinking = [](const std::string &field) {

@@ -31,7 +31,7 @@ TEST(ResponsesRequest, ItemsOfAnAnswerAreOneMessage) {
       {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "h"}, {"type": "input_text", "text": "i"}]},
       {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "a"}], "encrypted_content": "?"},
       {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]},
-      {"type": "message", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "So", "annotations": []}, {"type": "refusal", "refusal": " no."}]},
+      {"type": "message", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "So", "annotations": []}, {"type": "refusal", "refusal": "no."}]},
       {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"x\": 1}"},
       {"type": "function_call", "call_id": "2", "name": "g", "arguments": ""},
       {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "two"}]},
@@ -47,10 +47,10 @@ TEST(ResponsesRequest, ItemsOfAnAnswerAreOneMessage) {
   EXPECT_EQ(messages[0].role, "system");
   EXPECT_EQ(messages[0].content, "Be kind.");
   EXPECT_EQ(messages[1].role, "system");
-  EXPECT_EQ(messages[2].content, "hi");
+  EXPECT_EQ(messages[2].content, "h\ni");
   EXPECT_EQ(messages[3].role, "assistant");
   EXPECT_EQ(messages[3].reasoning, "ab");
-  EXPECT_EQ(messages[3].content, "So no.");
+  EXPECT_EQ(messages[3].content, "So\nno.");
   EXPECT_EQ(Json::parse(messages[3].tool_calls),
             Json::parse(R"([{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}},
                             {"id": "2", "type": "function", "function": {"name": "g", "arguments": {}}}])"));

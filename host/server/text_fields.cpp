@@ -124,10 +124,15 @@ void refuse_unknown(const JsonFields &fields) {
                            "guided_json",
                            "guided_choice",
                            "guided_regex",
+                           "regex",
+                           "ebnf",
                            "guided_grammar",
                            "structured_outputs",
                            "min_tokens",
+                           "min_new_tokens",
                            "stop_token_ids",
+                           "stop_regex",
+                           "top_a",
                            "bad_words",
                            "use_beam_search",
                            "truncate_prompt_tokens",
@@ -158,13 +163,14 @@ void read_stream(const JsonFields &fields, TextRequest &request) {
 // What is thought always comes apart from the answer, and takes as long as it takes.
 void refuse_unknown_of_chat(const JsonFields &fields) {
   for (const char *name :
-       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents"})
+       {"functions", "audio", "web_search_options", "continue_final_message", "chat_template", "documents", "echo"})
     fields.refuse(name);
   fields.refuse("best_of", 1);
   fields.refuse("modalities", Json::array({"text"}));
   fields.refuse("add_generation_prompt", true);
-  fields.refuse("parse_tool_calls", true);
-  for (const char *name : {"thinking_budget_tokens", "reasoning_budget"}) fields.refuse(name, -1);
+  for (const char *name : {"parse_tool_calls", "include_reasoning"}) fields.refuse(name, true);
+  for (const char *name : {"thinking_budget_tokens", "thinking_token_budget", "reasoning_budget"})
+    fields.refuse(name, -1);
   const auto format = fields.text("reasoning_format");
   if (format && *format != "auto" && *format != "deepseek")
     throw ApiError(fmt::format("reasoning_format: expected auto or deepseek, found {}", bonsai::quoted(*format)));
@@ -180,6 +186,7 @@ void read_thinking(const JsonFields &fields, ChatOptions &chat) {
     const JsonFields inner = object_at(*reasoning, "reasoning");
     if (inner.text("effort") == "none") chat.enable_thinking = false;
     if (const auto enabled = inner.flag("enabled")) chat.enable_thinking = enabled;
+    for (const char *name : {"max_tokens", "exclude"}) inner.refuse(name);
   }
   if (const Json *thinking = fields.find("thinking")) {
     const auto type = object_at(*thinking, "thinking").text("type");

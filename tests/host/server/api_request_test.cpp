@@ -222,6 +222,8 @@ TEST(ApiRequest, WhatMeansNothingIsNotRefused) {
       "modalities": ["text"], "stop_token_ids": [], "use_beam_search": false, "add_generation_prompt": true,
       "n_probs": 0, "reasoning_format": "auto", "thinking_budget_tokens": -1, "reasoning_budget": -1,
       "parse_tool_calls": true, "top_n_sigma": -1, "t_max_predict_ms": 0, "skip_special_tokens": true, "lora": [],
+      "echo": false, "top_a": 0.0, "include_reasoning": true, "thinking_token_budget": -1, "stop_regex": [],
+      "reasoning": {"exclude": false}, "min_new_tokens": 0, "regex": null, "ebnf": "",
       "top_logprobs": 0, "logprobs": false, "reasoning_effort": "low", "parallel_tool_calls": false, "tools": [])"),
             "nothing");
   const CompletionRequest request =
@@ -456,6 +458,16 @@ TEST(ApiRequestRefuses, WhatItDoesNotKnowAndWouldChangeTheAnswer) {
   EXPECT_EQ(chat_said(R"("parse_tool_calls": false)"), "parse_tool_calls: not supported");
   EXPECT_EQ(chat_said(R"("thinking_budget_tokens": 0)"), "thinking_budget_tokens: not supported");
   EXPECT_EQ(chat_said(R"("reasoning_budget": 100)"), "reasoning_budget: not supported");
+  EXPECT_EQ(chat_said(R"("thinking_token_budget": 100)"), "thinking_token_budget: not supported");
+  EXPECT_EQ(chat_said(R"("include_reasoning": false)"), "include_reasoning: not supported");
+  EXPECT_EQ(chat_said(R"("reasoning": {"max_tokens": 100})"), "reasoning.max_tokens: not supported");
+  EXPECT_EQ(chat_said(R"("reasoning": {"exclude": true})"), "reasoning.exclude: not supported");
+  EXPECT_EQ(chat_said(R"("echo": true)"), "echo: not supported");
+  EXPECT_EQ(chat_said(R"("top_a": 0.2)"), "top_a: not supported");
+  EXPECT_EQ(chat_said(R"("regex": "a+")"), "regex: not supported");
+  EXPECT_EQ(chat_said(R"("ebnf": "root ::= \"a\"")"), "ebnf: not supported");
+  EXPECT_EQ(chat_said(R"("min_new_tokens": 3)"), "min_new_tokens: not supported");
+  EXPECT_EQ(chat_said(R"("stop_regex": "a+")"), "stop_regex: not supported");
   EXPECT_EQ(chat_said(R"("reasoning_format": "deepseek")"), "nothing");
   EXPECT_EQ(chat_said(R"("reasoning_format": "none")"), "reasoning_format: expected auto or deepseek, found 'none'");
   EXPECT_EQ(chat_said(R"("suffix": "x")"), "suffix: not supported");

@@ -237,10 +237,14 @@ Json completion_logprobs_json(const Engine &engine, const Generation &generation
   return std::move(logprobs).json();
 }
 
+double shortest(float value) { return std::stod(fmt::format("{}", value)); }
+
 std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64) {
+  Json numbers = Json::array();
+  for (size_t i = 0; !is_base64 && i < embedding.size(); ++i) numbers.push_back(shortest(embedding[i]));
   return to_line({{"object", "embedding"},
                   {"index", index},
-                  {"embedding", is_base64 ? Json(base64(embedding)) : Json(embedding)}});
+                  {"embedding", is_base64 ? Json(base64(embedding)) : std::move(numbers)}});
 }
 
 std::string embeddings_json(std::string_view embeddings, std::string_view model, uint64_t n_tokens) {

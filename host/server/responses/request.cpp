@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "host/server/api_response.h"
 #include "host/server/responses/items.h"
 #include "host/server/responses/tools.h"
 #include "host/server/text_fields.h"
@@ -112,9 +113,6 @@ bool wants_summary(const JsonFields &fields) {
     if (const auto summary = inner.text(name)) return *summary != "none";
   return false;
 }
-
-// As it is written in decimal, not with the digits that it takes on in a wider number.
-double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 // With OpenAI's defaults; the tools have been read.
 Json read_settings(const JsonFields &fields, const ResponseRequest &request) {

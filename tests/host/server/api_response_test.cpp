@@ -26,6 +26,12 @@ TEST(ApiResponse, MayHaveManyLineEnds) {
   EXPECT_TRUE(to_line(text) == "\"" + escaped + "\"");
 }
 
+// The digits that a float32 has, and no more.
+TEST(ApiResponse, EmbeddingsHaveAFloatsDigits) {
+  EXPECT_EQ(embedding_json(std::vector<float>{0.1f, -0.126334f, 1.0f}, 2, false),
+            R"({"object":"embedding","index":2,"embedding":[0.1,-0.126334,1.0]})");
+}
+
 // Places of logprobs: a special token, and two that only begin a character.
 class TokensWithoutText : public testing::Test {
  protected:

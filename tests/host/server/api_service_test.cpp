@@ -391,8 +391,10 @@ TEST_F(Telling, EmbeddingsAndTextsAreComputedBesideOneAnother) {
   for (size_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (size_t i = 0; i < 10; ++i)
-        right += t % 2 == 0 ? service.ask(kComplete, {{"prompt", "The wolf"}})["choices"][0]["text"] == text
-                            : service.ask(kEmbed, {{"input", "The King"}})["data"][0]["embedding"] == json(embedding);
+        right += t % 2 == 0
+                     ? service.ask(kComplete, {{"prompt", "The wolf"}})["choices"][0]["text"] == text
+                     : service.ask(kEmbed, {{"input", "The King"}})["data"][0]["embedding"].get<std::vector<float>>() ==
+                           embedding;
     });
   threads.clear();
   EXPECT_EQ(right, 40);

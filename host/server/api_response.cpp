@@ -136,10 +136,12 @@ std::string base64(std::span<const float> numbers) {
 }
 
 Json usage_json(const Usage &usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  Json json = {{"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.completion_tokens},
+               {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+               {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+  if (usage.reasoning_tokens) json["completion_tokens_details"] = {{"reasoning_tokens", *usage.reasoning_tokens}};
+  return json;
 }
 
 }  // namespace
@@ -169,6 +171,16 @@ std::string_view finish_reason(FinishReason reason, bool calls_tools) {
   const bool is_full = reason == FinishReason::kLength || reason == FinishReason::kContextFull;
   if (calls_tools && !is_full) return "tool_calls";
   return is_full || reason == FinishReason::kCancelled ? "length" : "stop";
+}
+
+// Up to the tag that ends it, which is a token where models have been taught to reason, or to the end of the answer.
+uint64_t reasoning_tokens(const Engine &engine, const Generation &generation, const ChatMessage &message) {
+  if (message.reasoning.empty()) return 0;
+  const std::vector<int32_t> &tokens = generation.tokens;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (engine.detokenize({&tokens[i], 1}, true) == "</think>") return i + 1;
+  const bool is_all = message.content.empty() && message.tool_calls.empty();
+  return is_all ? tokens.size() : engine.tokenize(message.reasoning).size();
 }
 
 std::string answer_json(const AnswerHead &head, Json choices, const std::optional<Usage> &usage) {

@@ -30,7 +30,11 @@ struct Usage {
   uint64_t prompt_tokens = 0;
   uint64_t cached_tokens = 0;  // of these, computed for an earlier request
   uint64_t completion_tokens = 0;
+  std::optional<uint64_t> reasoning_tokens = {};  // of these, where what is thought is told apart
 };
+
+// Of an answer, how many tokens were thought.
+uint64_t reasoning_tokens(const Engine &engine, const Generation &generation, const ChatMessage &message);
 
 // `prefix` and 24 random digits.
 std::string make_id(std::string_view prefix);

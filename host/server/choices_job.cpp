@@ -19,14 +19,14 @@ void ChoicesJob::end_in_stream(size_t answer) {
 }
 
 void ChoicesJob::end_stream() {
-  if (head_.announces_usage) responder().event(answer_json(head_, Json::array(), usage()));
+  if (head_.announces_usage) responder().event(answer_json(head_, Json::array(), whole_usage()));
   responder().event("[DONE]");
 }
 
 std::string ChoicesJob::body() {
   Json choices = Json::array();
   for (size_t i = 0; i < n_answers(); ++i) choices.push_back(with_end(choice(i), i));
-  return answer_json(head_, std::move(choices), usage());
+  return answer_json(head_, std::move(choices), whole_usage());
 }
 
 void ChoicesJob::fail_stream(const ApiError &error) { responder().event(error_json(error)); }
@@ -101,6 +101,14 @@ std::string_view ChatJob::finish_reason_of(size_t i) {
 
 Json ChatJob::logprobs_json(size_t i, uint32_t n_top) const {
   return chat_logprobs_json(engine(), told_logprobs(engine(), *answer(i).generation), n_top);
+}
+
+Usage ChatJob::whole_usage() {
+  Usage whole = usage();
+  whole.reasoning_tokens = 0;
+  for (size_t i = 0; i < n_answers(); ++i)
+    *whole.reasoning_tokens += reasoning_tokens(engine(), *answer(i).generation, message(i));
+  return whole;
 }
 
 Json ChatJob::event_choice(size_t answer, Json delta) const {

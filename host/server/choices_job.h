@@ -30,6 +30,8 @@ class ChoicesJob : public TextJob {
   virtual Json choice(size_t answer) = 0;
   virtual std::string_view finish_reason_of(size_t answer) = 0;
   virtual Json logprobs_json(size_t answer, uint32_t n_top) const = 0;
+  // Of all answers, once they are complete.
+  virtual Usage whole_usage() { return usage(); }
   // {"index", "delta": ...} or {"index", "text": ...}
   virtual Json event_choice(size_t answer, Json delta) const = 0;
 
@@ -60,6 +62,7 @@ class ChatJob final : public ChoicesJob {
   Json choice(size_t answer) override;
   std::string_view finish_reason_of(size_t answer) override;
   Json logprobs_json(size_t answer, uint32_t n_top) const override;
+  Usage whole_usage() override;
   Json event_choice(size_t answer, Json delta) const override;
   bool tell(size_t answer, ChatPiece kind, std::string_view text);
   bool tell_call(size_t answer, std::string_view text);

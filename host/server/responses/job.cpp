@@ -94,21 +94,12 @@ Json ResponseJob::response(std::string_view status) const {
 
 Json ResponseJob::usage_json() const {
   const Usage used = usage();
-  return {{"input_tokens", used.prompt_tokens},
-          {"input_tokens_details", {{"cached_tokens", used.cached_tokens}}},
-          {"output_tokens", used.completion_tokens},
-          {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens()}}},
-          {"total_tokens", used.prompt_tokens + used.completion_tokens}};
-}
-
-// Up to the tag that ends it, which is a token where models have been taught to reason, or to the end of the answer.
-uint64_t ResponseJob::reasoning_tokens() const {
-  if (message_.reasoning.empty()) return 0;
-  const std::vector<int32_t> &tokens = answer(0).generation->tokens;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (engine().detokenize({&tokens[i], 1}, true) == "</think>") return i + 1;
-  const bool is_all = message_.content.empty() && message_.tool_calls.empty();
-  return is_all ? tokens.size() : engine().tokenize(message_.reasoning).size();
+  return {
+      {"input_tokens", used.prompt_tokens},
+      {"input_tokens_details", {{"cached_tokens", used.cached_tokens}}},
+      {"output_tokens", used.completion_tokens},
+      {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens(engine(), *answer(0).generation, message_)}}},
+      {"total_tokens", used.prompt_tokens + used.completion_tokens}};
 }
 
 }  // namespace bonsai::server

@@ -34,7 +34,6 @@ class ResponseJob final : public TextJob {
   void keep(const Json &response);
   Json response(std::string_view status) const;
   Json usage_json() const;
-  uint64_t reasoning_tokens() const;
   void event(std::string_view type, const Json &fields);
 
   const std::string id_, model_;

@@ -76,8 +76,12 @@ TEST_F(Talking, ReasoningIsNoContent) {
   const Service service(engine_);
   const json request = {
       {"messages", user("hi")}, {"grammar", only("<think>\nwhy\n</think>\n\nso.")}, {"max_tokens", 90}};
-  const json message = service.ask(kChat, request)["choices"][0]["message"];
+  const json answer = service.ask(kChat, request), &message = answer["choices"][0]["message"];
   EXPECT_EQ(message["reasoning_content"], "why");
+  const json &usage = answer["usage"];
+  EXPECT_GT(usage["completion_tokens_details"]["reasoning_tokens"], 0);
+  EXPECT_LT(usage["completion_tokens_details"]["reasoning_tokens"], usage["completion_tokens"]);
+  EXPECT_EQ(service.ask(kComplete, {{"prompt", "hi"}})["usage"].count("completion_tokens_details"), 0u);
   EXPECT_EQ(message["content"], "so.");
   std::string reasoning, content;
   for (const json &event : service.stream(kChat, request)) {

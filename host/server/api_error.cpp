@@ -39,7 +39,7 @@ std::string error_json(const ApiError &error, ErrorTypes types) {
                {"error",
                 {{"message", error.what()},
                  {"type", types == ErrorTypes::kAnthropic ? anthropic_type(status) : openai_type(status)},
-                 {"param", nullptr},
+                 {"param", error.field().empty() ? Json() : Json(error.field())},
                  {"code", error.code().empty() ? Json() : Json(error.code())}}}};
   if (!error.code().empty()) json["error"]["details"] = {{"error_code", error.code()}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -18,12 +18,20 @@ class ApiError : public std::runtime_error {
   explicit ApiError(const std::string &message, int status = 400, std::string_view code = "")
       : std::runtime_error(message), status_(status), code_(code) {}
 
+  // Of a field's value: `message` names it, too.
+  static ApiError of_field(std::string_view field, const std::string &message) {
+    ApiError error(message);
+    error.field_ = field;
+    return error;
+  }
+
   int status() const { return status_; }
-  const std::string &code() const { return code_; }  // "context_length_exceeded"; empty: there is none
+  const std::string &code() const { return code_; }    // "context_length_exceeded"; empty: there is none
+  const std::string &field() const { return field_; }  // "messages[2].content"; empty: the message alone tells
 
  private:
   int status_;
-  std::string code_;
+  std::string code_, field_;
 };
 
 // {"type": "error", "error": {"message", "type", "param", "code", "details"}}, on one line: the form in which every

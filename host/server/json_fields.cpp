@@ -42,7 +42,8 @@ Json parse_body(std::string_view body) {
 }
 
 JsonFields object_at(const Json &json, const std::string &where) {
-  if (!json.is_object()) throw ApiError(fmt::format("{}: expected an object, found {}", where, shown(json)));
+  if (!json.is_object())
+    throw ApiError::of_field(where, fmt::format("{}: expected an object, found {}", where, shown(json)));
   return {json, where + "."};
 }
 
@@ -52,7 +53,8 @@ const Json *JsonFields::find(const char *name) const {
 }
 
 void JsonFields::fail(std::string_view name, std::string_view expected, const Json &found) const {
-  throw ApiError(fmt::format("{}{}: expected {}, found {}", where_, name, expected, shown(found)));
+  const std::string field = path(name);
+  throw ApiError::of_field(field, fmt::format("{}: expected {}, found {}", field, expected, shown(found)));
 }
 
 std::optional<std::string> JsonFields::text(const char *name) const {
@@ -64,7 +66,7 @@ std::optional<std::string> JsonFields::text(const char *name) const {
 
 const Json &JsonFields::required(const char *name) const {
   const Json *field = find(name);
-  if (field == nullptr) throw ApiError(path(name) + " is missing");
+  if (field == nullptr) throw ApiError::of_field(path(name), path(name) + " is missing");
   return *field;
 }
 
@@ -118,7 +120,7 @@ void JsonFields::refuse(const char *name, const Json &neutral) const {
   if (field == nullptr || *field == neutral) return;
   const bool is_nothing = *field == Json(false) || *field == Json(0) || *field == Json("");
   if ((neutral.is_null() && is_nothing) || (field->is_structured() && field->empty())) return;
-  throw ApiError(fmt::format("{}{}: not supported", where_, name));
+  throw ApiError::of_field(path(name), path(name) + ": not supported");
 }
 
 std::optional<int64_t> whole_number(const Json &value) {

@@ -232,6 +232,24 @@ TEST(ApiRequest, WhatMeansNothingIsNotRefused) {
   EXPECT_FALSE(request.top_logprobs);
 }
 
+// What of a request is wrong, for a program to read.
+TEST(ApiRequest, ErrorsNameTheField) {
+  const auto field = [](const std::string &fields) -> std::string {
+    try {
+      read_chat_request(R"({"messages": [{"role": "user", "content": "x"}, {"role": "user"}], )" + fields + "}", {});
+    } catch (const ApiError &error) {
+      const Json json = Json::parse(error_json(error));
+      return json["error"]["param"].is_null() ? "" : json["error"]["param"].get<std::string>();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(field(R"("temperature": "x")"), "temperature");
+  EXPECT_EQ(field(R"("guided_regex": "x")"), "guided_regex");
+  EXPECT_EQ(field(R"("stream_options": 3)"), "stream_options");
+  EXPECT_EQ(field(R"("response_format": {})"), "response_format.type");
+  EXPECT_EQ(field(R"("stop": [3])"), "stop[0]");
+}
+
 TEST(ApiRequest, WholeNumbersMayHaveAPoint) {
   const CompletionRequest request = read_completion_request(
       R"({"prompt": [1.0, 2], "n": 2.0, "max_tokens": 20.0, "top_k": 40.0, "seed": 3.0, "repeat_last_n": -1.0})", {});

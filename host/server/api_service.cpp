@@ -90,6 +90,7 @@ class ApiService::Impl {
   static Routes<Handler> routes() {
     static constexpr Route<Handler> kAll[] = {{"GET", "/", true, &Impl::page},
                                               {"GET", "/health", true, &Impl::health},
+                                              {"GET", "/v1/health", true, &Impl::health},
                                               {"GET", "/metrics", false, &Impl::metrics},
                                               {"GET", "/props", false, &Impl::properties},
                                               {"GET", "/v1/models", false, &Impl::models},
@@ -150,9 +151,11 @@ class ApiService::Impl {
   void dispatch(HttpRequest request, const Responding &responder) {
     const Route<Handler> *route = routes().find(request.path, request.method);
     if (route == nullptr) throw ApiError(routes().no_such_path(request.path), 404);
+    const std::string methods = routes().methods_at(request.path);
+    if (request.method == "OPTIONS")
+      return responder->reply({.status = 204, .headers = {{"Allow", methods + ", OPTIONS"}}});
     if (!route->is_public) check_key(options_.api_key, request);
     if (!route->takes(request.method)) {
-      const std::string methods = routes().methods_at(request.path);
       const std::string found = bonsai::printable(request.method);
       HttpReply reply = error_reply(ApiError(fmt::format("{} takes {}, found {}", route->path, methods, found), 405),
                                     responder->error_types());

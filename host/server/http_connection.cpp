@@ -210,7 +210,8 @@ void Connection::hand_on(HttpHead head, std::string body) {
     return exchange_->reply(
         error_reply(ApiError("pages of other sites may not use this server: --allow-origin lets them", 403),
                     exchange_->error_types()));
-  if (head.method == "OPTIONS") return exchange_->reply(preflight_reply(head.asked_headers));
+  if (head.method == "OPTIONS" && !head.page.origin.empty())
+    return exchange_->reply(preflight_reply(head.asked_headers));
   if (!head.encoding.empty())
     return exchange_->reply(error_reply(
         ApiError(fmt::format("Content-Encoding: expected none, found {}", bonsai::quoted(head.encoding)), 415),

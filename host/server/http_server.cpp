@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "core/base/utf8.h"
 #include "host/server/http_connection.h"
@@ -58,9 +59,9 @@ class HttpServer::Impl {
   }
 
  private:
-  [[noreturn]] void fail(const error_code &error) const {
-    throw std::runtime_error(fmt::format("cannot listen on {} port {}: {}", bonsai::printable(options_.host),
-                                         options_.port, error.message()));
+  [[noreturn]] void fail(const error_code &error, std::string_view expected = "") const {
+    throw std::runtime_error(fmt::format("cannot listen on {} port {}: {}{}", bonsai::printable(options_.host),
+                                         options_.port, error.message(), expected));
   }
 
   // Whoever binds second is refused, also while neither listens; but connections of a server before, which the kernel
@@ -69,7 +70,7 @@ class HttpServer::Impl {
     error_code error;
     tcp::resolver resolver(io_);
     const auto found = resolver.resolve(options_.host, std::to_string(options_.port), tcp::resolver::passive, error);
-    if (error) fail(error);
+    if (error) fail(error, "; expected an address of this machine or a name of one, not a socket's path");
     const tcp::endpoint endpoint = found.begin()->endpoint();
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.bind(endpoint, error);

@@ -58,17 +58,29 @@ class Routes {
     return route == nullptr ? "other" : route->path;
   }
 
-  // Clients are set up for a base URL without /v1, or with one too many.
+  // Clients are set up for a base URL without /v1, or with one too many, or with a slash more; and what OpenAI has as
+  // /v1/completions llama.cpp's server has as /completion.
   std::string no_such_path(std::string_view path) const {
     constexpr std::string_view kVersion = "/v1";
     const std::string said = fmt::format("no such path: {}", bonsai::printable(path));
-    const bool has_version = path.starts_with(kVersion);
-    const std::string meant =
-        has_version ? std::string(path.substr(kVersion.size())) : fmt::format("{}{}", kVersion, path);
-    return find(meant) == nullptr ? said : fmt::format("{}; expected {}", said, bonsai::printable(meant));
+    const std::string plain = with_single_slashes(path);
+    const std::string other =
+        plain.starts_with(kVersion) ? plain.substr(kVersion.size()) : fmt::format("{}{}", kVersion, plain);
+    for (const std::string &meant : {plain, other, plain + "s", other + "s"})
+      if (find(meant) != nullptr) return fmt::format("{}; expected {}", said, bonsai::printable(meant));
+    return said;
   }
 
  private:
+  // None at the end.
+  static std::string with_single_slashes(std::string_view path) {
+    std::string plain;
+    for (const char c : path)
+      if (c != '/' || !plain.ends_with('/')) plain += c;
+    if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+    return plain;
+  }
+
   std::span<const Route<Handler>> all_;
 };
 

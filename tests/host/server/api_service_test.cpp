@@ -308,10 +308,23 @@ TEST_F(Telling, SaysWhatIsWrongWithATextOrWhatItIsToDo) {
   EXPECT_EQ(service.refused("/models/it", json::object()), "404 no such path: /models/it; expected /v1/models/it");
   EXPECT_EQ(service.refused("/v1/v1/nothing", json::object()), "404 no such path: /v1/v1/nothing");
   EXPECT_EQ(service.refused("/v1/tokenize", json::object()), "404 no such path: /v1/tokenize; expected /tokenize");
+  EXPECT_EQ(service.refused("/completion", json::object()), "404 no such path: /completion; expected /v1/completions");
+  EXPECT_EQ(service.refused("/infill", json::object()), "404 no such path: /infill");
+  EXPECT_EQ(service.refused("/v1/embeddings/", json::object()),
+            "404 no such path: /v1/embeddings/; expected /v1/embeddings");
+  EXPECT_EQ(service.refused("//v1//embeddings", json::object()),
+            "404 no such path: //v1//embeddings; expected /v1/embeddings");
+  EXPECT_EQ(service.refused("//", json::object()), "404 no such path: //; expected /");
   const Response wrong = Client(service.port()).get(kChat);
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.header("allow"), "POST");
   EXPECT_EQ(service.post("/health", json::object()).header("allow"), "GET, HEAD");
+  EXPECT_EQ(service.get("/v1/health").body, service.get("/health").body);
+  Client asking(service.port());
+  asking.request("OPTIONS", "/v1/responses/x");
+  const Response options = asking.response();
+  EXPECT_EQ(options.status, 204);
+  EXPECT_EQ(options.header("allow"), "GET, HEAD, DELETE, OPTIONS");
   // Of several prompts one is wrong: none is answered, and the places are free again.
   const std::string long_text(20000, 'x');
   EXPECT_EQ(service.refused(kComplete, {{"prompt", {"The wolf", long_text}}}).substr(0, 4), "400 ");

@@ -124,6 +124,8 @@ TEST(HttpServer, SaysWhyItCannotListen) {
   EXPECT_TRUE(said().ends_with("Address already in use")) << said();
   options.host = "no such host";
   EXPECT_TRUE(said().starts_with("cannot listen on no such host port ")) << said();
+  EXPECT_TRUE(said().ends_with("; expected an address of this machine or a name of one, not a socket's path"))
+      << said();
   options.host = "8.8.8.8";
   EXPECT_TRUE(said().ends_with("Cannot assign requested address")) << said();
 }

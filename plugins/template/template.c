@@ -27,10 +27,6 @@ static bonsai_status invalid(bonsai_error *error, const char *what) {
   return failure(error, BONSAI_INVALID_ARGUMENT, "%s", what);
 }
 
-/* Every struct begins with its size. NULL is refused, and what does not reach `last`, its last field in version 0.9:
- * not sizeof, which grows with the header, while older hosts stay as they are. */
-#define LACKS(given, type, last) (!(given) || !BONSAI_HAS_FIELD(given, type, last))
-
 /* ---- Formats: how one row of each dtype is multiplied ---- */
 
 static float half_to_float(const uint8_t *bytes) {
@@ -89,7 +85,7 @@ static bonsai_status device_count(uint32_t *count, bonsai_error *error) {
 }
 
 static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
-  if (index != 0 || LACKS(info, bonsai_device_info, max_k))
+  if (index != 0 || !BONSAI_REACHES(info, bonsai_device_info, max_k))
     return invalid(error, "expected device 0 and a complete info");
   const uint32_t size = info->struct_size;
   memset(info, 0, size < sizeof *info ? size : sizeof *info);
@@ -100,10 +96,10 @@ static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsa
 
 static bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                                  bonsai_error *error) {
-  if (index != 0 || !device || LACKS(config, bonsai_device_config, log_context))
+  if (index != 0 || !device || !BONSAI_REACHES(config, bonsai_device_config, log_context))
     return invalid(error, "expected device 0 and a config");
   const bonsai_option *option = config->n_options && config->options ? config->options[0] : NULL;
-  if (config->n_options && (LACKS(option, bonsai_option, value) || !option->key))
+  if (config->n_options && (!BONSAI_REACHES(option, bonsai_option, value) || !option->key))
     return invalid(error, "a NULL option");
   if (option) return failure(error, BONSAI_UNSUPPORTED, "unknown option '%s'", option->key);
   *device = calloc(1, sizeof **device);
@@ -137,7 +133,7 @@ static void weight_free(bonsai_device *device, bonsai_weight *weight) {
 }
 
 static bonsai_status copy_part(struct part *to, const bonsai_weight_part *from, uint64_t columns, bonsai_error *error) {
-  if (LACKS(from, bonsai_weight_part, data_bytes) || !from->data || !from->rows)
+  if (!BONSAI_REACHES(from, bonsai_weight_part, data_bytes) || !from->data || !from->rows)
     return invalid(error, "a part is NULL, short or empty");
   const struct format *format = find_format(from->dtype);
   if (!format) return failure(error, BONSAI_UNSUPPORTED, "dtype %u: expected F32 or Q1_0_G128", from->dtype);
@@ -154,7 +150,7 @@ static bonsai_status copy_part(struct part *to, const bonsai_weight_part *from, 
 
 static bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *desc, bonsai_weight **weight,
                                    bonsai_weight_result *result, bonsai_error *error) {
-  if (!device || !weight || LACKS(desc, bonsai_weight_desc, name) || !desc->parts)
+  if (!device || !weight || !BONSAI_REACHES(desc, bonsai_weight_desc, name) || !desc->parts)
     return invalid(error, "an argument is NULL");
   if (!desc->uses || !desc->n_parts || !desc->columns) return invalid(error, "a weight without uses, parts or columns");
   if (desc->uses != BONSAI_USE_MATRIX || desc->flags > BONSAI_WEIGHT_BORROWED)
@@ -176,7 +172,8 @@ static bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_de
 /* ---- y[i] = W x[i]: what a backend exists for ---- */
 
 static bonsai_status gemv(bonsai_device *device, const bonsai_gemv_args *args, bonsai_error *error) {
-  if (!device || LACKS(args, bonsai_gemv_args, y) || !args->weight || !args->x || !args->y || !args->n || !args->rows)
+  if (!device || !BONSAI_REACHES(args, bonsai_gemv_args, y) || !args->weight || !args->x || !args->y || !args->n ||
+      !args->rows)
     return invalid(error, "expected a device, a weight, x, y and at least one vector and row");
   const bonsai_weight *w = args->weight;
   if (args->first_row > w->rows || args->rows > w->rows - args->first_row)

@@ -15,10 +15,12 @@
  *
  * Structs     Begin with `struct_size`, set to sizeof by whoever owns the memory: the caller also of those that the
  *             callee fills, which leaves it as it is and writes no further. A reader uses a field only if struct_size
- *             covers it; fields are only ever appended, and what is behind those that the reader knows means nothing to
- *             it. Arrays of structs are arrays of pointers, so elements can grow, and lie anywhere. An input struct
- *             shorter than its form in version 0.9 is BONSAI_INVALID_ARGUMENT.
- * Unknown     Unknown flag bits and enum values are answered with BONSAI_UNSUPPORTED.
+ *             covers it; fields are only ever appended, with a new minor version each time, and what is behind those that
+ *             the reader knows means nothing to it. Arrays of structs are arrays of pointers, so elements can grow, and lie
+ *             anywhere. An input struct that ends before its last field of version 0.9 is BONSAI_INVALID_ARGUMENT: ask
+ *             BONSAI_REACHES, not sizeof, which grows with this header while older hosts stay as they are.
+ * Unknown     Unknown flag bits and enum values are answered with BONSAI_UNSUPPORTED, a `reserved` of an input struct that
+ *             is not 0 with BONSAI_INVALID_ARGUMENT.
  * Errors      A function returns a status. Its last argument may be NULL; if not, the callee fills it on failure. Output
  *             arguments are untouched on failure, but where a function says otherwise. No exception, signal, abort,
  *             exit or terminal output crosses this line; text goes to the log callback.
@@ -68,6 +70,9 @@ extern "C" {
 
 /* True if the struct behind `ptr` is large enough to hold `field`. */
 #define BONSAI_HAS_FIELD(ptr, type, field) ((ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
+
+/* True if `ptr` is not NULL and its struct is whole: `last` is the type's last field in version 0.9. */
+#define BONSAI_REACHES(ptr, type, last) ((ptr) && BONSAI_HAS_FIELD(ptr, type, last))
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 /* Status and errors                                                                                                    */
@@ -154,7 +159,8 @@ typedef struct bonsai_session bonsai_session; /* made by session_create, ended b
 typedef uint32_t bonsai_kv_dtype;
 enum {
   BONSAI_KV_F16 = 0,
-  BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0.
+  BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0:
+                         d is the largest magnitude of the group / 127, and each q the nearest to x / d, -127 to 127.
                          Of a group with a NaN d is NaN: what is wrong must show */
   BONSAI_KV_F32 = 2
 };
@@ -231,8 +237,8 @@ typedef struct bonsai_device_status {
 /* What a matrix is for; dtype_support answers with these bits and weight_upload is told them. */
 typedef uint32_t bonsai_weight_use;
 enum {
-  BONSAI_USE_MATRIX = 1u << 0,   /* y = W x */
-  BONSAI_USE_EMBEDDING = 1u << 1 /* rows are looked up by token id, which only level 2 does */
+  BONSAI_USE_MATRIX = 1u << 0,   /* y = W x. Asked of a weight that was not uploaded for it: BONSAI_INVALID_ARGUMENT */
+  BONSAI_USE_EMBEDDING = 1u << 1 /* rows are looked up by token id, which only level 2 does; likewise */
 };
 
 typedef uint32_t bonsai_weight_flags;
@@ -244,7 +250,7 @@ enum {
 typedef struct bonsai_weight_part {
   uint32_t struct_size;
   bonsai_dtype dtype;
-  uint64_t rows;
+  uint64_t rows;       /* at least 1 */
   const void *data;    /* (rows, columns) in dtype's blocks; no alignment is promised */
   uint64_t data_bytes; /* rows * columns / block weights * block bytes */
 } bonsai_weight_part;
@@ -355,8 +361,8 @@ typedef struct bonsai_session_config {
   uint32_t max_sequences;           /* most rows of a batch's block table */
   uint32_t max_blocks_per_sequence; /* most columns of a batch's block table */
   uint32_t max_outputs;             /* most outputs of a batch: at least 1; without a head it means nothing */
-  uint32_t max_k;                   /* largest k of an output: at most the device's max_k, and at most vocab; without a
-                                       head it means nothing */
+  uint32_t max_k;                   /* largest k of an output: at most the device's max_k, and at most vocab; 0: there
+                                       will be no TOP_K; without a head it means nothing */
   uint32_t reserved;                /* 0 */
 } bonsai_session_config;
 
@@ -370,7 +376,9 @@ typedef struct bonsai_session_memory {
 /* ------------------------------------------------------------------------------------------------------------------ */
 /* Batches and outputs                                                                                                  */
 
-/* As a token: the token that output j of the previous submit on this session selects (kind ARGMAX, or TOP_K's first). */
+/* As a token: the token that output j of the previous submit on this session selects (kind ARGMAX, or TOP_K's first).
+ * Where that has no such output it is BONSAI_INVALID_ARGUMENT, or BONSAI_UNSUPPORTED without the feature. A submit that was
+ * refused is not the previous one, nor does a layer_encode or an lm_head end that. */
 #define BONSAI_TOKEN_FROM_OUTPUT(j) (-1 - (int32_t)(j))
 
 /* Tokens of any mix of sequences: one call serves prefill, decode and verification.
@@ -512,7 +520,8 @@ typedef struct bonsai_backend_api {
 
   /* -------- Level 1: all five or none -------- */
 
-  /* Writes what session_create would allocate. The `weight` of every slice in `model` may be NULL here. [device] */
+  /* Writes what session_create would allocate, and refuses the shapes and sizes that it would. The `weight` of every slice in
+   * `model` may be NULL here. [device] */
   bonsai_status (*session_memory)(bonsai_device *device, const bonsai_model_spec *model,
                                   const bonsai_session_config *config, bonsai_session_memory *memory,
                                   bonsai_error *error);
@@ -538,14 +547,14 @@ typedef struct bonsai_backend_api {
 
   /* Output norm, head and selection. `in` (n_rows, hidden), output j reads row outputs[j]->token; NULL: the state that the
    * previous layer_encode left, and that stays, whose rows are its batch's tokens (n_rows then equals its n_tokens). With `in`,
-   * n_rows is at least 1, and may exceed max_tokens. n_outputs is at most max_outputs; 0 is allowed, and computes nothing.
-   * [device] */
+   * n_rows is at least 1, and may exceed max_tokens. n_outputs is at most max_outputs, and in a session without a head at most
+   * 0, which is allowed, and computes nothing. [device] */
   bonsai_status (*lm_head)(bonsai_session *session, const float *in, uint32_t n_rows,
                            const bonsai_output *const *outputs, uint32_t n_outputs, bonsai_error *error);
 
   /* -------- Level 2: both or none -------- */
 
-  /* Starts all layers and the head over a batch, and writes a ticket. n_outputs 0 is allowed (the KV cache is filled). At
+  /* Starts all layers and the head over a batch, and writes a ticket. n_outputs is as lm_head's (0 fills the KV cache). At
    * most two submits are in flight on a session, and they run in order; a third is BONSAI_INVALID_ARGUMENT. Arguments are
    * checked here. [device] */
   bonsai_status (*forward_submit)(bonsai_session *session, const bonsai_batch *batch,
@@ -553,8 +562,9 @@ typedef struct bonsai_backend_api {
                                   bonsai_error *error);
 
   /* Blocks until the ticket's results are written, and returns how its run ended. Each ticket is waited for once, in the
-   * order of submission. Where a run fails, what is in flight behind it is waited for all the same: whatever its status, its
-   * results mean nothing, and the KV cache at its positions is undefined until written again. [device] */
+   * order of submission; any other is BONSAI_INVALID_ARGUMENT, and changes nothing. Where a run fails, what is in flight behind
+   * it is waited for all the same: whatever its status, its results mean nothing, and the KV cache at its positions is
+   * undefined until written again. [device] */
   bonsai_status (*forward_wait)(bonsai_session *session, uint64_t ticket, bonsai_error *error);
 
   /* -------- Any level; NULL allowed -------- */
@@ -590,8 +600,8 @@ typedef struct bonsai_backend_api {
 } bonsai_backend_api;
 
 /* The one exported function. `host_major` and `host_minor` are the host's ABI version. Returns NULL when the backend cannot
- * serve that major version; a backend built with another minor version returns its table all the same, and each side uses
- * what both know: the table's struct_size says how far it reaches. [any] */
+ * serve that major version, whichever other it is; a backend built with another minor version returns its table all the same,
+ * and each side uses what both know: the table's struct_size says how far it reaches. [any] */
 typedef const bonsai_backend_api *(*bonsai_backend_entry_fn)(uint32_t host_major, uint32_t host_minor);
 BONSAI_BACKEND_EXPORT const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t host_minor);
 

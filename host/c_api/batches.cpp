@@ -44,7 +44,7 @@ void tell(const Listener &listener, const std::exception_ptr &error, Make make) 
   listener.done(listener.context, made, made == nullptr ? &failure : nullptr);
 }
 
-void start(bonsai_batch &batch, std::span<const int32_t> tokens, const bonsai_generate_options *options,
+void start(bonsai_batch_engine &batch, std::span<const int32_t> tokens, const bonsai_generate_options *options,
            const Listener &listener) {
   if (listener.done == nullptr) refuse("done: expected one, found NULL");
   batch.batch.start_tokens(
@@ -58,7 +58,7 @@ void start(bonsai_batch &batch, std::span<const int32_t> tokens, const bonsai_ge
       priority(options));
 }
 
-void start_chat(bonsai_batch &batch, std::span<const ChatMessage> messages, const ChatOptions &chat,
+void start_chat(bonsai_batch_engine &batch, std::span<const ChatMessage> messages, const ChatOptions &chat,
                 const bonsai_generate_options *options, const Listener &listener) {
   if (listener.done == nullptr) refuse("done: expected one, found NULL");
   const GenerateOptions wanted = generate_options(options);
@@ -94,18 +94,19 @@ bonsai_outcome bonsai_batch_options_init(bonsai_batch_options *options, uint64_t
   return fill(options, struct_size, raw_batch_defaults());
 }
 
-bonsai_outcome bonsai_batch_new(const bonsai_engine *engine, const bonsai_batch_options *options, bonsai_batch **batch,
-                                bonsai_failure *failure) {
+bonsai_outcome bonsai_batch_new(const bonsai_engine *engine, const bonsai_batch_options *options,
+                                bonsai_batch_engine **batch, bonsai_failure *failure) {
   return guarded(failure, [&] {
     required(batch, "batch") = nullptr;
     const std::shared_ptr<const Engine> &known = required(engine, "engine").engine;
-    *batch = new bonsai_batch{.engine = known, .batch = BatchEngine(*known, batch_options(options))};
+    *batch = new bonsai_batch_engine{.engine = known, .batch = BatchEngine(*known, batch_options(options))};
   });
 }
 
-void bonsai_batch_free(bonsai_batch *batch) { delete batch; }
+void bonsai_batch_free(bonsai_batch_engine *batch) { delete batch; }
 
-bonsai_outcome bonsai_batch_describe(const bonsai_batch *batch, bonsai_batch_info *info, bonsai_failure *failure) {
+bonsai_outcome bonsai_batch_describe(const bonsai_batch_engine *batch, bonsai_batch_info *info,
+                                     bonsai_failure *failure) {
   return guarded(failure, [&] {
     const BatchEngine &known = required(batch, "batch").batch;
     const uint32_t size = size_of(info);
@@ -131,17 +132,17 @@ bonsai_outcome bonsai_batch_describe(const bonsai_batch *batch, bonsai_batch_inf
   });
 }
 
-bonsai_outcome bonsai_batch_start(bonsai_batch *batch, const char *prompt, uint64_t n_bytes,
+bonsai_outcome bonsai_batch_start(bonsai_batch_engine *batch, const char *prompt, uint64_t n_bytes,
                                   const bonsai_generate_options *options, bonsai_text_fn receive, bonsai_done_fn done,
                                   void *context, bonsai_failure *failure) {
   return guarded(failure, [&] {
-    bonsai_batch &known = required(batch, "batch");
+    bonsai_batch_engine &known = required(batch, "batch");
     const std::vector<int32_t> tokens = known.engine->tokenize_prompt(text_of(prompt, n_bytes, "prompt"));
     start(known, tokens, options, {receive, done, context});
   });
 }
 
-bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tokens, uint64_t n_tokens,
+bonsai_outcome bonsai_batch_start_tokens(bonsai_batch_engine *batch, const int32_t *tokens, uint64_t n_tokens,
                                          const bonsai_generate_options *options, bonsai_text_fn receive,
                                          bonsai_done_fn done, void *context, bonsai_failure *failure) {
   return guarded(failure, [&] {
@@ -149,7 +150,7 @@ bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tok
   });
 }
 
-bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const bonsai_message *messages, uint64_t n_messages,
+bonsai_outcome bonsai_batch_start_chat(bonsai_batch_engine *batch, const bonsai_message *messages, uint64_t n_messages,
                                        const bonsai_chat_options *chat, const bonsai_generate_options *options,
                                        bonsai_text_fn receive, bonsai_done_fn done, void *context,
                                        bonsai_failure *failure) {
@@ -159,7 +160,7 @@ bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const bonsai_message
   });
 }
 
-bonsai_outcome bonsai_batch_generate(bonsai_batch *batch, const char *const *prompts, uint64_t n,
+bonsai_outcome bonsai_batch_generate(bonsai_batch_engine *batch, const char *const *prompts, uint64_t n,
                                      const bonsai_generate_options *options, const bonsai_generation **generations,
                                      bonsai_failure *failure) {
   return guarded(failure, [&] {

@@ -45,7 +45,7 @@ struct bonsai_chat {
   bonsai::Chat chat;
 };
 
-struct bonsai_batch {
+struct bonsai_batch_engine {
   std::shared_ptr<const bonsai::Engine> engine;  // makes tokens of prompts
   bonsai::c_api::LazyChatFormat format = {};
   bonsai::BatchEngine batch;  // the last: until it is destroyed, callbacks run that use what is above

@@ -3,8 +3,11 @@
 #include <bonsai/bonsai.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -72,6 +75,18 @@ TEST(CApiLayout, TheTableNamesEveryStructAndConstantOfTheHeader) {
   for (const std::string &name : constants)
     EXPECT_NE(kTable.find("CONSTANT(BONSAI_" + name + ","), std::string::npos) << name;
   EXPECT_EQ(constants.size(), 21u);
+}
+
+// A file may include both: a name of one that the other has too would mean whichever came first.
+TEST(CApiHeader, SharesNoNameWithTheAbi) {
+  const std::set<std::string> of_library = bonsai::test::names_in(kHeader);
+  const std::set<std::string> of_abi =
+      bonsai::test::names_in(bonsai::test::read_file(BONSAI_SOURCE_DIR "/abi/include/bonsai/backend.h"));
+  EXPECT_GT(of_library.size(), 80u);
+  EXPECT_GT(of_abi.size(), 80u);
+  std::vector<std::string> shared;
+  std::ranges::set_intersection(of_library, of_abi, std::back_inserter(shared));
+  EXPECT_EQ(shared, std::vector<std::string>());
 }
 
 TEST(CApiHeader, IncludesStdintAndNothingElse) {

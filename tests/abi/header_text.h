@@ -3,6 +3,8 @@
 
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,6 +33,17 @@ inline std::vector<std::string> open_structs(const std::string &header) {
   std::erase_if(names, [&header](const std::string &name) {
     return header.find("typedef struct " + name + " {") == std::string::npos;
   });
+  return names;
+}
+
+// All of the project's names outside of comments: types, functions, constants and macros.
+inline std::set<std::string> names_in(std::string header) {
+  for (size_t begin; (begin = header.find("/*")) != std::string::npos;)
+    header.erase(begin, header.find("*/", begin) + 2 - begin);
+  static const std::regex name("(bonsai|BONSAI)_\\w+");
+  std::set<std::string> names;
+  for (std::sregex_iterator found(header.begin(), header.end(), name), end; found != end; ++found)
+    names.insert(found->str());
   return names;
 }
 

@@ -428,7 +428,7 @@ BONSAI_C_API bonsai_outcome bonsai_chat_load_session(bonsai_chat *chat, const ch
 
 /* Many texts at once, in one batch after the other, by a thread of its own. What a text says does not depend on the
  * others: not on how many there are, when they came, or what they share. */
-typedef struct bonsai_batch bonsai_batch;
+typedef struct bonsai_batch_engine bonsai_batch_engine;
 
 typedef struct bonsai_batch_options {
   uint32_t struct_size;
@@ -445,11 +445,11 @@ BONSAI_C_API bonsai_outcome bonsai_batch_options_init(bonsai_batch_options *opti
 
 /* `options` NULL: the defaults. Ended by bonsai_batch_free. */
 BONSAI_C_API bonsai_outcome bonsai_batch_new(const bonsai_engine *engine, const bonsai_batch_options *options,
-                                             bonsai_batch **batch, bonsai_failure *failure);
+                                             bonsai_batch_engine **batch, bonsai_failure *failure);
 /* Texts that have not ended end as cancelled, and no callback comes once it returns. Until then callbacks may go on
  * using the batch, and what they start is refused. Within one of its callbacks it returns at once and that happens
  * behind it: they may not use the batch any more. */
-BONSAI_C_API void bonsai_batch_free(bonsai_batch *batch);
+BONSAI_C_API void bonsai_batch_free(bonsai_batch_engine *batch);
 
 /* What goes on in a batch; counts are since it was made. */
 typedef struct bonsai_batch_info {
@@ -471,7 +471,7 @@ typedef struct bonsai_batch_info {
 } bonsai_batch_info;
 
 /* The caller sets info->struct_size. */
-BONSAI_C_API bonsai_outcome bonsai_batch_describe(const bonsai_batch *batch, bonsai_batch_info *info,
+BONSAI_C_API bonsai_outcome bonsai_batch_describe(const bonsai_batch_engine *batch, bonsai_batch_info *info,
                                                   bonsai_failure *failure);
 
 /* A text has ended: with a generation, which the callee ends by bonsai_generation_free, then or later; or with NULL and
@@ -482,16 +482,17 @@ typedef void (*bonsai_done_fn)(void *context, const bonsai_generation *generatio
  * is said here; else `done` is called once, and after that neither is called any more. Both are called by the batch's
  * thread: all texts wait for them, and they must not wait for one. They may start others. `receive` may be NULL. A text
  * that its callback or options->stop cancels is in no further step. */
-BONSAI_C_API bonsai_outcome bonsai_batch_start(bonsai_batch *batch, const char *prompt, uint64_t n_bytes,
+BONSAI_C_API bonsai_outcome bonsai_batch_start(bonsai_batch_engine *batch, const char *prompt, uint64_t n_bytes,
                                                const bonsai_generate_options *options, bonsai_text_fn receive,
                                                bonsai_done_fn done, void *context, bonsai_failure *failure);
-BONSAI_C_API bonsai_outcome bonsai_batch_start_tokens(bonsai_batch *batch, const int32_t *tokens, uint64_t n_tokens,
-                                                      const bonsai_generate_options *options, bonsai_text_fn receive,
-                                                      bonsai_done_fn done, void *context, bonsai_failure *failure);
+BONSAI_C_API bonsai_outcome bonsai_batch_start_tokens(bonsai_batch_engine *batch, const int32_t *tokens,
+                                                      uint64_t n_tokens, const bonsai_generate_options *options,
+                                                      bonsai_text_fn receive, bonsai_done_fn done, void *context,
+                                                      bonsai_failure *failure);
 
 /* Answers a conversation that the caller keeps as bonsai_chat_respond does: reasoning and calls of tools are pieces of
  * their own, and fields of the generation. `chat` NULL: the defaults. Else as bonsai_batch_start. */
-BONSAI_C_API bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const bonsai_message *messages,
+BONSAI_C_API bonsai_outcome bonsai_batch_start_chat(bonsai_batch_engine *batch, const bonsai_message *messages,
                                                     uint64_t n_messages, const bonsai_chat_options *chat,
                                                     const bonsai_generate_options *options, bonsai_text_fn receive,
                                                     bonsai_done_fn done, void *context, bonsai_failure *failure);
@@ -499,7 +500,7 @@ BONSAI_C_API bonsai_outcome bonsai_batch_start_chat(bonsai_batch *batch, const b
 /* Continues `n` prompts, each up to a NUL, with the same options, and waits for all: within a callback of the batch
  * that is refused. `generations` (n) receives what bonsai_generation_free ends. Where one fails the others are
  * cancelled, and all are NULL. */
-BONSAI_C_API bonsai_outcome bonsai_batch_generate(bonsai_batch *batch, const char *const *prompts, uint64_t n,
+BONSAI_C_API bonsai_outcome bonsai_batch_generate(bonsai_batch_engine *batch, const char *const *prompts, uint64_t n,
                                                   const bonsai_generate_options *options,
                                                   const bonsai_generation **generations, bonsai_failure *failure);
 

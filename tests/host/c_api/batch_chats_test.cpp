@@ -80,7 +80,7 @@ struct StartingWhileFreed {
   static int32_t receive(void *context, bonsai_piece, const char *, uint64_t) {
     auto &self = *static_cast<StartingWhileFreed *>(context);
     if (std::exchange(self.has_tried, true)) return 0;
-    bonsai_batch *batch = self.batch.get();
+    bonsai_batch_engine *batch = self.batch.get();
     self.has_begun.set_value();
     const bonsai_message message = says("user", "hello");
     const auto start_text = [&] {

@@ -126,7 +126,7 @@ TEST(CBatch, ItsOptionsAreThoseOfTheCxxApi) {
   EXPECT_EQ(options.share_prefixes, 1u);
   const EngineHandle engine = load();
   options.max_sequences = 0;
-  bonsai_batch *batch = nullptr;
+  bonsai_batch_engine *batch = nullptr;
   expect_failure(BONSAI_BAD_ARGUMENT, "max_sequences: expected at least 1, found 0",
                  [&](auto failure) { return bonsai_batch_new(engine.get(), &options, &batch, failure); });
   options = batch_options();
@@ -289,7 +289,7 @@ TEST(CBatch, ItsTextsEndWithIt) {
 
 // A text that starts the next one, until there are enough, and then frees the batch.
 struct Chain {
-  bonsai_batch *batch;
+  bonsai_batch_engine *batch;
   int n_left;
   std::string all = {};
   std::mutex mutex = {};
@@ -327,7 +327,7 @@ TEST(CBatch, MayBeUsedAndFreedByItsCallbacks) {
 TEST(CBatchRefuses, ToWaitInItsOwnCallback) {
   const BatchHandle batch = new_batch(load());
   struct Waiting {
-    bonsai_batch *batch;
+    bonsai_batch_engine *batch;
     Text text = {};
     Report report = {};
 

@@ -21,14 +21,14 @@ struct Free {
   void operator()(bonsai_engine *engine) const { bonsai_engine_free(engine); }
   void operator()(bonsai_engine_session *session) const { bonsai_session_free(session); }
   void operator()(bonsai_chat *chat) const { bonsai_chat_free(chat); }
-  void operator()(bonsai_batch *batch) const { bonsai_batch_free(batch); }
+  void operator()(bonsai_batch_engine *batch) const { bonsai_batch_free(batch); }
   void operator()(bonsai_stop *stop) const { bonsai_stop_free(stop); }
   void operator()(const bonsai_generation *generation) const { bonsai_generation_free(generation); }
 };
 using EngineHandle = std::unique_ptr<bonsai_engine, Free>;
 using SessionHandle = std::unique_ptr<bonsai_engine_session, Free>;
 using ChatHandle = std::unique_ptr<bonsai_chat, Free>;
-using BatchHandle = std::unique_ptr<bonsai_batch, Free>;
+using BatchHandle = std::unique_ptr<bonsai_batch_engine, Free>;
 using StopHandle = std::unique_ptr<bonsai_stop, Free>;
 using GenerationHandle = std::unique_ptr<const bonsai_generation, Free>;
 
@@ -96,7 +96,7 @@ inline ChatHandle new_chat(const EngineHandle &engine, const bonsai_chat_options
 }
 
 inline BatchHandle new_batch(const EngineHandle &engine, const bonsai_batch_options *options = nullptr) {
-  bonsai_batch *batch = nullptr;
+  bonsai_batch_engine *batch = nullptr;
   succeed([&](bonsai_failure *failure) { return bonsai_batch_new(engine.get(), options, &batch, failure); });
   return BatchHandle(batch);
 }

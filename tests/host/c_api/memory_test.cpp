@@ -67,7 +67,7 @@ TEST(CMemory, MayRunOutInEveryCallOfAnEngine) {
     return outcome;
   });
   expect_no_memory_until_enough([&](bonsai_failure *failure) {
-    bonsai_batch *batch = nullptr;
+    bonsai_batch_engine *batch = nullptr;
     const bonsai_outcome outcome = bonsai_batch_new(engine.get(), nullptr, &batch, failure);
     bonsai_batch_free(batch);
     return outcome;

@@ -202,7 +202,7 @@ TEST(COptions, WithoutASizeAreRefused) {
                    [&](auto failure) { return bonsai_chat_new(engine.get(), &of_chat, &no_chat, failure); });
     bonsai_batch_options of_batch = batch_options();
     of_batch.struct_size = size;
-    bonsai_batch *no_batch = nullptr;
+    bonsai_batch_engine *no_batch = nullptr;
     expect_failure(BONSAI_BAD_ARGUMENT, expected,
                    [&](auto failure) { return bonsai_batch_new(engine.get(), &of_batch, &no_batch, failure); });
     bonsai_engine_info info = describe(engine);
@@ -378,7 +378,7 @@ TEST(CNull, IsRefusedByEveryFunctionOfAChat) {
 TEST(CNull, IsRefusedByEveryFunctionOfABatch) {
   const EngineHandle engine = load();
   const BatchHandle handle = new_batch(engine);
-  bonsai_batch *batch = handle.get(), *made = nullptr;
+  bonsai_batch_engine *batch = handle.get(), *made = nullptr;
   bonsai_batch_info info = describe(handle);
   const char *const prompts[] = {"x", nullptr};
   const bonsai_generation *generations[2] = {};

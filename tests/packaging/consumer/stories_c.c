@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
   bonsai_engine_options options;
   bonsai_generate_options generate;
   bonsai_engine *engine;
-  bonsai_batch *batch;
+  bonsai_batch_engine *batch;
   bonsai_outcome outcome;
   int i;
   if (argc != 2) return 2;

@@ -29,6 +29,22 @@ struct FloatingPointControl {
 #endif
 };
 
+// While it lives, code runs that is not ours: whatever it sets, the thread has its own settings back afterwards. That
+// takes nanoseconds: the register is written only where it was changed.
+class KeptFloatingPoint {
+ public:
+  KeptFloatingPoint() : saved_(FloatingPointControl::read()) {}
+  ~KeptFloatingPoint() {
+    const FloatingPointControl::Register changed = FloatingPointControl::read() ^ saved_;
+    if ((changed & ~FloatingPointControl::kFlags) != 0) FloatingPointControl::write(saved_);
+  }
+  KeptFloatingPoint(const KeptFloatingPoint &) = delete;
+  KeptFloatingPoint &operator=(const KeptFloatingPoint &) = delete;
+
+ private:
+  FloatingPointControl::Register saved_;
+};
+
 // While it lives, this thread rounds to nearest even, keeps subnormals (neither flush-to-zero nor denormals-are-zero)
 // and traps nothing: a host that set something else still gets the same bytes. Afterwards the thread has its own
 // settings back.

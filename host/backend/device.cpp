@@ -61,6 +61,9 @@ std::string block_size_fault(std::span<const uint32_t> sizes) {
   return {};
 }
 
+// More than there is makes no sense: then it is not known.
+uint64_t free_bytes(uint64_t free, uint64_t total) { return total > 0 && free > total ? 0 : free; }
+
 BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_info &raw) {
   for (const std::string &fault : {array_fault("options", raw.options, raw.n_options, kMaxOptions),
                                    array_fault("KV dtypes", raw.kv_dtypes, raw.n_kv_dtypes, kMaxKvDtypes),
@@ -75,7 +78,7 @@ BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_
   if (info.name.empty()) info.name = "(no name)";
   info.features = raw.features;
   info.memory_total_bytes = raw.memory_total_bytes;
-  info.memory_free_bytes = raw.memory_free_bytes;
+  info.memory_free_bytes = free_bytes(raw.memory_free_bytes, raw.memory_total_bytes);
   info.options = *std::move(options);
   info.kv_dtypes.assign(raw.kv_dtypes, raw.kv_dtypes + raw.n_kv_dtypes);
   info.block_sizes.assign(raw.block_sizes, raw.block_sizes + raw.n_block_sizes);
@@ -84,10 +87,13 @@ BackendResult<DeviceInfo> copy_info(const Backend &backend, const bonsai_device_
   return info;
 }
 
-// The bonsai_log_fn of every device: `context` is its Device::Log. No exception may cross into the backend.
+// The bonsai_log_fn of every device: `context` is its Device::Log. Levels that the ABI does not define are errors, and
+// what says nothing is no line. No exception may cross into the backend.
 void forward_log(void *context, bonsai_log_level level, const char *message) {
   try {
-    (*static_cast<const Device::Log *>(context))(level, plugin_text(message, kMaxLogBytes));
+    const std::string line = plugin_text(message, kMaxLogBytes);
+    if (line.empty()) return;
+    (*static_cast<const Device::Log *>(context))(std::min<bonsai_log_level>(level, BONSAI_LOG_ERROR), line);
   } catch (...) {
     // A line of the log is lost; the computation that wanted to report it is not.
   }
@@ -168,7 +174,7 @@ BackendResult<Device::Status> Device::status() const {
   result.borrowed_bytes = raw.borrowed_bytes;
   result.session_bytes = raw.session_bytes;
   result.memory_total_bytes = raw.memory_total_bytes;
-  result.memory_free_bytes = raw.memory_free_bytes;
+  result.memory_free_bytes = free_bytes(raw.memory_free_bytes, raw.memory_total_bytes);
   return result;
 }
 

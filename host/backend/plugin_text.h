@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/floating_point_environment.h"
 #include "host/backend/status.h"
 
 namespace bonsai::host {
@@ -24,10 +25,12 @@ class CallError {
  public:
   CallError();
   bonsai_error *out() { return &raw_; }
-  // The status of a call that is given out(). An exception, which should not come out of a backend, is BONSAI_INTERNAL.
+  // The status of a call that is given out(). An exception, which should not come out of a backend, is BONSAI_INTERNAL;
+  // another floating-point environment, which should not either, ends with the call.
   template <class Call>
   bonsai_status of(const Call &call) {
     try {
+      const KeptFloatingPoint environment;
       return call();
     } catch (const std::exception &exception) {
       thrown_ = std::string(": ") + exception.what();
@@ -47,10 +50,11 @@ class CallError {
   std::string thrown_;  // empty: nothing was
 };
 
-// A call without a status: what it throws, against the rules, has nowhere to go.
+// A call without a status: what it throws, against the rules, has nowhere to go. Otherwise as CallError::of.
 template <class Call>
 void call_quietly(const Call &call) noexcept {
   try {
+    const KeptFloatingPoint environment;
     call();
   } catch (...) {
   }

@@ -112,7 +112,9 @@ auto Placement::on_device(Call call) -> decltype(call()) {
 
 Device::Status Placement::status() {
   Device::Status status = on_device([&] { return device_->status(); }).value_or(Device::Status());
-  if (device_->api().device_status == nullptr) status.weight_bytes = device_model_->weight_bytes();
+  if (device_->api().device_status != nullptr) return status;
+  status.weight_bytes = device_model_->weight_bytes();
+  status.borrowed_bytes = device_model_->borrowed_bytes();
   return status;
 }
 

@@ -47,7 +47,8 @@ class Placement {
   const std::string &device_name() const { return device_->info().name; }
   const ExecutorConfig &executor_config() const { return executor_config_; }
   uint64_t session_bytes() const { return session_bytes_; }  // of one executor: KV cache and scratch
-  // Zeros where the device does not say, but for what its weights occupy, which it said when they were uploaded.
+  // Zeros where the device does not say, but for what its weights occupy and borrow, which it said when they were
+  // uploaded.
   Device::Status status();
   BackendResult<std::optional<std::vector<Device::Phase>>> profile(bonsai_profile_action action);
 

@@ -91,6 +91,7 @@ class Uploader {
     for (size_t i = 0; i < tensors.size(); ++i) {
       const bool is_kept = weight.keeps_host_memory() && parts[i].data.data() == tensors[i]->data.data();
       if (!is_kept) model_.file->release(tensors[i]->data);
+      if (weight.keeps_host_memory()) result_->borrowed_bytes_ += parts[i].data.size();
       report(tensors[i]->data.size());
     }
     if (weight.keeps_host_memory()) {

@@ -38,6 +38,8 @@ class DeviceModel {
   const Weight &embedding() const { return embedding_; }
   // What all weights occupy by their backend's account, beside memory of this host that they refer to.
   uint64_t weight_bytes() const { return weight_bytes_; }
+  // Such memory: all of a weight's parts, where it keeps pointers into any.
+  uint64_t borrowed_bytes() const { return borrowed_bytes_; }
 
  private:
   friend class Uploader;
@@ -47,7 +49,7 @@ class DeviceModel {
   std::vector<std::vector<std::byte>> transcoded_;  // copies that borrowed weights point into: they outlive those below
   std::vector<DeviceLayer> layers_;
   Weight head_, embedding_;
-  uint64_t weight_bytes_ = 0;
+  uint64_t weight_bytes_ = 0, borrowed_bytes_ = 0;
 };
 
 }  // namespace bonsai::host

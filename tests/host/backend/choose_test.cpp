@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floating_point_environment.h"
 #include "host/backend/registry.h"
 #include "tests/host/backend/fake_directory.h"
 
@@ -481,6 +482,43 @@ TEST_F(Choose, AnExceptionOfTheLogEndsAtTheBackend) {
     throw std::runtime_error("the log's disk is full");
   });
   EXPECT_TRUE(device);
+}
+
+// Whatever a backend sets in the thread that calls it: what the application computes next is computed as before.
+TEST_F(Choose, ACallLeavesTheFloatingPointEnvironmentAsItWas) {
+  const auto backend = Backend::load(FakeDirectory::built("careless"));
+  ASSERT_TRUE(backend);
+  const auto settings = [] { return FloatingPointControl::read() & ~FloatingPointControl::kFlags; };
+  const FloatingPointControl::Register before = settings();
+  EXPECT_EQ(device_count(**backend, nullptr).value(), 1u);
+  EXPECT_EQ(settings(), before);
+  auto device = Device::open(*backend, 0, {}, [](bonsai_log_level, const std::string &) {});
+  ASSERT_TRUE(device);
+  device->reset();
+  EXPECT_EQ(settings(), before);
+}
+
+// Applications know the four levels, and show what they are told.
+TEST_F(Choose, ALogHasLinesAtTheLevelsThatThereAre) {
+  const auto backend = Backend::load(FakeDirectory::built("careless"));
+  ASSERT_TRUE(backend);
+  std::vector<std::string> lines;
+  const auto device = Device::open(*backend, 0, {}, [&lines](bonsai_log_level level, const std::string &line) {
+    lines.push_back(std::to_string(level) + " " + line);
+  });
+  ASSERT_TRUE(device);
+  EXPECT_EQ(lines, std::vector<std::string>{"3 at a level of its own"});
+}
+
+TEST_F(Choose, MoreFreeMemoryThanThereIsIsNotKnown) {
+  const auto backend = Backend::load(FakeDirectory::built("careless"));
+  ASSERT_TRUE(backend);
+  const auto device = Device::open(*backend, 0, {}, [](bonsai_log_level, const std::string &) {});
+  ASSERT_TRUE(device);
+  EXPECT_EQ((*device)->info().memory_total_bytes, 5u);
+  EXPECT_EQ((*device)->info().memory_free_bytes, 0u);
+  EXPECT_EQ((*device)->status()->memory_total_bytes, 5u);
+  EXPECT_EQ((*device)->status()->memory_free_bytes, 0u);
 }
 
 class SearchVariable : public testing::Test {

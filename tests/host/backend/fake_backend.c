@@ -42,6 +42,17 @@ struct bonsai_device {
   int unused;
 };
 
+/* The rules that a careless one breaks: it has its caller round up and trap divisions by zero from then on, logs what
+ * is no line, and at no level, and is free of more memory than it has. */
+#if defined(FAKE_CARELESS) && defined(__x86_64__)
+#include <immintrin.h>
+static void spoil_environment(void) { _mm_setcsr((_mm_getcsr() | 0x4000u) & ~0x0200u); }
+#elif defined(FAKE_CARELESS) && defined(__aarch64__)
+static void spoil_environment(void) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 22)); }
+#else
+static void spoil_environment(void) {}
+#endif
+
 static bonsai_status failure(bonsai_error *error, bonsai_status status, const char *message) {
   if (error) {
     error->code = status;
@@ -53,6 +64,7 @@ static bonsai_status failure(bonsai_error *error, bonsai_status status, const ch
 static const uint32_t n_devices = FAKE_DEVICES;
 
 static bonsai_status device_count(uint32_t *count, bonsai_error *error) {
+  spoil_environment();
   *count = n_devices;
   if (*count == 0) failure(error, BONSAI_OK, "libfake.so.1 is not installed");
   return BONSAI_OK;
@@ -79,6 +91,10 @@ static bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsa
   static const uint32_t block_size = FAKE_BLOCK_SIZE;
   info->n_block_sizes = 1;
   info->block_sizes = &block_size;
+#endif
+#ifdef FAKE_CARELESS
+  info->memory_total_bytes = 5;
+  info->memory_free_bytes = UINT64_MAX;
 #endif
   info->n_options = FAKE_N_OPTIONS;
   info->options = FAKE_OPTIONS;
@@ -116,6 +132,10 @@ static bonsai_status device_open(uint32_t index, const bonsai_device_config *con
     snprintf(line, sizeof line, "device %u: %s is %s", index, config->options[i]->key, config->options[i]->value);
     config->log(config->log_context, BONSAI_LOG_DEBUG, line);
   }
+#ifdef FAKE_CARELESS
+  config->log(config->log_context, 99, "at a level of its own");
+  config->log(config->log_context, BONSAI_LOG_INFO, NULL);
+#endif
 #ifdef FAKE_INFO
   if (config->log) config->log(config->log_context, BONSAI_LOG_INFO, FAKE_INFO);
 #endif
@@ -124,7 +144,10 @@ static bonsai_status device_open(uint32_t index, const bonsai_device_config *con
 #endif
 }
 
-static void device_close(bonsai_device *device) { free(device); }
+static void device_close(bonsai_device *device) {
+  spoil_environment();
+  free(device);
+}
 
 static bonsai_status dtype_support(bonsai_device *device, bonsai_dtype dtype, bonsai_weight_use *uses,
                                    bonsai_error *error) {
@@ -197,6 +220,15 @@ static bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bons
 }
 #endif
 
+#ifdef FAKE_CARELESS
+static bonsai_status device_status(bonsai_device *device, bonsai_device_status *status, bonsai_error *error) {
+  (void)device, (void)error;
+  status->memory_total_bytes = 5;
+  status->memory_free_bytes = UINT64_MAX;
+  return BONSAI_OK;
+}
+#endif
+
 #ifdef FAKE_N_PHASES
 static const bonsai_profile_phase phase = {.struct_size = sizeof phase, .name = "a\nb", .seconds = 0.5, .calls = 3};
 static const bonsai_profile_phase short_phase = {.struct_size = offsetof(bonsai_profile_phase, bytes), .name = "c"};
@@ -248,6 +280,9 @@ static const struct {
 #endif
 #ifdef FAKE_WAIT
                    .forward_wait = forward_wait,
+#endif
+#ifdef FAKE_CARELESS
+                   .device_status = device_status,
 #endif
 #ifdef FAKE_N_PHASES
                    .profile = profile,

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/host/engine/seedling.h"
+#include "tests/model/tiny_model.h"
 
 namespace bonsai {
 namespace {
@@ -84,6 +85,23 @@ TEST(Engine, RunsOnABackendGivenByPath) {
   EXPECT_EQ(engine.generate("Once upon a time", greedy(8)).text, ", in the middle of the forest,");
   // It has no account of its memory, but says what each weight occupies.
   EXPECT_GT(engine.memory().weight_bytes, 500'000u);
+}
+
+// What became of each weight was said when it was uploaded: the sums are what another backend's own account says.
+TEST(Engine, CountsWhatIsMappedForABackendWithoutAnAccount) {
+  const test::TinyModelFile file({.format = quant::Format::kF32});
+  EngineOptions options;
+  options.model = file.path();
+  options.backend = "cpu";
+  options.backend_strict = true;
+  options.backend_options = {{"cpu.mapped", "on"}};
+  const MemoryInfo told = Engine::load(options).memory();
+  options.backend = BONSAI_BINARY_DIR "/tests/backends/libbonsai_unaccounted.so";
+  options.backend_options = {};
+  const MemoryInfo counted = Engine::load(options).memory();
+  EXPECT_GT(told.mapped_bytes, 0u);
+  EXPECT_EQ(counted.mapped_bytes, told.mapped_bytes);
+  EXPECT_EQ(counted.weight_bytes, told.weight_bytes);
 }
 
 // At level 0 the cache is the host's, and its blocks are none of the device's business.

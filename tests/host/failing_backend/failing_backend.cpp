@@ -15,8 +15,9 @@
 // weights, S sessions; rules broken: R". The build makes several of it: BACKEND_LEVEL is the highest level that is
 // offered, SELECTS 0 that it hands out whole rows only (max_k 0, which no backend should say), ADJUSTS 0 that it lacks
 // BONSAI_FEATURE_ADJUST, ELSEWHERE 1 that it is no processor of this host's, and what it selects is not known before it
-// is waited for, MOVES 0 that it lacks kv_copy, kv_export and kv_import, BLOCK_SIZE the only size of KV blocks that it
-// lists (at level 0, where nobody should ask for it).
+// is waited for, MOVES 0 that it lacks kv_copy, kv_export and kv_import, ACCOUNTS 0 that it borrows whatever it can and
+// lacks device_status, BLOCK_SIZE the only size of KV blocks that it lists (at level 0, where nobody should ask for
+// it).
 #include <bonsai/backend.h>
 #include <dlfcn.h>
 
@@ -44,6 +45,9 @@
 #endif
 #ifndef ELSEWHERE
 #define ELSEWHERE 0
+#endif
+#ifndef ACCOUNTS
+#define ACCOUNTS 1
 #endif
 #ifndef MOVES
 #define MOVES 1
@@ -277,6 +281,8 @@ bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bo
     else
       for_cpu.push_back(&option);
   }
+  static constexpr bonsai_option kMapped = {.struct_size = sizeof kMapped, .key = "cpu.mapped", .value = "on"};
+  if (!ACCOUNTS) for_cpu.push_back(&kMapped);
   if (fails(*made, "device_open")) return failure(error, made->plan.status, "injected into device_open");
   made->log = config->log;
   made->log_context = config->log_context;
@@ -550,7 +556,7 @@ constexpr bonsai_backend_api kTable = {
     .kv_copy = offered_from(MOVES ? 1 : 3, kv_copy),
     .kv_export = offered_from(MOVES ? 1 : 3, kv_export),
     .kv_import = offered_from(MOVES ? 1 : 3, kv_import),
-    .device_status = device_status,
+    .device_status = offered_from(ACCOUNTS ? 0 : 3, device_status),
     .synchronize = synchronize,
     .profile = profile,
 };

@@ -4,6 +4,7 @@
 #include <bonsai/backend.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -48,8 +49,12 @@ struct Session {
   uint32_t n_in_flight = 0;
   const float *rotation = nullptr;  // the first cosine, 1, where a fault keeps the model's tables
   bool has_handed_out = false;      // the last layer_encode's state went to its caller
-  uint32_t n_last_outputs = 0;      // of the last submit
-  std::vector<int32_t> selected;    // by these, where a fault chains itself
+  std::vector<float> state;         // what that was, where a fault keeps it
+  bool has_head = false;
+  bool has_lost_previous = false;  // as a fault has it, there is no submit to go on from
+  uint64_t last_ticket = 0, last_waited = 0;
+  uint32_t n_last_outputs = 0;    // of the last submit
+  std::vector<int32_t> selected;  // by these, where a fault chains itself
   struct Late {
     const uint32_t *position;  // of the first token, a batch's
     float *logit;
@@ -69,6 +74,12 @@ inline bool has_fault(bonsai_device *device, std::string_view name) {
 }
 inline bool has_fault(bonsai_session *session, std::string_view name) {
   return session && reinterpret_cast<Session *>(session)->is(name);
+}
+
+// Faults of the entry function and of device_info, which are given no options.
+inline bool has_entry_fault(std::string_view name) {
+  const char *fault = std::getenv("BONSAI_FAULTY_ENTRY");
+  return fault && fault == name;
 }
 
 inline bonsai_status refuse(bonsai_error *error, const char *message, bonsai_status status = BONSAI_INVALID_ARGUMENT) {

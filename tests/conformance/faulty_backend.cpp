@@ -37,6 +37,15 @@ std::pair<bonsai_log_fn, void *> &former_log() {
   return log;
 }
 
+bonsai_status device_info(uint32_t index, bonsai_device_info *info, bonsai_error *error) {
+  static constexpr bonsai_kv_dtype kDtypes[] = {BONSAI_KV_F32, 77};
+  const bonsai_status status = cpu().device_info(index, info, error);
+  if (status != BONSAI_OK) return status;
+  if (has_entry_fault("lists a KV dtype of its own")) info->n_kv_dtypes = 2, info->kv_dtypes = kDtypes;
+  if (has_entry_fault("has a feature of its own")) info->features |= 1u << 20;
+  return BONSAI_OK;
+}
+
 // Opens the CPU device with all options but "fault".
 bonsai_status device_open(uint32_t index, const bonsai_device_config *config, bonsai_device **device,
                           bonsai_error *error) {
@@ -143,6 +152,8 @@ bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *des
   bonsai_weight_desc changed{};
   if (desc && desc->struct_size >= sizeof *desc) changed = *desc;
   if (has_fault(device, "keeps memory that is not its own")) changed.flags |= BONSAI_WEIGHT_BORROWED;
+  if (has_fault(device, "multiplies with embeddings") && changed.uses == BONSAI_USE_EMBEDDING)
+    changed.uses |= BONSAI_USE_MATRIX;
   const bool is_changed = changed.struct_size != 0;
   std::vector<std::byte> bytes;
   bonsai_weight_part decoded{};
@@ -157,6 +168,8 @@ bonsai_status weight_upload(bonsai_device *device, const bonsai_weight_desc *des
   }
   const bonsai_status status = cpu().weight_upload(inner(device), is_changed ? &changed : desc, weight, result, error);
   if (is_changed && !(desc->flags & BONSAI_WEIGHT_BORROWED) && result && status == BONSAI_OK) result->borrowed = 0;
+  if (status == BONSAI_OK && result && has_fault(device, "says that it keeps what was not lent")) result->borrowed = 1;
+  if (status == BONSAI_OK && result && has_fault(device, "miscounts a weight's bytes")) ++result->bytes;
   if (status == BONSAI_OK && result && has_fault(device, "writes its own sizes")) result->struct_size = sizeof *result;
   if (status == BONSAI_OK && result && has_fault(device, "writes behind structs"))
     std::memset(result + 1, 0, result->struct_size - sizeof *result);
@@ -203,6 +216,7 @@ bonsai_backend_api make_table() {
   bonsai_backend_api table = cpu();
   table.name = "faulty";
   table.description = "the CPU backend with one fault";
+  table.device_info = device_info;
   table.device_open = device_open;
   table.device_close = device_close;
   table.dtype_support = dtype_support;
@@ -227,6 +241,12 @@ bonsai_backend_api make_table() {
 
 extern "C" const bonsai_backend_api *bonsai_backend_entry(uint32_t host_major, uint32_t) {
   if (const char *fault = std::getenv("BONSAI_FAULTY_ENTRY")) bonsai::test::commit_process_fault(fault, "loading");
-  static const bonsai_backend_api table = bonsai::test::make_table();
-  return host_major == BONSAI_ABI_MAJOR ? &table : nullptr;
+  using bonsai::test::has_entry_fault;
+  static bonsai_backend_api table;
+  table = bonsai::test::make_table();
+  if (has_entry_fault("has no version")) table.version = nullptr;
+  if (has_entry_fault("describes itself in two lines")) table.description = "the CPU backend\nwith one fault";
+  if (has_entry_fault("has more functions")) table.struct_size += sizeof(void *);
+  const bool serves_the_next = has_entry_fault("serves the next major version") && host_major == BONSAI_ABI_MAJOR + 1;
+  return host_major == BONSAI_ABI_MAJOR || serves_the_next ? &table : nullptr;
 }

@@ -169,6 +169,7 @@ std::vector<uint32_t> unshared_table(const Session &session, const bonsai_batch 
 
 bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai_output *const *outputs,
                               uint32_t n_outputs, uint64_t *ticket, bonsai_error *error) {
+  if (session.is("takes tokens and hidden states") && batch.tokens) batch.hidden = nullptr;
   std::vector<uint32_t> positions, table;
   if (session.is("gives a block to one row only")) {
     table = unshared_table(session, batch);
@@ -202,6 +203,11 @@ bonsai_status submit_faultily(Session &session, bonsai_batch batch, const bonsai
   const bonsai_status status = cpu().forward_submit(session.inner, &batch, outputs, n_outputs, ticket, error);
   if (old && status == BONSAI_OK) old->restore();
   if (status == BONSAI_OK) session.n_last_outputs = n_outputs;
+  if (status == BONSAI_OK && session.is("chains over a submit of nothing") && n_outputs > 0) {
+    session.selected.assign(n_outputs, -1);
+    for (uint32_t i = 0; i < n_outputs; ++i)
+      if (outputs[i]->top_ids) session.selected[i] = *outputs[i]->top_ids;
+  }
   if (status == BONSAI_OK && unadjusted) session.selected = unadjusted->selected;
   if (status == BONSAI_OK && session.is("chains whichever session was last")) {
     session.device->selected.assign(n_outputs, -1);

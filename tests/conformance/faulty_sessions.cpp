@@ -42,6 +42,7 @@ bonsai_status session_memory(bonsai_device *device, const bonsai_model_spec *mod
   if (has_fault(device, "sizes real models only") && !names_weights) return refuse(error, "q has no weight");
   const bonsai_status status = cpu().session_memory(inner(device), model, config, memory, error);
   if (status == BONSAI_OK && has_fault(device, "takes more memory than it says")) memory->device_bytes /= 2;
+  if (model && config && memory && has_fault(device, "sizes any model")) return BONSAI_OK;
   return status;
 }
 
@@ -58,6 +59,7 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
       (model->head_dim % 2 || model->rope_dim % 2 || model->rope_dim > model->head_dim || !model->n_kv_heads ||
        model->n_heads % model->n_kv_heads))
     return refuse(error, "an odd shape", BONSAI_UNSUPPORTED);
+  if (readable && has_fault(device, "norms with 1e-6")) changed.rms_eps = 1e-6f;
   bonsai_weight_slice from_the_top{};
   if (readable && has_fault(device, "looks rows up from a weight's top") && model->embedding) {
     from_the_top = *model->embedding;
@@ -69,19 +71,21 @@ bonsai_status session_create(bonsai_device *device, const bonsai_model_spec *mod
     for (uint64_t i = model->rope_dim / 2; i < sines.size(); ++i) sines[i] *= 1.01f;
     changed.rope_sin = sines.data();
   }
-  bonsai_session_config with_outputs{};
-  if (config && config->struct_size >= sizeof *config && has_fault(device, "makes up outputs")) {
-    with_outputs = *config;
-    with_outputs.max_outputs = std::max(config->max_outputs, 1u);
-  }
-  const bonsai_status status =
-      cpu().session_create(inner(device), readable ? &changed : model,
-                           with_outputs.struct_size ? &with_outputs : config, session ? &made->inner : nullptr, error);
+  bonsai_session_config changed_config{};
+  if (config && config->struct_size >= sizeof *config) changed_config = *config;
+  if (has_fault(device, "makes up outputs")) changed_config.max_outputs = std::max(changed_config.max_outputs, 1u);
+  if (has_fault(device, "takes what is reserved")) changed_config.reserved = 0;
+  if (readable && model->head && has_fault(device, "wants a top-k") && changed_config.max_k == 0)
+    return refuse(error, "a max_k of 0");
+  const bonsai_status status = cpu().session_create(inner(device), readable ? &changed : model,
+                                                    changed_config.struct_size ? &changed_config : config,
+                                                    session ? &made->inner : nullptr, error);
   if (status != BONSAI_OK) return status;
   made->device = reinterpret_cast<Device *>(device);
   made->config = *config;
   made->vocab = model->vocab;
   made->hidden = model->hidden;
+  made->has_head = model->head != nullptr;
   made->layers = model->n_layers;
   const uint64_t width = uint64_t{model->n_kv_heads} * model->head_dim;
   made->kv_row_bytes = config->kv_dtype == BONSAI_KV_F32   ? width * 4
@@ -117,8 +121,15 @@ bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai
       if (batch->block_table[i] >= reinterpret_cast<Session *>(session)->config.n_blocks)
         return refuse(error, "a block beyond the pool");
   }
+  std::vector<float> state;
+  if (has_fault(session, "keeps its state behind a submit") && batch && !out) {
+    state.resize(uint64_t{reinterpret_cast<Session *>(session)->hidden} * batch->n_tokens);
+    out = state.data();
+  }
   const bonsai_status status = cpu().layer_encode(inner(session), layer, batch, in, out, error);
   if (status == BONSAI_OK) {
+    reinterpret_cast<Session *>(session)->state = std::move(state);
+    reinterpret_cast<Session *>(session)->has_lost_previous = has_fault(session, "ends a submit with a layer");
     reinterpret_cast<Session *>(session)->n_states = batch->n_tokens;
     reinterpret_cast<Session *>(session)->has_handed_out = out != nullptr;
   }
@@ -131,7 +142,11 @@ bonsai_status layer_encode(bonsai_session *session, uint32_t layer, const bonsai
 bonsai_status lm_head(bonsai_session *session, const float *in, uint32_t n_rows, const bonsai_output *const *outputs,
                       uint32_t n_outputs, bonsai_error *error) {
   if (!session) return cpu().lm_head(nullptr, in, n_rows, outputs, n_outputs, error);
-  const Session &made = *reinterpret_cast<Session *>(session);
+  Session &made = *reinterpret_cast<Session *>(session);
+  if (made.is("keeps its state behind a head of nothing") && in && n_outputs == 0) return BONSAI_OK;
+  if (made.is("has a head for everyone") && !made.has_head) return BONSAI_OK;
+  if (in) made.state.clear();
+  if (!in && !made.state.empty() && made.state.size() == uint64_t{n_rows} * made.hidden) in = made.state.data();
   if (made.is("hands its state out for good") && !in && made.has_handed_out) return refuse(error, "no state");
   if (made.is("takes rows of a batch only") && in && n_rows > made.config.max_tokens)
     return refuse(error, "more rows than a batch has tokens");
@@ -148,12 +163,19 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
   for (uint32_t i = 0; made.is("serves few ids at a time") && outputs && i < n_outputs; ++i) {
     if (outputs[i] && outputs[i]->n_ids > 64) return refuse(error, "more than 64 ids");
   }
+  if (made.is("forgets tokens when it refuses") || made.is("ends a submit with a layer")) {
+    for (uint32_t i = 0; made.has_lost_previous && batch && batch->tokens && i < batch->n_tokens; ++i)
+      if (batch->tokens[i] < 0) return refuse(error, "no previous submit");
+  }
   FaultyOutputs faulty(made, outputs, n_outputs);
+  made.has_lost_previous = true;  // until this one is taken
   if (!is_readable(made, batch, ticket)) {
     return cpu().forward_submit(made.inner, batch, faulty.data(), n_outputs, ticket, error);
   }
   const bonsai_status status = submit_faultily(made, *batch, faulty.data(), n_outputs, ticket, error);
   if (status != BONSAI_OK) return status;
+  made.has_lost_previous = false;
+  made.last_ticket = *ticket;
   ++made.n_in_flight;
   if (made.is("looks at positions behind the submit") && n_outputs > 0 && outputs[0]->kind == BONSAI_OUTPUT_LOGITS)
     made.late[*ticket] = {batch->positions, outputs[0]->logits};
@@ -166,9 +188,15 @@ bonsai_status forward_submit(bonsai_session *session, const bonsai_batch *batch,
 }
 
 bonsai_status forward_wait(bonsai_session *session, uint64_t ticket, bonsai_error *error) {
+  if (has_fault(session, "waits in any order") || has_fault(session, "waits twice")) {
+    const Session &made = *reinterpret_cast<Session *>(session);
+    if (made.is("waits in any order") && ticket == made.last_waited + 2 && ticket == made.last_ticket) return BONSAI_OK;
+    if (made.is("waits twice") && ticket > 0 && ticket <= made.last_waited) return BONSAI_OK;
+  }
   const bonsai_status status = cpu().forward_wait(inner(session), ticket, error);
   if (!session || status != BONSAI_OK) return status;
   Session &made = *reinterpret_cast<Session *>(session);
+  made.last_waited = ticket;
   --made.n_in_flight;
   if (const auto late = made.late.extract(ticket); late && *late.mapped().position > made.config.n_blocks * 100)
     *late.mapped().logit += 1;

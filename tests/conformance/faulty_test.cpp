@@ -111,6 +111,24 @@ constexpr Fault kFaults[] = {
     {"chains what nothing adjusted", "forward.chaining-adjusted", "that adjustments chose, sequence 0 of 3: relative"},
     {"stores seven bits", "kv.layout", "expected the nearest of 255 steps"},
     {"takes NaN for zeros", "kv.nan", "that is NaN throughout is stored as 0"},
+    {"says that it keeps what was not lent", "gemv.memory", "but BONSAI_WEIGHT_BORROWED was not set"},
+    {"miscounts a weight's bytes", "gemv.memory", "but device_status says"},
+    {"multiplies with embeddings", "arguments.weights", "uploaded as an embedding only: status 0"},
+    {"norms with 1e-6", "layers.eps", "relative error"},
+    {"norms with 1e-6", "forward.eps", "relative error"},
+    {"sizes any model", "arguments.sessions", "session_memory with an unknown feature: status 0"},
+    {"takes what is reserved", "arguments.sessions",
+     "session_create with a configuration whose reserved field is set: status 0"},
+    {"wants a top-k", "arguments.sessions", "a max_k of 0"},
+    {"has a head for everyone", "arguments.sessions", "lm_head of a session without a head: status 0"},
+    {"takes tokens and hidden states", "arguments.batches", "with token ids and hidden states: status 0"},
+    {"keeps its state behind a submit", "arguments.batches", "lm_head without a state, behind a submit: status 0"},
+    {"keeps its state behind a head of nothing", "arguments.batches", "rows of its own and no outputs: status 0"},
+    {"waits in any order", "arguments.batches", "for the second of two submits, before the first: status 0"},
+    {"waits twice", "arguments.batches", "for a submit that was waited for, with one in flight: status 0"},
+    {"forgets tokens when it refuses", "forward.chaining-previous", "no previous submit"},
+    {"ends a submit with a layer", "forward.chaining-previous", "no previous submit"},
+    {"chains over a submit of nothing", "forward.chaining-previous", "the last submit but one, behind one without"},
     {"forgets a row", "outputs.order", "element 0 of 97 was not written"},
     {"adds finite numbers only", "outputs.adjust", "additions of -infinity: the adjusted logit"},
 };
@@ -190,13 +208,43 @@ TEST_P(RefusingBackend, IsJudgedByWhatItServes) {
 
 INSTANTIATE_TEST_SUITE_P(Every, RefusingBackend, testing::ValuesIn(kRefusals), test_name<Refusal>);
 
-TEST(Suite, WatchesTheEnvironmentOfTheEntryFunction) {
-  ASSERT_EQ(setenv("BONSAI_FAULTY_ENTRY", "rounds otherwise after loading", 1), 0);
-  const Finding finding = run_named("entry", "none");
+// Faults of the entry function and of device_info, which know no options.
+constexpr Fault kEntryFaults[] = {
+    {"rounds otherwise after loading", "entry", "bonsai_backend_entry leaves another floating-point environment"},
+    {"serves the next major version", "entry", "a table for the major version 1, expected NULL"},
+    {"has no version", "entry", "the table's version is NULL"},
+    {"describes itself in two lines", "entry", "the table's description has more than one line"},
+    {"lists a KV dtype of its own", "arguments.devices", "device_info lists KV dtype 77"},
+    {"has a feature of its own", "arguments.devices", "the features have bits 0x100000"},
+};
+
+Finding run_with_entry_fault(const char *check, const char *fault) {
+  EXPECT_EQ(setenv("BONSAI_FAULTY_ENTRY", fault, 1), 0);
+  const Finding finding = run_named(check, "none");
   unsetenv("BONSAI_FAULTY_ENTRY");
-  EXPECT_TRUE(finding.verdict == Verdict::kFailed);
-  EXPECT_NE(finding.why.find("bonsai_backend_entry leaves another floating-point environment"), std::string::npos)
-      << finding.why;
+  return finding;
+}
+
+class FaultyEntry : public testing::TestWithParam<Fault> {};
+
+TEST_P(FaultyEntry, IsFound) {
+  const Finding finding = run_with_entry_fault(GetParam().check, GetParam().name);
+  EXPECT_TRUE(finding.verdict == Verdict::kFailed) << GetParam().check << " does not notice; " << finding.why;
+  EXPECT_NE(finding.why.find(GetParam().finding), std::string::npos) << finding.why;
+}
+
+TEST_P(FaultyEntry, PassesTheCheckWithoutTheFault) {
+  const Finding finding = run_named(GetParam().check, "none");
+  EXPECT_TRUE(finding.verdict == Verdict::kPassed) << finding.why;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultyEntry, testing::ValuesIn(kEntryFaults), test_name<Fault>);
+
+// To a backend that is newer than this program, junk behind the fields that are known here may mean something.
+TEST(Suite, ShowsNoLongerStructsToANewerBackend) {
+  const Finding finding = run_with_entry_fault("structs.weights", "has more functions");
+  EXPECT_TRUE(finding.verdict == Verdict::kSkipped) << finding.why;
+  EXPECT_NE(finding.why.find("the backend speaks version 0.9 in a table of "), std::string::npos) << finding.why;
 }
 
 #if defined(__GNUC__) && __GNUC__ < 13  // whose -ffast-math links such code into shared objects

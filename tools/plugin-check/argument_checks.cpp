@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/base/utf8.h"
 #include "tools/plugin-check/environment.h"
 #include "tools/plugin-check/matrix.h"
 #include "tools/plugin-check/refusal.h"
@@ -22,7 +23,14 @@ T *sentinel() {  // a handle that no backend returns
 
 // -------- The entry function
 
-// No backend serves a major version that will not be, and each serves its own beside any minor version.
+// What a table says in words.
+void expect_line(const char *what, const char *text) {
+  expect(text != nullptr && *text != '\0', "the table's {} is {}, expected a line of text", what,
+         text ? "empty" : "NULL");
+  expect(std::strpbrk(text, "\r\n") == nullptr, "the table's {} has more than one line: {}", what, quoted(text));
+}
+
+// No backend serves another major version, and each serves its own beside any minor version.
 void check_entry(Context &context) {
   void *const library = dlopen(std::filesystem::absolute(context.plugin().path).c_str(), RTLD_NOW | RTLD_LOCAL);
   expect(library != nullptr, "the library does not load a second time: {}", library ? "" : dlerror());
@@ -32,12 +40,17 @@ void check_entry(Context &context) {
     return function(major, minor);
   };
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
-  const bool takes_any = entry(kMost, 0) != nullptr;
+  for (const uint32_t major : {BONSAI_ABI_MAJOR + 1, kMost}) {
+    expect(entry(major, 0) == nullptr, "the entry function returns a table for the major version {}, expected NULL",
+           major);
+  }
   for (const uint32_t minor : {0u, kMost, BONSAI_ABI_MINOR}) {
     expect(entry(BONSAI_ABI_MAJOR, minor) != nullptr, "the entry function returns no table for version {}.{}",
            BONSAI_ABI_MAJOR, minor);
   }
-  expect(!takes_any, "the entry function returns a table for the major version {}, expected NULL", kMost);
+  const bonsai_backend_api &table = *entry(BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR);
+  expect_line("version", table.version);
+  expect_line("description", table.description);
 }
 
 // -------- Devices
@@ -63,6 +76,20 @@ void check_short_info(Context &context) {
          "device_info writes beyond a struct_size of 8");
 }
 
+// To a newer backend, what this program does not know may mean something.
+void check_known_values(const Context &context) {
+  if (context.is_newer()) return;
+  constexpr bonsai_features kKnown =
+      BONSAI_FEATURE_ADJUST | BONSAI_FEATURE_TOKEN_CHAINING | BONSAI_FEATURE_DETERMINISTIC | BONSAI_FEATURE_BORROWS;
+  const bonsai_features unknown = context.info().features & ~kKnown;
+  expect(unknown == 0, "device_info: the features have bits {:#x}, which version {}.{} does not define", unknown,
+         BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR);
+  for (const bonsai_kv_dtype dtype : context.info().kv_dtypes) {
+    expect(dtype <= BONSAI_KV_F32, "device_info lists KV dtype {}, which version {}.{} does not define", dtype,
+           BONSAI_ABI_MAJOR, BONSAI_ABI_MINOR);
+  }
+}
+
 void check_info(Context &context) {
   const bonsai_backend_api &api = context.api();
   const uint32_t count = count_devices(context);
@@ -79,6 +106,7 @@ void check_info(Context &context) {
   expect_refused("device_info into NULL", Expected::kInvalid,
                  [&](bonsai_error *error) { return api.device_info(0, nullptr, error); });
   check_short_info(context);
+  check_known_values(context);
   const host::DeviceInfo &described = context.info();
   expect(!described.name.empty(), "device_info: the name is empty");
   for (const auto &option : described.options) {
@@ -251,10 +279,9 @@ constexpr Mistake<Upload> kUploads[] = {
     {"data that is NULL", Expected::kInvalid, [](Upload &upload) { upload.part.data = nullptr; }},
 };
 
-host::Weight upload(Context &context, const Matrix &matrix) {
+host::Weight upload(Context &context, const Matrix &matrix, bonsai_weight_use uses = BONSAI_USE_MATRIX) {
   const host::Weight::Part part = {static_cast<bonsai_dtype>(matrix.format), matrix.rows, matrix.blocks()};
-  return value_if_served(
-      host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, BONSAI_USE_MATRIX, false));
+  return value_if_served(host::Weight::upload(context.device(), "w", matrix.columns, {&part, 1}, uses, false));
 }
 
 void check_uploads(Context &context) {
@@ -345,6 +372,13 @@ void check_products(Context &context) {
                  [&](bonsai_error *error) { return api.gemv(context.device().handle(), nullptr, error); });
   expect_refused("gemv on no device", Expected::kInvalid,
                  [&](bonsai_error *error) { return api.gemv(nullptr, &good, error); });
+  if (context.looks_up(context.plainest_format())) {
+    const host::Weight rows = upload(context, matrix, BONSAI_USE_EMBEDDING);
+    bonsai_gemv_args args = good;
+    args.weight = rows.handle();
+    expect_refused("gemv with a weight that was uploaded as an embedding only", Expected::kInvalid,
+                   [&](bonsai_error *error) { return api.gemv(context.device().handle(), &args, error); });
+  }
   bonsai_error error = empty_error();
   expect_ok("gemv after bad calls", api.gemv(context.device().handle(), &good, &error), error);
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 
+#include "tools/plugin-check/refusal.h"
 #include "tools/plugin-check/stage.h"
 
 namespace bonsai::check {
@@ -75,6 +76,54 @@ void check_chaining_of_two(Context &context) {
     comparison.add(fmt::format("behind a chained token, sequence {} of 2", s), of_next[s].logits,
                    stage.judge(texts[s])[kPrompt]);
   comparison.finish("two chained tokens");
+}
+
+// The previous submit is the last that was taken, whatever was called in between; and where that has no outputs, there
+// is nothing to go on with, whatever earlier ones have selected.
+void check_chaining_to_the_previous(Context &context) {
+  need_chaining(context);
+  constexpr uint32_t kPrompt = 9;
+  Stage stage(context, narrow_shape(context.plainest_format()));
+  const bonsai_backend_api &api = stage.session.api;
+  std::vector<int32_t> text = stage.tokens(kPrompt);
+  Batch prompt, next;
+  prompt.block_table = next.block_table = {stage.take_blocks(kPrompt + 1)};
+  for (uint32_t i = 0; i < kPrompt; ++i) prompt.add(text[i], i);
+  next.add(BONSAI_TOKEN_FROM_OUTPUT(0), kPrompt);
+  Outputs of_prompt = stage.outputs(), of_next = stage.outputs();
+  of_prompt.argmax(kPrompt - 1);
+  of_next.logits(0);
+  stage.session.run(prompt, of_prompt);
+  text.push_back(of_prompt[0].top_ids[0]);
+
+  Batch other;
+  other.block_table = {stage.take_blocks(1)};
+  other.add(1, 0);
+  bonsai_batch view = other.view();
+  const std::vector<float> in(stage.config().hidden, 0.5f);
+  Outputs of_other = stage.outputs();
+  of_other.argmax(0);
+  stage.session.encode(0, view, in.data(), nullptr);
+  bonsai_error error = empty_error();
+  expect_ok("lm_head", api.lm_head(stage.session.handle, nullptr, 1, of_other.data(), 1, &error), error);
+  const uint32_t no_sequence = 1;
+  view.sequences = &no_sequence;
+  uint64_t ticket = 0;
+  const bonsai_status status = api.forward_submit(stage.session.handle, &view, nullptr, 0, &ticket, nullptr);
+  expect(status == BONSAI_INVALID_ARGUMENT, "forward_submit with a sequence that does not exist: status {}",
+         status_name(status));
+  Comparison comparison(stage.bound);
+  stage.session.run(next, of_next);
+  comparison.add("behind a chained token, with other calls ahead of it", of_next[0].logits, stage.judge(text)[kPrompt]);
+  comparison.finish("a token of the previous submit");
+
+  stage.session.run(prompt, of_prompt);
+  stage.session.run(other, stage.outputs());
+  view = next.view();
+  expect_refused("forward_submit with a token of the last submit but one, behind one without outputs",
+                 Expected::kInvalid, [&](bonsai_error *refused) {
+                   return api.forward_submit(stage.session.handle, &view, nullptr, 0, &ticket, refused);
+                 });
 }
 
 // Prompts of some sequences, their last tokens' outputs, and a batch that goes on with what those select.
@@ -164,6 +213,9 @@ void check_chaining_adjusted(Context &context) {
 void add_chaining_checks(std::vector<Check> &checks) {
   checks.push_back({"forward.chaining", "a token may be an output of the submit before", check_chaining});
   checks.push_back({"forward.chaining-two", "tokens may be any outputs of the submit before", check_chaining_of_two});
+  checks.push_back({"forward.chaining-previous",
+                    "the submit before is the last that was taken, and the only one that tokens may be outputs of",
+                    check_chaining_to_the_previous});
   checks.push_back({"forward.chaining-adjusted", "a chained token is the one that the adjusted logits select",
                     check_chaining_adjusted});
 }

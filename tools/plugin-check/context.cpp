@@ -82,6 +82,10 @@ Context::Context(const Plugin &plugin) : plugin_(plugin), backend_(traced(load(p
   device_ = open_another();
 }
 
+bool Context::is_newer() const {
+  return api().abi_minor > BONSAI_ABI_MINOR || api().struct_size > sizeof(bonsai_backend_api);
+}
+
 std::unique_ptr<host::Device> Context::open_another() const {
   return value_of(open_with(plugin_.options), plugin_.path);
 }

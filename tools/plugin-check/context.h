@@ -122,6 +122,8 @@ class Context {
   host::Device &device() const { return *device_; }
   const bonsai_backend_api &api() const { return device_->api(); }
   const host::DeviceInfo &info() const { return device_->info(); }
+  // Whether the backend may know more of the ABI than this program does.
+  bool is_newer() const;
   bool has(bonsai_features feature) const { return (info().features & feature) != 0; }
 
   const Plugin &plugin() const { return plugin_; }

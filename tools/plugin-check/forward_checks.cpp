@@ -96,6 +96,22 @@ void check_batches(Context &context, Path path) {
   compare_batches(stage, kBatchSizes);
 }
 
+// -------- Norms
+
+// States that are small beside the square root of rms_eps, which real models' are not: there it hardly counts.
+void check_large_eps(Context &context, Path path) {
+  context.need(path);
+  ModelShape shape = narrow_shape(context.plainest_format());
+  shape.rms_eps = 0.1f;
+  shape.edit = [](const std::string &part, std::span<float> weights) {
+    if (part == "token_embd") std::ranges::for_each(weights, [](float &weight) { weight *= 0.1f; });
+  };
+  Stage stage(context, shape, {.path = path});
+  Comparison comparison(stage.bound);
+  SplitBatch(stage, 9, 1).compare(comparison);
+  comparison.finish(fmt::format("rms_eps {}, {}", shape.rms_eps, describe(stage)));
+}
+
 // -------- Long contexts
 
 // Positions beyond what an attention kernel may keep in one piece, or read in one go: in large batches and token by
@@ -353,6 +369,10 @@ void add_forward_checks(std::vector<Check> &checks) {
                     [](Context &context) { check_batches(context, Path::kLayers); }});
   checks.push_back({"forward.batches", "batches of every size over several sequences agree with the judge (level 2)",
                     [](Context &context) { check_batches(context, Path::kForward); }});
+  checks.push_back({"layers.eps", "norms have the model's rms_eps (level 1)",
+                    [](Context &context) { check_large_eps(context, Path::kLayers); }});
+  checks.push_back({"forward.eps", "norms have the model's rms_eps (level 2)",
+                    [](Context &context) { check_large_eps(context, Path::kForward); }});
   checks.push_back({"layers.long", "a context of 2,304 positions agrees with the judge (level 1)",
                     [](Context &context) { check_long_context(context, Path::kLayers); }});
   checks.push_back({"forward.long", "a context of 2,304 positions agrees with the judge (level 2)",

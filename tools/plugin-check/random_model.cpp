@@ -31,6 +31,7 @@ RandomModel::RandomModel(const ModelShape &shape) : next_seed_(shape.seed << 32)
   config.head_dim = shape.head_dim;
   config.vocab = shape.vocab;
   config.context = 4096;
+  config.rms_eps = shape.rms_eps;
   if (shape.yarn_factor != 0) {
     config.rope_scaling.kind = model::RopeScaling::Kind::kYarn;
     config.rope_scaling.factor = shape.yarn_factor;

@@ -26,6 +26,7 @@ struct ModelShape {
   uint32_t vocab = 97;
   double yarn_factor = 0;  // 0: plain RoPE
   uint32_t original_context = 32;
+  float rms_eps = 1e-6f;
   bool tied = false;
   uint64_t seed = 1;
 

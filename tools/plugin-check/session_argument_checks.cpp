@@ -19,7 +19,7 @@ struct Request {
   uint32_t n_outputs = 1;
   uint32_t block_size;
 
-  std::vector<float> logits;
+  std::vector<float> logits, states;
   std::vector<int32_t> top_ids = {-1, -1};
   std::vector<float> top_logits = {0, 0};
   float log_sum_exp = 0;
@@ -27,7 +27,9 @@ struct Request {
   std::vector<float> adjustment = {1, 1};
 
   Request(Stage &stage, const std::vector<uint32_t> &blocks)
-      : block_size(stage.session.config.block_size), logits(stage.config().vocab) {
+      : block_size(stage.session.config.block_size),
+        logits(stage.config().vocab),
+        states(2 * stage.config().hidden, 0.5f) {
     batch.block_table = {blocks, {blocks.back()}};
     batch.add(1, 0);
     batch.add(2, 1);
@@ -89,6 +91,7 @@ constexpr Mistake<Request> kBatches[] = {
 
 constexpr Mistake<Request> kTokens[] = {
     {"no token ids", Expected::kInvalid, [](Request &r) { r.view.tokens = nullptr; }},
+    {"token ids and hidden states", Expected::kInvalid, [](Request &r) { r.view.hidden = r.states.data(); }},
     {"a token beyond the vocabulary", Expected::kInvalid, [](Request &r) { r.batch.tokens[1] = 1000000; }},
     {"a token of a submit that never was", Expected::kEither,
      [](Request &r) { r.batch.tokens[1] = BONSAI_TOKEN_FROM_OUTPUT(0); }},
@@ -101,6 +104,7 @@ constexpr Mistake<Request> kOutputs[] = {
     {"more outputs than the session's", Expected::kInvalid,
      [](Request &r) { r.outputs.assign(r.n_outputs = 513, &r.output); }},
     {"a short output", Expected::kInvalid, [](Request &r) { r.output.struct_size = 16; }},
+    {"an output whose reserved field is set", Expected::kInvalid, [](Request &r) { r.output.reserved = 1; }},
     {"an unknown kind of output", Expected::kUnsupported, [](Request &r) { r.output.kind = 77; }},
     {"an output of a token that is not there", Expected::kInvalid, [](Request &r) { r.output.token = 2; }},
     {"logits into NULL", Expected::kInvalid, [](Request &r) { r.output.logits = nullptr; }},
@@ -208,28 +212,40 @@ class Requests {
     run_layer();
     if (stage_.path != Path::kForward) return;
     Request request(stage_, blocks_);
-    const std::vector<float> hidden = state();
-    bring_states(request, hidden);
+    stage_.session.wait(submit(request));
+  }
+  // One that nothing is wanted of, so that it need not live until it is waited for.
+  uint64_t submit_for_nothing() {
+    Request request(stage_, blocks_);
+    request.n_outputs = 0;
+    return submit(request);
+  }
+  void expect_no_third_submit() {
+    Request request(stage_, blocks_);
+    expect_refused_submit("forward_submit with two submits in flight", Expected::kInvalid, request);
+  }
+
+ private:
+  std::vector<float> state() const { return std::vector<float>(2 * stage_.config().hidden, 0.5f); }
+  void bring_states(Request &request) const {
+    if (stage_.uploaded.spec.embedding) return;
+    request.view.tokens = nullptr;
+    request.view.hidden = request.states.data();
+  }
+
+  uint64_t submit(Request &request) {
+    bring_states(request);
     uint64_t ticket = 0;
     bonsai_error error = empty_error();
     expect_ok("forward_submit of a good batch, whose block table holds no blocks past its sequences' ends,",
               stage_.session.api.forward_submit(stage_.session.handle, &request.view, request.wanted(),
                                                 request.n_outputs, &ticket, &error),
               error);
-    stage_.session.wait(ticket);
-  }
-
- private:
-  std::vector<float> state() const { return std::vector<float>(2 * stage_.config().hidden, 0.5f); }
-  void bring_states(Request &request, const std::vector<float> &states) const {
-    if (stage_.uploaded.spec.embedding) return;
-    request.view.tokens = nullptr;
-    request.view.hidden = states.data();
+    return ticket;
   }
 
   void expect_refused_submit(const std::string &what, Expected expected, Request &request) {
-    const std::vector<float> hidden = state();
-    bring_states(request, hidden);
+    bring_states(request);
     uint64_t ticket = 77;
     const Untouched untouched(ticket);
     expect_refused(what, expected, [&](bonsai_error *error) {
@@ -295,7 +311,8 @@ void check_state_of_another_batch(Stage &stage, Requests &requests) {
 }
 
 // What a layer leaves is there until a layer leaves something else, also where it was handed out, for any number of
-// lm_heads and behind refused calls; what lm_head is given by its caller takes its place, and is gone afterwards.
+// lm_heads and behind refused calls; what lm_head is given by its caller takes its place, and is gone afterwards, also
+// where nothing is computed of it. A submit leaves nothing.
 void check_state_is_kept_and_gone(Stage &stage, Requests &requests) {
   std::vector<float> out(2 * stage.config().hidden);
   requests.run_layer(out.data());
@@ -303,9 +320,9 @@ void check_state_is_kept_and_gone(Stage &stage, Requests &requests) {
   const std::vector<float> in(2 * stage.config().hidden, 0.5f);
   Outputs outputs = stage.outputs();
   outputs.logits(0);
-  const auto head = [&](const float *given) {
-    return [&, given](bonsai_error *error) {
-      return api.lm_head(stage.session.handle, given, 2, outputs.data(), 1, error);
+  const auto head = [&](const float *given, uint32_t n_outputs = 1) {
+    return [&, given, n_outputs](bonsai_error *error) {
+      return api.lm_head(stage.session.handle, given, 2, outputs.data(), n_outputs, error);
     };
   };
   bonsai_error error = empty_error();
@@ -317,6 +334,30 @@ void check_state_is_kept_and_gone(Stage &stage, Requests &requests) {
             error);
   expect_ok("lm_head", head(in.data())(&error), error);
   expect_refused("lm_head without a state, behind one with rows of its own", Expected::kInvalid, head(nullptr));
+  requests.run_layer();
+  expect_ok("lm_head of no outputs", head(in.data(), 0)(&error), error);
+  expect_refused("lm_head without a state, behind one with rows of its own and no outputs", Expected::kInvalid,
+                 head(nullptr));
+  if (stage.path != Path::kForward) return;
+  requests.run();
+  expect_refused("lm_head without a state, behind a submit", Expected::kInvalid, head(nullptr));
+}
+
+// Two submits are in flight at most, and each is waited for once, in their order.
+void check_tickets(Stage &stage, Requests &requests) {
+  if (stage.path != Path::kForward) return;
+  const auto wait = [&stage](uint64_t ticket) {
+    return [&stage, ticket](bonsai_error *error) {
+      return stage.session.api.forward_wait(stage.session.handle, ticket, error);
+    };
+  };
+  const uint64_t first = requests.submit_for_nothing(), second = requests.submit_for_nothing();
+  requests.expect_no_third_submit();
+  expect_refused("forward_wait for the second of two submits, before the first", Expected::kInvalid, wait(second));
+  stage.session.wait(first);
+  expect_refused("forward_wait for a submit that was waited for, with one in flight", Expected::kInvalid, wait(first));
+  stage.session.wait(second);
+  expect_refused("forward_wait for a submit that was waited for", Expected::kInvalid, wait(second));
 }
 
 void check_requests(Context &context) {
@@ -331,6 +372,7 @@ void check_requests(Context &context) {
   if (context.has(BONSAI_FEATURE_ADJUST)) requests.expect_refused_outputs(kAdjustments);
   check_state_of_another_batch(stage, requests);
   check_state_is_kept_and_gone(stage, requests);
+  check_tickets(stage, requests);
 }
 
 // After refused batches the cache is what it was.

@@ -12,19 +12,11 @@
 #include "core/text/pre_tokenizer.h"
 #include "core/text/special_tokens.h"
 #include "core/text/token_index.h"
+#include "core/text/token_types.h"
 #include "core/text/utf8.h"
 
 namespace bonsai::text {
 namespace {
-
-// GGUF's token types.
-constexpr int32_t kUndefined = 0;
-constexpr int32_t kNormal = 1;
-constexpr int32_t kUnknown = 2;
-constexpr int32_t kControl = 3;
-constexpr int32_t kUserDefined = 4;
-constexpr int32_t kUnused = 5;
-constexpr int32_t kByte = 6;
 
 // Types of tokens that are looked for in a text as they are spelled.
 constexpr bool stands_as_it_is(int32_t type) { return type == kControl || type == kUserDefined; }
@@ -119,7 +111,7 @@ Result<void> Tokenizer::State::settle_types() {
   size_t n_undefined = 0;
   for (size_t id = 0; id < n_tokens; ++id) {
     if (types[id] < kUndefined || types[id] > kByte)
-      return fail("tokenizer.ggml.token_type[{}] is {}; expected 1 to 6", id, types[id]);
+      return fail("tokenizer.ggml.token_type[{}] is {}; expected 0 to 6", id, types[id]);
     if (types[id] != kUndefined) continue;
     types[id] = kUnused;
     ++n_undefined;

@@ -6,6 +6,7 @@
 #include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
 #include "core/text/pre_tokenizer.h"
+#include "core/text/token_types.h"
 #include "core/text/tokenizer.h"
 
 namespace bonsai::text {
@@ -21,10 +22,6 @@ constexpr std::string_view kConfigFile = "tokenizer_config.json";
 constexpr int64_t kMostTokens = int64_t{1} << 20;
 
 constexpr size_t kMostNesting = 100;  // ten times what such files need
-
-constexpr int32_t kNormal = 1;
-constexpr int32_t kControl = 3;
-constexpr int32_t kUserDefined = 4;
 
 Result<Json> parse(std::string_view file, std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", file, kMostNesting);

@@ -8,6 +8,7 @@
 #include "core/base/utf8.h"
 #include "core/gguf/file.h"
 #include "core/gguf/writer.h"
+#include "core/text/token_types.h"
 #include "core/text/tokenizer.h"
 
 namespace bonsai::text {
@@ -27,10 +28,6 @@ constexpr std::string_view kMoreEos = "tokenizer.ggml.eos_token_ids";
 constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
 constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
 constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
-
-// GGUF's token types.
-constexpr int32_t kNormal = 1;
-constexpr int32_t kUnused = 5;
 
 // Reads one key after the other; every error begins with the file's path and the key.
 class MetadataReader {

@@ -254,9 +254,9 @@ TEST(TokenizerErrors, TokensAndTypesMustAgree) {
   EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type has 267 elements; expected one for each of the 268 tokens");
   data = tiny_tokenizer_data();
   data.types[7] = -1;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is -1; expected 1 to 6");
+  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is -1; expected 0 to 6");
   data.types[7] = 7;
-  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is 7; expected 1 to 6");
+  EXPECT_EQ(error_of(data), "tokenizer.ggml.token_type[7] is 7; expected 0 to 6");
 }
 
 // Promise: files that llama.cpp loads with a warning are loaded with one.

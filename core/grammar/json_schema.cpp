@@ -146,7 +146,12 @@ std::optional<Json> listed_integers(const Json &bare) {
 // One of several, of which those that allow nothing are left out unless all do.
 class Alternatives {
  public:
+  explicit Alternatives(Effort &effort) : effort_(effort), kept_(effort.kept()) {}
+
+  // Behind each that is made with this effort.
   SchemaResult<void> add(SchemaResult<Expression> way) {
+    if (!way && way.error().allows_nothing) effort_.keep_only(kept_);
+    kept_ = effort_.kept();
     if (way) {
       ways_.push_back(*std::move(way));
     } else if (!way.error().allows_nothing) {
@@ -164,6 +169,8 @@ class Alternatives {
   }
 
  private:
+  Effort &effort_;
+  size_t kept_;  // by what is not left out
   std::vector<Expression> ways_;
   std::optional<SchemaError> nothing_;  // why the first that allows nothing does not
 };
@@ -348,7 +355,7 @@ SchemaResult<Expression> Translator::any_of(const Json &bare, const std::string 
     return fail_at(place.pointer, "{}: expected a list of schemas", bonsai::quoted(keyword));
   Json rest = bare;
   rest.erase(keyword);
-  Alternatives ways;
+  Alternatives ways(effort_);
   for (size_t i = 0; i < alternatives.size(); ++i) {
     const Place at = place.below(keyword).at(i);
     const auto merged = rest.empty() ? SchemaResult<Json>(alternatives[i]) : merge(rest, alternatives[i], at.pointer);
@@ -362,7 +369,7 @@ SchemaResult<Expression> Translator::by_type(const Json &bare, const Place &plac
   const auto types = types_of(bare, place.pointer);
   if (!types) return tl::unexpected(types.error());
   if (types->empty()) return call(kValue);
-  Alternatives ways;
+  Alternatives ways(effort_);
   for (const std::string &type : *types)
     if (auto ok = ways.add(of_type(type, bare, place)); !ok) return tl::unexpected(ok.error());
   return std::move(ways).take();

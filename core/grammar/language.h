@@ -28,6 +28,9 @@ class Effort {
   // Of the languages that become part of the grammar, that so many states do: false where they alone are more than it
   // may have.
   bool keep(size_t n_states) { return (n_kept_ += n_states) <= kMostNfaStates; }
+  // What was kept up to a place, for keep_only() where what came behind it is left out of the grammar.
+  size_t kept() const { return n_kept_; }
+  void keep_only(size_t n_states) { n_kept_ = n_states; }
 
  private:
   size_t most_, left_, n_kept_ = 0;

@@ -329,6 +329,19 @@ TEST(JsonSchema, AlternativesThatAllowNothingAreLeftOut) {
   expect_none(unique, {"[1,1]"});
 }
 
+// Each text takes so many states that a tenth one is refused; none of these becomes part of the grammar.
+TEST(JsonSchema, AlternativesThatAreLeftOutTakeNoStates) {
+  std::vector<std::string> alternatives;
+  for (int i = 0; i < 12; ++i)
+    alternatives.push_back(fmt::format(
+        R"({{"properties": {{"a": {{"format": "uri", "maxLength": {}}}, "b": false}}, "required": ["a", "b"]}})",
+        60 + i));
+  const Grammar grammar =
+      json_schema(fmt::format(R"({{"anyOf": [{}, {{"type": "null"}}]}})", fmt::join(alternatives, ", ")));
+  expect_sentences(grammar, {"null"});
+  expect_none(grammar, {"{}"});
+}
+
 TEST(JsonSchema, WithoutATypeTheFirstKeywordThatBelongsToOneDecides) {
   expect_sentences(json_schema(R"({"minimum": 0, "items": {}})"), {"3"});
   expect_none(json_schema(R"({"minimum": 0, "items": {}})"), {"[]", "-3"});

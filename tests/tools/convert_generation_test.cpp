@@ -109,6 +109,20 @@ TEST_F(ConvertGeneration, WhatIsOutOfRangeIsNamedAndLeftOut) {
   EXPECT_EQ(tokenizer().more_eos, std::vector<int32_t>{kEnd});
 }
 
+// Numbers that are small or negative to whoever reads them as 32 or 64 bits with a sign.
+TEST_F(ConvertGeneration, HugeNumbersAreNotTakenForOthers) {
+  const Outcome outcome = convert_with(
+      R"({"top_k": 18446744073709551615, "eos_token_id": [260, 18446744073709551615, 9223372036854775813]})");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string file = "bonsai-convert: " + input() + "/generation_config.json: ";
+  for (const char *line : {"top_k: expected a whole number of at least 0, found 18446744073709551615; left out\n",
+                           "eos_token_id: expected a token's number below 264, found 18446744073709551615; left out\n",
+                           "eos_token_id: expected a token's number below 264, found 9223372036854775813; left out\n"})
+    EXPECT_NE(outcome.err.find(file + line), std::string::npos) << outcome.err;
+  const model::Model model = load();
+  EXPECT_EQ(model.file->find("general.sampling.top_k"), nullptr);
+}
+
 TEST_F(ConvertGeneration, AFileThatCannotBeReadIsIgnored) {
   const Outcome outcome = convert_with("[");
   EXPECT_EQ(outcome.exit_code, 0);

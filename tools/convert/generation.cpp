@@ -48,7 +48,7 @@ class LenientReader {
   static std::string token_below(uint32_t vocab) { return fmt::format("a token's number below {}", vocab); }
 
   std::optional<int32_t> whole(std::string_view key, const Json &value, int32_t most, std::string_view expected) const {
-    if (value.is_number_unsigned() && value <= most) return value.get<int32_t>();
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(most)) return value.get<int32_t>();
     leave_out(key, expected, value);
     return std::nullopt;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "core/base/lfs_pointer.h"
@@ -26,6 +27,13 @@ quant::Format least_format(const Tensor &tensor) {
   if (tensor.gguf_type != kType42) return tensor.format;
   constexpr auto kSmaller = quant::Format::kTQ2_0_G128;
   return tensor.columns() % quant::traits(kSmaller).block_weights == 0 ? kSmaller : quant::Format::kQ2_0_G64;
+}
+
+// Likewise the larger one.
+quant::Format largest_format(const Tensor &tensor) {
+  if (tensor.gguf_type != kType42) return tensor.format;
+  constexpr auto kLarger = quant::Format::kQ2_0_G64;
+  return tensor.columns() % quant::traits(kLarger).block_weights == 0 ? kLarger : quant::Format::kTQ2_0_G128;
 }
 
 }  // namespace
@@ -208,20 +216,27 @@ Result<void> Parser::index_tensors() {
   return {};
 }
 
-// Where a download stopped, hundreds of offsets are beyond the end. None of them is wrong, and so the end is told.
-// Tensors whose extent in the file cannot be are left to later steps.
+// Where a download stopped, hundreds of offsets are beyond the end. None of them is wrong, and so the end is told. That
+// is where data would reach as far if it lay without holes; farther, an offset is wrong, and left to later steps, as
+// are tensors whose extent in the file cannot be.
 Result<void> Parser::check_end() {
-  uint64_t least = 0;  // bytes of the whole file
-  size_t last = 0;     // the tensor that ends there
+  uint64_t least = 0;          // bytes of the whole file
+  size_t last = 0;             // the tensor that ends there
+  uint64_t packed = data_at_;  // bytes of a file without holes, at most
   for (size_t i = 0; i < file_.tensors_.size(); ++i) {
     const auto bytes = data_bytes(i, least_format(file_.tensors_[i]));
+    const uint64_t room = data_bytes(i, largest_format(file_.tensors_[i])).value_or(0);
+    if (__builtin_add_overflow(packed, room, &packed) ||
+        __builtin_add_overflow(packed, file_.alignment_ - 1, &packed)) {
+      packed = std::numeric_limits<uint64_t>::max();
+    }
     uint64_t end = 0;
     if (!bytes || __builtin_add_overflow(data_at_, *bytes, &end)) continue;
     if (__builtin_add_overflow(end, file_.tensors_[i].offset, &end) || end <= least) continue;
     least = end;
     last = i;
   }
-  if (least <= bytes_.size()) return {};
+  if (least <= bytes_.size() || least > packed) return {};
   const Tensor &tensor = file_.tensors_[last];
   return fail_at(data_at_ + tensor.offset, {"data", tensor.name},
                  "the file ends early, found {} bytes, expected at least {} (an incomplete download?)", bytes_.size(),

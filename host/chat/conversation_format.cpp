@@ -144,10 +144,11 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
                       fmt::format("roles: expected at most {} besides system, user, assistant and tool, found {}",
                                   kMostRoles, others.size()));
   for (const std::string_view role : others) {
-    // With other texts, of which no part of these is one. Without the messages a template that wants some would fail.
+    // With other texts, which begin with another letter. Without the messages a template that wants some would fail.
     std::vector<ChatMessage> changed(messages.begin(), messages.end());
     for (ChatMessage &message : changed)
-      if (message.role == role && !message.content.empty()) message.content.assign(message.content.size() + 1, 'x');
+      if (message.role == role && !message.content.empty())
+        message.content.assign(message.content.size() + 1, message.content.front() == 'x' ? 'y' : 'x');
     if (rendered == text_if_rendered(changed, options))
       throw EngineError(ErrorKind::kInvalidArgument,
                         fmt::format("role: {} leaves out what {} says; expected system, user, assistant or tool",

@@ -63,19 +63,18 @@ void follow_model(const Arguments &arguments, const Engine &engine, GenerateOpti
   if (!arguments.text("preset")) options.sampling = sampling_options(arguments, engine.model().sampling);
 }
 
-void add_preset_option(Options &options) {
-  options.value("preset", "NAME", "temperature, top-k and top-p: greedy, balanced (default), creative or code");
+void add_preset_option(Options &options, const std::string &default_is) {
+  const std::string help = "temperature, top-k and top-p: greedy, balanced, creative or code (" + default_is + ")";
+  options.value("preset", "NAME", help.c_str());
 }
 
 void add_plain_generate_options(Options &options, const std::string &without_n) {
   options.value("predict,n", "N",
                 fmt::format("most tokens to generate; -1: until the text ends ({})", without_n).c_str());
-  options.value("preset", "NAME",
-                "temperature, top-k and top-p: greedy, balanced, creative or code (default: what the model's file "
-                "says, and balanced for what it does not)");
-  options.value("temp", "T", "temperature; 0: always the likeliest token (0.7)");
-  options.value("top-k", "K", "choose among the K likeliest; 0 or -1: all (40)");
-  options.value("top-p", "P", "and the fewest that together hold this probability; 1: all (0.9)");
+  add_preset_option(options, "what the model's file says, balanced where it does not");
+  options.value("temp", "T", "temperature; 0: always the likeliest token (balanced: 0.7)");
+  options.value("top-k", "K", "choose among the K likeliest; 0 or -1: all (balanced: 40)");
+  options.value("top-p", "P", "and the fewest that together hold this probability; 1: all (balanced: 0.9)");
   options.value("min-p", "P", "and those at least this likely, relative to the likeliest (0)");
   options.value("seed", "N", "the same seed, the same text; -1: any (random)");
   options.value("repeat-penalty", "X", "divides the logits of tokens that occurred; 1: off (1)");

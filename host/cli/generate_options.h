@@ -10,7 +10,7 @@
 namespace bonsai::cli {
 
 // Declares --preset alone, which `bench` has too.
-void add_preset_option(Options &options);
+void add_preset_option(Options &options, const std::string &default_is = "balanced");
 
 // What it names, the default if it is not there. Throws UsageError.
 SamplingOptions preset_option(const Arguments &arguments);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/shortest.h"
 #include "core/base/utf8.h"
 #include "core/model/config.h"
 #include "core/model/weights.h"
@@ -111,9 +112,6 @@ std::string describe(const model::RopeScaling &scaling) {
   }
   return fmt::format("YaRN, factor {} over {}", scaling.factor, scaling.original_context);
 }
-
-// As it was written: 0.6, and not the double nearest to the float that it is.
-Json shortest(float value) { return Json::parse(fmt::format("{}", value)); }
 
 Json to_json(const Summary &summary) {
   Json types = Json::object();

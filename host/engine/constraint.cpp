@@ -35,7 +35,12 @@ std::shared_ptr<grammar::TokenMasks> Constraints::compile(const GenerateOptions 
     auto made = compile(key, tokenizer, size);
     promise.set_value(made);
     return made;
-  } catch (const EngineError &) {  // it would be refused again, after as much work
+  } catch (const EngineError &) {  // kept, as it would be refused again after as much work, but not for long
+    lock.lock();
+    const auto refused =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) { return entry.key == key; });
+    if (refused != entries_.end()) entries_.splice(entries_.end(), entries_, refused);
+    lock.unlock();
     promise.set_exception(std::current_exception());
     throw;
   } catch (...) {

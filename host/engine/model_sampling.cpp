@@ -64,8 +64,10 @@ constexpr Key kKeys[] = {
      [](const gguf::Value &value, SamplingOptions &options) { return set(options.penalty_window, count(value)); }},
 };
 
-// Ways of choosing that are not offered here are off at 0.
-bool is_off(const gguf::Value &value) { return value.as_number() == 0.0; }
+// Of the ways of choosing that are not offered here: off at 0, or only how another is done.
+bool is_off(std::string_view name, const gguf::Value &value) {
+  return value.as_number() == 0.0 || name == "mirostat_tau" || name == "mirostat_eta" || name == "xtc_threshold";
+}
 
 }  // namespace
 
@@ -76,7 +78,7 @@ ModelSampling model_sampling(const gguf::File &file) {
     const std::string_view name = key.substr(kPrefix.size());
     const auto *known = std::ranges::find(kKeys, name, &Key::name);
     if (known == std::end(kKeys)) {
-      if (!is_off(value))
+      if (!is_off(name, value))
         sampling.warnings.push_back(
             fmt::format("{}: {}: not known here, tokens are chosen without it", file.path(), quoted(key)));
     } else if (known->read(value, sampling.options)) {

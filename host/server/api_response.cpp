@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/shortest.h"
 #include "core/base/utf8.h"
 
 namespace bonsai::server {
@@ -248,8 +249,6 @@ Json completion_logprobs_json(const Engine &engine, const Generation &generation
   if (end && generation.finish != FinishReason::kStopString) logprobs.add(end->chosen.token, &*end, "");
   return std::move(logprobs).json();
 }
-
-double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 std::string embedding_json(std::span<const float> embedding, size_t index, bool is_base64) {
   Json numbers = Json::array();

@@ -76,9 +76,6 @@ std::string embeddings_json(std::string_view embeddings, std::string_view model,
 // {"id", "object": "model", ...}; `context`: most tokens of a prompt and its answer.
 Json model_json(std::string_view name, int64_t created, const ModelInfo &model, uint32_t context);
 
-// As it is written in decimal, not with the digits that it takes on in a wider number.
-double shortest(float value);
-
 // One line, whatever a client takes for the end of one. Bytes that are no text become U+FFFD.
 std::string to_line(const Json &json);
 

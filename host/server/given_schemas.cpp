@@ -42,7 +42,8 @@ std::string said_of(const std::vector<GivenSchema> &given, const std::string &me
       if (!rest.empty()) return fmt::format("{}: JSON schema, '#{}", one.field, rest);
     }
   }
-  return given.size() == 1 ? fmt::format("{}: {}", given.front().field, message) : message;
+  const bool is_of_that_one = given.size() == 1 && !(is_of_calls && given.front().places.front() == "#");
+  return is_of_that_one ? fmt::format("{}: {}", given.front().field, message) : message;
 }
 
 }  // namespace bonsai::server

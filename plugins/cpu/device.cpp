@@ -53,10 +53,9 @@ Device::Device(const Options &options, bonsai_log_fn log, void *log_context)
   if (!log) return;
   if (threads_.count() < threads_.wanted()) {
     log(log_context, BONSAI_LOG_WARNING,
-        fmt::format(
-            "cpu: oneTBB gives this process {} of {} threads, as its others are limited, busy, or left behind by "
-            "a fork",
-            threads_.count(), threads_.wanted())
+        fmt::format("cpu: oneTBB gives this process {} of {} threads, as its others are limited or left behind by a "
+                    "fork",
+                    threads_.count(), threads_.wanted())
             .c_str());
   }
   log(log_context, BONSAI_LOG_DEBUG,

@@ -2,6 +2,7 @@
 
 #include <tbb/global_control.h>
 #include <tbb/info.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -37,6 +38,8 @@ int number_of_different(std::vector<std::thread::id> threads) {
   return static_cast<int>(std::ranges::unique(threads).begin() - threads.begin());
 }
 
+const pid_t kLoadedBy = getpid();
+
 // Of this process; no number is told where /proc is not there.
 int number_of_threads() {
   const std::string told = read_proc("/proc/self/status", "Threads");
@@ -55,17 +58,20 @@ int within_limit(int count) {
 }  // namespace
 
 // oneTBB goes on counting on threads that do not come: those that a fork has left behind, or that work for others.
-// Those that are here at the end of a wait are all that there are: work that is divided among more ends no sooner.
 // Where every thread of the process is here, there is none that could come, or start another (oneTBB's do so before
-// they work), and the wait is over. Else one may just be late, and would be lost for good: the wait is longer than a
-// thread has to wait for a core on a busy machine, the more as those that are here sleep meanwhile.
+// they work): the wait is over, and work that is divided among more would end no sooner. Behind a fork threads of the
+// application's own may hide that; the wait is then longer than a thread has to wait for a core on a busy machine, the
+// more as those that are here sleep meanwhile, and those that are here at its end are all that there are. Elsewhere the
+// others are just late, or work for somebody for a while, and are counted on.
 Threads::Threads(int count) : wanted_(count), count_(within_limit(count)), shared_(count_), arena_(count_, 1) {
-  constexpr std::chrono::seconds kPatience{2};
+  using std::chrono::milliseconds;
+  const bool has_forked = getpid() != kLoadedBy;
+  const milliseconds patience = has_forked ? milliseconds(2000) : milliseconds(100);
   constexpr std::chrono::microseconds kGlance{50};
   std::atomic<int> n_here = 0;
-  std::atomic<bool> is_over = false;
+  std::atomic<bool> is_over = false, are_all_here = false;
   std::vector<std::thread::id> threads(static_cast<size_t>(count_));  // of workers
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   const std::thread::id caller = std::this_thread::get_id();
   each_worker([&](int worker) {
     threads[static_cast<size_t>(worker)] = std::this_thread::get_id();
@@ -74,10 +80,11 @@ Threads::Threads(int count) : wanted_(count), count_(within_limit(count)), share
       std::this_thread::sleep_for(kGlance);
       if (std::this_thread::get_id() != caller) continue;
       const int n = n_here;  // ahead of the number of all, which may grow
-      is_over = number_of_threads() <= n || std::chrono::steady_clock::now() >= deadline;
+      are_all_here = number_of_threads() <= n;
+      is_over = are_all_here || std::chrono::steady_clock::now() >= deadline;
     }
   });
-  count_ = number_of_different(std::move(threads));  // one that comes later than that stays unused
+  if (are_all_here || has_forked) count_ = number_of_different(std::move(threads));  // a later one stays unused
 }
 
 }  // namespace bonsai::cpu

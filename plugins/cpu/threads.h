@@ -29,7 +29,8 @@ class Threads {
  public:
   // `count` may exceed the cores; the calling thread is one of them. The others are there when it returns: they are
   // asked for now, not in the middle of something. count() may be less, as many as oneTBB gives: behind a fork it may
-  // have none of its threads, an application may limit it (tbb::global_control), or keep its threads busy.
+  // have none of its threads, and an application may limit it (tbb::global_control). Those that are busy for somebody
+  // else are counted.
   explicit Threads(int count);
 
   int count() const { return count_; }

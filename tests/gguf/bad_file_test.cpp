@@ -161,6 +161,10 @@ const std::vector<BadFile> &tensor_cases() {
        "file"},
       {"OffsetOutside", [](FileBytes &f) { f.header(1, 0).tensor("t", {100}, 41, 64).align().zeros(64); },
        "offset of 't' at byte 49: found 64, expected less than the 64 bytes of tensor data in the file"},
+      {"OffsetBehindAHole", [](FileBytes &f) { f.header(1, 0).tensor("t", {1}, 0, 64).align().zeros(64); },
+       "offset of 't' at byte 49: found 64, expected less than the 64 bytes of tensor data in the file"},
+      {"DataBehindAHole", [](FileBytes &f) { f.header(1, 0).tensor("t", {9}, 0, 64).align().zeros(96); },
+       "offset of 't' at byte 49: found 64, from where 36 bytes of data reach past the end; the file has 32"},
       {"DataHuge", [](FileBytes &f) { f.header(1, 0).tensor("t", {(uint64_t{1} << 62) - 1}, 0, 0).align().zeros(35); },
        "offset of 't' at byte 49: found 0, from where 18446744073709551612 bytes of data reach past the end; the file "
        "has 35"},

@@ -52,7 +52,7 @@ void expect_exact(CodePoints range, std::mt19937 &random) {
   for (const ByteSequence &sequence : sequences)
     for (uint32_t i = 0; i < sequence.length; ++i) ASSERT_LE(sequence.ranges[i].first, sequence.ranges[i].last) << name;
   ASSERT_EQ(n_combinations(sequences), range.last - range.first + 1) << name;
-  std::uniform_int_distribution<char32_t> within(range.first, range.last);
+  std::uniform_int_distribution<uint32_t> within(range.first, range.last);
   for (int i = 0; i < 100; ++i) {
     const char32_t code_point = within(random);
     ASSERT_EQ(n_spellings(sequences, utf8(code_point)), 1u)
@@ -74,10 +74,10 @@ TEST(Utf8Ranges, SpellEveryCharacterOnce) {
     expect_exact(range, random);
   for (int i = 0; i < 3000; ++i) {
     const bool is_low = i % 3 != 0;
-    std::uniform_int_distribution<char32_t> any(is_low ? 0 : kLastSurrogate + 1,
+    std::uniform_int_distribution<uint32_t> any(is_low ? 0 : kLastSurrogate + 1,
                                                 is_low ? kFirstSurrogate - 1 : kLastCodePoint);
     const auto [first, last] = std::minmax({any(random), any(random)});
-    expect_exact({first, last}, random);
+    expect_exact({char32_t{first}, char32_t{last}}, random);
   }
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/shortest.h"
 #include "core/base/utf8.h"
-#include "host/server/api_response.h"
 #include "host/server/responses/items.h"
 #include "host/server/responses/tools.h"
 #include "host/server/text_fields.h"

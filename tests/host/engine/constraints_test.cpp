@@ -1,6 +1,7 @@
 // The grammars that an engine keeps: who waits for whose, and what several get that ask at once.
 #include "host/engine/constraint.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -118,6 +119,15 @@ TEST_F(TheConstraints, WhoeverAsksForARefusedOneIsToldWhy) {
     EXPECT_FALSE(one.masks);
     EXPECT_EQ(one.refused, "JSON schema, '#': keyword 'not' is not supported");
   }
+}
+
+TEST_F(TheConstraints, RefusedOnesPushOutOneOtherAtMost) {
+  std::vector<GenerateOptions> good(16), bad(20);
+  for (size_t i = 0; i < good.size(); ++i) good[i].grammar = "root ::= \"" + std::to_string(i) + "\"";
+  for (size_t i = 0; i < bad.size(); ++i) bad[i].grammar = "root ::= none" + std::to_string(i);
+  for (const GenerateOptions &options : good) EXPECT_TRUE(ask(options).masks);
+  for (const GenerateOptions &options : bad) EXPECT_NE(ask(options).refused, "");
+  EXPECT_GE(std::ranges::count_if(good, [&](const GenerateOptions &options) { return knows(options); }), 15);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(OddModels, TheFileSaysHowTokensAreChosen) {
     writer.set_float32("general.sampling.penalty_repeat", 1.1f);
     writer.set_int32("general.sampling.penalty_last_n", 128);
     writer.set_int32("general.sampling.mirostat", 0);
+    writer.set_float32("general.sampling.mirostat_tau", 5);
   }});
   EngineOptions options = options_for(file);
   options.log = [](LogLevel level, std::string_view line) { EXPECT_LT(level, LogLevel::kWarning) << line; };

@@ -33,11 +33,36 @@ add_library(bonsai_options INTERFACE)
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else.
 target_compile_options(bonsai_options INTERFACE -Wall -Wextra -ffp-contract=off)
 target_include_directories(bonsai_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Where several sources are compiled as one, it takes what is local to them for a header's.
+  target_compile_options(bonsai_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
 if(BONSAI_SANITIZE)
   target_compile_options(bonsai_options INTERFACE
     -fsanitize=${BONSAI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
 endif()
+
+# bonsai_apart(SOURCES...) says that sources have names that another of their target has for something else: with
+# CMAKE_UNITY_BUILD, which compiles several sources as one in a fifth of the time, these are compiled by themselves.
+function(bonsai_apart)
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source)
+    set_property(GLOBAL APPEND PROPERTY BONSAI_APART ${source})
+    set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
+endfunction()
+
+# bonsai_keep_apart(SOURCES...) says it again of those of another directory's sources of which it has been said.
+function(bonsai_keep_apart)
+  get_property(apart GLOBAL PROPERTY BONSAI_APART)
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source)
+    if(source IN_LIST apart)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
 
 # bonsai_library(NAME SOURCES... ) makes a static library inside the project; link what it needs with target_link_libraries.
 function(bonsai_library name)

@@ -15,8 +15,6 @@
 namespace bonsai {
 namespace {
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 // Closes on scope exit: a mapping outlives its descriptor.
 struct Descriptor {
   int fd;
@@ -31,15 +29,17 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   if (const auto checked = check_file_name(path, "read"); !checked) return tl::unexpected(checked.error());
   // O_NONBLOCK so that a FIFO is refused below rather than waited for.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return fail("{}: cannot open: {}", path, reason(errno));
+  if (file.fd < 0) return fail("{}: cannot open: {}", path, std::generic_category().message(errno));
   struct stat status {};
-  if (::fstat(file.fd, &status) != 0) return fail("{}: cannot read its size: {}", path, reason(errno));
+  if (::fstat(file.fd, &status) != 0)
+    return fail("{}: cannot read its size: {}", path, std::generic_category().message(errno));
   if (S_ISDIR(status.st_mode)) return fail("{}: is a directory, expected a file", path);
   if (!S_ISREG(status.st_mode)) return fail("{}: cannot be mapped, expected a regular file", path);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return MappedFile(path, nullptr, 0);
   void *data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) return fail("{}: cannot map {} bytes: {}", path, size, reason(errno));
+  if (data == MAP_FAILED)
+    return fail("{}: cannot map {} bytes: {}", path, size, std::generic_category().message(errno));
   return MappedFile(path, static_cast<const std::byte *>(data), size);
 }
 

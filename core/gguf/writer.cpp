@@ -23,7 +23,7 @@ constexpr uint32_t kVersion = 3;
 // Small pieces are gathered to this many bytes before the kernel is asked to write.
 constexpr size_t kBufferBytes = 1 << 20;
 // Far beyond any disk, and small enough that sizes in bytes do not overflow.
-constexpr uint64_t kMostWeights = uint64_t{1} << 56;
+constexpr uint64_t kMostWrittenWeights = uint64_t{1} << 56;
 
 void append(Bytes &out, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
@@ -264,7 +264,8 @@ Result<void> Writer::add_tensor(std::string_view name, std::span<const uint64_t>
   uint64_t weights = 1;
   for (const uint64_t extent : shape) {
     if (extent == 0) return fail("{}: an extent is 0, expected at least 1", where);
-    if (extent > kMostWeights / weights) return fail("{}: expected at most {} weights", where, kMostWeights);
+    if (extent > kMostWrittenWeights / weights)
+      return fail("{}: expected at most {} weights", where, kMostWrittenWeights);
     weights *= extent;
   }
   if (shape[0] % traits.block_weights != 0) {

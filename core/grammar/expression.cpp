@@ -5,7 +5,7 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr char32_t kLastCodePoint = 0x10FFFF, kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
+constexpr char32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
 std::vector<CodePoints> sorted_and_joined(std::vector<CodePoints> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) { return a.first < b.first; });

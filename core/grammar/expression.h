@@ -9,6 +9,8 @@
 
 namespace bonsai::grammar {
 
+inline constexpr char32_t kLastCodePoint = 0x10FFFF;
+
 struct CodePoints {
   char32_t first, last;  // both included
   bool operator==(const CodePoints &) const = default;
@@ -40,6 +42,7 @@ struct Expression {
   std::vector<Edge> edges;     // kGraph
   std::vector<uint32_t> ends;  // kGraph: nodes
 };
+inline constexpr uint32_t kUnbounded = Expression::kUnbounded;
 
 struct Rule {
   std::string name;
@@ -69,7 +72,7 @@ inline Expression byte_between(uint8_t first, uint8_t last) {
   return made;
 }
 
-// Sorts and joins the ranges, and leaves surrogates out. Preconditions: first <= last <= 0x10FFFF in each.
+// Sorts and joins the ranges, and leaves surrogates out. Preconditions: first <= last <= kLastCodePoint in each.
 Expression char_class(std::vector<CodePoints> ranges);
 // Every character that is in none of the ranges.
 Expression char_class_except(std::vector<CodePoints> ranges);

@@ -11,8 +11,6 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr char32_t kLastCodePoint = 0x10FFFF;
-
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }

@@ -9,12 +9,11 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr uint32_t kUnbounded = Expression::kUnbounded;
 constexpr uint32_t kMostSpaces = 32, kMostTabs = 8;
 constexpr uint32_t kMostDigits = 16, kMostExponentDigits = 2;
 
 // Characters that may stand in a string as they are.
-const std::vector<CodePoints> kRaw = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+const std::vector<CodePoints> kRaw = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kLastCodePoint}};
 
 Expression space() {
   return choice(
@@ -140,7 +139,7 @@ Expression string_char_of(const std::vector<CodePoints> &ranges) {
   return choice(std::move(ways));
 }
 
-Expression plain_char() { return string_char_of({{0, 0x10FFFF}}); }
+Expression plain_char() { return string_char_of({{0, kLastCodePoint}}); }
 
 Expression quoted_text(Expression inner) { return sequence({literal("\""), std::move(inner), literal("\"")}); }
 

@@ -16,7 +16,7 @@ using Kind = Expression::Kind;
 constexpr size_t kMostInlinedSize = 64;
 // How deep expressions may lie in one another once rules have been copied into them.
 constexpr uint32_t kMostDepth = 400;
-constexpr size_t kMostSteps = 8 * kMostNfaStates;
+constexpr size_t kMostBuilderSteps = 8 * kMostNfaStates;
 
 // What decides whether a rule is copied.
 struct Measure {
@@ -189,7 +189,7 @@ class Builder {
   }
 
   // What adds no state takes time, too: nothing, repeated again and again.
-  void count_step() { full_ |= ++n_steps_ >= kMostSteps; }
+  void count_step() { full_ |= ++n_steps_ >= kMostBuilderSteps; }
 
   uint32_t fresh() {
     full_ |= ++n_states_ >= kMostNfaStates;

@@ -7,7 +7,7 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr uint32_t kUnbounded = Expression::kUnbounded, kNone = ~0u;
+constexpr uint32_t kNone = ~0u;
 
 // One node in front of each member and number of what has come, so far as numbers matter: without bounds only whether
 // something has come.

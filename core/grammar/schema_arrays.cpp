@@ -11,7 +11,6 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr uint32_t kUnbounded = Expression::kUnbounded;
 constexpr size_t kMostPrefixItems = 64;
 // Sets of values that have come. Where there would be more, the values come in their order.
 constexpr size_t kMostSets = 128;

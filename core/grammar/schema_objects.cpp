@@ -14,7 +14,6 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr uint32_t kUnbounded = Expression::kUnbounded;
 constexpr size_t kMostNameBytes = 256;
 // Sets of names that patterns tell apart.
 constexpr size_t kMostNameSets = 64;

@@ -17,7 +17,6 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr uint32_t kUnbounded = Expression::kUnbounded;
 // The least number that has more than kMostDecimalDigits digits in front of its point, and is never written.
 constexpr long double kTooLarge = 1e18L;
 static_assert(kMostDecimalDigits == 18);

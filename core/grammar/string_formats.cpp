@@ -142,7 +142,6 @@ Expression duration() {
 
 // RFC 3986, appendix A, where there is a path or an authority.
 Expression uri() {
-  constexpr uint32_t kUnbounded = Expression::kUnbounded;
   const auto characters = [](std::string_view others, uint32_t least) {
     const std::string all = "-._~!$&'()*+,;=" + std::string(others);
     return repeat(choice({char_class(letters_digits_and(all)), sequence({literal("%"), hex_digits(2, 2)})}), least,

@@ -20,7 +20,6 @@
 namespace bonsai::host {
 namespace {
 
-constexpr size_t kMaxTextBytes = 256;
 constexpr size_t kMaxLoaderBytes = 4096;  // paths are among its words
 
 // Boost.DLL reports "boost::dll::...() failed (dlerror system message: PATH: WORDS): errc"; a person wants WORDS.

@@ -11,7 +11,6 @@
 namespace bonsai::host {
 namespace {
 
-constexpr size_t kMaxTextBytes = 256;
 constexpr size_t kMaxLogBytes = 4096;
 
 // Far above what any backend has a use for: a count beyond is garbage, and its array must not be read.

@@ -4,6 +4,7 @@
 
 #include <bonsai/backend.h>
 
+#include <cstddef>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "host/backend/status.h"
 
 namespace bonsai::host {
+
+inline constexpr size_t kMaxTextBytes = 256;  // of names, versions and the like
 
 // At most `max_bytes` of a NUL-terminated string, on one line: control characters and ill-formed UTF-8 become '?', line
 // breaks and tabs become spaces. NULL gives an empty string.

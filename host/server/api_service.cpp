@@ -58,14 +58,14 @@ class ApiService::Impl {
       : engine_(engine),
         options_(options),
         format_(format_of(engine, no_format_)),
-        writer_("that writes answers", 1, options.batch.max_sequences + options.max_waiting),
+        writer_("that writes answers", 1, n_places(options)),
         batch_(engine, options.batch),
-        places_(options.batch.max_sequences + options.max_waiting),
+        places_(n_places(options), "places"),
         embedder_("that embeds texts", 1,
                   size_t{1} + options.max_waiting),  // one that is about to be taken has a place
-        grammars_("that reads grammars", 1,
-                  (options.batch.max_sequences + options.max_waiting + 1) / 2),  // half of the places are for others
-        readers_("that reads requests", kReaders, options.batch.max_sequences + options.max_waiting) {
+        grammar_places_((n_places(options) + 1) / 2, "places of those whose grammar is new"),
+        grammars_("that reads grammars", 1, grammar_places_.n()),
+        readers_("that reads requests", kReaders, n_places(options)) {
     check_defaults();
   }
   ~Impl() { ending_.request_stop(); }
@@ -83,6 +83,8 @@ class ApiService::Impl {
 
  private:
   using Responding = std::shared_ptr<Responder>;
+
+  static uint32_t n_places(const ApiOptions &options) { return options.batch.max_sequences + options.max_waiting; }
 
   // What clients may ask for. A handler runs on the server's thread and does not take long.
   using Handler = void (Impl::*)(HttpRequest request, const Responding &responder);
@@ -252,12 +254,14 @@ class ApiService::Impl {
   void start(const Responding &responder, const std::shared_ptr<TextJob> &job, const Request &wanted,
              std::vector<std::vector<int32_t>> prompts) {
     const TextRequest &request = wanted;
+    const uint32_t n_answers = request.n * static_cast<uint32_t>(prompts.size());
     auto begin = [this, job, request, given = schemas_of(wanted), prompts = std::move(prompts)] {
       naming_schemas(given, [&] { batch_.read_grammar(request.options); });
       job->start(request, prompts);
     };
     if (batch_.knows_grammar(request.options)) return begin();
-    push(grammars_, responder, std::move(begin));
+    auto place = grammar_places_.take(std::min(n_answers, grammar_places_.n()));
+    push(grammars_, responder, [begin = std::move(begin), place = std::move(place)] { begin(); });
   }
 
   void chat(HttpRequest request, const Responding &responder) {
@@ -459,6 +463,7 @@ class ApiService::Impl {
   Places places_;
   std::stop_source ending_;  // for what is embedded
   WorkQueue embedder_;
+  Places grammar_places_;  // the others are for answers that need none read
   WorkQueue grammars_;
   WorkQueue readers_;  // which fill the others, end first
 };

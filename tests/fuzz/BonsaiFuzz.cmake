@@ -1,4 +1,4 @@
-# bonsai_fuzz_test(NAME SOURCES target.cpp... CORE targets... [APART names...] [LIBS libraries...] [ITERATIONS n])
+# bonsai_fuzz_test(NAME SOURCES target.cpp... CORE targets... [APART sources...] [LIBS libraries...] [ITERATIONS n])
 #
 # Makes a fuzz test of SOURCES, which define what fuzz_target.h declares. The sources of the CORE targets (bonsai_gguf,
 # say) are compiled again for it with AddressSanitizer and UndefinedBehaviorSanitizer, as one but for the files APART;
@@ -46,12 +46,8 @@ function(bonsai_fuzz_test name)
   endif()
 
   add_executable(${name} ${sources})
-  foreach(file IN LISTS sources)
-    cmake_path(GET file FILENAME file_name)
-    if(file_name IN_LIST arg_APART)
-      set_source_files_properties(${file} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    endif()
-  endforeach()
+  bonsai_keep_apart(${sources})
+  bonsai_apart(${arg_APART})
   target_link_libraries(${name} PRIVATE bonsai_fuzz_options ${arg_LIBS})
   target_precompile_headers(${name} REUSE_FROM bonsai_fuzz_headers)
   set_target_properties(${name} PROPERTIES

@@ -89,6 +89,19 @@ TEST_F(ConvertGeneration, TheAdvisedSamplingArrives) {
   EXPECT_EQ(top_k->as_int(), 20);
 }
 
+TEST_F(ConvertGeneration, WithoutSamplingTheLikeliestTokenIsTaken) {
+  ASSERT_EQ(convert_with(R"({"do_sample": false, "temperature": 0.6, "top_k": 20})").exit_code, 0);
+  const model::Model greedy = load();
+  const gguf::Value *temperature = greedy.file->find("general.sampling.temp");
+  ASSERT_NE(temperature, nullptr);
+  EXPECT_EQ(temperature->as_number(), 0);
+  const Outcome outcome = convert_with(R"({"do_sample": 0, "temperature": 0.5})");
+  EXPECT_EQ(outcome.err, "bonsai-convert: " + input() +
+                             "/generation_config.json: do_sample: expected true or false, found 0; left out\n");
+  const model::Model sampled = load();
+  EXPECT_EQ(sampled.file->find("general.sampling.temp")->as_number(), 0.5);
+}
+
 TEST_F(ConvertGeneration, WhatIsOutOfRangeIsNamedAndLeftOut) {
   checkpoint_.config["eos_token_id"] = -1;
   const Outcome outcome =

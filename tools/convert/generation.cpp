@@ -24,6 +24,12 @@ class LenientReader {
     return std::nullopt;
   }
 
+  bool is_false(std::string_view key) const {
+    const Json *value = member(object_, key);
+    if (value && !value->is_boolean()) leave_out(key, "true or false", *value);
+    return value && *value == false;
+  }
+
   std::optional<int32_t> whole(std::string_view key, int32_t most, std::string_view expected) const {
     const Json *value = member(object_, key);
     return value ? whole(key, *value, most, expected) : std::nullopt;
@@ -68,6 +74,7 @@ void read_sampling(const LenientReader &reader, Generation &generation) {
   generation.top_k = reader.whole("top_k", std::numeric_limits<int32_t>::max(), "a whole number of at least 0");
   generation.top_p = reader.number("top_p", 0, 1, "a number from 0 to 1");
   generation.min_p = reader.number("min_p", 0, 1, "a number from 0 to 1");
+  if (reader.is_false("do_sample")) generation.temperature = 0;  // the likeliest token, whatever the others say
   generation.repetition_penalty = reader.number("repetition_penalty", kLeast, kMost, "a number above 0");
 }
 

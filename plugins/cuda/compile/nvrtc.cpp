@@ -11,15 +11,10 @@
 #include "plugins/common/failure.h"
 #include "plugins/cuda/compile/compiler.h"
 #include "plugins/cuda/driver/driver.h"
+#include "plugins/cuda/driver/symbol.h"
 
 namespace bonsai::cuda {
 namespace {
-
-template <class Function>
-void find(void *library, const char *name, Function *&function, std::string &missing) {
-  function = reinterpret_cast<Function *>(dlsym(library, name));
-  if (!function && missing.empty()) missing = name;
-}
 
 // Directories with toolkits' libraries, each once.
 std::vector<std::string> library_directories() {
@@ -68,7 +63,7 @@ void prove(const std::string &name, const Nvrtc &nvrtc) {
 NvrtcResult start(const std::string &name, void *library) {
   auto nvrtc = std::make_shared<Nvrtc>();
   std::string missing;
-#define BONSAI_FIND(function) find(library, #function, nvrtc->function, missing);
+#define BONSAI_FIND(function) find_symbol(library, #function, nvrtc->function, missing);
   BONSAI_CUDA_NVRTC_FUNCTIONS(BONSAI_FIND)
 #undef BONSAI_FIND
   if (!missing.empty()) return {nullptr, fmt::format("{} has no {}", name, missing)};

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "plugins/cuda/driver/symbol.h"
+
 namespace bonsai::cuda {
 namespace {
 
@@ -23,20 +25,13 @@ BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_CHECK_MEANT)
 #undef BONSAI_CHECK_MEANT
 #undef BONSAI_MEANT
 
-// Finds one function. The first that is missing is remembered by name.
-template <class Function>
-void find(void *library, const char *name, Function *&function, std::string &missing) {
-  function = reinterpret_cast<Function *>(dlsym(library, name));
-  if (!function && missing.empty()) missing = name;
-}
-
 // Fills the table; the name of the first function that the library lacks, or an empty string.
 std::string fill(void *library, DriverFunctions &functions) {
   std::string missing;
-#define BONSAI_FIND(name) find(library, #name, functions.name, missing);
+#define BONSAI_FIND(name) find_symbol(library, #name, functions.name, missing);
   BONSAI_CUDA_DRIVER_FUNCTIONS(BONSAI_FIND)
 #undef BONSAI_FIND
-  find(library, "cuEventElapsedTime", functions.cuEventElapsedTime_v1, missing);
+  find_symbol(library, "cuEventElapsedTime", functions.cuEventElapsedTime_v1, missing);
   return missing;
 }
 

@@ -9,7 +9,6 @@
 namespace bonsai::cuda {
 namespace {
 
-constexpr uint32_t kWarp = 32;
 constexpr uint32_t kSharedBytes = 48 * 1024;  // that a block gets without asking
 constexpr uint32_t kMostTiles = 16;           // of a block of matmul_decode and its like: beyond, nothing is gained
 
@@ -76,7 +75,7 @@ MatmulPlan plan_decode(MatmulKernel kernel, const MatmulShape &shape, const Matm
   const DecodeGrid grid = decode_grid(kernel, matrix_layout(shape.format));
   const uint32_t tokens = traits_of(kernel).tokens;
   const uint32_t segments = segment_count(shape.columns), tiles = tiles_of(shape);
-  const uint32_t max_warps = grid.max_threads / kWarp;
+  const uint32_t max_warps = grid.max_threads / kWarpThreads;
   const uint32_t warps = ceil_divide(segments, ceil_divide(segments, max_warps));
   const uint32_t slots = device.multiprocessors * std::max(1u, max_warps * grid.blocks / warps);
   const uint32_t tile_bytes = (1 + std::min(segments, round_segments(tokens))) * tokens * kTileRows * sizeof(float);
@@ -87,7 +86,7 @@ MatmulPlan plan_decode(MatmulKernel kernel, const MatmulShape &shape, const Matm
   plan.tiles_per_block =
       std::clamp(std::max(ceil_divide(all_tiles, slots), at_once), 1u, std::min(kMostTiles, kSharedBytes / tile_bytes));
   plan.grid_x = ceil_divide(tiles, plan.tiles_per_block);
-  plan.threads = warps * kWarp;
+  plan.threads = warps * kWarpThreads;
   plan.shared_bytes = plan.tiles_per_block * tile_bytes;
   return plan;
 }
@@ -95,7 +94,7 @@ MatmulPlan plan_decode(MatmulKernel kernel, const MatmulShape &shape, const Matm
 // Of a block of matmul_held: a warp for each segment, or half as many, and so on.
 uint32_t held_warps(const MatmulShape &shape) {
   const uint32_t segments = segment_count(shape.columns);
-  return ceil_divide(segments, ceil_divide(segments, kHeldMaxThreads / kWarp));
+  return ceil_divide(segments, ceil_divide(segments, kHeldMaxThreads / kWarpThreads));
 }
 
 // Blocks, of as many tiles as it takes, to fill the device once, if their shared memory leaves room for as many as
@@ -110,7 +109,7 @@ MatmulPlan plan_held(MatmulKernel kernel, const MatmulShape &shape, const Matmul
   plan.grid_y = ceil_divide(shape.n, tokens);
   plan.tiles_per_block = std::clamp(ceil_divide(uint64_t{tiles} * plan.grid_y, slots), 1u, most_tiles);
   plan.grid_x = ceil_divide(tiles, plan.tiles_per_block);
-  plan.threads = warps * kWarp;
+  plan.threads = warps * kWarpThreads;
   plan.shared_bytes = bytes + plan.tiles_per_block * tile_bytes;
   return plan;
 }
@@ -120,12 +119,12 @@ MatmulPlan plan_prefill(const MatmulShape &shape, const MatmulDevice &device) {
   const uint32_t tiles = tiles_of(shape);
   MatmulPlan plan = make_plan(MatmulKernel::kPrefill, shape.format);
   plan.grid_y = ceil_divide(shape.n, kPrefillTokens);
-  uint32_t warps = kPrefillMaxThreads / kWarp;
+  uint32_t warps = kPrefillMaxThreads / kWarpThreads;
   while (warps > 2 && ceil_divide(tiles, warps) * uint64_t{plan.grid_y} < 2 * uint64_t{device.multiprocessors}) {
     warps /= 2;
   }
   plan.grid_x = ceil_divide(tiles, warps);
-  plan.threads = warps * kWarp;
+  plan.threads = warps * kWarpThreads;
   return plan;
 }
 
@@ -151,6 +150,8 @@ uint32_t tiles_of(const MatmulShape &shape) {
   return static_cast<uint32_t>(tile_count(shape.first_row + shape.rows) - shape.first_row / kTileRows);
 }
 
-uint32_t held_blocks(const MatmulShape &shape) { return kHeldMaxThreads / kWarp * kHeldBlocks / held_warps(shape); }
+uint32_t held_blocks(const MatmulShape &shape) {
+  return kHeldMaxThreads / kWarpThreads * kHeldBlocks / held_warps(shape);
+}
 
 }  // namespace bonsai::cuda

@@ -7,11 +7,9 @@
 namespace bonsai::cuda {
 namespace {
 
-constexpr uint32_t kWarp = 32;
-
 // Whether a row has more segments than a block of so many threads has warps.
 bool has_long_rows(const MatmulShape &shape, uint32_t threads) {
-  return segment_count(shape.columns) * kWarp > threads;
+  return segment_count(shape.columns) * kWarpThreads > threads;
 }
 
 MatmulKernel kernel_of_bits(const MatmulShape &shape) {
@@ -33,7 +31,7 @@ MatmulKernel kernel_for_one(const MatmulShape &shape, const MatmulDevice &device
 // to 32.
 MatmulKernel kernel_that_holds(const MatmulShape &shape, const MatmulDevice &device) {
   const MatrixLayout &layout = matrix_layout(shape.format);
-  const uint32_t warps = device.multiprocessors * prefill_blocks(layout) * (kPrefillMaxThreads / kWarp);
+  const uint32_t warps = device.multiprocessors * prefill_blocks(layout) * (kPrefillMaxThreads / kWarpThreads);
   const uint64_t at_once = uint64_t{warps} * kPrefillTokens, enough = layout.bits == 4 ? at_once : at_once / 5 * 3;
   if (shape.n > 16 && tiles_of(shape) * shape.n > enough) return MatmulKernel::kPrefill;
   return shape.n <= (layout.bits == 4 ? 32 : 8) ? MatmulKernel::kHeld8 : MatmulKernel::kHeld16;
@@ -44,7 +42,7 @@ MatmulKernel kernel_that_holds(const MatmulShape &shape, const MatmulDevice &dev
 // in reading weights they lose in being fewer, more or less.
 MatmulKernel kernel_that_reads(const MatmulShape &shape, const MatmulDevice &device) {
   if (shape.n <= 8) return MatmulKernel::kDecode8;
-  const bool is_busy = tiles_of(shape) >= device.multiprocessors * (kPrefillMaxThreads / kWarp);
+  const bool is_busy = tiles_of(shape) >= device.multiprocessors * (kPrefillMaxThreads / kWarpThreads);
   if (shape.n > 32 || (shape.n > 16 && is_busy)) return MatmulKernel::kPrefill;
   if (matrix_layout(shape.format).is_float()) {
     return shape.n <= 16 ? MatmulKernel::kDecode16 : MatmulKernel::kDecode32;
@@ -79,14 +77,14 @@ std::optional<MatmulPlan> plan_gated(const MatmulShape &shape, const MatmulDevic
   const uint32_t segments = segment_count(shape.columns), blocks = tiles_of(shape) / kGatedTiles;
   uint32_t steps = 1;
   const auto warps_for = [&](uint32_t n) { return segments * (kGatedTiles / kBitStepTiles / n); };
-  while (warps_for(steps) * kWarp > kGatedMaxThreads && steps < kGatedSteps) steps *= 2;
+  while (warps_for(steps) * kWarpThreads > kGatedMaxThreads && steps < kGatedSteps) steps *= 2;
   const uint32_t warps = warps_for(steps);
-  if (warps * kWarp > kGatedMaxThreads || blocks > device.multiprocessors) return std::nullopt;
+  if (warps * kWarpThreads > kGatedMaxThreads || blocks > device.multiprocessors) return std::nullopt;
   return MatmulPlan{.unit = unit_of(MatmulKernel::kBits1, shape.format),
                     .kernel = "matmul_bits_1_gated",
                     .grid_x = blocks,
                     .grid_y = 1,
-                    .threads = warps * kWarp,
+                    .threads = warps * kWarpThreads,
                     .shared_bytes = segments * kGatedTiles * kTileRows * static_cast<uint32_t>(sizeof(float)),
                     .tiles_per_block = kGatedTiles};
 }

@@ -13,6 +13,8 @@ namespace bonsai::cuda {
 // a / b, rounded up.
 constexpr uint32_t ceil_divide(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
 
+inline constexpr uint32_t kWarpThreads = 32;
+
 // What the choice depends on of the device.
 struct MatmulDevice {
   uint32_t multiprocessors;

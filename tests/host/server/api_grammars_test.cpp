@@ -82,11 +82,11 @@ TEST_F(Grammars, ThatAreNewWaitAndNobodyElseDoes) {
   EXPECT_EQ(json::parse(read.body)["choices"][0]["text"], "null");
 }
 
-// Half of the places are for requests that need none read.
-TEST_F(Grammars, OfOnlySoManyRequestsAreWaitedFor) {
+// Half of the places are for answers that need none read. One is that of hold().
+TEST_F(Grammars, OfOnlySoManyAnswersAreWaitedFor) {
   hold();
   std::vector<std::shared_ptr<Keeping>> waiting;
-  for (int i = 0; i < 5; ++i) waiting.push_back(ask(refused(i)));
+  for (int i = 0; i < 4; ++i) waiting.push_back(ask(refused(i)));
   const auto has_reply = [](const std::shared_ptr<Keeping> &one) { return one->has_reply(); };
   ASSERT_TRUE(comes_true([&] { return std::ranges::any_of(waiting, has_reply); }));
   EXPECT_EQ(ask({{"prompt", "The wolf"}, {"max_tokens", 1}})->wait().status, 200);
@@ -95,6 +95,24 @@ TEST_F(Grammars, OfOnlySoManyRequestsAreWaitedFor) {
   EXPECT_EQ(waiting[0]->wait().status, 503);
   let_go();
   for (size_t i = 1; i < waiting.size(); ++i) EXPECT_EQ(waiting[i]->wait().status, 400);
+}
+
+TEST_F(Grammars, OfOneRequestWithManyAnswersTakeNoMore) {
+  json three = refused(0), seven = refused(1);
+  three["n"] = 3;
+  seven["n"] = 7;
+  EXPECT_EQ(ask(seven)->wait().status, 400);  // alone, it has its half
+  hold();
+  const auto waiting = ask(three);
+  EXPECT_EQ(ask({{"prompt", "The wolf"}, {"max_tokens", 1}})->wait().status, 200);
+  const HttpReply more = ask(refused(2))->wait();
+  EXPECT_EQ(more.status, 503);
+  EXPECT_EQ(json::parse(more.body)["error"]["message"],
+            "all 4 places of those whose grammar is new are taken: try again later");
+  EXPECT_EQ(ask({{"prompt", "The wolf"}, {"max_tokens", 1}})->wait().status, 200);
+  EXPECT_FALSE(waiting->has_reply());
+  let_go();
+  EXPECT_EQ(waiting->wait().status, 400);
 }
 
 }  // namespace

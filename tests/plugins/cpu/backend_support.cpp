@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "plugins/cpu/simd/detect.h"
+#include "tests/plugins/cpu/emulation.h"
 
 namespace bonsai::test {
 
@@ -212,19 +213,20 @@ std::vector<float> OpenSession::logits(const std::vector<int32_t> &tokens, uint3
 std::vector<Tier> testable_tiers() {
   std::vector<Tier> tiers = {{kPlugin, "portable", "portable"}};
 #if defined(__x86_64__)
-  if (cpu::cpu_has_avx2()) {
-    tiers.push_back({kPlugin, "avx2", "avx2"});
-    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "auto", "avx512 (emulated)", true});
-    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-amx", "avx512-amx (emulated)", true});
-    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-panels", "avx512-panels (emulated)", true});
-    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx512-panels32", "avx512-panels32 (emulated)", true});
-    tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, "avx2-vnni", "avx2-vnni (emulated)", true});
-  }
-  if (cpu::cpu_has_avx2_vnni()) tiers.push_back({kPlugin, "avx2-vnni", "avx2-vnni"});
-  if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512", "avx512"});
-  if (cpu::cpu_has_avx512()) tiers.push_back({kPlugin, "avx512-panels", "avx512-panels"});
-  if (cpu::cpu_has_avx512_bmi2()) tiers.push_back({kPlugin, "avx512-panels32", "avx512-panels32"});
-  if (cpu::cpu_has_avx512_amx()) tiers.push_back({kPlugin, "avx512-amx", "avx512-amx"});
+  if (!cpu::cpu_has_avx2()) return tiers;
+  tiers.push_back({kPlugin, "avx2", "avx2"});
+  const auto add = [&tiers](bool is_native, const std::string &name) {
+    if (cpu::is_to_be_emulated(is_native)) {
+      const std::string isa = name == "avx512" ? "auto" : name;
+      tiers.push_back({BONSAI_CPU_EMULATED_PLUGIN, isa, name + " (emulated)", true});
+    }
+    if (is_native) tiers.push_back({kPlugin, name, name});
+  };
+  add(cpu::cpu_has_avx512(), "avx512");
+  add(cpu::cpu_has_avx512_amx(), "avx512-amx");
+  add(cpu::cpu_has_avx512(), "avx512-panels");
+  add(cpu::cpu_has_avx512_bmi2(), "avx512-panels32");
+  add(cpu::cpu_has_avx2_vnni(), "avx2-vnni");
 #endif
   return tiers;
 }

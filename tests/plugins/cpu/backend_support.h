@@ -118,7 +118,7 @@ struct Tier {
   bool emulated = false;
 };
 
-// The tiers that this machine can run, and over an emulation some that it perhaps cannot; portable is the first.
+// The tiers that this machine can run, and over an emulation those that it cannot; portable is the first.
 std::vector<Tier> testable_tiers();
 
 // The relative L2 error that is allowed, and what 8-bit activations come to on tiny random models: rounding

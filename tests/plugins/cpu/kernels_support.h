@@ -19,6 +19,7 @@
 #include "core/quant/format.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/simd/detect.h"
+#include "tests/plugins/cpu/emulation.h"
 #if defined(__x86_64__)
 #include "tests/plugins/cpu/kernels_avx2_vnni_emulated.h"
 #include "tests/plugins/cpu/kernels_avx512_amx_emulated.h"
@@ -31,17 +32,18 @@ namespace bonsai::cpu {
 
 using quant::Format;
 
-// The tiers that the CPU runs, and those with AVX-512 and AVX-VNNI over SIMDe, which AVX2 is enough for.
+// The tiers that the CPU runs, and over SIMDe, which AVX2 is enough for, those with AVX-512 and AVX-VNNI that it does not.
 inline std::vector<const KernelTable *> testable_kernels() {
   std::vector<const KernelTable *> tables = runnable_kernels();
 #if defined(__x86_64__)
-  if (cpu_has_avx2()) {
-    tables.push_back(&avx512_amx_emulated_kernels());
-    tables.push_back(&avx512_panels_emulated_kernels());
-    tables.push_back(&avx512_panels32_emulated_kernels());
-    tables.push_back(&avx512_emulated_kernels());
-    tables.push_back(&avx2_vnni_emulated_kernels());
-  }
+  const auto emulate = [&tables](bool is_native, const KernelTable &table) {
+    if (cpu_has_avx2() && is_to_be_emulated(is_native)) tables.push_back(&table);
+  };
+  emulate(cpu_has_avx512_amx(), avx512_amx_emulated_kernels());
+  emulate(cpu_has_avx512(), avx512_panels_emulated_kernels());
+  emulate(cpu_has_avx512_bmi2(), avx512_panels32_emulated_kernels());
+  emulate(cpu_has_avx512(), avx512_emulated_kernels());
+  emulate(cpu_has_avx2_vnni(), avx2_vnni_emulated_kernels());
 #endif
   return tables;
 }

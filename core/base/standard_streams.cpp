@@ -1,6 +1,7 @@
 #include "core/base/standard_streams.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -21,10 +22,19 @@ void prepare_standard_streams() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
+void wait_until_ready(int fd, short events) noexcept {
+  pollfd waiting{fd, events, 0};
+  ::poll(&waiting, 1, -1);
+}
+
 void write_to_stderr(std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {
+      wait_until_ready(STDERR_FILENO, POLLOUT);
+      continue;
+    }
     if (n <= 0) return;
     text.remove_prefix(static_cast<size_t>(n));
   }

@@ -14,6 +14,9 @@ namespace bonsai {
 // everything.
 void prepare_standard_streams();
 
+// Of a file that others let return EAGAIN: waits until something (POLLIN, POLLOUT) can go on, or never will.
+void wait_until_ready(int fd, short events) noexcept;
+
 // Writes to stderr. What cannot be written is dropped: there is nobody left to tell, and no reason to do less than what
 // was asked for.
 void write_to_stderr(std::string_view text) noexcept;

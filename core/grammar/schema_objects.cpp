@@ -108,35 +108,42 @@ class NameRules {
   }
 
  private:
+  static bool takes_strings(const Json &type) {
+    return type == "string" || (type.is_array() && std::ranges::find(type, Json("string")) != type.end());
+  }
+
   // What "propertyNames" asks for.
   static Result<Language> allowed_names(const Json &schema, const Place &place, Effort &effort) {
     if (schema == true) return string_language(Json::object(), place.pointer, effort);
     if (!schema.is_object()) return fail_at(place.pointer, "expected an object or true, found {}", text_of(schema));
     Json bare = without_annotations(schema);
-    const Json list = bare.contains("enum") ? bare["enum"] : Json();
-    bare.erase("enum");
+    const char *const listing = bare.contains("enum") ? "enum" : "const";
+    const bool is_listed = bare.contains(listing);
+    const Json list = !is_listed ? Json() : bare.contains("enum") ? bare["enum"] : Json::array({bare["const"]});
+    bare.erase(listing);
     bare.erase("type");
-    if (schema.contains("type") && schema["type"] != "string")
+    if (schema.contains("type") && !takes_strings(schema["type"]))
       return fail_at(place.pointer, "'type': expected string for names, found {}", text_of(schema["type"]));
     for (const auto &[keyword, unused] : bare.items())
       if (keyword != "pattern" && keyword != "format" && keyword != "minLength" && keyword != "maxLength")
         return fail_at(place.pointer, "keyword {} is not supported for names", bonsai::quoted(keyword));
     auto names = string_language(bare, place.pointer, effort);
-    if (!names || !schema.contains("enum")) return names;
-    return names_of_list(list, *names, place, effort);
+    if (!names || !is_listed) return names;
+    return names_of_list(listing, list, *names, place, effort);
   }
 
   // Of a list, the names that also satisfy what stands beside it.
-  static Result<Language> names_of_list(const Json &list, const Language &allowed, const Place &place, Effort &effort) {
-    if (!list.is_array()) return fail_at(place.pointer, "'enum': expected a list of names");
+  static Result<Language> names_of_list(const char *keyword, const Json &list, const Language &allowed,
+                                        const Place &place, Effort &effort) {
+    if (!list.is_array()) return fail_at(place.pointer, "'{}': expected a list of names", keyword);
     std::vector<Expression> names;
     for (const Json &name : list) {
       const auto text = name.is_string() ? plain_spelling(name) : std::nullopt;
       if (text && allowed.contains(*text)) names.push_back(literal(*text));
     }
-    if (names.empty()) return fail_at(place.pointer, "'enum': no name is left that is allowed");
+    if (names.empty()) return fail_at(place.pointer, "'{}': no name is left that is allowed", keyword);
     auto language = Language::of(choice(std::move(names)), effort);
-    if (!language) return fail_at(place.pointer, "'enum': too large: {}", language.error().message);
+    if (!language) return fail_at(place.pointer, "'{}': too large: {}", keyword, language.error().message);
     return language;
   }
 

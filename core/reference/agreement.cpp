@@ -54,8 +54,8 @@ void AgreementMeter::add(std::span<const double> judge, std::span<const float> o
   }
   sums_.mean_divergence += divergence(judge, other);
   for (size_t i = 0; i < judge.size(); ++i) {
-    squared_error_ += (other[i] - judge[i]) * (other[i] - judge[i]);
-    squared_logits_ += judge[i] * judge[i];
+    if (other[i] != judge[i]) squared_error_ += (other[i] - judge[i]) * (other[i] - judge[i]);  // both may be infinite
+    if (std::isfinite(judge[i])) squared_logits_ += judge[i] * judge[i];
   }
 }
 

@@ -45,8 +45,10 @@ void ChatState::warn_of_thinking(const ChatOptions &options) const {
 
 void ChatState::set_enable_thinking(std::optional<bool> enable) {
   exclusive_.require_idle();
+  ChatOptions options = conversation_.options;
+  options.enable_thinking = enable;
+  warn_of_thinking(options);  // may throw
   conversation_.options.enable_thinking = enable;
-  warn_of_thinking(conversation_.options);
 }
 
 void ChatState::set_system(std::string_view text) {
@@ -150,7 +152,7 @@ ChatReply ChatState::send(ChatMessage message, const GenerateOptions &options, c
 ChatReply ChatState::regenerate(const GenerateOptions &options, const ChatCallback &callback) {
   const Exclusive<ChatState>::Hold hold(exclusive_);
   std::vector<ChatMessage> before = conversation_.messages;
-  while (!conversation_.messages.empty() && conversation_.messages.back().role == "assistant")
+  if (!conversation_.messages.empty() && conversation_.messages.back().role == "assistant")
     conversation_.messages.pop_back();
   const size_t n_messages = conversation_.messages.size();
   try {

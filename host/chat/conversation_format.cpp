@@ -45,7 +45,10 @@ Json to_call(const Json &given, Arguments arguments) {
 }
 
 void add_calls(const Json &calls, Arguments arguments, Json &message) {
-  for (const Json &call : calls) message["tool_calls"].push_back(to_call(call, arguments));
+  if (calls.empty()) return;
+  Json made = Json::array();
+  for (const Json &call : calls) made.push_back(to_call(call, arguments));
+  message["tool_calls"] = std::move(made);
 }
 
 void add_answered_call(const Json &calls, Json &message) {

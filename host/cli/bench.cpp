@@ -32,7 +32,7 @@ Options bench_options() {
       "Measures tokens per second, after an untimed repetition, and holds them against this machine's limits,\n"
       "measured in the same run with as many threads.\n"
       "Decoding against the memory: the bytes that a token reads (of the file: layers, norms, head, one row\n"
-      "of the embedding; and the keys and values of the positions before it, on average), what that makes\n"
+      "of the embedding; and the keys and values of the positions up to its own, on average), what that makes\n"
       "per second, and the share of streaming: the fastest pass over 1 GiB, or over 4 times the last-level\n"
       "cache if that is more, right before and after each repetition; of the shares the median.\n"
       "Handover: the time that a cache line takes from one of two threads to the other, measured likewise:\n"
@@ -110,10 +110,11 @@ EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan 
   const uint32_t first_and_last = plan.concurrency.empty() ? 1 : 2;  // tokens around those that are timed
   const uint32_t decoded = plan.depth + plan.decode_tokens + first_and_last;
   const uint32_t needed = std::max(plan.prompt_tokens, decoded);
+  const bool is_whole = options.context == EngineOptions::kWholeContext;
   if (options.context != 0 && options.context < needed)
     throw UsageError(
         fmt::format("--context: {} tokens do not hold the {} of this measurement", options.context, needed));
-  if (options.context != 0) return options;
+  if (options.context != 0 && !is_whole) return options;
   const uint32_t known = read_shape(options.model).config.context;
   if (plan.prompt_tokens > known)
     throw UsageError(fmt::format("--prompt: expected at most {}, which is all that the model knows, found {}", known,
@@ -123,7 +124,7 @@ EngineOptions read_engine_options(const Arguments &arguments, const bench::Plan 
         "--depth, --predict: expected at most {} tokens, which is all that the model knows, found {} ({} + {} + {} "
         "around them)",
         known, decoded, plan.depth, plan.decode_tokens, first_and_last));
-  options.context = needed;
+  if (!is_whole) options.context = needed;
   return options;
 }
 

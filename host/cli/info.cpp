@@ -102,15 +102,16 @@ Summary summarize(const std::string &path) {
 }
 
 std::string describe(const model::RopeScaling &scaling) {
+  const auto factor = static_cast<float>(scaling.factor);  // as the file has it
   switch (scaling.kind) {
     case model::RopeScaling::Kind::kNone:
       return "none";
     case model::RopeScaling::Kind::kLinear:
-      return fmt::format("linear, factor {}", scaling.factor);
+      return fmt::format("linear, factor {}", factor);
     case model::RopeScaling::Kind::kYarn:
       break;
   }
-  return fmt::format("YaRN, factor {} over {}", scaling.factor, scaling.original_context);
+  return fmt::format("YaRN, factor {} over {}", factor, scaling.original_context);
 }
 
 Json to_json(const Summary &summary) {
@@ -183,8 +184,9 @@ std::string to_text(const Summary &summary) {
     text += fmt::format("  {:<12}{}, {}, {}, {:.3f} bits per weight\n", name, counted(total.tensors, "tensor"),
                         counted(total.weights, "weight"), format_bytes(total.bytes),
                         8.0 * static_cast<double>(total.bytes) / static_cast<double>(total.weights));
-  for (const std::string &warning : summary.warnings) text += fmt::format("warning       {}\n", warning);
-  if (!summary.refusal.empty()) text += fmt::format("cannot run    {}\n", summary.refusal);
+  for (const std::string &warning : summary.warnings)
+    text += fmt::format("warning       {}\n", bonsai::printable(warning));
+  if (!summary.refusal.empty()) text += fmt::format("cannot run    {}\n", bonsai::printable(summary.refusal));
   return text;
 }
 

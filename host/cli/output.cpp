@@ -1,12 +1,14 @@
 #include "host/cli/output.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/base/standard_streams.h"
 #include "host/cli/command.h"
 
 namespace bonsai::cli {
@@ -27,7 +29,9 @@ void Output::write(std::string_view text) {
     }
     const int error = errno;
     if (error == EPIPE || (error == EIO && is_closed_terminal(STDOUT_FILENO))) throw OutputClosed();
-    if (error != EINTR)
+    if (error == EAGAIN)
+      wait_until_ready(STDOUT_FILENO, POLLOUT);
+    else if (error != EINTR)
       throw Failure(fmt::format("cannot write to stdout: {}", std::generic_category().message(error)));
   }
 }

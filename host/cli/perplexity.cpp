@@ -137,14 +137,20 @@ void check_same_vocabulary(const std::string &path, const std::string &other_pat
   if (!difference.empty()) refuse(difference);
 }
 
+void check_window(uint32_t window, const Engine &engine, const std::string &model) {
+  if (const uint32_t context = engine.model().context; window > context)
+    throw UsageError(fmt::format("--window: expected at most {}, the context of {}, found {}", context, model, window));
+}
+
 // Another model with the same vocabulary.
 class OtherModel final : public Judge {
  public:
-  // Throws Failure where it has logits of other tokens than `vocabulary`.
-  OtherModel(const EngineOptions &options, uint32_t vocabulary)
+  // Throws Failure where it has logits of other tokens than `vocabulary`, UsageError where it does not hold a window.
+  OtherModel(const EngineOptions &options, uint32_t vocabulary, uint32_t window)
       : engine_(load(options)), session_(engine_.new_session()) {
     if (const uint32_t found = engine_.model().vocabulary; found != vocabulary)
       throw Failure(fmt::format("{}: expected logits of {} tokens, found {}", options.model, vocabulary, found));
+    check_window(window, engine_, options.model);
   }
 
   const char *name() const override { return "against"; }
@@ -226,9 +232,9 @@ std::string describe(const Judge &judge) {
       agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
 
-// The default, or as many tokens as all these models know.
-uint32_t default_window(std::span<const std::string> models) {
-  uint32_t window = kDefaultWindow;
+// The default, or as many tokens as all these models know and the context has.
+uint32_t default_window(std::span<const std::string> models, uint32_t context) {
+  uint32_t window = context > 0 ? std::min(kDefaultWindow, context) : kDefaultWindow;
   for (const std::string &path : models) {
     const auto model = model::load_model(path);
     if (model) window = std::min(window, model->config.context);  // what is wrong with a file is for its engine to say
@@ -250,10 +256,10 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
       "was quantized from. JSON: \"reference\" or \"against\": {\"perplexity\", \"same_choice\"\n"
       "(predictions with the same likeliest token), \"mean_divergence\" (KL, in nats), \"largest_lead_lost\"\n"
       "(of the other's likeliest token over its next, in logits, where this one has another), \"logit_error\"\n"
-      "(relative L2)}.");
+      "(relative L2)}. null: infinite, of logits that rule a token out.");
   add_engine_options(options, "the window");
   add_text_options(options);
-  options.value("window", "N", "tokens in a window (512, or what the model knows if that is less)");
+  options.value("window", "N", "tokens in a window (512, or what the model knows or -c says if that is less)");
   options.value("tokens", "N", "use the first N tokens of the text (all)");
   options.flag("reference", "compare with the float64 reference");
   options.value("against", "FILE", "compare with another model of the same vocabulary, on the same backend");
@@ -271,9 +277,11 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   EngineOptions engine_settings = engine_options(*arguments, terminal);
   std::vector<std::string> models = {engine_settings.model};
   if (other_model) models.push_back(*other_model);
-  const uint32_t window = asked_window ? static_cast<uint32_t>(*asked_window) : default_window(models);
+  const uint32_t window =
+      asked_window ? static_cast<uint32_t>(*asked_window) : default_window(models, engine_settings.context);
   if (engine_settings.context == 0) engine_settings.context = window;
   const Engine engine = load_engine(engine_settings);
+  check_window(window, engine, engine_settings.model);
   std::vector<int32_t> tokens = engine.tokenize(*text, false);
   if (tokens.size() > most_tokens) tokens.resize(most_tokens);
   if (tokens.size() < 2) throw Failure("the text has fewer than two tokens: there is nothing to predict");
@@ -284,7 +292,7 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   if (other_model) {
     check_same_vocabulary(engine_settings.model, *other_model);
     engine_settings.model = *other_model;
-    judge = std::make_unique<OtherModel>(engine_settings, engine.model().vocabulary);
+    judge = std::make_unique<OtherModel>(engine_settings, engine.model().vocabulary, window);
   }
   Session session = engine.new_session();
   const Predict predict = file ? predict_by(*file) : predict_by(session);

@@ -21,9 +21,15 @@ using File = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
 std::string read_all(std::FILE *file, const std::string &name) {
   std::string text;
   char piece[65536];
-  while (const size_t n = std::fread(piece, 1, sizeof piece, file)) text.append(piece, n);
-  if (std::ferror(file)) cannot_read(name);
-  return text;
+  for (;;) {
+    const size_t n = std::fread(piece, 1, sizeof piece, file);
+    text.append(piece, n);
+    if (n == sizeof piece) continue;
+    if (std::feof(file)) return text;
+    if (errno != EAGAIN) cannot_read(name);
+    wait_until_ready(::fileno(file), POLLIN);
+    std::clearerr(file);
+  }
 }
 
 // The options that ask for stdin, as a person types them.

@@ -337,6 +337,9 @@ TEST(BenchRefuses, MoreTokensThanTheModelKnows) {
       {{"-n", "1024"}, "--depth, --predict: " + known + " tokens" + all + "1025 (0 + 1024 + 1 around them)"},
       {{"-d", "1000", "-n", "23", "--concurrency", "2"},
        "--depth, --predict: " + known + " tokens" + all + "1025 (1000 + 23 + 2 around them)"},
+      {{"-c", "0", "-p", "1025"}, "--prompt: " + known + all + "1025"},
+      {{"-c", "-1", "-n", "1024"},
+       "--depth, --predict: " + known + " tokens" + all + "1025 (0 + 1024 + 1 around them)"},
   };
   for (const auto &[mistake, message] : cases) {
     std::vector<std::string> arguments = {"bench", "-m", seedling()};

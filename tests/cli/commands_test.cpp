@@ -208,6 +208,19 @@ TEST(Perplexity, HasWindowsThatTheModelHolds) {
   EXPECT_EQ(outcome.err, "bonsai perplexity: context of 21 tokens: the model knows no more than 20\n");
 }
 
+TEST(Perplexity, HasWindowsThatTheContextHolds) {
+  const std::string text(60, 'x');
+  EXPECT_EQ(parse_success(run_program({"perplexity", "-m", seedling(), "-p", text, "-c", "8", "--json"}))["window"], 8);
+  const Outcome outcome = run_program({"perplexity", "-m", seedling(), "-p", text, "-c", "8", "--window", "9"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "bonsai perplexity: --window: expected at most 8, the context of " + seedling() +
+                             ", found 9 (see 'bonsai perplexity --help')\n");
+  const test::TinyModelFile tiny({.context = 20});
+  const Outcome whole = run_program({"perplexity", "-m", tiny.path(), "-p", text, "-c", "0", "--window", "21"});
+  EXPECT_EQ(whole.exit_code, 2);
+  EXPECT_NE(whole.err.find("--window: expected at most 20, "), std::string::npos) << whole.err;
+}
+
 TEST(Perplexity, IsHeldAgainstAnotherModel) {
   const std::string ternary = BONSAI_BINARY_DIR "/share/bonsai/seedling-tq2_0.gguf";
   const std::string text = golden()["perplexity"]["text"].get<std::string>();
@@ -316,6 +329,15 @@ TEST(Info, TellsThatNoTextCanBeMadeWithoutTheTokenizer) {
   EXPECT_EQ(result["model"]["layers"], 2) << "what is good is shown all the same";
   const std::string text = run_program({"info", model.path()}).out;
   EXPECT_NE(text.find("cannot run    " + unknown_tokenizer(model.path())), std::string::npos) << text;
+}
+
+TEST(Info, ShowsAHostileNameHarmlessly) {
+  const test::TinyModelFile model(model_with("tokenizer.ggml.pre", "zwen2"));
+  const std::string path = make_folder("hostile") + "/a\x1B[31m\nb.gguf";
+  std::filesystem::create_symlink(model.path(), path);
+  const std::string text = run_program({"info", path}).out;
+  EXPECT_EQ(text.find('\x1B'), std::string::npos) << text;
+  EXPECT_NE(text.find("a\\x1b[31m\\x0ab.gguf: "), std::string::npos) << text;
 }
 
 TEST(Info, ShowsHowTheFileSaysThatTokensAreChosen) {

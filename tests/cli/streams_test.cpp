@@ -70,6 +70,22 @@ TEST(UnreadStdout, VerdictsKeepTheirExitCodes) {
   EXPECT_EQ(run_in_shell(unread_stdout(), {"chat", "-n", "2"}, "hi\n").exit_code, 0);
 }
 
+// Of a pipe or terminal that another process has made return EAGAIN.
+TEST(StreamsThatDoNotBlock, AreWaitedFor) {
+  const std::string nonblocking =
+      "perl -e 'use Fcntl; fcntl(STDIN, F_SETFL, O_RDONLY | O_NONBLOCK); fcntl(STDOUT, F_SETFL, O_WRONLY | "
+      "O_NONBLOCK); "
+      "exec @ARGV' \"$@\"";
+  std::string text;
+  while (text.size() < 200000) text += "Once upon a time there was a fox. ";  // ids fill a pipe more than once
+  const std::vector<std::string> command = {"tokenize", "-m", seedling(), "-p", "-"};
+  const Outcome usual = run_program(command, text);
+  ASSERT_GT(usual.out.size(), 100000u);
+  const Outcome outcome = run_in_shell("(sleep 0.3; cat) | " + nonblocking + " | (sleep 1; cat)", command, text);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(outcome.out == usual.out);
+}
+
 // With stderr closed, the next file that is opened would get its number, and every message would go there.
 TEST(ClosedStreams, NoFileIsOpenedInTheirPlace) {
   const std::string folder = make_folder("files");

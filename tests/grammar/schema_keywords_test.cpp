@@ -128,6 +128,9 @@ TEST(PropertyNames, LimitWhatPropertiesMayBeCalled) {
       R"({"propertyNames": {"enum": ["a", "bbbb", "b", "é"], "type": "string", "maxLength": 2, "pattern": "^[^a]"}})");
   expect_sentences(both, {"{}", R"({"b":1,"é":2})"});
   expect_none(both, {R"({"a":1})", R"({"bbbb":1})"});
+  const Grammar one = json_schema(R"({"propertyNames": {"const": "a", "type": ["null", "string"]}})");
+  expect_sentences(one, {"{}", R"({"a":1})"});
+  expect_none(one, {R"({"b":1})", R"({"null":1})"});
 }
 
 TEST(UniqueItems, FewValuesComeInAnyOrderButOnlyOnce) {
@@ -334,6 +337,11 @@ INSTANTIATE_TEST_SUITE_P(
                               "JSON schema, '#/propertyNames': keyword 'not' is not supported for names"},
                     BadSchema{R"({"propertyNames": {"enum": ["a"], "type": "integer"}})",
                               "JSON schema, '#/propertyNames': 'type': expected string for names, found \"integer\""},
+                    BadSchema{R"({"propertyNames": {"type": ["null", "integer"]}})",
+                              "JSON schema, '#/propertyNames': 'type': expected string for names, found "
+                              "[\"null\",\"integer\"]"},
+                    BadSchema{R"({"propertyNames": {"const": 3}})",
+                              "JSON schema, '#/propertyNames': 'const': no name is left that is allowed"},
                     BadSchema{R"({"propertyNames": {"enum": "abc"}})",
                               "JSON schema, '#/propertyNames': 'enum': expected a list of names"},
                     BadSchema{R"({"propertyNames": {"enum": ["abc"], "maxLength": 2}})",

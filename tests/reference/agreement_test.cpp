@@ -39,6 +39,13 @@ TEST(AgreementMeter, WhatTheOtherRulesOutDivergesWithoutEnd) {
   EXPECT_EQ(agreement_of({0, 1}, {-INFINITY, 1}).mean_divergence, INFINITY);
 }
 
+TEST(AgreementMeter, WhatBothRuleOutIsNoError) {
+  const Agreement same = agreement_of({0, -INFINITY, 1}, {0, -INFINITY, 1});
+  EXPECT_EQ(same.logit_error, 0);
+  EXPECT_EQ(same.mean_divergence, 0);
+  EXPECT_EQ(agreement_of({0, 1, -INFINITY}, {0, 1, 5}).logit_error, INFINITY);
+}
+
 TEST(AgreementMeter, OfAllPredictionsTheLargestLeadLostAndTheMeanDivergence) {
   AgreementMeter meter;
   meter.add(std::vector<double>{3, 1, 2.5}, std::vector<float>{0, 0, 1});

@@ -60,6 +60,21 @@ TEST(BenchTurns, HoldsEveryPluginAgainstTheFirst) {
   }
 }
 
+TEST(BenchTurns, SaysWhereNothingCanBePrinted) {
+  const Outcome outcome = run_turns("--plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(kPlugin) +
+                                    " -t 1 -p 2 -n 2 -r 1 --processes 1 " + in_quotes(kModel) + " >/dev/full");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "bonsai-bench-turns: cannot print: No space left on device\n");
+}
+
+TEST(BenchTurns, EndsWhenItIsInterrupted) {
+  const Outcome outcome =
+      run_shell("bonsai-bench-turns --plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(kPlugin) +
+                " -t 1 -p 2 -n 2 -r 1000000 " + in_quotes(kModel) + " & sleep 1; kill -TERM $!; wait $!");
+  EXPECT_EQ(outcome.exit_code, 143);
+  EXPECT_EQ(outcome.out + outcome.err, "");
+}
+
 TEST(BenchTurnsRefuses, WrongCalls) {
   const std::string two = "--plugin " + in_quotes(kPlugin) + " --plugin " + in_quotes(kPlugin) + " ";
   struct Case {

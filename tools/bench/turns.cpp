@@ -10,6 +10,7 @@
 #include <array>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -120,6 +121,16 @@ std::vector<Round> run_rounds(const Plan &plan) {
   return rounds;
 }
 
+// False at the end, and when there is to be one.
+bool read_round(int from, Round &round) {
+  const size_t bytes = round.size() * sizeof(Turn);  // less than a pipe writes at once
+  while (!tools::interrupted()) {
+    const ssize_t n = read(from, round.data(), bytes);
+    if (n >= 0 || errno != EINTR) return n == static_cast<ssize_t>(bytes);
+  }
+  return false;
+}
+
 // The rounds of a process of its own: where the system puts weights in memory makes a few percent, and stays.
 std::vector<Round> run_process(const Plan &plan) {
   std::array<int, 2> ends;
@@ -128,6 +139,7 @@ std::vector<Round> run_process(const Plan &plan) {
   if (child < 0) throw std::runtime_error("cannot start a process");
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // it would go on, and take the cores of what is measured next
+    tools::release_interrupts();
     close(ends[0]);
     try {
       for (const auto &round : run_rounds(plan)) {
@@ -143,13 +155,17 @@ std::vector<Round> run_process(const Plan &plan) {
   close(ends[1]);
   std::vector<Round> rounds;
   Round round(plan.plugins.size());
-  const size_t bytes = round.size() * sizeof(Turn);  // less than a pipe writes at once
-  while (read(ends[0], round.data(), bytes) == static_cast<ssize_t>(bytes)) rounds.push_back(round);
+  while (read_round(ends[0], round)) rounds.push_back(round);
   close(ends[0]);
+  if (tools::interrupted()) kill(child, SIGKILL);
   int status = 0;
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (tools::interrupted()) std::exit(tools::interrupted_exit_code());
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) std::exit(tools::kFailure);  // it has said why
   if (status != 0) throw std::runtime_error("a process of measurements was ended by a signal");
+  if (rounds.size() != plan.rounds)
+    throw std::runtime_error(
+        fmt::format("a process of measurements ended behind {} of {} rounds", rounds.size(), plan.rounds));
   return rounds;
 }
 
@@ -182,8 +198,8 @@ double compare_quick(const std::vector<Round> &rounds, size_t plugin, double Tur
   return quarter(0) / quarter(plugin);
 }
 
-void print(const Plan &plan, const std::vector<Round> &rounds) {
-  fmt::print(
+std::string to_text(const Plan &plan, const std::vector<Round> &rounds) {
+  std::string text = fmt::format(
       "medians of times as fast as {}, and of how many pairs; all | quick turns | cores near each other | far "
       "apart\n",
       plan.plugins[0]);
@@ -192,8 +208,10 @@ void print(const Plan &plan, const std::vector<Round> &rounds) {
       return fmt::format("{} | {:6.3f} | {} | {}", compare(rounds, i, seconds), compare_quick(rounds, i, seconds),
                          compare(rounds, i, seconds, Distance::kNear), compare(rounds, i, seconds, Distance::kFar));
     };
-    fmt::print("{}: decoding {}, prompts {}\n", plan.plugins[i], of(&Turn::decode_seconds), of(&Turn::prompt_seconds));
+    text += fmt::format("{}: decoding {}, prompts {}\n", plan.plugins[i], of(&Turn::decode_seconds),
+                        of(&Turn::prompt_seconds));
   }
+  return text;
 }
 
 po::options_description describe_options() {
@@ -232,7 +250,7 @@ int run(const tools::Program &, const po::variables_map &given) {
     const std::vector<Round> more = run_process(plan);
     rounds.insert(rounds.end(), more.begin(), more.end());
   }
-  print(plan, rounds);
+  tools::print(to_text(plan, rounds));
   return 0;
 }
 

@@ -70,10 +70,10 @@ int run_program(const Program &program, int argc, char **argv) {
   try {
     return parse_and_run(program, argc, argv);
   } catch (const po::error &error) {
-    print_to_stderr("{}: {}; see {} --help\n", program.name, error.what(), program.name);
+    print_to_stderr("{}: {}; see {} --help\n", program.name, printable(error.what()), program.name);
     return kUsage;
   } catch (const std::exception &error) {  // out of memory, above all
-    print_to_stderr("{}: {}\n", program.name, error.what());
+    notice(program, error.what());
     return kFailure;
   }
 }

@@ -19,6 +19,17 @@ volatile std::sig_atomic_t received_signal = 0;
 
 extern "C" void note_signal(int signal) { received_signal = signal; }
 
+void handle_interrupts(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction current {};
+    sigaction(signal, nullptr, &current);
+    if (current.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);  // nohup's and a background job's choice stays
+  }
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::string label, uint64_t total)
@@ -41,16 +52,9 @@ void ProgressBar::update(uint64_t done) {
   print_to_stderr("\r{} [{:#<{}}{:.<{}}] {:3.0f} %", label_, "", filled, "", kBarWidth - filled, share * 100);
 }
 
-void catch_interrupts() {
-  struct sigaction note {};
-  note.sa_handler = note_signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction current {};
-    sigaction(signal, nullptr, &current);
-    if (current.sa_handler != SIG_IGN)
-      sigaction(signal, &note, nullptr);  // nohup's and a background job's choice stays
-  }
-}
+void catch_interrupts() { handle_interrupts(note_signal); }
+
+void release_interrupts() { handle_interrupts(SIG_DFL); }
 
 bool interrupted() { return received_signal != 0; }
 

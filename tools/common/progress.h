@@ -29,6 +29,8 @@ class ProgressBar {
 // has half written by leaving its scopes, and exits with interrupted_exit_code(). Signals that the caller ignores stay
 // ignored.
 void catch_interrupts();
+// Takes that back, in a process of one's own: there the signals end it.
+void release_interrupts();
 bool interrupted();
 // 128 + the signal's number, as a shell reports it.
 int interrupted_exit_code();

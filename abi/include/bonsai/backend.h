@@ -160,8 +160,9 @@ typedef uint32_t bonsai_kv_dtype;
 enum {
   BONSAI_KV_F16 = 0,
   BONSAI_KV_Q8_0 = 1, /* groups of 32 along head_dim within one token and head: f16 d, 32 int8, as BONSAI_DTYPE_Q8_0:
-                         d is the largest magnitude of the group / 127, and each q the nearest to x / d, -127 to 127.
-                         Of a group with a NaN d is NaN: what is wrong must show */
+                         d is the largest magnitude of the group / 127, and each q the nearest to x / d, -127 to 127,
+                         by d before it is rounded to F16 or behind. Of a group with a NaN d is NaN: what is wrong must
+                         show */
   BONSAI_KV_F32 = 2
 };
 
@@ -224,7 +225,7 @@ typedef struct bonsai_device_status {
   uint32_t struct_size;
   uint32_t threads;               /* threads that compute; 0 where the word means nothing */
   const char *kernel;             /* which kernels run: "avx512", "portable", "sm_90a" */
-  uint64_t weight_bytes;          /* memory that weights occupy, without borrowed memory */
+  uint64_t weight_bytes;          /* memory that weights occupy, without borrowed memory: the sum of their `bytes` */
   uint64_t borrowed_bytes;        /* host memory that weights keep pointers into */
   uint64_t session_bytes;         /* memory that sessions occupy */
   uint64_t memory_total_bytes;    /* 0: unknown */

@@ -3,7 +3,7 @@
 //   bonsai::ChatFormat format(engine);
 //   const bonsai::ChatPrompt prompt = format.prompt({{.role = "user", .content = "What is a bonsai?"}});
 //   bonsai::ChatAnswer answer(prompt);
-//   batch.submit_tokens(prompt.tokens, {}, [&](std::string_view text) { return answer.push(text); }).wait();
+//   batch.submit_tokens(prompt.tokens, {}, [&](std::string_view text) { return answer.push(text); }).get();
 //   std::cout << answer.finish().content;
 #pragma once
 

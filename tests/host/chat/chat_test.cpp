@@ -88,6 +88,21 @@ TEST_F(ChatTest, ThinkingIsTheTemplatesToSwitch) {
   EXPECT_EQ(chat_.rendered(), "<|im_start|>a:");
 }
 
+TEST_F(ChatTest, ThinkingStaysAsItWasWhereAWarningIsThrown) {
+  const test::TinyModelFile file(model_with("{{ messages[0].content }}"));  // knows nothing of thinking
+  EngineOptions options;
+  options.model = file.path();
+  bool throws = false;
+  options.log = [&](auto...) {
+    if (throws) throw std::runtime_error("no more");
+  };
+  const Engine engine = Engine::load(options);
+  Chat chat(engine);
+  throws = true;
+  EXPECT_THROW(chat.set_enable_thinking(false), std::runtime_error);
+  EXPECT_EQ(chat.options().enable_thinking, std::nullopt);
+}
+
 TEST_F(ChatTest, WhatTheSessionHoldsIsNotComputedAgainAndChangesNothing) {
   const ChatReply first = chat_.send("a long first message, to be reused", talk());
   EXPECT_EQ(first.reused_tokens, 0u);
@@ -112,6 +127,15 @@ TEST_F(ChatTest, RegenerateTakesTheAnswersPlace) {
   EXPECT_EQ(chat_.messages().size(), 2u);
   chat_.reset();
   EXPECT_EQ(thrown_by([&] { chat_.regenerate(talk()); }).message, "empty conversation: there is no message to answer");
+}
+
+TEST_F(ChatTest, RegenerateTakesThePlaceOfNoMoreThanTheLastAnswer) {
+  chat_.add({.role = "user", .content = "hi"});
+  chat_.add({.role = "assistant", .content = "mine"});
+  chat_.respond(talk());
+  chat_.regenerate(talk());
+  ASSERT_EQ(chat_.messages().size(), 3u);
+  EXPECT_EQ(chat_.messages()[1].content, "mine");
 }
 
 TEST_F(ChatTest, CallbacksMayNotChangeTheirChat) {

@@ -255,13 +255,17 @@ class ApiService::Impl {
              std::vector<std::vector<int32_t>> prompts) {
     const TextRequest &request = wanted;
     const uint32_t n_answers = request.n * static_cast<uint32_t>(prompts.size());
-    auto begin = [this, job, request, given = schemas_of(wanted), prompts = std::move(prompts)] {
+    auto begin = [this, job, request, given = schemas_of(wanted),
+                  prompts = std::move(prompts)](std::shared_ptr<void> place) {
       naming_schemas(given, [&] { batch_.read_grammar(request.options); });
+      place = nullptr;  // before whoever waits is answered, and may want it
       job->start(request, prompts);
     };
-    if (batch_.knows_grammar(request.options)) return begin();
-    auto place = grammar_places_.take(std::min(n_answers, grammar_places_.n()));
-    push(grammars_, responder, [begin = std::move(begin), place = std::move(place)] { begin(); });
+    if (batch_.knows_grammar(request.options)) return begin(nullptr);
+    // It goes when the grammar has been read or refused, not with the piece of work.
+    const auto place =
+        std::make_shared<std::shared_ptr<void>>(grammar_places_.take(std::min(n_answers, grammar_places_.n())));
+    push(grammars_, responder, [begin = std::move(begin), place] { begin(std::exchange(*place, nullptr)); });
   }
 
   void chat(HttpRequest request, const Responding &responder) {

@@ -82,11 +82,11 @@ TEST_F(Grammars, ThatAreNewWaitAndNobodyElseDoes) {
   EXPECT_EQ(json::parse(read.body)["choices"][0]["text"], "null");
 }
 
-// Half of the places are for answers that need none read. One is that of hold().
+// Half of the places are for answers that need none read. Whoever is being answered, as by hold(), has none any more.
 TEST_F(Grammars, OfOnlySoManyAnswersAreWaitedFor) {
   hold();
   std::vector<std::shared_ptr<Keeping>> waiting;
-  for (int i = 0; i < 4; ++i) waiting.push_back(ask(refused(i)));
+  for (int i = 0; i < 5; ++i) waiting.push_back(ask(refused(i)));
   const auto has_reply = [](const std::shared_ptr<Keeping> &one) { return one->has_reply(); };
   ASSERT_TRUE(comes_true([&] { return std::ranges::any_of(waiting, has_reply); }));
   EXPECT_EQ(ask({{"prompt", "The wolf"}, {"max_tokens", 1}})->wait().status, 200);
@@ -98,12 +98,12 @@ TEST_F(Grammars, OfOnlySoManyAnswersAreWaitedFor) {
 }
 
 TEST_F(Grammars, OfOneRequestWithManyAnswersTakeNoMore) {
-  json three = refused(0), seven = refused(1);
-  three["n"] = 3;
+  json four = refused(0), seven = refused(1);
+  four["n"] = 4;
   seven["n"] = 7;
   EXPECT_EQ(ask(seven)->wait().status, 400);  // alone, it has its half
   hold();
-  const auto waiting = ask(three);
+  const auto waiting = ask(four);
   EXPECT_EQ(ask({{"prompt", "The wolf"}, {"max_tokens", 1}})->wait().status, 200);
   const HttpReply more = ask(refused(2))->wait();
   EXPECT_EQ(more.status, 503);

@@ -44,7 +44,7 @@ if(BONSAI_SANITIZE)
 endif()
 
 # bonsai_apart(SOURCES...) says that sources have names that another of their target has for something else: with
-# CMAKE_UNITY_BUILD, which compiles several sources as one in a fifth of the time, these are compiled by themselves.
+# CMAKE_UNITY_BUILD, which compiles several sources as one in less time, these are compiled by themselves.
 function(bonsai_apart)
   foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source)

@@ -394,7 +394,8 @@ BONSAI_C_API void bonsai_chat_free(bonsai_chat *chat);
 
 /* Adds a message of the user and the model's answer. An answer that is cancelled or runs into the end of the context
  * stays as far as it came; one that is cancelled before its first piece takes the user's message with it, and so does
- * one that fails. BONSAI_NO_MEMORY may come behind the end, for want of room to hand the answer over: then both stay. */
+ * one that fails. BONSAI_NO_MEMORY may come behind the end, for want of room to hand the answer over: then both stay.
+ */
 BONSAI_C_API bonsai_outcome bonsai_chat_send(bonsai_chat *chat, const char *text, uint64_t n_bytes,
                                              const bonsai_generate_options *options, bonsai_text_fn receive,
                                              void *context, const bonsai_generation **generation,

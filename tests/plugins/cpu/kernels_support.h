@@ -32,7 +32,8 @@ namespace bonsai::cpu {
 
 using quant::Format;
 
-// The tiers that the CPU runs, and over SIMDe, which AVX2 is enough for, those with AVX-512 and AVX-VNNI that it does not.
+// The tiers that the CPU runs, and over SIMDe, which AVX2 is enough for, those with AVX-512 and AVX-VNNI that it does
+// not.
 inline std::vector<const KernelTable *> testable_kernels() {
   std::vector<const KernelTable *> tables = runnable_kernels();
 #if defined(__x86_64__)

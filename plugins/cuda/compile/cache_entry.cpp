@@ -19,12 +19,6 @@ struct Header {
 };
 static_assert(std::has_unique_object_representations_v<Header>, "every byte of it is written and hashed");
 
-Digest checksum(std::string_view bytes) {
-  Sha256 hash;
-  hash.add(bytes);
-  return hash.finish();
-}
-
 std::string_view text(const Digest &digest) { return {reinterpret_cast<const char *>(digest.data()), digest.size()}; }
 
 }  // namespace
@@ -37,7 +31,7 @@ std::string encode_entry(const CacheKey &key, const Binary &binary) {
   std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
   bytes += binary.ptx;
   bytes += binary.cubin;
-  bytes += text(checksum(bytes));
+  bytes += text(sha256(bytes));
   return bytes;
 }
 
@@ -50,7 +44,7 @@ std::optional<Binary> decode_entry(std::string_view bytes, const CacheKey &key) 
   if (header.nvrtc_version != static_cast<uint64_t>(key.nvrtc_version)) return std::nullopt;
   if (header.ptx_bytes > payload || header.cubin_bytes != payload - header.ptx_bytes) return std::nullopt;
   const std::string_view hashed = bytes.substr(0, bytes.size() - sizeof(Digest));
-  if (bytes.substr(hashed.size()) != text(checksum(hashed))) return std::nullopt;
+  if (bytes.substr(hashed.size()) != text(sha256(hashed))) return std::nullopt;
   return Binary{.ptx = std::string(bytes.substr(sizeof header, header.ptx_bytes)),
                 .cubin = std::string(hashed.substr(sizeof header + header.ptx_bytes))};
 }

@@ -11,7 +11,7 @@ namespace {
 using plugin::Failure;
 
 // Raised when entries of older versions would be read wrong.
-constexpr std::string_view kDigestVersion = "bonsai kernels 2";
+constexpr std::string_view kDigestVersion = "bonsai kernels 3";
 
 bool is_header(const KernelFile &file) { return !file.name.ends_with(".cu"); }
 
@@ -78,12 +78,13 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
-// Of the texts alone, which are long and the same for all architectures.
+// Of the texts alone, which are the same for all architectures. Digests of theirs are hashed and not they themselves:
+// every unit has all the headers, and a start looks for many units.
 Digest digest_of_texts(const CompileJob &job) {
   Sha256 hash;
   const auto add_file = [&](const KernelFile &file) {
     hash.add_field(file.name);
-    hash.add_field(file.text);
+    hash.add_field(file.sha256.empty() ? hex(sha256(file.text)) : file.sha256);
   };
   add_file(main_file(job));
   for (const KernelFile &file : job.files) {

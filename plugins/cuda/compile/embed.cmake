@@ -13,7 +13,8 @@ foreach(file IN LISTS FILES)
   string(REGEX REPLACE "(${line})" "\"\\1\"\n" bytes "${bytes}")
   string(REGEX REPLACE "([^\"\n]+)$" "\"\\1\"" bytes "${bytes}")
   string(APPEND literals "constexpr char ${identifier}[] =\n\"\"\n${bytes};\n")
-  string(APPEND table "    {\"${name}\", {${identifier}, sizeof ${identifier} - 1}},\n")
+  file(SHA256 "${file}" digest)
+  string(APPEND table "    {\"${name}\", {${identifier}, sizeof ${identifier} - 1},\n     \"${digest}\"},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Made by plugins/cuda/compile/embed.cmake.
 #include \"plugins/cuda/compile/source.h\"

@@ -127,7 +127,7 @@ std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load(const Binary &binar
 }
 
 std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load_of_any_nvrtc(const Unit &unit, std::string *why) {
-  if (cache_.directory().empty()) return std::nullopt;  // the digest is of all the kernels' text
+  if (cache_.directory().empty()) return std::nullopt;
   std::optional<LoadedUnit> loaded;
   has_usable(cache_, config_, unit, [&](const Binary &binary) {
     loaded = load(binary, why);

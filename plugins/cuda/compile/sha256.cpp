@@ -87,6 +87,12 @@ Digest Sha256::finish() {
   return digest;
 }
 
+Digest sha256(std::string_view text) {
+  Sha256 hash;
+  hash.add(text);
+  return hash.finish();
+}
+
 std::string hex(const Digest &digest) {
   std::string text;
   for (const uint8_t byte : digest) text += fmt::format("{:02x}", byte);

@@ -28,6 +28,9 @@ class Sha256 {
   uint64_t total_bytes_ = 0;
 };
 
+// Of one text.
+Digest sha256(std::string_view text);
+
 // 64 digits, lower case.
 std::string hex(const Digest &digest);
 

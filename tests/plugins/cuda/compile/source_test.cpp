@@ -11,6 +11,7 @@
 #include <string>
 
 #include "plugins/common/failure.h"
+#include "plugins/cuda/compile/sha256.h"
 #include "plugins/cuda/compile/units.h"
 
 namespace bonsai::cuda {
@@ -31,6 +32,7 @@ TEST(KernelSources, AreThoseOfTheTree) {
     EXPECT_TRUE(embedded.emplace(file.name, file.text).second) << file.name << " is there twice";
     EXPECT_EQ(file.text.data()[file.text.size()], '\0');
     EXPECT_EQ(file.name.data()[file.name.size()], '\0');
+    EXPECT_EQ(file.sha256, hex(sha256(file.text))) << file.name;
   }
   const std::map<std::string, std::string> expected = files_of_the_tree();
   for (const auto &[name, text] : expected) {

@@ -1,60 +1,16 @@
 // bonsai::Chat on a tiny random model: what it says is noise, what it is given is not.
-#include <bonsai/batch_engine.h>
 #include <bonsai/chat.h>
-#include <bonsai/chat_format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "host/engine/session_file.h"
-#include "tests/host/engine/seedling.h"
-#include "tests/model/tiny_model.h"
+#include "tests/host/chat/chat_support.h"
 
 namespace bonsai {
 namespace {
-
-constexpr const char *kTemplate =
-    "{% if tools %}<|im_start|>tools{{ tools | tojson }}<|im_end|>{% endif %}"
-    "{% for m in messages %}{% if m.role == 'king' %}{{ raise_exception('no kings') }}{% endif %}"
-    "<|im_start|>{{ m.role }}:{{ m.content }}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>a:{% if enable_thinking is defined and not enable_thinking %}"
-    "<think></think>{% endif %}{% endif %}";
-
-test::TinyModel model_with(const char *chat_template) {
-  test::TinyModel model;
-  model.metadata = [chat_template](gguf::Writer &writer) {
-    writer.set_string("tokenizer.chat_template", chat_template);
-  };
-  return model;
-}
-
-class ChatTest : public testing::Test {
- protected:
-  static Engine load(const test::TinyModelFile &file) {
-    EngineOptions options;
-    options.model = file.path();
-    return Engine::load(options);
-  }
-
-  // Greedy and never ending, so that every answer has text.
-  static GenerateOptions talk(uint32_t max_tokens = 8) {
-    GenerateOptions options = greedy(max_tokens);
-    options.ignore_eos = true;
-    return options;
-  }
-
-  const test::TinyModelFile file_{model_with(kTemplate)};
-  const Engine engine_ = load(file_);
-  Chat chat_{engine_};
-};
 
 TEST_F(ChatTest, TheModelReadsTheWholeConversationInItsTemplate) {
   chat_.set_system("S");
@@ -235,310 +191,6 @@ TEST_F(ChatTest, SavedAndLoadedItGoesOnAsBefore) {
   EXPECT_EQ(other.save(), chat_.save());
 }
 
-// A file of the running test's own, gone with it.
-class ChatOnDisk : public ChatTest {
- protected:
-  ~ChatOnDisk() override { std::filesystem::remove(path_); }
-  const std::string path_ = testing::TempDir() + "/bonsai-chat-" + std::to_string(getpid()) + ".session";
-};
-
-TEST_F(ChatOnDisk, GoesOnWithoutComputingItsTokensAgain) {
-  chat_.set_system("S");
-  chat_.set_enable_thinking(false);
-  chat_.send("a first message, which is long enough", talk());
-  chat_.save_session(path_);
-  const ChatReply expected = chat_.send("more", talk());
-
-  const Engine engine = load(file_);  // as on another day
-  Chat other(engine, {.system = "of no use"});
-  other.send("nor is this", talk());
-  other.load_session(path_);
-  EXPECT_EQ(other.options().system, "S");
-  EXPECT_EQ(other.options().enable_thinking, false);
-  EXPECT_EQ(other.messages().size(), 2u);
-  const ChatReply reply = other.send("more", talk());
-  EXPECT_EQ(reply.generation.tokens, expected.generation.tokens);
-  EXPECT_GT(expected.reused_tokens, 40u);
-  EXPECT_EQ(reply.reused_tokens, expected.reused_tokens);
-  EXPECT_EQ(reply.generation.stats.prompt_tokens, expected.generation.stats.prompt_tokens);
-  EXPECT_EQ(other.save(), chat_.save());
-}
-
-TEST_F(ChatOnDisk, MayBeSavedBeforeAnythingWasSaid) {
-  chat_.set_system("S");
-  chat_.save_session(path_);
-  Chat other(engine_);
-  other.load_session(path_);
-  EXPECT_EQ(other.options().system, "S");
-  EXPECT_EQ(other.send("hi", talk()).generation.tokens, chat_.send("hi", talk()).generation.tokens);
-}
-
-// The conversation stays as it was, and so does what is computed of it.
-TEST_F(ChatOnDisk, IsRefusedWhereItMeansNothing) {
-  const std::string seedling_chat = path_ + ".seedling";
-  Chat(load_seedling()).save_session(seedling_chat);
-  engine_.new_session().save(path_);
-  chat_.send("a first message", talk());
-  const std::string before = chat_.save();
-  EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message,
-            path_ + ": a session without a conversation, expected one that a chat has saved");
-  const Thrown other_model = thrown_by([&] { chat_.load_session(seedling_chat); });
-  EXPECT_EQ(other_model.kind, ErrorKind::kInvalidArgument);
-  EXPECT_EQ(other_model.message,
-            seedling_chat + ": a session of another model: its keys and values would mean nothing here");
-  EXPECT_EQ(thrown_by([&] { chat_.load_session("/nowhere/x"); }).message,
-            "/nowhere/x: cannot open: No such file or directory");
-  EXPECT_EQ(thrown_by([&] { chat_.load_session(file_.path()); }).message, file_.path() + ": not a session file");
-  EXPECT_EQ(thrown_by([&] { chat_.save_session("/nowhere/x"); }).message,
-            "/nowhere/x: cannot create a file in /nowhere: No such file or directory");
-  EXPECT_EQ(chat_.save(), before);
-  EXPECT_GT(chat_.send("more", talk()).reused_tokens, 15u);
-  std::filesystem::remove(seedling_chat);
-}
-
-TEST_F(ChatOnDisk, IsRefusedWhereItIsDamaged) {
-  chat_.send("hi", talk());
-  chat_.save_session(path_);
-  std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(-20, std::ios::end);
-  file.put('#');
-  file.close();
-  const std::string message = thrown_by([&] { chat_.load_session(path_); }).message;
-  EXPECT_TRUE(message.starts_with(path_ + ": session file is damaged: checksum ")) << message;
-}
-
-// Its tokens are a text like any other's.
-TEST_F(ChatOnDisk, IsASessionToo) {
-  const ChatReply reply = chat_.send("hi", talk());
-  chat_.save_session(path_);
-  Session session = engine_.new_session();
-  session.load(path_);
-  const auto answer = session.tokens().last(reply.generation.tokens.size());
-  EXPECT_EQ(std::vector<int32_t>(answer.begin(), answer.end()), reply.generation.tokens);
-}
-
-// A file whose checksum is right, of a program that keeps something else with its sessions.
-TEST_F(ChatOnDisk, IsRefusedWhereItsConversationIsNone) {
-  host::SessionFile file;
-  chat_.save_session(path_);
-  std::vector<std::byte> bytes(std::filesystem::file_size(path_));
-  std::ifstream(path_, std::ios::binary)
-      .read(reinterpret_cast<char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  file = *host::parse_session_file(bytes);
-  file.note = R"({"format": "bonsai-chat", "version": 2, "messages": []})";
-  ASSERT_TRUE(host::write_session_file(path_, file));
-  EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message, path_ + ": version is 2; this program knows 1");
-  EXPECT_EQ(chat_.messages().size(), 0u);
-  file.tokens.push_back(-5);
-  ASSERT_TRUE(host::write_session_file(path_, file));
-  EXPECT_EQ(thrown_by([&] { chat_.load_session(path_); }).message,
-            path_ + ": token id -5 is outside the vocabulary of 272");
-}
-
-TEST_F(ChatTest, ToolsReachTheTemplateInTheirOrder) {
-  Chat chat(engine_, {.tools = R"([{"name": "f", "a": 1}])"});
-  EXPECT_EQ(chat.rendered(), "<|im_start|>tools[{\"name\": \"f\", \"a\": 1}]<|im_end|><|im_start|>a:");
-  EXPECT_EQ(thrown_by([&] { Chat(engine_, {.tools = "{}"}); }).message, "tools: expected a JSON array, found object");
-  EXPECT_EQ(thrown_by([&] { Chat(engine_, {.tools = "["}); }).message, "tools: not JSON");
-}
-
-// As Qwen's templates show tools, calls and results.
-constexpr const char *kToolTemplate =
-    "{% if tools %}{{ tools | tojson }}{% endif %}"
-    "{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
-    "{% for call in m.tool_calls %}{% if call.function %}{% set call = call.function %}{% endif %}"
-    "{{ '\\n' if m.content or not loop.first }}<tool_call>\n{\"name\": \"{{ "
-    "call.name }}\", \"arguments\": {{ call.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant:{% endif %}";
-
-// A text that says nothing else.
-GenerateOptions saying(const std::string &text) {
-  GenerateOptions options = greedy(200);
-  options.grammar = "root ::= " + nlohmann::json(text).dump();
-  return options;
-}
-
-TEST(Chat, CallsOfToolsAreNoContentAndAreShownToTheModelAsItWroteThem) {
-  const std::string call =
-      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"town\": \"Rome\", \"days\": 2}}\n</tool_call>";
-  const std::string json = R"({"name":"weather","arguments":{"town":"Rome","days":2}})";
-  const test::TinyModelFile file(model_with(kToolTemplate));
-  EngineOptions engine_options;
-  engine_options.model = file.path();
-  const Engine engine = Engine::load(engine_options);
-  Chat chat(engine, {.tools = R"([{"name": "weather"}])"});
-  std::string pieces;
-  const ChatReply reply = chat.send("hi", saying("I see.\n" + call), [&](ChatPiece kind, std::string_view text) {
-    pieces += kind == ChatPiece::kToolCall ? "T(" + std::string(text) + ")" : std::string(text);
-    return true;
-  });
-  EXPECT_EQ(reply.message.content, "I see.");
-  EXPECT_EQ(reply.message.tool_calls, "[" + json + "]");
-  EXPECT_EQ(reply.generation.text, "I see.\n" + call);
-  EXPECT_EQ(pieces, "I see.T(" + json + ")");
-  const std::string before = R"([{"name": "weather"}]<|im_start|>user:hi<|im_end|><|im_start|>assistant:)";
-  EXPECT_EQ(chat.rendered(), before + "I see.\n" + call + "<|im_end|><|im_start|>assistant:");
-
-  const ChatReply next = chat.send({.role = "tool", .content = "sunny"}, saying("Sun."));
-  EXPECT_EQ(next.message.content, "Sun.");
-  EXPECT_EQ(next.message.tool_calls, "");
-  EXPECT_EQ(chat.messages()[2].role, "tool");
-  // What the model has written was there already, as far as its tokens are those that the text itself gives.
-  EXPECT_GT(next.reused_tokens, reply.generation.stats.prompt_tokens);
-
-  Chat loaded(engine);
-  loaded.load(chat.save());
-  EXPECT_EQ(loaded.rendered(), chat.rendered());
-}
-
-std::string rendered_by(const char *chat_template, std::initializer_list<ChatMessage> messages) {
-  const test::TinyModelFile file(model_with(chat_template));
-  EngineOptions options;
-  options.model = file.path();
-  const Engine engine = Engine::load(options);
-  Chat chat(engine);
-  for (const ChatMessage &message : messages) chat.add(message);
-  return chat.rendered();
-}
-
-// What a model has called, as its answer or an older file has it, and as OpenAI's API does.
-constexpr const char *kOwnCalls = R"([{"name":"f","arguments":{"a":"b"}}])";
-constexpr const char *kCalls = R"([{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":"b"}}}])";
-
-TEST(Chat, TemplatesGetCallsInOpenAisForm) {
-  const char *shows = "{% for m in messages %}{{ m | tojson }}{% endfor %}";
-  EXPECT_EQ(rendered_by(shows, {{.role = "assistant", .content = "", .tool_calls = kOwnCalls}}),
-            R"({"role": "assistant", "content": "", "tool_calls": )"
-            R"([{"type": "function", "function": {"name": "f", "arguments": {"a": "b"}}}]})");
-  EXPECT_EQ(rendered_by(shows, {{.role = "assistant", .content = "", .tool_calls = kCalls}}),
-            R"({"role": "assistant", "content": "", "tool_calls": )"
-            R"([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": "b"}}}]})");
-  EXPECT_EQ(rendered_by(shows, {{.role = "tool", .content = "r", .tool_calls = R"([{"id":"c1","name":"f"}])"},
-                                {.role = "tool", .content = "s", .tool_calls = R"([{"id":"c2"}])"},
-                                {.role = "tool", .content = "t"}}),
-            R"({"role": "tool", "content": "r", "tool_call_id": "c1", "name": "f"})"
-            R"({"role": "tool", "content": "s", "tool_call_id": "c2"}{"role": "tool", "content": "t"})");
-}
-
-// As DeepSeek's do.
-TEST(Chat, TemplatesThatTakeArgumentsForTextGetText) {
-  const char *joins =
-      "{% for m in messages %}{% for c in m.tool_calls %}{{ '<' + c.function.arguments + '>' }}"
-      "{% endfor %}{% endfor %}";
-  for (const char *calls : {kOwnCalls, kCalls})
-    EXPECT_EQ(rendered_by(joins, {{.role = "assistant", .content = "", .tool_calls = calls}}), R"(<{"a": "b"}>)");
-  // What fails with both is said of the objects.
-  const Thrown thrown = thrown_by([&] {
-    rendered_by("{{ messages[0].tool_calls[0].function.arguments + 1 }}",
-                {{.role = "assistant", .content = "", .tool_calls = kCalls}});
-  });
-  EXPECT_EQ(thrown.message, "the model's chat template, line 1: cannot use '+' between mapping and integer");
-}
-
-// As for Hugging Face's transformers.
-TEST(Chat, ToolsThatAreNotThereAreNone) {
-  EXPECT_EQ(
-      rendered_by("{{ tools is defined }} {{ tools is none }} {{ documents is none }} {{ enable_thinking is none }}",
-                  {{.role = "user", .content = "hi"}}),
-      "True True True False");
-  // None cannot be walked over, and what is undefined can.
-  EXPECT_EQ(rendered_by("{% for tool in tools %}{{ tool }}{% endfor %}{{ messages[0].content }}",
-                        {{.role = "user", .content = "hi"}}),
-            "hi");
-}
-
-TEST(Chat, WithoutToolsThereAreNoCalls) {
-  const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
-  const test::TinyModelFile file(model_with(kToolTemplate));
-  EngineOptions engine_options;
-  engine_options.model = file.path();
-  const Engine engine = Engine::load(engine_options);
-  Chat chat(engine);
-  const ChatReply reply = chat.send("hi", saying(text));
-  EXPECT_EQ(reply.message.content, text);
-  EXPECT_EQ(reply.message.tool_calls, "");
-}
-
-TEST_F(ChatTest, WhatTheTemplateRefusesIsSaidInItsWords) {
-  chat_.add({.role = "king", .content = "x"});
-  const Thrown thrown = thrown_by([&] { chat_.respond(talk()); });
-  EXPECT_EQ(thrown.kind, ErrorKind::kInvalidArgument);
-  EXPECT_EQ(thrown.message, "the model's chat template, line 1: the template refuses the conversation: 'no kings'");
-}
-
-// As Qwen's templates are: what they do not know, they leave out.
-TEST(Chat, ARoleThatTheTemplateLeavesOutIsRefused) {
-  const test::TinyModelFile file(
-      model_with("{% for m in messages %}{% if m.role in ['user', 'assistant', 'narrator'] %}"
-                 "{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}"));
-  EngineOptions options;
-  options.model = file.path();
-  const Engine engine = Engine::load(options);
-  const ChatFormat format(engine);
-  const ChatMessage user = {.role = "user", .content = "hi"};
-  const std::string refusal =
-      "role: the model's chat template leaves out what 'bogus' says; expected system, user, assistant or tool";
-  const ChatMessage bogus = {.role = "bogus", .content = "x"};
-  EXPECT_EQ(thrown_by([&] { format.prompt({bogus, user}); }).message, refusal);
-  EXPECT_EQ(thrown_by([&] { format.prompt({user, bogus, user, bogus}); }).message, refusal);
-  EXPECT_FALSE(format.prompt({{.role = "narrator", .content = "x"}, user}).tokens.empty());
-  EXPECT_FALSE(
-      format.prompt({{.role = "narrator", .content = "x"}, {.role = "narrator", .content = "xx"}}).tokens.empty());
-  EXPECT_FALSE(format.prompt({{.role = "system", .content = "x"}, user}).tokens.empty());
-  EXPECT_FALSE(format.prompt({{.role = "bogus", .content = ""}, user}).tokens.empty());
-  Chat chat(engine);
-  chat.add(user);
-  chat.add(bogus);
-  EXPECT_EQ(thrown_by([&] { chat.respond(); }).message, refusal);
-  std::vector<ChatMessage> crowd;
-  for (int i = 0; i < 9; ++i) crowd.push_back({.role = "r" + std::to_string(i), .content = "x"});
-  EXPECT_EQ(thrown_by([&] { format.prompt(crowd); }).message,
-            "roles: expected at most 8 besides system, user, assistant and tool, found 9");
-}
-
-// Also one that is alone, where the template fails without any message, and one of which a part is shown.
-TEST(Chat, ARoleIsLeftOutWhereWhatItSaysChangesNothing) {
-  const test::TinyModelFile file(
-      model_with("{% if messages[0].role == 'system' %}S{% endif %}{% for m in messages %}"
-                 "{% if m.role == 'user' %}{{ m.content }}{% elif m.role == 'poet' %}{{ m.content[:2] }}"
-                 "{% elif m.role == 'clerk' %}{{ m.content | trim }}{% endif %}{% endfor %}A:"));
-  EngineOptions options;
-  options.model = file.path();
-  const Engine engine = Engine::load(options);
-  const ChatFormat format(engine);
-  const auto said = [&](const char *role, const char *content) {
-    return thrown_by([&] { format.prompt({{.role = role, .content = content}}); }).message;
-  };
-  EXPECT_EQ(said("User", "Why is the sky blue?"),
-            "role: the model's chat template leaves out what 'User' says; expected system, user, assistant or tool");
-  EXPECT_EQ(said("user", "Why?"), "nothing was thrown");
-  EXPECT_EQ(said("poet", "Why?"), "nothing was thrown");
-  EXPECT_EQ(said("clerk", " x "), "nothing was thrown");
-}
-
-// Templates that know no calls leave them out, and the results would stand there without what they answer.
-TEST(Chat, CallsThatTheTemplateLeavesOutAreRefused) {
-  const ChatMessage user = {.role = "user", .content = "hi"};
-  const ChatMessage call = {.role = "assistant", .content = "", .tool_calls = kOwnCalls};
-  const ChatMessage result = {.role = "tool", .content = "r", .tool_calls = R"([{"id":"c1"}])"};
-  const auto said = [&](const char *chat_template, const std::vector<ChatMessage> &messages) {
-    const test::TinyModelFile file(model_with(chat_template));
-    EngineOptions options;
-    options.model = file.path();
-    const Engine engine = Engine::load(options);
-    return thrown_by([&] { ChatFormat(engine).prompt(messages); }).message;
-  };
-  const char *leaves_out = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
-  const std::string refusal = "tool_calls: the model's chat template knows none";
-  EXPECT_EQ(said(leaves_out, {user, call, result}), refusal);
-  EXPECT_EQ(said(leaves_out, {user, call, user}), refusal);
-  const std::string nothing = "nothing was thrown";
-  const ChatMessage no_call = {.role = "assistant", .content = "x", .tool_calls = "[]"};
-  EXPECT_EQ(said(leaves_out, {user, no_call, result}), nothing);
-  EXPECT_EQ(said("{% for m in messages %}{{ m | tojson }}{% endfor %}", {user, call, result}), nothing);
-  EXPECT_EQ(said(kToolTemplate, {user, call, result}), nothing);
-}
-
 TEST_F(ChatTest, TextsMustBeUtf8) {
   EXPECT_EQ(thrown_by([&] { chat_.send("a\xff", talk()); }).message, "message: invalid UTF-8 at byte offset 1");
   EXPECT_EQ(thrown_by([&] { chat_.set_system("\xff"); }).message, "system prompt: invalid UTF-8 at byte offset 0");
@@ -558,78 +210,22 @@ TEST(Chat, AModelWithoutTemplateSpeaksChatMlIfItsVocabularyDoes) {
 // Between the tags is reasoning, also where the prompt has opened them.
 TEST(Chat, AnOpenTagInThePromptBeginsReasoning) {
   const test::TinyModelFile file(model_with("{{ messages[-1].content }}{{ '<think>\\n' }}"));
-  EngineOptions options;
-  options.model = file.path();
-  const Engine engine = Engine::load(options);
+  const Engine engine = load(file);
   Chat chat(engine);
-  GenerateOptions talk = greedy(6);
-  talk.ignore_eos = true;
-  const ChatReply reply = chat.send("hi", talk);
+  const ChatReply reply = chat.send("hi", talk(6));
   EXPECT_EQ(reply.message.content, "");
   EXPECT_FALSE(reply.message.reasoning.empty());
   EXPECT_EQ(chat.messages()[1].reasoning, reply.message.reasoning);
 }
 
-// What a batch is given and makes of it is what a conversation with a session of its own is given and makes of it.
-TEST_F(ChatTest, AFormatGivesBatchesWhatAChatHas) {
-  const ChatFormat format(engine_);
-  const ChatOptions options{.system = "S"};
-  const ChatPrompt prompt = format.prompt({{.role = "user", .content = "hi <|im_end|>"}}, options);
-  Chat chat(engine_, options);
-  std::string streamed;
-  const ChatReply reply = chat.send("hi <|im_end|>", talk());
-  EXPECT_EQ(prompt.tokens.size(), reply.generation.stats.prompt_tokens);
-  BatchEngine batch(engine_);
-  ChatAnswer answer(prompt, [&](ChatPiece, std::string_view text) {
-    streamed += text;
-    return true;
-  });
-  const Generation generation =
-      batch.submit_tokens(prompt.tokens, talk(), [&](std::string_view text) { return answer.push(text); }).get();
-  EXPECT_EQ(generation.tokens, reply.generation.tokens);
-  EXPECT_EQ(answer.finish().content, reply.message.content);
-  EXPECT_EQ(streamed, reply.message.reasoning + reply.message.content);
-  EXPECT_FALSE(streamed.empty());
-}
-
-TEST_F(ChatTest, AFormatRefusesWhatAChatRefuses) {
-  const ChatFormat format(engine_);
-  const auto said = [&](const ChatMessage &message, const ChatOptions &options = {}) {
-    return thrown_by([&] { format.prompt({message}, options); }).message;
-  };
-  EXPECT_EQ(said({.role = "user", .content = "a\xff"}), "message: invalid UTF-8 at byte offset 1");
-  EXPECT_EQ(said({.role = "user", .content = ""}, {.tools = "{}"}), "tools: expected a JSON array, found object");
-  EXPECT_EQ(said({.role = "assistant", .content = "", .tool_calls = "{"}), "tool_calls: not JSON");
-  EXPECT_EQ(thrown_by([&] { format.prompt({}); }).message, "empty conversation: there is no message to answer");
-  EXPECT_TRUE(format.knows("tools"));
-  EXPECT_FALSE(format.knows("documents"));
-  const ChatFormat without(load_seedling());
-  EXPECT_FALSE(without.knows("tools"));
-}
-
 // What is thought does not have the form that the answer is to have.
 TEST(Chat, AnAnswerOfAFormIsNotThoughtAboutWhereTheTemplateWouldBeginWithThat) {
   const test::TinyModelFile file(model_with("{{ messages[-1].content }}<think>\n"));
-  EngineOptions options;
-  options.model = file.path();
-  const Engine engine = Engine::load(options);
+  const Engine engine = load(file);
   Chat chat(engine);
   const ChatReply reply = chat.send("hi", saying("yes"));
   EXPECT_EQ(reply.message.content, "yes");
   EXPECT_EQ(reply.message.reasoning, "");
-}
-
-TEST_F(ChatTest, AnAnswerMayBeBegun) {
-  const ChatFormat format(engine_);
-  const ChatPrompt prompt = format.prompt({{.role = "user", .content = "hi"}});
-  const ChatPrompt begun = format.begin_answer(prompt, "<think>I see.</think>No");
-  EXPECT_EQ(engine_.detokenize(begun.tokens), engine_.detokenize(prompt.tokens) + "<think>I see.</think>No");
-  ChatAnswer answer(begun);
-  answer.push(", it is not.");
-  const ChatMessage message = answer.finish();
-  EXPECT_EQ(message.reasoning, "I see.");
-  EXPECT_EQ(message.content, "No, it is not.");
-  EXPECT_EQ(format.end_reasoning(prompt).tokens, prompt.tokens);  // there is none
 }
 
 }  // namespace

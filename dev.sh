@@ -15,7 +15,7 @@ cd "$(dirname "$0")"
 packages=(g++ cmake ninja-build pkg-config
   libboost-dev libboost-filesystem-dev libboost-program-options-dev libspdlog-dev libfmt-dev libtbb-dev
   libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libexpected-dev)
-test_packages=(libgtest-dev libbenchmark-dev libsimde-dev libboost-context-dev binutils qemu-user dpkg-dev file)
+test_packages=(libgtest-dev libbenchmark-dev libsimde-dev libboost-context-dev binutils qemu-user dpkg-dev file nodejs)
 all_test_packages=(g++-aarch64-linux-gnu qemu-user-static)  # test --all: the kernels on AArch64
 
 say() { printf 'dev.sh: %s\n' "$*" >&2; }

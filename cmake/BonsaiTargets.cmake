@@ -11,8 +11,13 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release)
+# In the cache: a package is installed for the build type of the outermost project, which may be another.
+get_property(has_several_types GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT CMAKE_BUILD_TYPE AND NOT has_several_types)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo, Debug or MinSizeRel" FORCE)
+endif()
+if(has_several_types AND PROJECT_IS_TOP_LEVEL)
+  message(FATAL_ERROR "${CMAKE_GENERATOR}: the build tree is laid out for one build type, expected a generator such as Ninja")
 endif()
 
 # Warnings are errors, except in another project; --compile-no-warning-as-error of cmake lets them be warnings.
@@ -42,6 +47,9 @@ if(BONSAI_SANITIZE)
     -fsanitize=${BONSAI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(bonsai_options INTERFACE -fsanitize=${BONSAI_SANITIZE})
 endif()
+
+# With CMAKE_UNITY_BUILD, as the presets have it, so many sources of the product are compiled as one.
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 
 # bonsai_apart(SOURCES...) says that sources have names that another of their target has for something else: with
 # CMAKE_UNITY_BUILD, which compiles several sources as one in less time, these are compiled by themselves.

@@ -10,7 +10,7 @@
 namespace bonsai::grammar {
 namespace {
 
-constexpr size_t kDigits = 16;  // without a bound
+constexpr size_t kUnboundedDigits = 16;  // without a bound
 
 std::optional<Expression> choice_of(std::vector<Expression> ways) {
   if (ways.empty()) return std::nullopt;
@@ -138,7 +138,7 @@ struct Magnitudes {
 
 size_t fraction_digits(const Magnitudes &range) {
   const size_t most = range.most ? range.most->value.fraction.size() : 0;
-  return std::max({kDigits, range.least.fraction.size() + 1, most + 1});
+  return std::max({kUnboundedDigits, range.least.fraction.size() + 1, most + 1});
 }
 
 // `whole` with those fractions that `fraction(may_stop)` gives: without a point if it may stop at once.
@@ -151,7 +151,7 @@ void add_with_fraction(std::vector<Expression> &ways, const std::optional<Expres
 }
 
 std::string highest_whole(const Magnitudes &range) {
-  return range.most ? range.most->value.whole : std::string(std::max(kDigits, range.least.whole.size()), '9');
+  return range.most ? range.most->value.whole : std::string(std::max(kUnboundedDigits, range.least.whole.size()), '9');
 }
 
 std::optional<Expression> decimals_in(const Magnitudes &range) {

@@ -7,7 +7,7 @@
 namespace bonsai::grammar {
 namespace {
 
-using Kind = BadRepetition::Kind;
+using Bad = BadRepetition::Kind;
 
 class Braces {
  public:
@@ -34,9 +34,9 @@ class Braces {
         made.most = *most;
       }
     }
-    if (!looking_at('}')) return bad(Kind::kNotClosed, at_);
+    if (!looking_at('}')) return bad(Bad::kNotClosed, at_);
     ++at_;
-    if (made.most < made.least) return bad(Kind::kDownwards, begin_);
+    if (made.most < made.least) return bad(Bad::kDownwards, begin_);
     return made;
   }
 
@@ -45,7 +45,7 @@ class Braces {
   void skip_spaces() {
     while (gbnf_ && (looking_at(' ') || looking_at('\t'))) ++at_;
   }
-  tl::unexpected<BadRepetition> bad(Kind kind, size_t begin) const {
+  tl::unexpected<BadRepetition> bad(Bad kind, size_t begin) const {
     return tl::unexpected(BadRepetition{kind, begin, at_});
   }
 
@@ -55,8 +55,8 @@ class Braces {
     uint32_t count = 0;
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
       count = std::min(count * 10 + static_cast<uint32_t>(text_[at_] - '0'), kMostRepetitions + 1);
-    if (at_ == begin) return bad(Kind::kNoCount, at_);
-    if (count > kMostRepetitions) return bad(Kind::kTooMany, begin);
+    if (at_ == begin) return bad(Bad::kNoCount, at_);
+    if (count > kMostRepetitions) return bad(Bad::kTooMany, begin);
     skip_spaces();
     return count;
   }

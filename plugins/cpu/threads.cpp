@@ -35,7 +35,7 @@ void raise_limit() {
 
 int number_of_different(std::vector<std::thread::id> threads) {
   std::ranges::sort(threads);
-  return static_cast<int>(std::ranges::unique(threads).begin() - threads.begin());
+  return static_cast<int>(std::unique(threads.begin(), threads.end()) - threads.begin());
 }
 
 const pid_t kLoadedBy = getpid();

@@ -25,16 +25,17 @@ const std::byte *VectorPanels::of(const PanelKind *kind) const {
 
 void VectorPanels::fill(Threads &threads, const Product &product, const std::byte *quantized_rows) const {
   for (size_t i = 0; i < n_; ++i) {
-    const auto &[kind, panels] = of_kinds_[i];
-    threads.each_range(panel_steps(*kind, product.n, product.columns), 1, [&](uint64_t begin, uint64_t end, int) {
-      kind->fill({.quantized_rows = quantized_rows,
-                  .x = product.x,
-                  .x_stride = product.x_stride,
-                  .n = product.n,
-                  .columns = product.columns,
-                  .begin = begin,
-                  .end = end,
-                  .panels = panels});
+    const auto &of_kind = of_kinds_[i];
+    const uint64_t n_steps = panel_steps(*of_kind.kind, product.n, product.columns);
+    threads.each_range(n_steps, 1, [&](uint64_t begin, uint64_t end, int) {
+      of_kind.kind->fill({.quantized_rows = quantized_rows,
+                          .x = product.x,
+                          .x_stride = product.x_stride,
+                          .n = product.n,
+                          .columns = product.columns,
+                          .begin = begin,
+                          .end = end,
+                          .panels = of_kind.begin});
     });
   }
 }

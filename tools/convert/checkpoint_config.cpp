@@ -177,11 +177,12 @@ void check_other_scaling(const Json &scaling, ConfigReader &reader) {
   if (reader.has("attn_factor")) reader.notice("attn_factor", "ignored, as by Hugging Face's transformers");
   constexpr std::array<std::string_view, 4> kChecked = {"partial_rotary_factor", "truncate", "extrapolation_factor",
                                                         "attn_factor"};
+  const auto is_among = [](std::span<const std::string_view> keys, std::string_view key) {
+    return std::ranges::find(keys, key) != keys.end();
+  };
   for (const auto &[key, value] : scaling.items()) {
-    const auto is_in = [&](std::span<const std::string_view> keys) {
-      return std::ranges::find(keys, key) != keys.end();
-    };
-    if (!is_in(kRead) && !is_in(kChecked)) reader.refuse(key, "not a scaling that the runtime computes");
+    if (!is_among(kRead, key) && !is_among(kChecked, key))
+      reader.refuse(key, "not a scaling that the runtime computes");
   }
 }
 

@@ -69,6 +69,17 @@ std::vector<std::string> read_texts(const Arguments &arguments) {
   return texts;
 }
 
+// Says of which of several texts an error is.
+template <class Action>
+auto naming_text(size_t i, size_t n, const Action &action) {
+  try {
+    return action();
+  } catch (const EngineError &error) {
+    if (n == 1) throw;
+    throw Failure(fmt::format("text {} of {}: {}", i + 1, n, error.what()));
+  }
+}
+
 }  // namespace
 
 int embed_command(const std::vector<std::string> &command_line, Terminal &terminal) {
@@ -77,19 +88,20 @@ int embed_command(const std::vector<std::string> &command_line, Terminal &termin
   const EmbeddingOptions options{.pooling = pooling_option(*arguments)};
   const std::vector<std::string> texts = read_texts(*arguments);
   const Engine engine = load_engine(engine_options(*arguments, terminal));
+  const auto each_text = [&](const auto &action) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      naming_text(i, texts.size(), [&] { advising(engine, [&] { action(i); }); });
+  };
+  std::vector<std::vector<int32_t>> tokens;  // of all, before the first is computed: a text that is none loses nothing
+  each_text([&](size_t i) { tokens.push_back(engine.tokenize_to_embed(texts[i])); });
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    try {
-      const std::vector<float> embedding = advising(engine, [&] { return engine.embed(texts[i], options); });
-      if (arguments->flag("json"))
-        all.push_back(embedding);
-      else
-        terminal.out.write(fmt::format("[{}]\n", fmt::join(embedding, ", ")));
-    } catch (const EngineError &error) {
-      if (texts.size() == 1) throw;
-      throw Failure(fmt::format("text {} of {}: {}", i + 1, texts.size(), error.what()));
-    }
-  }
+  each_text([&](size_t i) {
+    const std::vector<float> embedding = engine.embed_tokens(tokens[i], options);
+    if (arguments->flag("json"))
+      all.push_back(embedding);
+    else
+      terminal.out.write(fmt::format("[{}]\n", fmt::join(embedding, ", ")));
+  });
   const Pooling pooling = options.pooling == Pooling::kModel ? engine.model().pooling : options.pooling;
   if (arguments->flag("json"))
     terminal.out.write_json({{"pooling", pooling == Pooling::kMean ? "mean" : "last"}, {"embeddings", std::move(all)}});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -232,14 +233,27 @@ std::string describe(const Judge &judge) {
       agreement.largest_lead_lost, agreement.mean_divergence, agreement.logit_error);
 }
 
-// The default, or as many tokens as all these models know and the context has.
-uint32_t default_window(std::span<const std::string> models, uint32_t context) {
-  uint32_t window = context > 0 ? std::min(kDefaultWindow, context) : kDefaultWindow;
+// As many tokens as all these models know. What is wrong with a file is for its engine to say.
+uint32_t known_context(std::span<const std::string> models) {
+  uint32_t context = std::numeric_limits<uint32_t>::max();
   for (const std::string &path : models) {
-    const auto model = model::load_model(path);
-    if (model) window = std::min(window, model->config.context);  // what is wrong with a file is for its engine to say
+    if (const auto model = model::load_model(path)) context = std::min(context, model->config.context);
   }
-  return std::max(window, 2u);
+  return context;
+}
+
+// Tokens of a window, and of the context, which holds one where nothing else is asked for.
+struct Sizes {
+  uint32_t window, context;
+};
+
+Sizes sizes_for(std::optional<uint64_t> asked_window, uint32_t asked_context, std::span<const std::string> models) {
+  if (asked_context == 1) throw UsageError("--context: expected at least 2, a window's fewest tokens, found 1");
+  const uint32_t known = known_context(models);
+  const uint32_t most = asked_context > 0 ? std::min(asked_context, known) : known;
+  const uint32_t window =
+      asked_window ? static_cast<uint32_t>(*asked_window) : std::max(2u, std::min(kDefaultWindow, most));
+  return {window, asked_context > 0 ? asked_context : std::min(window, known)};
 }
 
 }  // namespace
@@ -277,9 +291,9 @@ int perplexity_command(const std::vector<std::string> &command_line, Terminal &t
   EngineOptions engine_settings = engine_options(*arguments, terminal);
   std::vector<std::string> models = {engine_settings.model};
   if (other_model) models.push_back(*other_model);
-  const uint32_t window =
-      asked_window ? static_cast<uint32_t>(*asked_window) : default_window(models, engine_settings.context);
-  if (engine_settings.context == 0) engine_settings.context = window;
+  const Sizes sizes = sizes_for(asked_window, engine_settings.context, models);
+  const uint32_t window = sizes.window;
+  engine_settings.context = sizes.context;
   const Engine engine = load_engine(engine_settings);
   check_window(window, engine, engine_settings.model);
   std::vector<int32_t> tokens = engine.tokenize(*text, false);

@@ -88,6 +88,12 @@ class Pass {
   std::stop_token cancel_;
 };
 
+void check_room(const EngineState &engine, size_t n_tokens) {
+  if (n_tokens > engine.context())
+    throw EngineError(ErrorKind::kContextFull,
+                      fmt::format("context full: {} tokens to embed, room for {}", n_tokens, engine.context()));
+}
+
 void check(const EngineState &engine, std::span<const int32_t> tokens, const EmbeddingOptions &options) {
   if (options.pooling > Pooling::kModel)
     throw EngineError(ErrorKind::kInvalidArgument,
@@ -96,9 +102,7 @@ void check(const EngineState &engine, std::span<const int32_t> tokens, const Emb
   if (options.batch_tokens == 0)
     throw EngineError(ErrorKind::kInvalidArgument, "batch_tokens: expected at least 1, found 0");
   engine.check_tokens(tokens);
-  if (tokens.size() > engine.context())
-    throw EngineError(ErrorKind::kContextFull,
-                      fmt::format("context full: {} tokens to embed, room for {}", tokens.size(), engine.context()));
+  check_room(engine, tokens.size());
 }
 
 // The same direction, length 1. A mean is a sum in this respect.
@@ -122,6 +126,7 @@ std::vector<int32_t> tokens_to_embed(const EngineState &engine, std::string_view
       value_or_throw(known.encode(text, text::SpecialTokens::kPlain), ErrorKind::kInvalidArgument);
   if (known.bos() && known.add_bos()) tokens.insert(tokens.begin(), *known.bos());
   if (known.eos() && known.add_eos()) tokens.push_back(*known.eos());
+  check_room(engine, tokens.size());
   return tokens;
 }
 

@@ -405,17 +405,22 @@ class ApiService::Impl {
       const std::stop_callback with_service(ending_.get_token(), request_stop);
       EmbeddingOptions options = options_.embedding;
       options.cancel = stop.get_token();
-      std::string embeddings;
+      std::vector<std::vector<int32_t>> inputs;  // all, before the first is computed: one that is refused costs no more
       uint64_t n_tokens = 0;
-      for (size_t i = 0; i < wanted.inputs.size(); ++i) {
+      const auto each_input = [&](const auto &action) {
+        for (size_t i = 0; i < wanted.inputs.size() && !stop.stop_requested(); ++i)
+          naming("input", i, wanted.inputs.size(), [&] { action(i); });
+      };
+      each_input([&](size_t i) {
+        inputs.push_back(tokens_to_embed(wanted.inputs[i]));
+        n_tokens += inputs.back().size();
+      });
+      std::string embeddings;
+      each_input([&](size_t i) {
         if (i > 0) embeddings += ',';
-        naming("input", i, wanted.inputs.size(), [&] {
-          const std::vector<int32_t> tokens = tokens_to_embed(wanted.inputs[i]);
-          n_tokens += tokens.size();
-          embeddings += embedding_json(engine_.embed_tokens(tokens, options), i, wanted.is_base64);
-        });
-        if (stop.stop_requested()) return;
-      }
+        embeddings += embedding_json(engine_.embed_tokens(inputs[i], options), i, wanted.is_base64);
+      });
+      if (stop.stop_requested()) return;
       metrics_.count_embedding(n_tokens);
       responder->reply({.body = embeddings_json(embeddings, options_.model_name, n_tokens) + "\n"});
     });

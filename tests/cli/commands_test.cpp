@@ -205,7 +205,9 @@ TEST(Perplexity, HasWindowsThatTheModelHolds) {
   const std::string text(60, 'x');
   EXPECT_EQ(parse_success(run_program({"perplexity", "-m", tiny.path(), "-p", text, "--json"}))["window"], 20);
   const Outcome outcome = run_program({"perplexity", "-m", tiny.path(), "-p", text, "--window", "21"});
-  EXPECT_EQ(outcome.err, "bonsai perplexity: context of 21 tokens: the model knows no more than 20\n");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "bonsai perplexity: --window: expected at most 20, the context of " + tiny.path() +
+                             ", found 21 (see 'bonsai perplexity --help')\n");
 }
 
 TEST(Perplexity, HasWindowsThatTheContextHolds) {
@@ -215,6 +217,11 @@ TEST(Perplexity, HasWindowsThatTheContextHolds) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "bonsai perplexity: --window: expected at most 8, the context of " + seedling() +
                              ", found 9 (see 'bonsai perplexity --help')\n");
+  const Outcome none = run_program({"perplexity", "-m", seedling(), "-p", text, "-c", "1"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(none.err,
+            "bonsai perplexity: --context: expected at least 2, a window's fewest tokens, found 1 (see 'bonsai "
+            "perplexity --help')\n");
   const test::TinyModelFile tiny({.context = 20});
   const Outcome whole = run_program({"perplexity", "-m", tiny.path(), "-p", text, "-c", "0", "--window", "21"});
   EXPECT_EQ(whole.exit_code, 2);

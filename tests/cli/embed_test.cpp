@@ -94,5 +94,16 @@ TEST(EmbedRefuses, InOneLine) {
   EXPECT_EQ(said({"-f", "/nonexistent/x"}), "1 bonsai embed: /nonexistent/x: cannot read: No such file or directory\n");
 }
 
+// A text that is none costs the work of none before it.
+TEST(Embed, LooksAtEveryTextBeforeItComputesTheFirst) {
+  const std::string long_text(20, 'x');
+  for (const std::string &lines : {std::string("a\nb\n\n"), "a\nb\n" + long_text + "\n", std::string("a\nb\n\xff\n")}) {
+    const Outcome outcome = run_program({"embed", "-p", "-", "--lines", "-c", "8"}, lines);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find("text 3 of 3: "), std::string::npos) << outcome.err;
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::cli

@@ -84,6 +84,15 @@ Json variables(std::span<const ChatMessage> messages, const ChatOptions &options
   return json;
 }
 
+// A file may be malicious, and to try it is not to take long.
+constexpr jinja::Limits kTrialLimits = {.steps = 1'000'000};
+
+constexpr const char *kNoCalls = "[]";
+
+bool has_calls(const ChatMessage &message) {
+  return message.role != "tool" && !message.tool_calls.empty() && !Json::parse(message.tool_calls).empty();
+}
+
 // Whether the prompt ends within reasoning that the answer goes on with.
 bool opens_reasoning(std::string_view prompt) {
   while (prompt.ends_with('\n') || prompt.ends_with(' ')) prompt.remove_suffix(1);
@@ -120,12 +129,14 @@ void ConversationFormat::check(const ChatMessage &message) {
 }
 
 // Templates differ in what they fail with: what Hugging Face's transformers hand over counts as long as they do not.
-jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options) const {
+jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options,
+                                           const jinja::Limits &limits) const {
   std::string first_error;
   for (const Absent absent : {Absent::kIsNone, Absent::kIsUndefined}) {
     for (const Arguments arguments : {Arguments::kAsObjects, Arguments::kAsTexts}) {
       const Json input = variables(messages, options, absent, arguments);
-      auto rendered = template_.chat_template.render({.input = input, .trusted = template_.trusted});
+      auto rendered =
+          template_.chat_template.render({.input = input, .trusted = template_.trusted}, {.limits = limits});
       if (rendered) return *std::move(rendered);
       if (first_error.empty()) first_error = std::move(rendered.error().message);
     }
@@ -159,25 +170,58 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
   }
 }
 
-// Likewise what the assistant called: its tools' results would answer nothing. A template that shows messages whole
-// shows calls without a word of them.
+// Templates spell calls in many ways, and some look at what is beside them: what counts is what they show.
+ConversationFormat::ShownCalls ConversationFormat::shown_calls() const {
+  const std::lock_guard lock(mutex_);
+  if (shown_calls_) return *shown_calls_;
+  shown_calls_ = {.alone = shows_calls(""), .beside_content = shows_calls("x")};
+  return *shown_calls_;
+}
+
+// In a conversation as it usually is.
+bool ConversationFormat::shows_calls(std::string_view content) const {
+  // Nine characters, as Mistral's templates want them.
+  constexpr const char *kCall = R"([{"id":"call00001","type":"function","function":{"name":"f","arguments":{"x":1}}}])";
+  std::vector<ChatMessage> messages = {
+      {.role = "user", .content = "x"},
+      {.role = "assistant", .content = std::string(content), .tool_calls = kCall},
+      {.role = "tool", .content = "x", .tool_calls = R"([{"id":"call00001","name":"f"}])"}};
+  const auto with = text_if_rendered(messages, {}, kTrialLimits);
+  messages[1].tool_calls = kNoCalls;
+  return with && with != text_if_rendered(messages, {}, kTrialLimits);
+}
+
+bool ConversationFormat::knows_calls() const {
+  const ShownCalls shown = shown_calls();
+  return shown.alone || shown.beside_content || knows("tool_calls");
+}
+
+// Likewise what the assistant called: its tools' results would answer nothing.
 void ConversationFormat::check_calls(std::span<const ChatMessage> messages, const ChatOptions &options,
                                      std::string_view rendered) const {
-  const auto has_calls = [](const ChatMessage &message) {
-    return message.role != "tool" && !message.tool_calls.empty() && !Json::parse(message.tool_calls).empty();
-  };
-  if (knows("tool_calls") || std::ranges::none_of(messages, has_calls)) return;
-  std::vector<ChatMessage> without(messages.begin(), messages.end());
-  for (ChatMessage &message : without)
-    if (has_calls(message)) message.tool_calls.clear();
-  if (rendered == text_if_rendered(without, options))
-    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("tool_calls: {} knows none", name_of_template()));
+  if (std::ranges::none_of(messages, has_calls)) return;
+  if (const ShownCalls shown = shown_calls(); shown.alone && shown.beside_content) return;
+  for (const bool is_beside_content : {false, true}) {
+    const auto is_meant = [is_beside_content](const ChatMessage &message) {
+      return has_calls(message) && !message.content.empty() == is_beside_content;
+    };
+    if (std::ranges::none_of(messages, is_meant)) continue;
+    std::vector<ChatMessage> without(messages.begin(), messages.end());
+    for (ChatMessage &message : without)
+      if (is_meant(message)) message.tool_calls = kNoCalls;
+    if (rendered != text_if_rendered(without, options)) continue;
+    const char *lack = !knows_calls()      ? "knows none"
+                       : is_beside_content ? "leaves out those beside content"
+                                           : "leaves out those without content";
+    throw EngineError(ErrorKind::kInvalidArgument, fmt::format("tool_calls: {} {}", name_of_template(), lack));
+  }
 }
 
 std::optional<std::string> ConversationFormat::text_if_rendered(std::span<const ChatMessage> messages,
-                                                                const ChatOptions &options) const {
+                                                                const ChatOptions &options,
+                                                                const jinja::Limits &limits) const {
   try {
-    return render(messages, options).text;
+    return render(messages, options, limits).text;
   } catch (const EngineError &) {  // what it cannot do without, it knows
     return std::nullopt;
   }
@@ -196,7 +240,7 @@ ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, con
                                    ErrorKind::kInvalidArgument),
           .begun = "",
           .in_reasoning = opens_reasoning(rendered.text),
-          .may_call_tools = !options.tools.empty() && knows("tool_calls")};
+          .may_call_tools = !options.tools.empty() && knows_calls()};
 }
 
 ChatPrompt ConversationFormat::begin_answer(ChatPrompt prompt, std::string_view text) const {

@@ -4,6 +4,7 @@
 #include <bonsai/chat_format.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,7 +29,8 @@ class ConversationFormat {
   static void check(const ChatMessage &message);
 
   // Both have been checked.
-  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options) const;
+  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options,
+                         const jinja::Limits &limits = {}) const;
   ChatPrompt prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const;
 
   ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
@@ -41,14 +43,29 @@ class ConversationFormat {
   std::string_view name_of_template() const;
 
  private:
+  struct ShownCalls {
+    bool alone;
+    bool beside_content;
+  };
+
+  std::optional<std::string> text_if_rendered(std::span<const ChatMessage> messages, const ChatOptions &options,
+                                              const jinja::Limits &limits = {}) const;
+
+  // What the template shows of calls. It is tried when that is first asked.
+  ShownCalls shown_calls() const;
+  bool shows_calls(std::string_view content) const;
+  // Or mentions them: not every template can be tried.
+  bool knows_calls() const;
+
   // Throws where the template leaves out what a role says that templates need not know.
   void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
   // Throws where it leaves out which tools were called.
   void check_calls(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
-  std::optional<std::string> text_if_rendered(std::span<const ChatMessage> messages, const ChatOptions &options) const;
 
   std::shared_ptr<const EngineState> engine_;
   ModelTemplate template_;
+  mutable std::mutex mutex_;  // of what is below
+  mutable std::optional<ShownCalls> shown_calls_;
 };
 
 }  // namespace bonsai::host

@@ -112,6 +112,14 @@ TEST(Chat, ToolsThatAreNotThereAreNone) {
             "hi");
 }
 
+// As Phi-4-mini's: what it looks for there nobody hands over, and what is accepted would be left out.
+TEST(Chat, ToolsOfAMessageAreNoToolsOfTheConversation) {
+  const test::TinyModelFile file(model_with(
+      "{% for m in messages %}{{ m['content'] }}{% if 'tools' in m %}{{ m['tools'] }}{% endif %}{% endfor %}"));
+  const Engine engine = load(file);
+  EXPECT_EQ(thrown_by([&] { Chat(engine, {.tools = "[]"}); }).message, "tools: the model's chat template knows none");
+}
+
 TEST(Chat, WithoutToolsThereAreNoCalls) {
   const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
   const test::TinyModelFile file(model_with(kToolTemplate));
@@ -120,6 +128,29 @@ TEST(Chat, WithoutToolsThereAreNoCalls) {
   const ChatReply reply = chat.send("hi", saying(text));
   EXPECT_EQ(reply.message.content, text);
   EXPECT_EQ(reply.message.tool_calls, "");
+}
+
+// Of some DeepSeek's, Llama's and Granite's, and of those that show messages whole: what counts is what they show.
+TEST(Chat, TemplatesMaySpellCallsAsTheyLike) {
+  const auto may_call = [](const std::string &calls) {
+    const std::string source =
+        "{{ tools | tojson }}{% for message in messages %}{{ message['content'] }}" + calls + "{% endfor %}";
+    const test::TinyModelFile file(model_with(source.c_str()));
+    return ChatFormat(load(file)).prompt({{.role = "user", .content = "hi"}}, {.tools = R"([{"name": "f"}])"});
+  };
+  for (const char *calls :
+       {"{% if message['tool_calls'] is defined %}{% for c in message['tool_calls'] %}"
+        "{{ '<call>' + c['function']['name'] + c['function']['arguments'] }}{% endfor %}{% endif %}",
+        "{% if 'tool_calls' in message %}{{ message['tool_calls'][0]['function']['name'] }}{% endif %}",
+        "{{ message.get('tool_calls', '') }}", "{% for c in message.tool_calls %}{{ c.function.name }}{% endfor %}",
+        "{% set key = 'tool_' + 'calls' %}{{ message[key] }}", "{{ message | tojson }}"})
+    EXPECT_TRUE(may_call(calls).may_call_tools) << calls;
+  EXPECT_FALSE(may_call("").may_call_tools);
+  EXPECT_FALSE(may_call("{% if 'tool_calls' in message %}{% endif %}").may_call_tools);
+  // Trying a template takes a small part of what rendering may take. One that cannot be tried is believed.
+  const std::string takes_long = "{% for i in range(1000) %}{% for k in range(1000) %}{% endfor %}{% endfor %}";
+  EXPECT_FALSE(may_call(takes_long + "{{ message | tojson }}").may_call_tools);
+  EXPECT_TRUE(may_call("{{ raise_exception('!') if message.tool_calls }}").may_call_tools);
 }
 
 TEST_F(ChatTest, WhatTheTemplateRefusesIsSaidInItsWords) {
@@ -196,6 +227,16 @@ TEST(Chat, CallsThatTheTemplateLeavesOutAreRefused) {
   EXPECT_EQ(said(leaves_out, {user, no_call, result}), nothing);
   EXPECT_EQ(said("{% for m in messages %}{{ m | tojson }}{% endfor %}", {user, call, result}), nothing);
   EXPECT_EQ(said(kToolTemplate, {user, call, result}), nothing);
+  // Also those of some messages alone, whatever the template mentions.
+  const ChatMessage call_beside_content = {.role = "assistant", .content = "x", .tool_calls = kOwnCalls};
+  const char *one_or_other =
+      "{% for m in messages %}{% if m.content %}{{ m.content }}{% else %}{{ m.tool_calls }}{% endif %};{% endfor %}";
+  EXPECT_EQ(said(one_or_other, {user, call, result}), nothing);
+  const std::string beside = "tool_calls: the model's chat template leaves out those beside content";
+  EXPECT_EQ(said(one_or_other, {user, call_beside_content, result}), beside);
+  EXPECT_EQ(said(one_or_other, {user, call, result, call_beside_content, result}), beside);
+  EXPECT_EQ(said("{% for m in messages %}{{ m.content and m.tool_calls }};{% endfor %}", {user, call, result}),
+            "tool_calls: the model's chat template leaves out those without content");
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ std::string to_text(const Json &value) {
 enum class Arguments { kAsObjects, kAsTexts };
 // Tools and documents that are not there. Some templates walk over them without asking.
 enum class Absent { kIsNone, kIsUndefined };
+struct Form {
+  Absent absent;
+  Arguments arguments;
+  bool has_null_beside_calls;  // in place of empty content
+};
 
 // In OpenAI's form. What a model writes is the function alone.
 Json to_call(const Json &given, Arguments arguments) {
@@ -57,28 +62,30 @@ void add_answered_call(const Json &calls, Json &message) {
     if (const auto value = calls.front().find(field); value != calls.front().end()) message[name] = *value;
 }
 
-Json to_json(const ChatMessage &message, Arguments arguments) {
+Json to_json(const ChatMessage &message, const Form &form) {
   Json json = {{"role", message.role}, {"content", message.content}};
   if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
   if (message.tool_calls.empty()) return json;
   const Json calls = Json::parse(message.tool_calls);
-  if (message.role == "tool")
+  if (message.role == "tool") {
     add_answered_call(calls, json);
-  else
-    add_calls(calls, arguments, json);
+    return json;
+  }
+  if (form.has_null_beside_calls && message.content.empty()) json["content"] = nullptr;
+  add_calls(calls, form.arguments, json);
   return json;
 }
 
-Json to_json(std::span<const ChatMessage> messages, const ChatOptions &options, Arguments arguments) {
+Json to_json(std::span<const ChatMessage> messages, const ChatOptions &options, const Form &form) {
   Json json = Json::array();
   if (!options.system.empty()) json.push_back({{"role", "system"}, {"content", options.system}});
-  for (const ChatMessage &message : messages) json.push_back(to_json(message, arguments));
+  for (const ChatMessage &message : messages) json.push_back(to_json(message, form));
   return json;
 }
 
-Json variables(std::span<const ChatMessage> messages, const ChatOptions &options, Absent absent, Arguments arguments) {
-  Json json = {{"messages", to_json(messages, options, arguments)}, {"add_generation_prompt", true}};
-  if (absent == Absent::kIsNone) json.update({{"tools", nullptr}, {"documents", nullptr}});
+Json variables(std::span<const ChatMessage> messages, const ChatOptions &options, const Form &form) {
+  Json json = {{"messages", to_json(messages, options, form)}, {"add_generation_prompt", true}};
+  if (form.absent == Absent::kIsNone) json.update({{"tools", nullptr}, {"documents", nullptr}});
   if (!options.tools.empty()) json["tools"] = Json::parse(options.tools);
   if (options.enable_thinking) json["enable_thinking"] = *options.enable_thinking;
   return json;
@@ -87,7 +94,7 @@ Json variables(std::span<const ChatMessage> messages, const ChatOptions &options
 // A file may be malicious, and to try it is not to take long.
 constexpr jinja::Limits kTrialLimits = {.steps = 1'000'000};
 
-constexpr const char *kNoCalls = "[]";
+constexpr const char *kNoCalls = "[]";  // content is null beside them, too, so that only calls make a difference
 
 bool has_calls(const ChatMessage &message) {
   return message.role != "tool" && !message.tool_calls.empty() && !Json::parse(message.tool_calls).empty();
@@ -128,15 +135,19 @@ void ConversationFormat::check(const ChatMessage &message) {
   throw_unless(check_json_array("tool_calls", message.tool_calls));
 }
 
+jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options) const {
+  return render(messages, options, rendering_of(messages));
+}
+
 // Templates differ in what they fail with: what Hugging Face's transformers hand over counts as long as they do not.
 jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages, const ChatOptions &options,
-                                           const jinja::Limits &limits) const {
+                                           const Rendering &how) const {
   std::string first_error;
   for (const Absent absent : {Absent::kIsNone, Absent::kIsUndefined}) {
     for (const Arguments arguments : {Arguments::kAsObjects, Arguments::kAsTexts}) {
-      const Json input = variables(messages, options, absent, arguments);
+      const Json input = variables(messages, options, {absent, arguments, how.has_null_beside_calls});
       auto rendered =
-          template_.chat_template.render({.input = input, .trusted = template_.trusted}, {.limits = limits});
+          template_.chat_template.render({.input = input, .trusted = template_.trusted}, {.limits = how.limits});
       if (rendered) return *std::move(rendered);
       if (first_error.empty()) first_error = std::move(rendered.error().message);
     }
@@ -146,7 +157,7 @@ jinja::Rendered ConversationFormat::render(std::span<const ChatMessage> messages
 
 // Who sends a message wants the model to know it: a text without it would be an answer to something else.
 void ConversationFormat::check_roles(std::span<const ChatMessage> messages, const ChatOptions &options,
-                                     std::string_view rendered) const {
+                                     const Rendering &how, std::string_view rendered) const {
   constexpr size_t kMostRoles = 8;  // each takes a rendering
   constexpr std::array<std::string_view, 4> kUsual = {"system", "user", "assistant", "tool"};
   std::set<std::string_view> others;
@@ -163,7 +174,7 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
     for (ChatMessage &message : changed)
       if (message.role == role && !message.content.empty())
         message.content.assign(message.content.size() + 1, message.content.front() == 'x' ? 'y' : 'x');
-    if (rendered == text_if_rendered(changed, options))
+    if (rendered == text_if_rendered(changed, options, how))
       throw EngineError(ErrorKind::kInvalidArgument,
                         fmt::format("role: {} leaves out what {} says; expected system, user, assistant or tool",
                                     name_of_template(), quoted(role)));
@@ -174,21 +185,25 @@ void ConversationFormat::check_roles(std::span<const ChatMessage> messages, cons
 ConversationFormat::ShownCalls ConversationFormat::shown_calls() const {
   const std::lock_guard lock(mutex_);
   if (shown_calls_) return *shown_calls_;
-  shown_calls_ = {.alone = shows_calls(""), .beside_content = shows_calls("x")};
+  // Empty content first: many templates cut or join it, and fail with null.
+  const bool alone = shows_calls("", {.has_null_beside_calls = false, .limits = kTrialLimits});
+  const bool need_null = !alone && shows_calls("", {.has_null_beside_calls = true, .limits = kTrialLimits});
+  const bool beside_content = shows_calls("x", {.has_null_beside_calls = need_null, .limits = kTrialLimits});
+  shown_calls_ = {.need_null = need_null, .alone = alone || need_null, .beside_content = beside_content};
   return *shown_calls_;
 }
 
 // In a conversation as it usually is.
-bool ConversationFormat::shows_calls(std::string_view content) const {
+bool ConversationFormat::shows_calls(std::string_view content, const Rendering &how) const {
   // Nine characters, as Mistral's templates want them.
   constexpr const char *kCall = R"([{"id":"call00001","type":"function","function":{"name":"f","arguments":{"x":1}}}])";
   std::vector<ChatMessage> messages = {
       {.role = "user", .content = "x"},
       {.role = "assistant", .content = std::string(content), .tool_calls = kCall},
       {.role = "tool", .content = "x", .tool_calls = R"([{"id":"call00001","name":"f"}])"}};
-  const auto with = text_if_rendered(messages, {}, kTrialLimits);
+  const auto with = text_if_rendered(messages, {}, how);
   messages[1].tool_calls = kNoCalls;
-  return with && with != text_if_rendered(messages, {}, kTrialLimits);
+  return with && with != text_if_rendered(messages, {}, how);
 }
 
 bool ConversationFormat::knows_calls() const {
@@ -196,9 +211,13 @@ bool ConversationFormat::knows_calls() const {
   return shown.alone || shown.beside_content || knows("tool_calls");
 }
 
+ConversationFormat::Rendering ConversationFormat::rendering_of(std::span<const ChatMessage> messages) const {
+  return {.has_null_beside_calls = std::ranges::any_of(messages, has_calls) && shown_calls().need_null, .limits = {}};
+}
+
 // Likewise what the assistant called: its tools' results would answer nothing.
 void ConversationFormat::check_calls(std::span<const ChatMessage> messages, const ChatOptions &options,
-                                     std::string_view rendered) const {
+                                     const Rendering &how, std::string_view rendered) const {
   if (std::ranges::none_of(messages, has_calls)) return;
   if (const ShownCalls shown = shown_calls(); shown.alone && shown.beside_content) return;
   for (const bool is_beside_content : {false, true}) {
@@ -209,7 +228,7 @@ void ConversationFormat::check_calls(std::span<const ChatMessage> messages, cons
     std::vector<ChatMessage> without(messages.begin(), messages.end());
     for (ChatMessage &message : without)
       if (is_meant(message)) message.tool_calls = kNoCalls;
-    if (rendered != text_if_rendered(without, options)) continue;
+    if (rendered != text_if_rendered(without, options, how)) continue;
     const char *lack = !knows_calls()      ? "knows none"
                        : is_beside_content ? "leaves out those beside content"
                                            : "leaves out those without content";
@@ -219,9 +238,9 @@ void ConversationFormat::check_calls(std::span<const ChatMessage> messages, cons
 
 std::optional<std::string> ConversationFormat::text_if_rendered(std::span<const ChatMessage> messages,
                                                                 const ChatOptions &options,
-                                                                const jinja::Limits &limits) const {
+                                                                const Rendering &how) const {
   try {
-    return render(messages, options, limits).text;
+    return render(messages, options, how).text;
   } catch (const EngineError &) {  // what it cannot do without, it knows
     return std::nullopt;
   }
@@ -230,9 +249,10 @@ std::optional<std::string> ConversationFormat::text_if_rendered(std::span<const 
 ChatPrompt ConversationFormat::prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const {
   if (messages.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "empty conversation: there is no message to answer");
-  const jinja::Rendered rendered = render(messages, options);
-  check_roles(messages, options, rendered.text);
-  check_calls(messages, options, rendered.text);
+  const Rendering how = rendering_of(messages);
+  const jinja::Rendered rendered = render(messages, options, how);
+  check_roles(messages, options, how, rendered.text);
+  check_calls(messages, options, how, rendered.text);
   if (rendered.text.empty())
     throw EngineError(ErrorKind::kInvalidArgument,
                       fmt::format("{} makes nothing of this conversation", name_of_template()));

@@ -29,8 +29,7 @@ class ConversationFormat {
   static void check(const ChatMessage &message);
 
   // Both have been checked.
-  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options,
-                         const jinja::Limits &limits = {}) const;
+  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options) const;
   ChatPrompt prompt(std::span<const ChatMessage> messages, const ChatOptions &options) const;
 
   ChatPrompt begin_answer(ChatPrompt prompt, std::string_view text) const;
@@ -43,24 +42,33 @@ class ConversationFormat {
   std::string_view name_of_template() const;
 
  private:
+  struct Rendering {
+    bool has_null_beside_calls;  // in place of empty content
+    jinja::Limits limits;
+  };
   struct ShownCalls {
+    bool need_null;  // some templates look for OpenAI's null to find calls
     bool alone;
     bool beside_content;
   };
 
+  jinja::Rendered render(std::span<const ChatMessage> messages, const ChatOptions &options, const Rendering &how) const;
   std::optional<std::string> text_if_rendered(std::span<const ChatMessage> messages, const ChatOptions &options,
-                                              const jinja::Limits &limits = {}) const;
+                                              const Rendering &how) const;
+  Rendering rendering_of(std::span<const ChatMessage> messages) const;
 
   // What the template shows of calls. It is tried when that is first asked.
   ShownCalls shown_calls() const;
-  bool shows_calls(std::string_view content) const;
+  bool shows_calls(std::string_view content, const Rendering &how) const;
   // Or mentions them: not every template can be tried.
   bool knows_calls() const;
 
   // Throws where the template leaves out what a role says that templates need not know.
-  void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
+  void check_roles(std::span<const ChatMessage> messages, const ChatOptions &options, const Rendering &how,
+                   std::string_view rendered) const;
   // Throws where it leaves out which tools were called.
-  void check_calls(std::span<const ChatMessage> messages, const ChatOptions &options, std::string_view rendered) const;
+  void check_calls(std::span<const ChatMessage> messages, const ChatOptions &options, const Rendering &how,
+                   std::string_view rendered) const;
 
   std::shared_ptr<const EngineState> engine_;
   ModelTemplate template_;

@@ -100,6 +100,36 @@ TEST(Chat, TemplatesThatTakeArgumentsForTextGetText) {
   EXPECT_EQ(thrown.message, "the model's chat template, line 1: cannot use '+' between mapping and integer");
 }
 
+// As some DeepSeek's do. The others get an empty text, which they may cut, join or print.
+TEST(Chat, TemplatesThatLookForNullToFindCallsGetNull) {
+  const ChatMessage user = {.role = "user", .content = "hi"};
+  const ChatMessage call = {.role = "assistant", .content = "", .tool_calls = kOwnCalls};
+  const ChatMessage result = {.role = "tool", .content = "", .tool_calls = R"([{"id":"c1"}])"};
+  const ChatMessage says_nothing = {.role = "assistant", .content = ""};
+  const ChatMessage call_beside_content = {.role = "assistant", .content = "x", .tool_calls = kOwnCalls};
+  const std::string head = "{% for m in messages %}{{ m['role'][0] }}", end = ";{% endfor %}";
+  const auto rendered = [&](const std::string &body, std::initializer_list<ChatMessage> messages) {
+    return rendered_by((head + body + end).c_str(), messages);
+  };
+  const std::string either =
+      "{% if m['content'] is none %}{% for c in m['tool_calls'] %}{{ '!' + c['function']['arguments'] }}{% endfor %}"
+      "{% else %}{{ '=' + m['content'] }}{% endif %}";
+  EXPECT_EQ(rendered(either, {user, call, result, says_nothing, user}), R"(u=hi;a!{"a": "b"};t=;a=;u=hi;)");
+  const std::string joins = "{{ m.content + '' }}{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}";
+  EXPECT_EQ(rendered(joins, {user, call, result, user}), "uhi;af;t;uhi;");
+  const std::string cannot_be_tried = "{{ raise_exception('!') if m.role == 'tool' }}{{ m.content is none }}";
+  EXPECT_EQ(rendered(cannot_be_tried, {user, call}), "uFalse;aFalse;");
+  // What prints null shows no calls with it.
+  EXPECT_EQ(rendered("{{ m.content }}", {user, call}), "uhi;a;");
+
+  const test::TinyModelFile file(model_with((head + either + end).c_str()));
+  const ChatFormat format(load(file));
+  EXPECT_TRUE(format.prompt({user}).tokens.size() < format.prompt({user, call, result}).tokens.size());
+  const std::string beside = "tool_calls: the model's chat template leaves out those beside content";
+  EXPECT_EQ(thrown_by([&] { format.prompt({user, call_beside_content, result}); }).message, beside);
+  EXPECT_EQ(thrown_by([&] { format.prompt({user, call, result, call_beside_content, result}); }).message, beside);
+}
+
 // As for Hugging Face's transformers.
 TEST(Chat, ToolsThatAreNotThereAreNone) {
   EXPECT_EQ(

@@ -1,72 +1,21 @@
 // The scheduler's rules one by one; what they come to together is in simulation_test.cpp.
 #include "host/scheduling/scheduler.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tests/host/scheduling/steps.h"
+
 namespace bonsai::host {
 namespace {
-
-using Tokens = std::vector<int32_t>;
-
-SchedulerConfig config() {
-  SchedulerConfig config;
-  config.context = 64;
-  config.n_blocks = 16;
-  config.block_size = 4;
-  config.batch_tokens = 16;
-  config.max_sequences = 4;
-  return config;
-}
 
 SchedulerConfig blocks_of_eight() {
   SchedulerConfig eight = config();
   eight.n_blocks = eight.block_size = 8;
   return eight;
-}
-
-// n tokens that begin like no other text's.
-Tokens text(int32_t first, uint32_t n) {
-  Tokens tokens(n);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-// "0:16 1:1+3* 2:8/5" is a step with 16 tokens of request 0, one of request 1, behind which three are guessed and
-// logits are wanted, and 8 of request 2, behind five of which logits are wanted, though its last is not there yet.
-std::string in_words(const Step &step) {
-  std::string words;
-  for (const Step::Row &row : step.rows) {
-    if (!words.empty()) words += " ";
-    words += fmt::format("{}:{}", row.id, row.n_tokens);
-    if (row.n_guesses > 0) words += fmt::format("+{}", row.n_guesses);
-    if (row.n_scored() > 0) words += fmt::format("/{}", row.n_scored());
-    words += row.wants_next ? "*" : "";
-  }
-  return words;
-}
-
-std::string plan(Scheduler &scheduler) { return in_words(scheduler.plan()); }
-
-// The same, run: every request that has logits goes on with token 9.
-std::string run(Scheduler &scheduler) {
-  const std::string words = plan(scheduler);
-  const Step step = scheduler.plan();
-  scheduler.commit();
-  for (const Step::Row &row : step.rows)
-    if (row.wants_next) scheduler.append(row.id, 9);
-  return words;
-}
-
-void submit(Scheduler &scheduler, RequestId id, const Tokens &tokens, int32_t priority = 0,
-            uint32_t logits_from = ~0u) {
-  const auto taken = scheduler.submit({id, tokens, priority, logits_from});
-  ASSERT_TRUE(taken) << taken.error().message;
 }
 
 TEST(Scheduler, HasNothingToDoWithoutRequests) {
@@ -218,51 +167,6 @@ TEST(Scheduler, ATwinThatIsGoneIsNotWaitedFor) {
   EXPECT_EQ(run(crowded), "0:8*");
   crowded.finish(0);
   EXPECT_EQ(run(crowded), "1:1*");
-}
-
-TEST(Scheduler, PreemptsTheYoungestWhenBlocksRunOut) {
-  SchedulerConfig small = config();
-  small.n_blocks = 7;
-  Scheduler scheduler(small);
-  submit(scheduler, 0, text(0, 8));
-  submit(scheduler, 1, text(100, 8));
-  EXPECT_EQ(run(scheduler), "0:8* 1:8*");
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(run(scheduler), "0:1* 1:1*");
-  EXPECT_EQ(run(scheduler), "0:1*");  // 13 tokens are 4 blocks, and 4 more are one too many
-  EXPECT_EQ(scheduler.counts().preemptions, 1u);
-  EXPECT_EQ(scheduler.n_waiting(), 1u);
-  scheduler.finish(0);
-  EXPECT_EQ(run(scheduler), "1:1*");  // its three blocks were still there
-  EXPECT_EQ(scheduler.tokens(1).size(), 14u);
-}
-
-TEST(Scheduler, ThePreemptedGoesOnBeforeThoseThatCameLater) {
-  SchedulerConfig small = config();
-  small.n_blocks = 7;
-  Scheduler scheduler(small);
-  submit(scheduler, 0, text(0, 8));
-  submit(scheduler, 1, text(100, 8));
-  for (int i = 0; i < 6; ++i) run(scheduler);
-  EXPECT_EQ(scheduler.counts().preemptions, 1u);
-  submit(scheduler, 2, text(200, 2));
-  EXPECT_EQ(run(scheduler), "0:1*");
-  scheduler.finish(0);
-  EXPECT_EQ(run(scheduler), "1:1* 2:2*");
-}
-
-TEST(Scheduler, AHigherPriorityGoesFirstAndTakesAPlace) {
-  SchedulerConfig one = config();
-  one.max_sequences = 1;
-  Scheduler scheduler(one);
-  submit(scheduler, 0, text(0, 8));
-  submit(scheduler, 1, text(100, 8));
-  EXPECT_EQ(run(scheduler), "0:8*");
-  submit(scheduler, 2, text(200, 8), 1);
-  EXPECT_EQ(run(scheduler), "2:8*");
-  scheduler.finish(2);
-  EXPECT_EQ(run(scheduler), "0:1*");
-  scheduler.finish(0);
-  EXPECT_EQ(run(scheduler), "1:8*");
 }
 
 TEST(Scheduler, ARequestThatIsFinishedIsInNoStepAndHoldsNoBlock) {

@@ -206,23 +206,33 @@ uint32_t Scheduler::n_blocks_of_both(const Sequence &candidate, const Sequence &
   return n_known + static_cast<uint32_t>(parted - mine) / config_.block_size;
 }
 
-// Sees to it that the candidate can start: at the expense of those that rank lower, if need be. Beside its own blocks
-// there is one for each of the others that may need one more, so that their next tokens do not drive it out at once.
+// Sees to it that the candidate can start: at the expense of those that rank lower, if need be and if that is enough.
 bool Scheduler::make_place(const Sequence &candidate, const Admission &admission) {
-  for (;;) {
-    const bool has_seat = running_.size() < config_.max_sequences;
-    const uint64_t needed = uint64_t{admission.n_blocks} + n_growing();
-    if (has_seat && uint64_t{pool_.n_free()} + tree_.n_idle() >= needed) return true;
-    if (running_.empty() || ByRank()(*running_.rbegin(), &candidate)) return false;
-    preempt(**running_.rbegin());
-  }
+  if (!has_place_beside(running_.lower_bound(&candidate), admission)) return false;
+  while (!has_place_beside(running_.end(), admission)) preempt(**running_.rbegin());
+  return true;
 }
 
-// How many run that do not have all the blocks yet which a sequence can come to.
-size_t Scheduler::n_growing() const {
+// Whether a request can start where only those run that come before `end`. Beside its own blocks there is one for each
+// of them that may need one more, so that their next tokens do not drive it out at once.
+bool Scheduler::has_place_beside(Ranked::const_iterator end, const Admission &admission) const {
   const uint32_t most = blocks_for(sequence_limit());
-  return static_cast<size_t>(std::count_if(running_.begin(), running_.end(),
-                                           [most](const Sequence *running) { return running->blocks.size() < most; }));
+  const auto is_growing = [most](const Sequence *running) { return running->blocks.size() < most; };
+  const auto n_growing = std::count_if(running_.begin(), end, is_growing);
+  return std::distance(running_.begin(), end) < int64_t{config_.max_sequences} &&
+         n_left_by(end, admission) >= uint64_t{admission.n_blocks} + static_cast<uint64_t>(n_growing);
+}
+
+// Blocks that are in no use where only those run that come before `end`, and a request that shares what it matches.
+uint64_t Scheduler::n_left_by(Ranked::const_iterator end, const Admission &admission) const {
+  if (end == running_.end()) return uint64_t{pool_.n_free()} + tree_.n_idle();
+  std::vector<bool> is_used(pool_.size());
+  const auto mark = [&](const std::vector<uint32_t> &blocks) {
+    for (const uint32_t block : blocks) is_used[block] = true;
+  };
+  mark(admission.match.blocks);
+  std::for_each(running_.begin(), end, [&](const Sequence *running) { mark(running->blocks); });
+  return static_cast<uint64_t>(std::count(is_used.begin(), is_used.end(), false));
 }
 
 void Scheduler::start(Sequence &sequence, const Admission &admission) {

@@ -80,8 +80,9 @@ struct SchedulerCounts {
 // - A step has every request's next token, as long as it is decoding and blocks suffice; then pieces of prompts, up to
 //   batch_tokens. The prompt that ranks first gets half of what is left for prompts or more, the others equal parts.
 // - Requests are ranked by priority, then by arrival. Where blocks or places run out, the one that ranks last is
-//   preempted: it waits at its rank, and its keys and values stay for as long as nobody needs the blocks. Of equal
-//   priority, none is overtaken for good: the first in rank is in every step.
+//   preempted: it waits at its rank, and its keys and values stay for as long as nobody needs the blocks. Nobody is
+//   preempted for one that could not start even then. Of equal priority, none is overtaken for good: the first in rank
+//   is in every step.
 // - A request that can never fit is refused; any other comes to its end, whatever else there is.
 // - No block is written that a second request reads.
 // - Logits that a request wants are handed out once each, in the order of its tokens, and not more than max_outputs of
@@ -148,7 +149,8 @@ class Scheduler {
   bool still_waits_for_twin(const Sequence &candidate) const;
   uint32_t n_blocks_of_both(const Sequence &candidate, const Sequence &other, uint32_t n_known) const;
   bool make_place(const Sequence &candidate, const Admission &admission);
-  size_t n_growing() const;
+  bool has_place_beside(Ranked::const_iterator end, const Admission &admission) const;
+  uint64_t n_left_by(Ranked::const_iterator end, const Admission &admission) const;
   void start(Sequence &sequence, const Admission &admission);
   bool has_block_for_next(Sequence &sequence);
   void plan_prompts(uint32_t n_decoding);

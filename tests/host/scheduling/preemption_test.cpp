@@ -54,5 +54,72 @@ TEST(Preemption, AHigherPriorityGoesFirstAndTakesAPlace) {
   EXPECT_EQ(run(scheduler), "1:8*");
 }
 
+// A request of the middle rank between one that it cannot drive out and two that it can.
+class BetweenRanks : public testing::Test {
+ protected:
+  // 16 blocks: nine for the first, with the token behind its prompt, two for each of the others.
+  BetweenRanks() : scheduler_(long_steps()) {
+    submit(scheduler_, 0, text(0, 32), 2);
+    run(scheduler_);
+    submit(scheduler_, 1, text(100, 7));
+    submit(scheduler_, 2, text(200, 7));
+    run(scheduler_);
+  }
+  static SchedulerConfig long_steps() {
+    SchedulerConfig config = host::config();
+    config.batch_tokens = 64;
+    return config;
+  }
+  Scheduler scheduler_;
+};
+
+// The first may need one block more: six are all that there can be for another.
+TEST_F(BetweenRanks, NobodyMakesPlaceForOneThatDoesNotFitEvenThen) {
+  submit(scheduler_, 3, text(300, 25), 1);
+  EXPECT_EQ(run(scheduler_), "0:1* 1:1* 2:1*");
+  EXPECT_EQ(run(scheduler_), "0:1* 1:1* 2:1*");
+  EXPECT_EQ(scheduler_.counts().preemptions, 0u);
+  scheduler_.finish(0);
+  EXPECT_EQ(run(scheduler_), "3:25* 1:1* 2:1*");
+}
+
+TEST_F(BetweenRanks, AllMakePlaceForOneThatFitsThen) {
+  submit(scheduler_, 3, text(300, 24), 1);
+  EXPECT_EQ(run(scheduler_), "0:1* 3:24*");
+  EXPECT_EQ(scheduler_.counts().preemptions, 2u);
+}
+
+TEST_F(BetweenRanks, NoMoreMakePlaceThanIsNeeded) {
+  submit(scheduler_, 3, text(300, 8), 1);
+  EXPECT_EQ(run(scheduler_), "0:1* 3:8* 1:1*");
+  EXPECT_EQ(scheduler_.counts().preemptions, 1u);
+}
+
+// Blocks that others read, too, are not free once one of their readers has gone.
+TEST(Preemption, SharedBlocksAreNoPlaceThatOneCanMake) {
+  for (const bool fits : {false, true}) {
+    SchedulerConfig long_steps = config();
+    long_steps.batch_tokens = 64;
+    Scheduler scheduler(long_steps);
+    submit(scheduler, 0, text(0, 32), 2);
+    run(scheduler);
+    Tokens same = text(0, 32);
+    same.push_back(50);
+    submit(scheduler, 1, same);
+    EXPECT_EQ(run(scheduler), "0:1* 1:1*");
+    // Beside the nine of the first and the next that it may need: six, also for one that shares eight of the nine.
+    const uint32_t n_more = fits ? 24 : 25;
+    submit(scheduler, 2, text(200, n_more), 1);
+    EXPECT_EQ(run(scheduler), fits ? "0:1* 2:24*" : "0:1* 1:1*");
+    EXPECT_EQ(scheduler.counts().preemptions, fits ? 1u : 0u);
+    scheduler.finish(2);
+    run(scheduler);
+    Tokens begins_alike = text(0, 32), end = text(300, n_more);
+    begins_alike.insert(begins_alike.end(), end.begin(), end.end());
+    submit(scheduler, 3, begins_alike, 1);
+    EXPECT_EQ(run(scheduler), fits ? "0:1* 3:24*" : "0:1* 1:1*");
+  }
+}
+
 }  // namespace
 }  // namespace bonsai::host

@@ -130,13 +130,12 @@ void Scheduler::drop_guesses(Sequence &sequence) {
   for (; sequence.blocks.size() > n_needed; sequence.blocks.pop_back()) pool_.release(sequence.blocks.back());
 }
 
-// In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin. Those that make
-// place for others meanwhile are not looked at again.
+// In the order of rank, as long as the next one fits: none is passed over but for the sake of its twin. One that has
+// just made place for others is the first that does not fit.
 void Scheduler::admit() {
   for (auto next = waiting_.begin(); next != waiting_.end();) {
-    Sequence *const candidate = *next++;  // before it starts, and leaves the queue
-    if (candidate->preempted_by == n_plans_) continue;
-    if (has_no_seat(*candidate)) return;
+    Sequence *const candidate = *next++;
+    if (candidate->preempted_by == n_plans_ || has_no_seat(*candidate)) return;
     if (still_waits_for_twin(*candidate)) continue;
     const Admission admission = find_beginning(*candidate);
     if (waits_for_twin(*candidate, admission)) continue;
@@ -146,6 +145,7 @@ void Scheduler::admit() {
       return;
     }
     start(*candidate, admission);
+    next = waiting_.upper_bound(candidate);  // it may be one that has made place
   }
 }
 

@@ -121,5 +121,53 @@ TEST(Preemption, SharedBlocksAreNoPlaceThatOneCanMake) {
   }
 }
 
+// The first of those that have made place is the first that does not fit, wherever in the queue it comes to stand.
+class MakingPlace : public testing::Test {
+ protected:
+  static SchedulerConfig with_blocks(uint32_t n_blocks) {
+    SchedulerConfig config = host::config();
+    config.n_blocks = n_blocks;
+    config.batch_tokens = 64;
+    config.share_prefixes = false;
+    return config;
+  }
+};
+
+TEST_F(MakingPlace, NobodyOvertakesThemWhoCameLast) {
+  Scheduler scheduler(with_blocks(12));
+  submit(scheduler, 0, text(0, 38));
+  submit(scheduler, 1, text(100, 4));
+  submit(scheduler, 2, text(200, 3));
+  EXPECT_EQ(run(scheduler), "0:38* 1:4*") << "2 waits";
+  submit(scheduler, 3, text(300, 16), 1);
+  EXPECT_EQ(run(scheduler), "3:16*");
+  EXPECT_EQ(run(scheduler), "3:1*");
+  scheduler.finish(3);
+  EXPECT_EQ(run(scheduler), "0:39*");
+}
+
+// 1 was next in the queue when 0 went back to its place there, ahead of 1.
+TEST_F(MakingPlace, NobodyOvertakesThemWhoWasNext) {
+  Scheduler scheduler(with_blocks(11));
+  submit(scheduler, 0, text(0, 38));
+  submit(scheduler, 1, text(100, 3));
+  EXPECT_EQ(run(scheduler), "0:38*") << "1 waits";
+  submit(scheduler, 2, text(200, 16), 1);
+  EXPECT_EQ(run(scheduler), "2:16*");
+  EXPECT_EQ(run(scheduler), "2:1*");
+  scheduler.finish(2);
+  EXPECT_EQ(run(scheduler), "0:39*");
+}
+
+// Those of a rank between may still start.
+TEST_F(MakingPlace, WhoRanksHigherIsNotHeldUp) {
+  Scheduler scheduler(with_blocks(11));
+  submit(scheduler, 0, text(0, 38));
+  run(scheduler);
+  submit(scheduler, 1, text(100, 3), 1);
+  submit(scheduler, 2, text(200, 16), 2);
+  EXPECT_EQ(run(scheduler), "2:16* 1:3*");
+}
+
 }  // namespace
 }  // namespace bonsai::host

@@ -411,6 +411,7 @@ void BatchState::take_results(const Step &step) {
       ++stats.decode_steps;
       ++stats.decode_passes;
     }
+    if (row.n_guesses > 0) request.speculator->verified(row.n_guesses);
     take_row(request, row, outputs.first(row.n_outputs));
     outputs = outputs.subspan(row.n_outputs);
   }

@@ -34,7 +34,9 @@ std::span<const int32_t> Speculator::propose(uint32_t most, const PassCosts &cos
     const auto evidence = most == 0 ? std::nullopt : source.drafter->evidence();
     if (!evidence) continue;
     const auto proposal = offer(source, *evidence, choose_length(source, *evidence, most, costs));
-    if (!proposal.empty()) return proposal;
+    if (proposal.empty()) continue;
+    count_verified(source, proposal.size());
+    return proposal;
   }
   return {};
 }
@@ -56,11 +58,16 @@ std::span<const int32_t> Speculator::offer(Source &source, Drafter::Evidence evi
   if (length == 0 && (is_comparing || !source.drafter->is_free())) return {};
   source.evidence = evidence;
   draft(source, length > 0 ? length : kCompared);
-  source.is_verified = length > 0;
   if (length == 0) return {};
   source.n_silent = 0;
-  counts_.proposed += static_cast<uint32_t>(source.trial.size());
   return source.trial;
+}
+
+void Speculator::verified(uint32_t n) { count_verified(sources_.front(), n); }
+
+void Speculator::count_verified(Source &source, size_t n) {
+  source.n_verified = n;
+  counts_.proposed += static_cast<uint32_t>(n);
 }
 
 // A drafter that takes time is not asked where it does not pay, and so cannot show that it would: it gets another
@@ -79,7 +86,7 @@ uint32_t Speculator::choose_length(Source &source, Drafter::Evidence evidence, u
 
 void Speculator::draft(Source &source, uint32_t most) {
   source.trial.clear();
-  source.n_seen = 0;
+  source.n_seen = source.n_verified = 0;
   const auto start = std::chrono::steady_clock::now();
   source.drafter->propose(most, source.trial);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
@@ -114,9 +121,10 @@ void Speculator::came(int32_t token) {
 
 void Speculator::compare(Source &source, int32_t token) {
   if (source.n_seen == source.trial.size()) return;
+  const bool is_verified = source.n_seen < source.n_verified;
   const bool accepted = source.trial[source.n_seen++] == token;
   source.length.saw(source.evidence, accepted);
-  if (accepted && source.is_verified) ++counts_.accepted;
+  if (accepted && is_verified) ++counts_.accepted;
   if (!accepted) source.n_seen = source.trial.size();
 }
 

@@ -119,6 +119,7 @@ TEST(Speculator, ProposesAsManyAsItIsTold) {
   const double before = *speculator.chance();
   const auto tokens = speculator.propose_so_many(2);
   EXPECT_EQ(Tokens(tokens.begin(), tokens.end()), (Tokens{1, 2}));
+  speculator.verified(2);
   speculator.came(1);
   speculator.came(7);
   EXPECT_EQ(speculator.counts().proposed, 2u);
@@ -131,6 +132,24 @@ TEST(Speculator, ProposesAsManyAsItIsTold) {
   EXPECT_GT(*speculator.chance(), before);
   strings.is_silent = true;
   EXPECT_FALSE(speculator.chance());
+}
+
+// Of what it proposes a pass may have place for less, or for nothing: the rest is compared as if it had not been
+// offered.
+TEST(Speculator, CountsWhatAPassVerifiedAndNotWhatWasOfferedToIt) {
+  Puppet::Strings strings{.says = {1, 2, 3, 4}};
+  Speculator speculator = speculator_of({&strings});
+  const double before = *speculator.chance();
+  speculator.propose_so_many(4);
+  speculator.verified(1);
+  for (const int32_t token : {1, 2, 3, 4}) speculator.came(token);
+  EXPECT_EQ(speculator.counts().proposed, 1u);
+  EXPECT_EQ(speculator.counts().accepted, 1u);
+  EXPECT_GT(*speculator.chance(), before);
+  speculator.propose_so_many(4);
+  for (const int32_t token : {1, 2, 3, 4}) speculator.came(token);
+  EXPECT_EQ(speculator.counts().proposed, 1u);
+  EXPECT_EQ(speculator.counts().accepted, 1u);
 }
 
 TEST(Speculator, LearnsInSilenceWhereItIsToldToProposeNothing) {

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/available_cores.h"
 #include "host/engine/continuation.h"
 #include "host/speculation/lookup_drafter.h"
 #include "host/speculation/speculator.h"
@@ -53,6 +54,11 @@ uint32_t most_outputs(const BatchOptions &options) {
   constexpr uint32_t kScoredAtOnce = 32;
   static_assert(kScoredAtOnce >= PassCosts::kMostTokens);
   return std::min(options.batch_tokens, options.max_sequences + kScoredAtOnce);
+}
+
+uint32_t usable_threads(const EngineOptions &options) {
+  const auto n_cores = static_cast<uint32_t>(available_cores());
+  return options.threads == 0 ? n_cores : std::min(options.threads, n_cores);
 }
 
 std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {
@@ -111,11 +117,21 @@ struct BatchState::Request {
   std::optional<Clock::time_point> first_choice;
 };
 
+// What a step has computed for a request.
+struct BatchState::Results {
+  std::span<Output> outputs;
+  std::span<Result<LogProbs>> logprobs;  // (outputs), or none where they are not asked for
+
+  // Once each. Throws EngineError where the row is no distribution.
+  LogProbs logprobs_of(size_t i) const { return value_or_throw(std::move(logprobs[i]), ErrorKind::kBackend); }
+};
+
 BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options, ChooseLengths choose_lengths)
     : engine_(std::move(engine)),
       options_(checked(options, engine_->context())),
       choose_lengths_(std::move(choose_lengths)),
-      context_(std::min(engine_->context(), options_.kv_tokens)) {
+      context_(std::min(engine_->context(), options_.kv_tokens)),
+      logprobs_threads_(usable_threads(engine_->options)) {
   run_on(engine_->home());
   outputs_.resize(most_outputs(options_));  // a size that the backend has agreed to
   publish_stats();
@@ -400,7 +416,22 @@ BackendResult<void> BatchState::forward(const Batch &batch, std::span<Output> ou
   return done;
 }
 
+// Of all rows of those that ask for them, at once: where the vocabulary is large each takes as long as a good part of a
+// pass, and what each request then does takes next to nothing.
+std::vector<Result<LogProbs>> BatchState::create_logprobs_for(const Step &step) const {
+  std::vector<LogProbsRequest> wanted;
+  auto output = outputs_.begin();
+  for (const Step::Row &row : step.rows) {
+    const uint32_t n_top = requests_.at(row.id)->order.options.logprobs;
+    for (const auto end = output + row.n_outputs; output != end; ++output)
+      if (n_top > 0) wanted.push_back({output->logits, n_top});
+  }
+  return create_logprobs(wanted, logprobs_threads_);
+}
+
 void BatchState::take_results(const Step &step) {
+  std::vector<Result<LogProbs>> all_logprobs = create_logprobs_for(step);
+  std::span<Result<LogProbs>> logprobs = all_logprobs;
   std::span<Output> outputs = outputs_;
   for (const Step::Row &row : step.rows) {
     Request &request = *requests_.at(row.id);
@@ -412,40 +443,35 @@ void BatchState::take_results(const Step &step) {
       ++stats.decode_passes;
     }
     if (row.n_guesses > 0) request.speculator->verified(row.n_guesses);
-    take_row(request, row, outputs.first(row.n_outputs));
+    const size_t n_logprobs = request.order.options.logprobs > 0 ? row.n_outputs : 0;
+    take_row(request, row, {outputs.first(row.n_outputs), logprobs.first(n_logprobs)});
     outputs = outputs.subspan(row.n_outputs);
+    logprobs = logprobs.subspan(n_logprobs);
   }
 }
 
 // What goes wrong here is this request's own: its options, its callback.
-void BatchState::take_row(Request &request, const Step::Row &row, std::span<Output> outputs) {
+void BatchState::take_row(Request &request, const Step::Row &row, const Results &results) {
   std::optional<FinishReason> ended;
   try {
-    score(request, outputs.first(row.n_scored()));
+    for (size_t i = 0; i < row.n_scored(); ++i)
+      request.continuation.score(request.order.tokens[request.logits_from() + 1], results.outputs[i].logits,
+                                 results.logprobs_of(i));
     if (!row.wants_next) return;
     if (!request.first_choice) request.first_choice = Clock::now();
-    ended = go_on(request, outputs.subspan(row.n_scored()));
+    ended = go_on(request, results, row.n_scored());
   } catch (...) {
     return fail(request, std::current_exception());
   }
   if (ended) end(request, *ended);
 }
 
-void BatchState::score(Request &request, std::span<const Output> outputs) {
-  if (outputs.empty()) return;
-  const auto tokens = std::span(request.order.tokens).subspan(request.logits_from() + 1, outputs.size());
-  std::vector<std::span<const float>> rows;
-  for (const Output &output : outputs) rows.push_back(output.logits);
-  request.continuation.score(tokens, rows);
-}
-
 // The token behind the request's last, and one more for each guess that was right. Returns why the text ends, if it
 // does.
-std::optional<FinishReason> BatchState::go_on(Request &request, std::span<Output> outputs) {
+std::optional<FinishReason> BatchState::go_on(Request &request, const Results &results, size_t first) {
   Continuation &continuation = request.continuation;
-  for (Output &output : outputs) {
-    const bool is_whole = output.kind == OutputKind::kLogits;
-    const auto token = is_whole ? continuation.choose(output.logits) : continuation.choose(output.top);
+  for (size_t i = first; i < results.outputs.size(); ++i) {
+    const auto token = choose(request, results, i);
     if (!token) return FinishReason::kEndOfText;
     const bool was_guessed = scheduler_->append(request.id, *token);
     if (request.speculator) request.speculator->came(*token);
@@ -454,6 +480,14 @@ std::optional<FinishReason> BatchState::go_on(Request &request, std::span<Output
     ++continuation.stats().decode_steps;
   }
   return std::nullopt;
+}
+
+std::optional<int32_t> BatchState::choose(Request &request, const Results &results, size_t i) {
+  Continuation &continuation = request.continuation;
+  Output &output = results.outputs[i];
+  if (output.kind != OutputKind::kLogits) return continuation.choose(output.top);
+  if (results.logprobs.empty()) return continuation.choose(output.logits);
+  return continuation.choose(output.logits, results.logprobs_of(i));
 }
 
 void BatchState::end(Request &request, FinishReason reason) {

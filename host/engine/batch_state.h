@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "host/engine/engine_state.h"
+#include "host/sampling/logprobs.h"
 #include "host/scheduling/scheduler.h"
 #include "host/speculation/pass_costs.h"
 #include "host/speculation/shared_lengths.h"
@@ -62,6 +63,7 @@ class BatchState {
 
  private:
   struct Request;
+  struct Results;
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;  // go from one to the other without an allocation
   std::unique_ptr<Request> prepare(Order order);
   ExecutorConfig executor_config(const Placement &placement) const;
@@ -80,10 +82,11 @@ class BatchState {
   std::vector<Guess> guesses_for(const Step &step, uint32_t most);
   BackendResult<void> compute(const Step &step);
   BackendResult<void> forward(const Batch &batch, std::span<Output> outputs);
+  std::vector<Result<LogProbs>> create_logprobs_for(const Step &step) const;
   void take_results(const Step &step);
-  void take_row(Request &request, const Step::Row &row, std::span<Output> outputs);
-  static void score(Request &request, std::span<const Output> outputs);
-  std::optional<FinishReason> go_on(Request &request, std::span<Output> outputs);
+  void take_row(Request &request, const Step::Row &row, const Results &results);
+  std::optional<FinishReason> go_on(Request &request, const Results &results, size_t first);
+  static std::optional<int32_t> choose(Request &request, const Results &results, size_t i);
   void end(Request &request, FinishReason reason);
   void fail(Request &request, std::exception_ptr error);
   void remove(Request &request);
@@ -96,7 +99,8 @@ class BatchState {
   const std::shared_ptr<EngineState> engine_;
   const BatchOptions options_;
   const ChooseLengths choose_lengths_;
-  const uint32_t context_;  // of a request: the engine's, or the KV cache if that is smaller
+  const uint32_t context_;           // of a request: the engine's, or the KV cache if that is smaller
+  const uint32_t logprobs_threads_;  // that log-probabilities are made by
 
   std::shared_ptr<Placement> placement_;
   LentExecutor executor_;  // from placement_

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -107,21 +106,32 @@ Selection Continuation::restricted(Selection selection, const SelectionLimits &l
   return selection;
 }
 
-void Continuation::score(std::span<const int32_t> tokens, std::span<const std::span<const float>> rows) {
-  auto scores =
-      value_or_throw(score_tokens(tokens, rows, options_.logprobs, engine_.options.threads), ErrorKind::kBackend);
-  std::move(scores.begin(), scores.end(), std::back_inserter(result_.prompt_logprobs));
+void Continuation::score(int32_t token, std::span<const float> logits, const LogProbs &logprobs) {
+  result_.prompt_logprobs.push_back(logprobs.of(token, logits[static_cast<size_t>(token)]));
 }
 
 std::optional<int32_t> Continuation::choose(std::span<float> logits) {
-  if (options_.logprobs > 0)
-    logprobs_ = value_or_throw(LogProbs::create(logits, options_.logprobs), ErrorKind::kBackend);
+  if (options_.logprobs == 0) return choose_from(logits, nullptr);
+  return choose(logits, value_or_throw(LogProbs::create(logits, options_.logprobs), ErrorKind::kBackend));
+}
+
+std::optional<int32_t> Continuation::choose(std::span<float> logits, const LogProbs &logprobs) {
+  return choose_from(logits, &logprobs);
+}
+
+// What the options change in a row may be the chosen token's own logit. A constraint changes none that may be chosen.
+std::optional<int32_t> Continuation::choose_from(std::span<float> logits, const LogProbs *logprobs) {
+  const bool is_adjusted = adjusts_logits(options_.sampling);
+  if (logprobs != nullptr && is_adjusted) unadjusted_.assign(logits.begin(), logits.end());
   if (constraint_) {
     if (constraint_->is_complete()) return std::nullopt;  // before the first token: nothing may follow at all
     timed(stats().constraint_seconds, [&] { constraint_->restrict(logits); });
     ++stats().constrained_tokens;
   }
-  return unless_it_ends(chosen(sampler_.sample(logits), logits, options_.sampling));
+  const int32_t token = chosen(sampler_.sample(logits), logits, options_.sampling);
+  const auto index = static_cast<size_t>(token);
+  if (logprobs != nullptr) logprobs_ = logprobs->of(token, is_adjusted ? unadjusted_[index] : logits[index]);
+  return unless_it_ends(token);
 }
 
 std::optional<int32_t> Continuation::choose(const TopLogits &top) {
@@ -131,7 +141,7 @@ std::optional<int32_t> Continuation::choose(const TopLogits &top) {
 
 std::optional<int32_t> Continuation::unless_it_ends(int32_t token) {
   if (!engine_.tokenizer->is_end_of_generation(token)) return token;
-  if (logprobs_) result_.end_logprobs = logprobs_->of(token);
+  if (logprobs_) result_.end_logprobs = *std::move(logprobs_);
   return std::nullopt;
 }
 
@@ -167,7 +177,7 @@ std::optional<int32_t> Continuation::Guess::take(const Result<int32_t> &token) {
 std::optional<FinishReason> Continuation::accept(int32_t token, uint32_t room) {
   sampler_.remember({&token, 1});
   result_.tokens.push_back(token);
-  if (logprobs_) result_.logprobs.push_back(logprobs_->of(token));
+  if (logprobs_) result_.logprobs.push_back(*std::move(logprobs_));
   if (constraint_) timed(stats().constraint_seconds, [&] { constraint_->go_on(token); });
   refused_ = !show(stops_.push(decoder_.push(token)));
   if (stops_.stopped()) return FinishReason::kStopString;

@@ -30,13 +30,15 @@ class Continuation {
   // What a device has to pick out of the next row for choose() to choose from that as from all logits.
   Selection selection(const SelectionLimits &limits);
 
-  // How likely tokens of the prompt were, by the rows of logits (vocabulary) ahead of each. In the order of the prompt,
-  // before anything is chosen.
-  void score(std::span<const int32_t> tokens, std::span<const std::span<const float>> rows);
+  // How likely a token of the prompt was, by the logits (vocabulary) ahead of it and what was made of them. In the
+  // order of the prompt, before anything is chosen.
+  void score(int32_t token, std::span<const float> logits, const LogProbs &logprobs);
   uint32_t n_scored() const { return static_cast<uint32_t>(result_.prompt_logprobs.size()); }
 
   // The token that follows the logits (vocabulary), which bias and penalties change; nullopt: the text has ended.
   std::optional<int32_t> choose(std::span<float> logits);
+  // The same where log-probabilities are asked for and were made of these logits before.
+  std::optional<int32_t> choose(std::span<float> logits, const LogProbs &logprobs);
   // The same from what selection() asked for.
   std::optional<int32_t> choose(const TopLogits &top);
 
@@ -74,6 +76,7 @@ class Continuation {
   Sampler make_sampler() const;
   std::optional<Constraint> make_constraint();
   static Selection restricted(Selection selection, const SelectionLimits &limits, Constraint &constraint);
+  std::optional<int32_t> choose_from(std::span<float> logits, const LogProbs *logprobs);
   std::optional<int32_t> unless_it_ends(int32_t token);
   bool show(const std::string &text);
 
@@ -85,8 +88,9 @@ class Continuation {
   StopStrings stops_;
   Generation result_;
   std::optional<Constraint> constraint_;
-  std::optional<LogProbs> logprobs_;  // of the row that was chosen from last, if they were asked for
-  bool refused_ = false;              // by the callback
+  std::optional<TokenLogProbs> logprobs_;  // of the token that was chosen last, if they were asked for
+  std::vector<float> unadjusted_;          // (vocabulary) logits as the model made them; kept for its memory
+  bool refused_ = false;                   // by the callback
 };
 
 }  // namespace bonsai::host

@@ -9,7 +9,6 @@
 #include <limits>
 #include <utility>
 
-#include "core/base/available_cores.h"
 #include "core/base/floating_point_environment.h"
 #include "core/base/runnable_threads.h"
 
@@ -30,9 +29,7 @@ Result<double> log_sum_exp(std::span<const float> logits) {
   return result;
 }
 
-LogProb logprob_of(int32_t token, std::span<const float> logits, double log_sum_exp) {
-  return {token, double{logits[static_cast<size_t>(token)]} - log_sum_exp};
-}
+LogProb logprob_of(int32_t token, float logit, double log_sum_exp) { return {token, double{logit} - log_sum_exp}; }
 
 // In falling order, of equal ones the lower id first. So few are wanted of so many that hardly one of them is looked at
 // twice.
@@ -53,15 +50,8 @@ std::vector<LogProb> likeliest(std::span<const float> logits, double log_sum_exp
   }
   std::sort_heap(ids.begin(), ids.end(), is_likelier);
   std::vector<LogProb> top;
-  for (const int32_t id : ids) top.push_back(logprob_of(id, logits, log_sum_exp));
+  for (const int32_t id : ids) top.push_back(logprob_of(id, logits[static_cast<size_t>(id)], log_sum_exp));
   return top;
-}
-
-Result<TokenLogProbs> score_token(int32_t token, std::span<const float> logits, uint32_t n_top) {
-  const DefaultFloatingPoint environment;
-  const Result<double> sum = log_sum_exp(logits);
-  if (!sum) return tl::unexpected(sum.error());
-  return TokenLogProbs{.chosen = logprob_of(token, logits, *sum), .top = likeliest(logits, *sum, n_top)};
 }
 
 }  // namespace
@@ -71,32 +61,27 @@ Result<LogProbs> LogProbs::create(std::span<const float> logits, uint32_t n_top)
   const Result<double> sum = log_sum_exp(logits);
   if (!sum) return tl::unexpected(sum.error());
   LogProbs result;
-  result.logits_.assign(logits.begin(), logits.end());
   result.log_sum_exp_ = *sum;
   result.top_ = likeliest(logits, *sum, n_top);
   return result;
 }
 
-TokenLogProbs LogProbs::of(int32_t token) const {
+TokenLogProbs LogProbs::of(int32_t token, float logit) const {
   const DefaultFloatingPoint environment;
-  return {.chosen = logprob_of(token, logits_, log_sum_exp_), .top = top_};
+  return {.chosen = logprob_of(token, logit, log_sum_exp_), .top = top_};
 }
 
-Result<std::vector<TokenLogProbs>> score_tokens(std::span<const int32_t> tokens,
-                                                std::span<const std::span<const float>> rows, uint32_t n_top,
-                                                uint32_t n_threads) {
-  std::vector<Result<TokenLogProbs>> results(rows.size());
-  const auto score = [&](size_t i) { results[i] = score_token(tokens[i], rows[i], n_top); };
-  const auto n_cores = static_cast<size_t>(available_cores());  // for more oneTBB has a warning
-  const size_t n_wanted = std::min({rows.size(), n_cores, n_threads == 0 ? n_cores : n_threads});
-  tbb::task_arena arena(runnable_threads(static_cast<int>(n_wanted)));
-  arena.execute([&] { tbb::parallel_for(size_t{0}, rows.size(), score); });
-  std::vector<TokenLogProbs> scores;
-  for (Result<TokenLogProbs> &result : results) {
-    if (!result) return tl::unexpected(std::move(result.error()));
-    scores.push_back(*std::move(result));
+std::vector<Result<LogProbs>> create_logprobs(std::span<const LogProbsRequest> requests, uint32_t n_threads) {
+  std::vector<Result<LogProbs>> results(requests.size());
+  const auto create = [&](size_t i) { results[i] = LogProbs::create(requests[i].logits, requests[i].n_top); };
+  const size_t n_wanted = std::min<size_t>(requests.size(), n_threads);
+  if (n_wanted < 2) {
+    for (size_t i = 0; i < requests.size(); ++i) create(i);
+    return results;
   }
-  return scores;
+  tbb::task_arena arena(runnable_threads(static_cast<int>(n_wanted)));
+  arena.execute([&] { tbb::parallel_for(size_t{0}, requests.size(), create); });
+  return results;
 }
 
 }  // namespace bonsai::host

@@ -11,28 +11,30 @@
 
 namespace bonsai::host {
 
-// log softmax over the row, in float64.
+// log softmax over a row, in float64.
 class LogProbs {
  public:
-  // The `n_top` likeliest of `logits` (vocab); all if there are fewer. Copies the row, which may change afterwards.
-  // Error: logits that are no distribution, as they hold NaN or +infinity, or nothing but -infinity.
+  LogProbs() = default;  // of no row
+
+  // The `n_top` likeliest of `logits` (vocab); all if there are fewer. Error: logits that are no distribution, as they
+  // hold NaN or +infinity, or nothing but -infinity.
   static Result<LogProbs> create(std::span<const float> logits, uint32_t n_top);
 
-  // For a token of the vocabulary.
-  TokenLogProbs of(int32_t token) const;
+  // For a token of the vocabulary and its logit in that row, which need not be kept.
+  TokenLogProbs of(int32_t token, float logit) const;
 
  private:
-  LogProbs() = default;
-
-  std::vector<float> logits_;
   double log_sum_exp_ = 0;
   std::vector<LogProb> top_;
 };
 
-// How likely each of the tokens was, (rows), by the logits (vocabulary) ahead of it, with the `n_top` likeliest. A row
-// of 151,936 logits takes a millisecond, so that up to `n_threads` (0: as many as there are cores) share the work.
-Result<std::vector<TokenLogProbs>> score_tokens(std::span<const int32_t> tokens,
-                                                std::span<const std::span<const float>> rows, uint32_t n_top,
-                                                uint32_t n_threads);
+struct LogProbsRequest {
+  std::span<const float> logits;  // (vocabulary)
+  uint32_t n_top = 0;
+};
+
+// LogProbs::create() for each. A row of 151,936 logits takes two milliseconds, so that up to `n_threads` share the
+// work; of more than there are cores oneTBB warns.
+std::vector<Result<LogProbs>> create_logprobs(std::span<const LogProbsRequest> requests, uint32_t n_threads);
 
 }  // namespace bonsai::host

@@ -88,6 +88,21 @@ TEST(LogProbs, AreTakenBeforeAnythingChangesTheLogits) {
   EXPECT_LT(constrained.logprobs.front().chosen.logprob, constrained.logprobs.front().top.back().logprob);
 }
 
+// Of the very tokens whose own logits change.
+TEST(LogProbs, AreTheModelsOfATokenThatIsChosenForItsBias) {
+  const Engine engine = load_seedling();
+  GenerateOptions options = with_logprobs(greedy(24));
+  options.sampling.presence_penalty = 2;
+  options.sampling.logit_bias = {{700, 40}};
+  expect_the_models_own(engine, engine.generate(kPrompt, options));
+  BatchEngine batch(engine);
+  for (const Generation &generation : batch.generate(std::vector<std::string>(3, kPrompt), options)) {
+    EXPECT_EQ(generation.tokens.front(), 700);
+    EXPECT_LT(generation.logprobs.front().chosen.logprob, generation.logprobs.front().top.back().logprob);
+    expect_the_models_own(engine, generation);
+  }
+}
+
 TEST(LogProbs, AreTheSameWithGuessesAndInABatch) {
   const Engine engine = load_seedling();
   GenerateOptions options = with_logprobs(greedy(48));

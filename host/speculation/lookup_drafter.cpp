@@ -1,23 +1,33 @@
 #include "host/speculation/lookup_drafter.h"
 
 #include <algorithm>
+#include <random>
 
 namespace bonsai::host {
 namespace {
 
 constexpr size_t kMostCompared = 10;  // tokens of a match that are told apart as evidence
 
-// Of a run of tokens; its length counts, too.
-uint64_t hash(std::span<const int32_t> run) {
-  uint64_t h = run.size() * 0xBF58476D1CE4E5B9u;
-  for (const int32_t token : run) {
-    h = (h ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u;
-    h ^= h >> 29;
-  }
-  return h;
+}  // namespace
+
+LookupDrafter::Keys LookupDrafter::random_keys() {
+  std::random_device device;  // 32 bits at a time
+  Keys keys;
+  for (auto &half : keys)
+    for (uint64_t &key : half) key = uint64_t{device()} << 32 | device();
+  return keys;
 }
 
-}  // namespace
+// Multilinear hashing (Lemire and Kaser, arXiv:1202.4961), twice 32 bits, of a run's length and its tokens: under
+// random keys two runs have the same hash as seldom as two random numbers are the same, whoever chose the runs.
+uint64_t LookupDrafter::hash(std::span<const int32_t> run) const {
+  const auto hash_with = [run](const auto &keys) {
+    uint64_t sum = keys[0] + keys[1] * run.size();
+    for (size_t i = 0; i < run.size(); ++i) sum += keys[2 + i] * static_cast<uint32_t>(run[i]);
+    return sum >> 32;
+  };
+  return hash_with(keys_[0]) << 32 | hash_with(keys_[1]);
+}
 
 void LookupDrafter::begin(std::span<const int32_t> text) {
   text_.clear();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 
 namespace bonsai::host {
@@ -15,8 +16,7 @@ struct Found {
   Tokens tokens;
 };
 
-Found look_up(const Tokens &text, uint32_t most) {
-  LookupDrafter drafter;
+Found look_up(const Tokens &text, uint32_t most, LookupDrafter drafter = LookupDrafter()) {
   drafter.begin(text);
   Found found{drafter.evidence(), {}};
   if (found.evidence) drafter.propose(most, found.tokens);
@@ -101,12 +101,36 @@ TEST(LookupDrafter, FindsWhatASearchOfTheWholeTextFinds) {
   }
 }
 
-// The two runs have the same hash, and in front of the follower of the shorter there is no place for the longer one.
+// Under these keys all runs have the same hash, so that only the last one is known.
+LookupDrafter colliding() { return LookupDrafter(LookupDrafter::Keys()); }
+
+// In front of the follower of a short run there is no place for a longer one.
 TEST(LookupDrafter, DoesNotReadAheadOfTheTextWhereHashesCollide) {
-  const Tokens two = {144410, 11}, three = {1610, 135424, 1992035543};
-  EXPECT_FALSE(look_up({two[0], two[1], 5, three[0], three[1], three[2]}, 1).evidence);
-  // That they do have it: the later run takes the place of the earlier.
-  EXPECT_FALSE(look_up({two[0], two[1], 5, three[0], three[1], three[2], 6, two[0], two[1]}, 1).evidence);
+  for (int32_t n = 0; n < 12; ++n) {
+    Tokens text(static_cast<size_t>(n));
+    std::iota(text.begin(), text.end(), 1);
+    EXPECT_FALSE(look_up(text, 1, colliding()).evidence) << n;
+  }
+}
+
+TEST(LookupDrafter, FindsOnlyWhatIsThereWhereHashesCollide) {
+  EXPECT_FALSE(look_up({1, 2, 5, 3, 4, 6, 1, 2}, 1, colliding()).evidence) << "3, 4, 6 took the place of 1, 2";
+  EXPECT_EQ(look_up({1, 1, 1, 1}, 2, colliding()).tokens, (Tokens{1, 1}));
+}
+
+// Promise: what is proposed depends on the text alone.
+TEST(LookupDrafter, ProposesTheSameUnderAnyKeys) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    Tokens text(2 + random() % 60);
+    for (int32_t &token : text) token = static_cast<int32_t>(random() % 5);
+    LookupDrafter::Keys keys;
+    for (auto &half : keys)
+      for (uint64_t &key : half) key = random();
+    const Found found = look_up(text, 6, LookupDrafter(keys)), expected = look_up(text, 6);
+    ASSERT_EQ(found.evidence, expected.evidence);
+    ASSERT_EQ(found.tokens, expected.tokens);
+  }
 }
 
 TEST(LookupDrafter, BeginsAnew) {

@@ -5,29 +5,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
-#include <chrono>
 #include <exception>
-#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/base/available_cores.h"
-#include "host/engine/continuation.h"
+#include "host/engine/batch_request.h"
 #include "host/speculation/lookup_drafter.h"
-#include "host/speculation/speculator.h"
 
 namespace bonsai::host {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr uint32_t kDefaultKvTokens = 16384;
 constexpr uint32_t kMostBatchTokens = 1u << 20;  // what the CPU backend takes, which may have to take over
-
-double seconds_between(Clock::time_point start, Clock::time_point end) {
-  return std::chrono::duration<double>(end - start).count();
-}
 
 BatchOptions checked(BatchOptions options, uint32_t context) {
   if (options.max_sequences == 0)
@@ -61,13 +52,6 @@ uint32_t usable_threads(const EngineOptions &options) {
   return options.threads == 0 ? n_cores : std::min(options.threads, n_cores);
 }
 
-std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {
-  if (!options.lookup) return std::nullopt;
-  std::vector<std::unique_ptr<Drafter>> drafters;
-  drafters.push_back(std::make_unique<LookupDrafter>());
-  return std::make_optional<Speculator>(std::move(drafters), engine.model.config.vocab);
-}
-
 void check_scoring(const GenerateOptions &options, size_t n_prompt) {
   if (!options.prompt_logprobs_from) return;
   if (options.logprobs == 0)
@@ -84,47 +68,12 @@ uint32_t blocks_for(uint64_t n_tokens, uint32_t block_size) {
 
 }  // namespace
 
-struct BatchState::Request {
-  Request(const EngineState &engine, Order what, std::atomic<bool> &is_stop_requested)
-      : order(std::move(what)),
-        notice(order.options.cancel, Notice{is_stop_requested}),
-        continuation(engine, order.options, order.callback, order.tokens),
-        speculator(make_speculator(engine, order.options)) {
-    if (speculator) speculator->begin(order.tokens);
-  }
-
-  // The first token whose logits are still wanted. Beyond all of them: the last, whichever that is by then.
-  uint32_t logits_from() const {
-    constexpr uint32_t kLast = ~0u;
-    const std::optional<uint32_t> first_scored = order.options.prompt_logprobs_from;
-    if (!first_scored || first_choice) return kLast;
-    return std::max(*first_scored, 1u) - 1 + continuation.n_scored();
-  }
-
-  struct Notice {
-    std::atomic<bool> &is_stop_requested;
-    void operator()() const noexcept { is_stop_requested = true; }
-  };
-
-  Order order;
-  const std::stop_callback<Notice> notice;
-  Continuation continuation;
-  std::optional<Speculator> speculator;
-  RequestId id = 0;
-  Generation generation;     // once it has ended, or
-  std::exception_ptr error;  // why it failed
-  const Clock::time_point submitted = Clock::now();
-  std::optional<Clock::time_point> first_choice;
-};
-
-// What a step has computed for a request.
-struct BatchState::Results {
-  std::span<Output> outputs;
-  std::span<Result<LogProbs>> logprobs;  // (outputs), or none where they are not asked for
-
-  // Once each. Throws EngineError where the row is no distribution.
-  LogProbs logprobs_of(size_t i) const { return value_or_throw(std::move(logprobs[i]), ErrorKind::kBackend); }
-};
+std::optional<Speculator> make_speculator(const EngineState &engine, const GenerateOptions &options) {
+  if (!options.lookup) return std::nullopt;
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  drafters.push_back(std::make_unique<LookupDrafter>());
+  return std::make_optional<Speculator>(std::move(drafters), engine.model.config.vocab);
+}
 
 BatchState::BatchState(std::shared_ptr<EngineState> engine, const BatchOptions &options, ChooseLengths choose_lengths)
     : engine_(std::move(engine)),
@@ -414,109 +363,6 @@ BackendResult<void> BatchState::forward(const Batch &batch, std::span<Output> ou
   if (done && batch.tokens.size() == outputs.size())
     pass_costs_->add(static_cast<uint32_t>(outputs.size()), seconds_between(start, Clock::now()));
   return done;
-}
-
-// Of all rows of those that ask for them, at once: where the vocabulary is large each takes as long as a good part of a
-// pass, and what each request then does takes next to nothing.
-std::vector<Result<LogProbs>> BatchState::create_logprobs_for(const Step &step) const {
-  std::vector<LogProbsRequest> wanted;
-  auto output = outputs_.begin();
-  for (const Step::Row &row : step.rows) {
-    const uint32_t n_top = requests_.at(row.id)->order.options.logprobs;
-    for (const auto end = output + row.n_outputs; output != end; ++output)
-      if (n_top > 0) wanted.push_back({output->logits, n_top});
-  }
-  return create_logprobs(wanted, logprobs_threads_);
-}
-
-void BatchState::take_results(const Step &step) {
-  std::vector<Result<LogProbs>> all_logprobs = create_logprobs_for(step);
-  std::span<Result<LogProbs>> logprobs = all_logprobs;
-  std::span<Output> outputs = outputs_;
-  for (const Step::Row &row : step.rows) {
-    Request &request = *requests_.at(row.id);
-    GenerationStats &stats = request.continuation.stats();
-    if (!request.first_choice) {
-      stats.prompt_tokens += row.n_tokens;
-    } else if (row.wants_next) {
-      ++stats.decode_steps;
-      ++stats.decode_passes;
-    }
-    if (row.n_guesses > 0) request.speculator->verified(row.n_guesses);
-    const size_t n_logprobs = request.order.options.logprobs > 0 ? row.n_outputs : 0;
-    take_row(request, row, {outputs.first(row.n_outputs), logprobs.first(n_logprobs)});
-    outputs = outputs.subspan(row.n_outputs);
-    logprobs = logprobs.subspan(n_logprobs);
-  }
-}
-
-// What goes wrong here is this request's own: its options, its callback.
-void BatchState::take_row(Request &request, const Step::Row &row, const Results &results) {
-  std::optional<FinishReason> ended;
-  try {
-    for (size_t i = 0; i < row.n_scored(); ++i)
-      request.continuation.score(request.order.tokens[request.logits_from() + 1], results.outputs[i].logits,
-                                 results.logprobs_of(i));
-    if (!row.wants_next) return;
-    if (!request.first_choice) request.first_choice = Clock::now();
-    ended = go_on(request, results, row.n_scored());
-  } catch (...) {
-    return fail(request, std::current_exception());
-  }
-  if (ended) end(request, *ended);
-}
-
-// The token behind the request's last, and one more for each guess that was right. Returns why the text ends, if it
-// does.
-std::optional<FinishReason> BatchState::go_on(Request &request, const Results &results, size_t first) {
-  Continuation &continuation = request.continuation;
-  for (size_t i = first; i < results.outputs.size(); ++i) {
-    const auto token = choose(request, results, i);
-    if (!token) return FinishReason::kEndOfText;
-    const bool was_guessed = scheduler_->append(request.id, *token);
-    if (request.speculator) request.speculator->came(*token);
-    const auto ended = continuation.accept(*token, scheduler_->room(request.id));
-    if (ended || !was_guessed) return ended;
-    ++continuation.stats().decode_steps;
-  }
-  return std::nullopt;
-}
-
-std::optional<int32_t> BatchState::choose(Request &request, const Results &results, size_t i) {
-  Continuation &continuation = request.continuation;
-  Output &output = results.outputs[i];
-  if (output.kind != OutputKind::kLogits) return continuation.choose(output.top);
-  if (results.logprobs.empty()) return continuation.choose(output.logits);
-  return continuation.choose(output.logits, results.logprobs_of(i));
-}
-
-void BatchState::end(Request &request, FinishReason reason) {
-  try {
-    request.generation = request.continuation.finish(reason);
-  } catch (...) {
-    return fail(request, std::current_exception());
-  }
-  const auto now = Clock::now();
-  GenerationStats &stats = request.generation.stats;
-  stats.prompt_seconds = seconds_between(request.submitted, request.first_choice.value_or(now));
-  if (request.first_choice) stats.decode_seconds = seconds_between(*request.first_choice, now);
-  if (request.speculator) {
-    stats.proposed_tokens = request.speculator->counts().proposed;
-    stats.accepted_tokens = request.speculator->counts().accepted;
-  }
-  remove(request);
-}
-
-void BatchState::fail(Request &request, std::exception_ptr error) {
-  request.error = std::move(error);
-  remove(request);
-}
-
-// It has its result, also where the scheduler has no memory to keep what was computed.
-void BatchState::remove(Request &request) {
-  const RequestId id = request.id;
-  ended_.insert(requests_.extract(id));
-  scheduler_->finish(id);
 }
 
 // After the stats were published, so that whoever has a result finds it counted there; and what the request's callback

@@ -9,22 +9,26 @@ namespace {
 
 constexpr uint32_t kFloatMantissaBits = 23;
 constexpr int kFloatBias = 127;
+// How many exponents of normal codes there are at least below that of a block's largest weight.
+constexpr int kExponentsBelow = 3;
 
 // 2^exponent, for exponents of normal floats.
 float power_of_two(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + kFloatBias) << kFloatMantissaBits);
 }
 
-// The half that is the scale of a block whose largest weight is this.
+// The half that is the scale of a block whose largest weight is this. Subnormal halves are coarse, and what a scale
+// loses all weights lose; so the largest weight has a smaller code instead, of the same mantissa, as long as the codes
+// beneath it do for the others.
 template <class Kind>
 uint16_t scale_of(float largest) {
-  constexpr float kLeastNormal = 0x1p-14f;
+  constexpr float kLeastNormalHalf = 0x1p-14f;
+  constexpr uint16_t kLeastHalf = 1;
+  constexpr int kLeastExponent = 1 - Kind::kBias + kExponentsBelow;
   if (largest == 0) return 0;
-  const float wanted = std::max(largest / Kind::kMost, Kind::kLeastScale);
-  const uint16_t nearest = float_to_half(wanted);
-  // Halves below are so far apart that the one beneath would cut the largest weight off.
-  const bool is_below = wanted < kLeastNormal && half_to_float(nearest) < wanted;
-  return static_cast<uint16_t>(nearest + is_below);
+  float code = Kind::kMost;
+  while (largest / code < kLeastNormalHalf && code > power_of_two(kLeastExponent + 1)) code /= 2;
+  return std::max(float_to_half(largest / code), kLeastHalf);
 }
 
 }  // namespace

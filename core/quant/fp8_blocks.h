@@ -12,7 +12,6 @@ struct E4M3 {
   static constexpr uint8_t kLargest = 0x7E;
   static constexpr uint8_t kNaN = 0x7F;
   static constexpr float kMost = 448;
-  static constexpr float kLeastScale = 0x1p-24f;  // a half's least
 };
 
 // Bias 15; infinity and NaN as in IEEE 754; 57,344 is the largest.
@@ -22,9 +21,6 @@ struct E5M2 {
   static constexpr uint8_t kLargest = 0x7B;
   static constexpr uint8_t kNaN = 0x7F;
   static constexpr float kMost = 57344;
-  // A half's least normal number: a smaller one, that is less precise, would be needed by nearly all weights, and these
-  // exponents reach so far down that it need not be.
-  static constexpr float kLeastScale = 0x1p-14f;
 };
 
 template <class Kind>
@@ -34,9 +30,10 @@ float fp8_to_float(uint8_t code);
 template <class Kind>
 uint8_t float_to_fp8(float value);
 
-// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / kMost, rounded up where
-// it is a subnormal half, at least kLeastScale and infinity where a half cannot hold it; 0 where all are 0. Codes of
-// x / scale, where infinities count as the largest finite x.
+// 32 bytes of codes, f16 scale; value = code * scale. Encode: scale = the largest finite |x| / c, infinity where a half
+// cannot hold it, 0 where all are 0, and codes of x / scale, where infinities count as the largest finite x. c is
+// kMost, halved until the scale is a normal half, but at least 1.75 times eight least normal codes; beneath that the
+// scale is the nearest half above 0.
 template <class Kind>
 struct Fp8 {
   static constexpr uint32_t kWeights = 32;

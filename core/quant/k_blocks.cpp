@@ -65,11 +65,13 @@ void Q8_K::encode(const float *weights, std::byte *block) {
   }
   const float d = extreme / -127;
   const float inverse = inverse_or_zero(d);
+  const bool is_too_small_to_invert = std::isinf(inverse);
   store(block, d);
   for (uint32_t i = 0; i < kWeights / kQ8SumOf; ++i) {
     int sum = 0;
     for (uint32_t j = i * kQ8SumOf; j < (i + 1) * kQ8SumOf; ++j) {
-      const int code = round_to_code(weights[j] * inverse, -127, 127);
+      const float scaled = is_too_small_to_invert ? weights[j] / d : weights[j] * inverse;
+      const int code = round_to_code(scaled, -127, 127);
       store(block + kQ8CodesAt + j, static_cast<int8_t>(code));
       sum += code;
     }

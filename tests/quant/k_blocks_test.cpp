@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,23 @@ INSTANTIATE_TEST_SUITE_P(Formats, KBlocks,
                                          Expected{Format::kQ4_K, 22}, Expected{Format::kQ5_K, 28},
                                          Expected{Format::kQ6_K, 34}, Expected{Format::kQ8_K, 42}),
                          [](const auto &info) { return std::string(traits(info.param.format).name); });
+
+// Promise: the f32 scale holds weights of any size, those whose scale is subnormal and has no finite inverse, too; what
+// is too small for a scale at all is zeros, in codes and sums.
+TEST(Q8K, KeepsWeightsDownToTheLeastFloats) {
+  const std::vector<float> weights = normal_weights(1);
+  for (const float size : {1e-30f, 1e-36f, 1e-37f, 1e-38f}) {
+    std::byte block[Q8_K::kBytes];
+    std::vector<float> small(kBlock), decoded(kBlock);
+    for (size_t i = 0; i < kBlock; ++i) small[i] = size * weights[i];
+    Q8_K::encode(small.data(), block);
+    Q8_K::decode(block, decoded.data());
+    for (size_t i = 0; i < kBlock; ++i) ASSERT_NEAR(decoded[i], small[i], 0.013f * size) << size;
+  }
+  std::byte block[Q8_K::kBytes];
+  Q8_K::encode(std::vector<float>(kBlock, std::numeric_limits<float>::denorm_min()).data(), block);
+  for (const std::byte byte : std::span(block).subspan(4)) ASSERT_EQ(byte, std::byte{0});
+}
 
 // ggml's kernels take the sums of sixteen codes from the block instead of adding them up.
 TEST(Q8K, HoldsTheSumsOfItsCodes) {

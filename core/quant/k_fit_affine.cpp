@@ -8,6 +8,8 @@ namespace {
 constexpr int kSteps = 10;  // spreads tried on either side of the natural one
 constexpr int kRefits = 2;  // of a sub-block's line and codes to one another
 constexpr int kRefinements = 3;
+// The factor by which a gain must be larger for it not to be rounding's.
+constexpr float kBeyondRounding = 1 + 1e-6f;
 
 // value = scale code - min.
 struct Line {
@@ -64,6 +66,7 @@ class Search {
       largest.min = std::max(largest.min, real_lines_[sub].min);
     }
     try_d({largest.scale / kMostScale, largest.min / kMostScale});
+    try_d({common_step(&Line::scale, largest.scale), common_step(&Line::min, largest.min)});
     for (int i = 0; i < kRefinements && !std::isinf(best_.error); ++i) {
       if (!try_d(best_d())) break;
     }
@@ -102,7 +105,9 @@ class Search {
   }
 
   // The natural spread puts the smallest weight, or 0 if that is smaller, at code 0 and the largest at the last code;
-  // other spreads trade the error of these two for the rest's.
+  // other spreads trade the error of these two for the rest's. Where weights have few
+  // values, many spreads serve equally: the first is kept, not one that rounding picks, since lines that are alike from
+  // sub-block to sub-block have integers in common.
   static Line best_real_line(const Lanes *x) {
     float low = 0, high = x[0][0];
     for (uint32_t i = 0; i < kSub; ++i) {
@@ -113,13 +118,36 @@ class Search {
     LineGain best;
     const auto improve = [&](Line line) {
       const LineGain found = best_line(sums(x, line), kSub);
-      if (found.line.scale > 0 && found.gain > best.gain) best = found;
+      if (found.line.scale > 0 && found.gain > kBeyondRounding * best.gain) best = found;
     };
     for (int step = -kSteps; step <= kSteps; ++step) {
       improve({(high - low) / (kMostCode + 0.1f * static_cast<float>(step)), -low});
     }
     for (int i = 0; i < kRefits; ++i) improve(best.line);
     return best.line;
+  }
+
+  // A d, or dmin: the largest real scale, or minimum, divided by the integer of the upper half with which all
+  // sub-blocks' are nearest to multiples of the quotient as a half. Of weights with few values nothing else is lost.
+  float common_step(float Line::*part, float largest) const {
+    Lanes reals[kSubBlocks / kLanes];
+    for (uint32_t sub = 0; sub < kSubBlocks; ++sub) reals[sub / kLanes][sub % kLanes] = real_lines_[sub].*part;
+    float best = largest / kMostScale, least = kInfinity;
+    for (float integer = kMostScale; integer > kMostScale / 2; --integer) {
+      const float step = largest / integer;
+      const float held = held_by_halves(step, unit_)[0] / unit_;
+      const float inverse = 1 / held;
+      Lanes squares = {};
+      for (const Lanes &real : reals) {
+        const Lanes rest = real - held * codes_of(real * inverse, 0, kMostScale);
+        squares += rest * rest;
+      }
+      const float found = sum_of(squares);
+      if (!(found < least)) continue;  // nor for a NaN, where a half is 0 or infinite
+      least = found;
+      best = step;
+    }
+    return best;
   }
 
   // Whether d and dmin, as halves hold them, gave a better block than the best so far.

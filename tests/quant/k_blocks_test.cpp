@@ -22,7 +22,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Expected {
   Format format;
-  double signal_to_noise;  // of normal weights, in decibels
+  double signal_to_noise;  // in decibels: of normal weights, or of one-bit weights with a scale for 128
 };
 
 class KBlocks : public testing::TestWithParam<Expected> {
@@ -132,6 +132,41 @@ TEST(Q8K, KeepsWeightsDownToTheLeastFloats) {
   Q8_K::encode(std::vector<float>(kBlock, std::numeric_limits<float>::denorm_min()).data(), block);
   for (const std::byte byte : std::span(block).subspan(4)) ASSERT_EQ(byte, std::byte{0});
 }
+
+std::vector<float> one_bit_weights(size_t group) {
+  std::mt19937 random(2);
+  std::vector<float> weights(64 * kBlock);
+  float d = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (i % group == 0) d = half_to_float(static_cast<uint16_t>(0x2400 + random() % 0x600));
+    weights[i] = random() % 2 ? d : -d;
+  }
+  return weights;
+}
+
+std::vector<float> with_outliers(std::vector<float> weights, float outlier) {
+  for (size_t i = 77; i < weights.size(); i += kBlock) weights[i] = outlier;
+  return weights;
+}
+
+class AffineKBlocks : public KBlocks {};
+
+// Promise: weights of few values, as models of one bit have them, lose no more than what halves and small integers as
+// scales have to.
+TEST_P(AffineKBlocks, KeepWeightsOfFewValues) {
+  EXPECT_GE(signal_to_noise(std::vector<float>(kBlock, 0.0173f)), 75);
+  std::vector<float> two_values = one_bit_weights(kBlock);
+  for (float &weight : two_values) weight = std::copysign(0.013f, weight);
+  EXPECT_GE(signal_to_noise(two_values), 80);
+  EXPECT_GE(signal_to_noise(one_bit_weights(kBlock)), 80);
+  EXPECT_GE(signal_to_noise(one_bit_weights(128)), GetParam().signal_to_noise);
+  EXPECT_GE(signal_to_noise(with_outliers(normal_weights(0.02f), 5e4f)), 85);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, AffineKBlocks,
+                         testing::Values(Expected{Format::kQ2_K, 42}, Expected{Format::kQ4_K, 58},
+                                         Expected{Format::kQ5_K, 58}),
+                         [](const auto &info) { return std::string(traits(info.param.format).name); });
 
 // ggml's kernels take the sums of sixteen codes from the block instead of adding them up.
 TEST(Q8K, HoldsTheSumsOfItsCodes) {

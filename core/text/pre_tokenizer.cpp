@@ -19,7 +19,8 @@ struct KnownPattern {
 constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// The first name of a pattern is the one that we write.
+// The first name of a pattern is the one that we write. What a letter or digit is, the linked PCRE2 knows: characters
+// that its Unicode has not yet are none.
 constexpr KnownPattern kKnownPatterns[] = {
     {"qwen2", kQwen2Pattern},
     {"deepseek-r1-qwen", kQwen2Pattern},

@@ -43,10 +43,11 @@ struct TokenizerData {
 Result<TokenizerData> read_tokenizer(const gguf::File &file);
 // From the text of tokenizer.json and (may be empty) tokenizer_config.json, Hugging Face's layout. Errors begin with
 // the file's name. What would change ids and has no place in TokenizerData (another normalizer, a split pattern that is
-// not in our table, tokens that strip spaces, a post-processor that adds more than bos in front of a text and one token
-// behind it) is refused. That last token is eos then, and the configuration's eos one of more_eos. Ids that nothing
-// names become unused "[PADid]" tokens.
-// `warnings` gets a line on chat templates that are left out.
+// not in our table, tokens that strip spaces, one of normalized texts that is not in NFC itself, a merge that is there
+// twice, a post-processor that adds more than bos in front of a text and one token behind it) is refused. That last
+// token is eos then, and the configuration's eos one of more_eos. Ids that nothing names become unused "[PADid]"
+// tokens.
+// `warnings` gets a line on chat templates that are left out, and on a truncation.
 Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::string_view tokenizer_config_json,
                                           std::vector<std::string> &warnings);
 // Sets the `tokenizer.*` keys that read_tokenizer() reads back. Call it before Writer::begin_data().

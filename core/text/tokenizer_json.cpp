@@ -1,10 +1,13 @@
 // Hugging Face's tokenizer.json and tokenizer_config.json (https://huggingface.co/docs/tokenizers/api/tokenizer).
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
+#include <unordered_set>
 
 #include "core/base/json_nesting.h"
 #include "core/base/utf8.h"
+#include "core/text/nfc.h"
 #include "core/text/pre_tokenizer.h"
 #include "core/text/token_types.h"
 #include "core/text/tokenizer.h"
@@ -125,26 +128,39 @@ Result<void> read_added_tokens(const Json &document, VocabularyBuilder &vocabula
     for (const char *flag : {"lstrip", "rstrip", "single_word"}) {
       if (is_true(token, flag)) return fail("{}: {}.{} is true, which is not supported", kFile, where, flag);
     }
+    const auto spelling = content->get<std::string>();
+    // Here it is looked for in the text as it is given, which hardly ever differs from its normal form.
+    if (is_true(token, "normalized") && normalize_nfc(spelling) != spelling) {
+      return fail("{}: {} is {}, which is looked for in normalized texts, and not itself in NFC", kFile, where,
+                  bonsai::quoted(spelling));
+    }
     const int32_t type = is_true(token, "special") ? kControl : kUserDefined;
-    if (auto ok = vocabulary.add(where, *id, content->get<std::string>(), type); !ok) return ok;
+    if (auto ok = vocabulary.add(where, *id, spelling, type); !ok) return ok;
   }
   return {};
 }
 
-// A merge is "left right" or, in newer files, ["left", "right"].
+// "left right" of a merge that is written so or, in newer files, as ["left", "right"]; nullopt of anything else.
+std::optional<std::string> to_merge(const Json &merge) {
+  if (merge.is_string()) return merge.get<std::string>();
+  if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) return std::nullopt;
+  return merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+}
+
 Result<std::vector<std::string>> read_merges(const Json &model) {
   const Json *merges = member(model, "merges");
   if (merges == nullptr || !merges->is_array()) return fail("{}: model.merges is missing or not an array", kFile);
   std::vector<std::string> result;
   result.reserve(merges->size());
-  for (const Json &merge : *merges) {
-    if (merge.is_string()) {
-      result.push_back(merge.get<std::string>());
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      result.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
-    } else {
-      return fail("{}: model.merges[{}] is neither a string nor a pair of strings", kFile, result.size());
-    }
+  std::unordered_set<std::string> known;
+  for (size_t i = 0; i < merges->size(); ++i) {
+    auto merge = to_merge((*merges)[i]);
+    if (!merge) return fail("{}: model.merges[{}] is neither a string nor a pair of strings", kFile, i);
+    if (i == 0 && merge->starts_with("#version")) continue;  // as merges.txt begins
+    // Of two the later one counts there, and the earlier one in GGUF's readers.
+    if (!known.insert(*merge).second)
+      return fail("{}: model.merges[{}] is {}, which is there before", kFile, i, bonsai::quoted(*merge));
+    result.push_back(*std::move(merge));
   }
   return result;
 }
@@ -157,6 +173,8 @@ Result<void> check_model(const Json &document) {
     return fail("{}: model.type is {}; expected 'BPE'", kFile, bonsai::quoted(type));
   }
   if (is_true(*model, "ignore_merges")) return fail("{}: model.ignore_merges is true, which is not supported", kFile);
+  if (const Json *dropout = member(*model, "dropout"); dropout != nullptr && *dropout != 0)
+    return fail("{}: model.dropout is {}, which is not supported", kFile, dropout->dump());
   for (const char *key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!string_or_empty(*model, key).empty()) return fail("{}: model.{} is set, which is not supported", kFile, key);
   }
@@ -178,9 +196,9 @@ Result<std::string> read_pre_tokenizer(const Json &document) {
   const Json *pre_tokenizer = member(document, "pre_tokenizer");
   const Json *steps = pre_tokenizer == nullptr ? nullptr : member(*pre_tokenizer, "pretokenizers");
   const bool two_steps = steps != nullptr && steps->is_array() && steps->size() == 2;
-  if (!two_steps || string_or_empty((*steps)[0], "type") != "Split" ||
-      string_or_empty((*steps)[0], "behavior") != "Isolated" || is_true((*steps)[0], "invert") ||
-      !is_plain_byte_level((*steps)[1])) {
+  if (!two_steps || string_or_empty(*pre_tokenizer, "type") != "Sequence" ||
+      string_or_empty((*steps)[0], "type") != "Split" || string_or_empty((*steps)[0], "behavior") != "Isolated" ||
+      is_true((*steps)[0], "invert") || !is_plain_byte_level((*steps)[1])) {
     return fail("{}: pre_tokenizer is not a sequence of Split (Isolated) and ByteLevel (no prefix space, no regex)",
                 kFile);
   }
@@ -212,6 +230,14 @@ std::optional<int32_t> find_token(const TokenizerData &data, std::string_view sp
   return static_cast<int32_t>(found - data.tokens.begin());
 }
 
+// Whether a template puts that token where it names it. Other tokens than the one of that name can be meant by it.
+bool puts_token(const Json &step, const std::string &name, int32_t id) {
+  const Json *tokens = member(step, "special_tokens");
+  const Json *token = tokens == nullptr ? nullptr : member(*tokens, name.c_str());
+  const Json *ids = token == nullptr ? nullptr : member(*token, "ids");
+  return ids == nullptr || *ids == Json::array({id});
+}
+
 // What stands behind every text is its end; as in llama.cpp's files, the configuration's eos then ends a turn.
 void set_last_token(int32_t id, TokenizerData &data) {
   if (data.eos && *data.eos != id) data.more_eos.push_back(*data.eos);
@@ -235,6 +261,8 @@ Result<void> read_post_processor(const Json &document, TokenizerData &data) {
       const std::string &part = (*parts)[i];
       if (part.empty()) continue;
       const auto id = find_token(data, part);
+      if (id && !puts_token(step, part, *id))
+        return fail("{}: post_processor puts other tokens for {} than that one, {}", kFile, bonsai::quoted(part), *id);
       const bool is_first = i == 0, is_last = i + 1 == parts->size();
       if (is_first && id && id == data.bos) {
         data.add_bos = true;
@@ -333,6 +361,8 @@ Result<TokenizerData> read_tokenizer_json(std::string_view tokenizer_json, std::
     if (auto ok = read_config(tokenizer_config_json, data, warnings); !ok) return tl::unexpected(ok.error());
   }
   if (auto ok = read_post_processor(*document, data); !ok) return tl::unexpected(ok.error());
+  if (member(*document, "truncation") != nullptr)
+    warnings.push_back(fmt::format("{}: truncation is left out: texts keep all of their tokens", kFile));
   return data;
 }
 

@@ -56,6 +56,25 @@ TEST(TokenizerJson, MergesMayBePairs) {
   EXPECT_EQ(data->merges, tiny_tokenizer_data().merges);
 }
 
+TEST(TokenizerJson, MergesMayBeginAsMergesTxtDoes) {
+  Json document = tiny_json();
+  Json &merges = document["model"]["merges"];
+  merges.insert(merges.begin(), "#version: 0.2");
+  std::vector<std::string> warnings;
+  const auto data = read_tokenizer_json(document.dump(), "", warnings);
+  ASSERT_TRUE(data) << data.error().message;
+  EXPECT_EQ(data->merges, tiny_tokenizer_data().merges);
+}
+
+TEST(TokenizerJson, ATruncationIsLeftOutWithAWarning) {
+  Json document = tiny_json();
+  document["truncation"] = {{"max_length", 4}};
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(read_tokenizer_json(document.dump(), "", warnings));
+  EXPECT_EQ(warnings,
+            std::vector<std::string>{"tokenizer.json: truncation is left out: texts keep all of their tokens"});
+}
+
 TEST(TokenizerJson, HolesBecomeUnusedTokens) {
   Json document = tiny_json();
   document["added_tokens"].push_back({{"id", 270}, {"content", "<far>"}, {"special", true}});
@@ -149,7 +168,10 @@ TEST(TokenizerJsonErrors, OtherModelsAndSettingsAreRefused) {
   EXPECT_EQ(with("/normalizer/type", "NFKC"), "tokenizer.json: normalizer.type is 'NFKC'; expected 'NFC'");
   EXPECT_EQ(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "\\s+"),
             "tokenizer.json: pre_tokenizer splits by an unknown pattern: '\\s+'");
+  EXPECT_EQ(with("/model/dropout", 0.1), "tokenizer.json: model.dropout is 0.1, which is not supported");
+  EXPECT_EQ(with("/model/dropout", 0.0), "no error");
   for (const auto &[pointer, value] : {std::pair<const char *, Json>{"/pre_tokenizer", nullptr},
+                                       {"/pre_tokenizer/type", "Whitespace"},
                                        {"/pre_tokenizer/pretokenizers", Json::array()},
                                        {"/pre_tokenizer/pretokenizers/0/behavior", "Removed"},
                                        {"/pre_tokenizer/pretokenizers/0/invert", true},
@@ -183,6 +205,8 @@ TEST(TokenizerJsonErrors, VocabularyMergesAndAddedTokensMustHaveTheirShape) {
     EXPECT_EQ(with("/model/merges/1", merge),
               "tokenizer.json: model.merges[1] is neither a string nor a pair of strings");
   }
+  EXPECT_EQ(with("/model/merges/1", tiny_json()["model"]["merges"][0]),
+            "tokenizer.json: model.merges[1] is 'b c', which is there before");
   EXPECT_EQ(with("/added_tokens", "x"), "tokenizer.json: added_tokens is not an array");
   EXPECT_EQ(with("/added_tokens/0", "x"), "tokenizer.json: added_tokens[0] is not an object with an id and a content");
   EXPECT_EQ(with("/added_tokens/0/content", 1),
@@ -190,6 +214,37 @@ TEST(TokenizerJsonErrors, VocabularyMergesAndAddedTokensMustHaveTheirShape) {
   EXPECT_EQ(with("/added_tokens/0/id", kAb), "tokenizer.json: added_tokens[0] has the id 256, which is 'ab' already");
   EXPECT_EQ(with("/added_tokens/1/lstrip", true),
             "tokenizer.json: added_tokens[1].lstrip is true, which is not supported");
+}
+
+TEST(TokenizerJsonErrors, TokensOfNormalizedTextsMustBeNormal) {
+  Json document = tiny_json();
+  Json &token = document["added_tokens"].back();
+  token["normalized"] = true;
+  token["content"] = "caf\u00e9";
+  EXPECT_EQ(error_of(document), "no error");
+  token["content"] = "cafe\u0301";
+  EXPECT_NE(error_of(document).find(", which is looked for in normalized texts, and not itself in NFC"),
+            std::string::npos)
+      << error_of(document);
+  token["normalized"] = false;
+  EXPECT_EQ(error_of(document), "no error");
+}
+
+// A template's names are not always those of the tokens that it puts.
+TEST(TokenizerJsonErrors, TemplatesMustPutTheTokensThatTheyName) {
+  Json document = tiny_json();
+  const Json &token = document["added_tokens"][0];
+  const auto name = token["content"].get<std::string>();
+  Json &step = document["post_processor"];
+  step = {{"type", "TemplateProcessing"},
+          {"single", {{{"Sequence", {{"id", "A"}}}}, {{"SpecialToken", {{"id", name}}}}}},
+          {"special_tokens", {{name, {{"id", name}, {"ids", {token["id"]}}}}}}};
+  EXPECT_EQ(error_of(document), "no error");
+  for (const Json &ids : {Json({0}), Json({token["id"], 0}), Json::array()}) {
+    step["special_tokens"][name]["ids"] = ids;
+    EXPECT_EQ(error_of(document), "tokenizer.json: post_processor puts other tokens for '" + name +
+                                      "' than that one, " + token["id"].dump());
+  }
 }
 
 TEST(TokenizerJsonErrors, TheConfigurationMustNameTokensThatExist) {

@@ -105,9 +105,9 @@ class Search {
   }
 
   // The natural spread puts the smallest weight, or 0 if that is smaller, at code 0 and the largest at the last code;
-  // other spreads trade the error of these two for the rest's. Where weights have few
-  // values, many spreads serve equally: the first is kept, not one that rounding picks, since lines that are alike from
-  // sub-block to sub-block have integers in common.
+  // other spreads trade the error of these two for the rest's. Where weights have few values, many spreads serve
+  // equally: the first is kept, not one that rounding picks, since lines that are alike from sub-block to sub-block
+  // have integers in common.
   static Line best_real_line(const Lanes *x) {
     float low = 0, high = x[0][0];
     for (uint32_t i = 0; i < kSub; ++i) {

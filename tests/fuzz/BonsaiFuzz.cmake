@@ -48,6 +48,7 @@ function(bonsai_fuzz_test name)
     list(APPEND sources ${BONSAI_FUZZ_DIRECTORY}/driver.cpp)
   endif()
 
+  set_property(GLOBAL APPEND PROPERTY BONSAI_FUZZ_TARGETS ${name})
   add_executable(${name} ${sources})
   bonsai_keep_apart(${sources})
   bonsai_apart(${arg_APART})

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_text.h"
 #include "core/grammar/schema_merge.h"
+#include "core/grammar/schema_references.h"
 #include "core/grammar/schema_scalars.h"
 #include "core/grammar/schema_translator.h"
 
@@ -63,21 +63,6 @@ std::string_view type_of(std::string_view keyword, const Json &value) {
   const bool is_numbers =
       keyword == "format" && value.is_string() && is_one_of(kNumberFormats, value.get_ref<const std::string &>());
   return is_numbers ? "number" : "string";
-}
-
-// A URI's fragment as it was before it was escaped.
-std::string without_percents(std::string_view text) {
-  const auto is_hex = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && is_hex(text[i + 1]) && is_hex(text[i + 2])) {
-      plain += static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16));
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
 }
 
 // "type", or what the first keyword says that belongs to one; empty: any.
@@ -177,11 +162,7 @@ class Alternatives {
 
 }  // namespace
 
-Place Place::below(std::string_view name) const {
-  std::string made = pointer + "/";
-  for (const char c : name) c == '~' ? made += "~0" : c == '/' ? made += "~1" : made += c;
-  return {std::move(made), depth};
-}
+Place Place::below(std::string_view name) const { return {pointer + as_pointer(name), depth}; }
 
 Translator::Translator(const Json &document, std::map<double, std::string> lossy)
     : document_(document), lossy_(std::move(lossy)), effort_(kMostEffort) {
@@ -255,25 +236,14 @@ SchemaResult<Expression> Translator::schema(const Json &json, const Place &outer
 // What a $ref names, a JSON pointer in a fragment (RFC 6901, section 6).
 SchemaResult<const Json *> Translator::resolve(const Json &reference, const std::string &pointer) const {
   if (!reference.is_string()) return fail_at(pointer, "'$ref': expected a text, found {}", reference.type_name());
-  const std::string text = without_percents(reference.get_ref<const std::string &>());
-  if (text.empty() || text[0] != '#' || (text.size() > 1 && text[1] != '/'))
-    return fail_at(pointer, "'$ref': expected '#' and a path within the document, found {}", bonsai::quoted(text));
+  const auto &uri = reference.get_ref<const std::string &>();
+  const std::string text = without_percents(uri);
+  if (!uri.starts_with('#') || (text.size() > 1 && text[1] != '/'))
+    return fail_at(pointer, "'$ref': expected '#' and a path within the document, found {}", bonsai::quoted(uri));
   const Json *at = &document_;
-  for (size_t begin = 1; begin < text.size();) {
-    const size_t end = std::min(text.find('/', begin + 1), text.size());
-    std::string name = text.substr(begin + 1, end - begin - 1);
-    for (size_t i = 0; (i = name.find('~', i)) != name.npos; ++i)
-      if (i + 1 < name.size()) name.replace(i, 2, name[i + 1] == '1' ? "/" : "~");  // "~01" is "~1"
-    begin = end;
-    if (at->is_object() && at->contains(name)) {
-      at = &at->at(name);
-      continue;
-    }
-    const bool index =
-        at->is_array() && !name.empty() && name.size() < 6 && name.find_first_not_of("0123456789") == name.npos;
-    if (!index || std::stoul(name) >= at->size())
-      return fail_at(pointer, "'$ref': there is nothing at {}", bonsai::quoted(text));
-    at = &at->at(std::stoul(name));
+  for (const std::string &name : names_of_pointer(std::string_view(text).substr(1))) {
+    at = part_of(*at, name);
+    if (at == nullptr) return fail_at(pointer, "'$ref': there is nothing at {}", bonsai::quoted(text));
   }
   return at;
 }
@@ -286,7 +256,7 @@ SchemaResult<Expression> Translator::reference(const Json &bare, const Place &pl
     rest.erase("$ref");
     return schema(Json{{"allOf", Json::array({**target, rest})}}, place);
   }
-  const std::string name = bare["$ref"].get<std::string>().substr(1);
+  const std::string name = without_percents(bare["$ref"].get_ref<const std::string &>()).substr(1);
   if (const auto known = referenced_.find(name); known != referenced_.end()) return call(known->second);
   const auto rule = add_rule("#" + name);
   if (!rule) return tl::unexpected(rule.error());
@@ -468,8 +438,9 @@ SchemaResult<std::optional<Json>> Translator::values_of_any(const Json &bare, co
 }
 
 Result<RuleSet> parse_json_schema(std::string_view json) {
-  const Result<Json> document = parse_schema_document(json);
+  Result<Json> document = parse_schema_document(json);
   if (!document) return tl::unexpected(document.error());
+  if (auto ok = begin_references_at_root(*document); !ok) return tl::unexpected(ok.error());
   return Translator(*document, lossy_numbers(json)).translate();
 }
 

@@ -44,7 +44,7 @@ bool is_one_of(const std::array<std::string_view, n> &names, std::string_view na
 bool is_known(std::string_view keyword) {
   return is_one_of(kObjectKeywords, keyword) || is_one_of(kArrayKeywords, keyword) ||
          is_one_of(kStringKeywords, keyword) || is_one_of(kNumberKeywords, keyword) ||
-         is_one_of(kOtherKeywords, keyword);
+         is_one_of(kOtherKeywords, keyword) || keyword == kFurtherTexts;
 }
 
 bool has_type(const Json &value, const std::string &type) {
@@ -297,6 +297,10 @@ SchemaResult<Json> Translator::merge(const Json &a, const Json &b, const std::st
   for (const auto *one : {&left, &right})
     if (!*one) return *one;
   if (!left->is_object() || !right->is_object()) return merge(*left, *right, pointer);
+  if (left->contains("multipleOf") && right->contains("multipleOf")) {
+    for (const auto *one : {&left, &right})
+      if (auto ok = check_exact((**one)["multipleOf"], "multipleOf", pointer); !ok) return tl::unexpected(ok.error());
+  }
   // Each is copied once more, and translated on its own.
   if (auto ok = count_joined(2 * n_repeated_values(*left, *right), pointer); !ok) return tl::unexpected(ok.error());
   auto merged = merge_schemas(*left, *right);
@@ -347,9 +351,9 @@ SchemaResult<Expression> Translator::by_type(const Json &bare, const Place &plac
 
 // A format takes hundreds of states: strings of which nothing else is said share a rule.
 SchemaResult<Expression> Translator::string(const Json &bare, const Place &place) {
-  const bool is_format = bare.contains("format") && bare["format"].is_string() && !bare.contains("pattern") &&
-                         !bare.contains("minLength") && !bare.contains("maxLength");
-  if (!is_format) return string_schema(bare, place.pointer, effort_);
+  const bool is_alone = bare.contains("format") && bare["format"].is_string() && !bare.contains("pattern") &&
+                        !bare.contains(kFurtherTexts) && !bare.contains("minLength") && !bare.contains("maxLength");
+  if (!is_alone) return string_schema(bare, place.pointer, effort_);
   const auto [known, is_new] = formats_.try_emplace(bare["format"], 0);
   if (!is_new) return call(known->second);
   auto text = string_schema(bare, place.pointer, effort_);

@@ -8,6 +8,9 @@
 
 namespace bonsai::grammar {
 
+// The least number that both divide. nullopt: multiples_of() knows it not, or one of the two.
+std::optional<Decimal> common_multiple(const Decimal &a, const Decimal &b);
+
 // The texts of digits, with at most one point and at most as many digits behind it as the divisor has, that are
 // multiples of the divisor, also behind minus signs: to be cut with numbers as JSON has them. nullopt: the divisor is
 // not above 0, or its digits without the point, times those behind the point and two more, exceed

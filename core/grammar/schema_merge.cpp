@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <optional>
 #include <unordered_set>
 
 #include "core/base/utf8.h"
+#include "core/grammar/multiples.h"
+#include "core/grammar/number_ranges.h"
+#include "core/grammar/string_formats.h"
 
 namespace bonsai::grammar {
 namespace {
@@ -131,6 +135,49 @@ Json merged_prefix_items(const Json &a, const Json &b) {
   return items;
 }
 
+// nullopt: there is none that is supported.
+std::optional<Json> joined_divisors(const Json &a, const Json &b) {
+  const auto left = parse_decimal(text_of(a)), right = parse_decimal(text_of(b));
+  const auto both = left && right ? common_multiple(*left, *right) : std::nullopt;
+  if (!both) return std::nullopt;
+  if (both->fraction.empty()) return Json(std::stoull(both->whole));
+  const std::string text = both->whole + "." + both->fraction;
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return Json(value);
+}
+
+bool is_known_format(const Json &format) {
+  return !format.is_string() || format == "int32" || is_format(format.get_ref<const std::string &>());
+}
+
+// One more "pattern" or "format" that must hold.
+void add_text(Json &merged, const std::string &keyword, const Json &text) {
+  if (!merged.contains(keyword) ||
+      (keyword == "format" && !is_known_format(merged[keyword]) && is_known_format(text))) {
+    merged[keyword] = text;
+    return;
+  }
+  if (merged[keyword] == text || (keyword == "format" && !is_known_format(text))) return;
+  Json &further = merged[kFurtherTexts];
+  if (!further.is_array()) further = Json::array();
+  const Json one = {{keyword, text}};
+  if (!has_value(further, one)) further.push_back(one);
+}
+
+// Whether the keyword was added as what there may be several of.
+bool has_added_texts(Json &merged, const std::string &keyword, const Json &value) {
+  if (keyword == kFurtherTexts) {
+    for (const Json &part : value)
+      for (const auto &[name, text] : part.items()) add_text(merged, name, text);
+    return true;
+  }
+  if ((keyword != "pattern" && keyword != "format") || !value.is_string()) return false;
+  if (merged.contains(keyword) && !merged[keyword].is_string()) return false;
+  add_text(merged, keyword, value);
+  return true;
+}
+
 SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, const Json &b) {
   const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), keyword) != names.end();
@@ -143,6 +190,8 @@ SchemaResult<Json> merge_keyword(const std::string &keyword, const Json &a, cons
   if (is_one_of({"items", "additionalProperties", "propertyNames"})) return both(a, b);
   if (keyword == "uniqueItems" && a.is_boolean() && b.is_boolean()) return Json(a == true || b == true);
   if (a.is_number() && b.is_number()) {
+    if (keyword == "multipleOf")
+      if (auto divisor = joined_divisors(a, b)) return *std::move(divisor);
     const bool a_is_less = is_less(a, b);
     if (is_one_of({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})) return a_is_less ? b : a;
     if (is_one_of({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})) return a_is_less ? a : b;
@@ -189,6 +238,7 @@ SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
   Json merged = without_annotations(a);
   for (const auto &[keyword, value] : b.items()) {
     if (is_annotation(keyword)) continue;
+    if (has_added_texts(merged, keyword, value)) continue;
     if (!merged.contains(keyword)) {
       merged[keyword] = value;
       continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -106,27 +107,49 @@ struct StringTexts {
   std::vector<Expression> all_of, none_of;
 };
 
+// All values of "pattern" or "format" that must hold.
+SchemaResult<std::vector<std::string>> texts_of(const Json &bare, const char *keyword, const std::string &pointer) {
+  std::vector<std::string> texts;
+  const auto add = [&](const Json &schema) {
+    if (!schema.contains(keyword)) return true;
+    if (schema[keyword].is_string()) texts.push_back(schema[keyword]);
+    return schema[keyword].is_string();
+  };
+  bool are_texts = add(bare);
+  if (bare.contains(kFurtherTexts))
+    for (const Json &further : bare[kFurtherTexts]) are_texts &= add(further);
+  if (!are_texts) return fail_at(pointer, "{}: expected a text", bonsai::quoted(keyword));
+  return texts;
+}
+
+SchemaResult<void> add_pattern(const std::string &text, const Expression &any_char, StringTexts &texts,
+                               const std::string &pointer) {
+  auto pattern = parse_pattern(text, any_char);
+  if (!pattern) return fail_at(pointer, "'pattern': {}", pattern.error().message);
+  pattern->ahead.push_back(std::move(pattern->text));
+  if (std::any_of(pattern->ahead.begin(), pattern->ahead.end(), matches_nothing))
+    return nothing_at(pointer, "'pattern': there is no text that it matches");
+  std::move(pattern->ahead.begin(), pattern->ahead.end(), std::back_inserter(texts.all_of));
+  std::erase_if(pattern->not_ahead, matches_nothing);
+  std::move(pattern->not_ahead.begin(), pattern->not_ahead.end(), std::back_inserter(texts.none_of));
+  return {};
+}
+
 SchemaResult<StringTexts> string_texts(const Json &bare, const Expression &any_char, const std::string &pointer) {
   StringTexts texts;
-  if (bare.contains("pattern")) {
-    if (!bare["pattern"].is_string()) return fail_at(pointer, "'pattern': expected a text");
-    auto pattern = parse_pattern(bare["pattern"].get_ref<const std::string &>(), any_char);
-    if (!pattern) return fail_at(pointer, "'pattern': {}", pattern.error().message);
-    texts = {.all_of = std::move(pattern->ahead), .none_of = std::move(pattern->not_ahead)};
-    texts.all_of.push_back(std::move(pattern->text));
-    if (std::any_of(texts.all_of.begin(), texts.all_of.end(), matches_nothing))
-      return nothing_at(pointer, "'pattern': there is no text that it matches");
-    std::erase_if(texts.none_of, matches_nothing);
-  }
+  const auto patterns = texts_of(bare, "pattern", pointer);
+  if (!patterns) return tl::unexpected(patterns.error());
+  for (const std::string &pattern : *patterns)
+    if (auto ok = add_pattern(pattern, any_char, texts, pointer); !ok) return tl::unexpected(ok.error());
   const auto range = read_counts(bare, "minLength", "maxLength", pointer);
   if (!range) return tl::unexpected(range.error());
   auto [least, most] = *range;
-  if (bare.contains("format")) {
-    if (!bare["format"].is_string()) return fail_at(pointer, "'format': expected a text");
-    const auto &format = bare["format"].get_ref<const std::string &>();
+  const auto formats = texts_of(bare, "format", pointer);
+  if (!formats) return tl::unexpected(formats.error());
+  for (const std::string &format : *formats)
     if (most >= most_characters(format)) most = kUnbounded;
+  for (const std::string &format : *formats)
     if (auto text = format_text(format, most != kUnbounded)) texts.all_of.push_back(*std::move(text));
-  }
   if (least > 0 || most != kUnbounded) texts.all_of.push_back(repeat(any_char, least, most));
   return texts;
 }
@@ -178,7 +201,8 @@ SchemaResult<Expression> number_schema(const Json &bare, bool whole_numbers, con
     has_bound |= bare.contains(keyword);
   }
   // OpenAPI's, which clients take for the type that they have.
-  if (bare.contains("format") && bare["format"] == "int32") {
+  const auto formats = texts_of(bare, "format", pointer);
+  if (formats && std::find(formats->begin(), formats->end(), "int32") != formats->end()) {
     range.whole_numbers = true;
     if (!is_bounded(bare, {"minimum", "exclusiveMinimum"}, [](double bound) { return bound >= -2147483648.0; }))
       range.least = Bound{*parse_decimal("-2147483648"), true};

@@ -1,6 +1,9 @@
 #include "core/grammar/string_formats.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -158,6 +161,32 @@ Expression uri() {
   return sequence({scheme, literal(":"), choice({sequence({authority, segments}), path}), behind("?"), behind("#")});
 }
 
+struct Format {
+  std::string_view name;
+  Expression (*text)(bool length_counted);
+};
+constexpr std::array<Format, 10> kFormats = {{
+    {"date", [](bool) { return year_month_day(); }},
+    {"time", [](bool) { return time_of_day(); }},
+    {"date-time",
+     [](bool) {
+       return sequence({year_month_day(), literal("T"), time_of_day()});
+     }},
+    {"duration", [](bool) { return duration(); }},
+    {"uuid", [](bool) { return uuid(); }},
+    {"ipv4", [](bool) { return ipv4(); }},
+    {"ipv6", [](bool) { return ipv6(); }},
+    {"hostname", host_name},
+    {"email", email},
+    {"uri", [](bool) { return uri(); }},
+}};
+
+const Format *find_format(std::string_view name) {
+  const auto *const at =
+      std::find_if(kFormats.begin(), kFormats.end(), [&](const auto &one) { return one.name == name; });
+  return at == kFormats.end() ? nullptr : at;
+}
+
 }  // namespace
 
 uint32_t most_characters(std::string_view format) {
@@ -166,18 +195,11 @@ uint32_t most_characters(std::string_view format) {
   return Expression::kUnbounded;
 }
 
+bool is_format(std::string_view name) { return find_format(name) != nullptr; }
+
 std::optional<Expression> format_text(std::string_view format, bool length_counted) {
-  if (format == "date") return year_month_day();
-  if (format == "time") return time_of_day();
-  if (format == "date-time") return sequence({year_month_day(), literal("T"), time_of_day()});
-  if (format == "duration") return duration();
-  if (format == "uuid") return uuid();
-  if (format == "ipv4") return ipv4();
-  if (format == "ipv6") return ipv6();
-  if (format == "hostname") return host_name(length_counted);
-  if (format == "email") return email(length_counted);
-  if (format == "uri") return uri();
-  return std::nullopt;
+  const Format *const known = find_format(format);
+  return known == nullptr ? std::nullopt : std::optional(known->text(length_counted));
 }
 
 }  // namespace bonsai::grammar

@@ -255,37 +255,6 @@ TEST(Strings, PatternFormatAndLengthMayBeAskedForAtOnce) {
   expect_none(dates, {R"("2023-02-28")"});
 }
 
-TEST(AllOf, JoinsCountsNamesAndWhatFurtherPropertiesAre) {
-  const Grammar grammar = json_schema(
-      R"({"allOf": [{"properties": {"a": {}}, "additionalProperties": {"type": "integer"}, "minProperties": 1},
-      {"properties": {"b": {"minimum": 3}}, "maxProperties": 1}]})");
-  expect_sentences(grammar, {R"({"a":"x"})", R"({"b":3})", R"({"c":4})"});
-  expect_none(grammar, {"{}", R"({"b":3.5})", R"({"b":2})", R"({"c":"x"})", R"({"a":1,"b":3})"});
-  const Grammar patterns = json_schema(
-      R"({"allOf": [{"patternProperties": {"^a": {"type": "integer"}}}, {"patternProperties": {"^a": {"minimum": 3}, "^b": {"type": "null"}}}]})");
-  expect_sentences(patterns, {R"({"a1":3,"b":null})"});
-  expect_none(patterns, {R"({"a1":2})", R"({"a1":3.5})", R"({"b":1})"});
-}
-
-TEST(AllOf, ItemsHoldForTheFirstOnesOfAnotherPart) {
-  const Grammar grammar = json_schema(
-      R"({"items": {"type": "integer"}, "allOf": [{"prefixItems": [{"minimum": 3}, true]}, {"prefixItems": [{"maximum": 4}], "items": {"minimum": 7}}]})");
-  expect_sentences(grammar, {"[]", "[3]", "[4,7]", "[3,8,9]"});
-  expect_none(grammar, {"[2]", "[5]", "[3.5]", "[3,6]", "[3,7.5]", "[3,7,6]", "[3,7,null]"});
-  const Grammar joined = json_schema(
-      R"({"$ref": "#/$defs/pair", "items": {"type": ["string", "null"]}, "$defs": {"pair": {"prefixItems": [{"enum": [1, "a"]}, {"type": "null"}]}}})");
-  expect_sentences(joined, {"[]", R"(["a"])", R"(["a",null])", R"(["a",null,"b"])"});
-  expect_none(joined, {"[1]", R"(["a","b"])", R"(["a",null,1])"});
-  // No items are allowed, so that what the first one should be does not matter.
-  const Grammar none = json_schema(R"({"items": false, "allOf": [{"prefixItems": [{"type": "integer"}, true]}]})");
-  expect_sentences(none, {"[]", "[ ]"});
-  expect_none(none, {"[1]", "[1,2]"});
-  const Grammar one = json_schema(
-      R"({"allOf": [{"prefixItems": []}, {"prefixItems": [{"const": 1}], "items": false}, {"prefixItems": [true, true]}]})");
-  expect_sentences(one, {"[]", "[1]"});
-  expect_none(one, {"[2]", "[1,1]"});
-}
-
 struct BadSchema {
   const char *json, *message;
 };
@@ -370,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
                               "JSON schema, '#/prefixItems/0': no value is of the type and in both 'enum' and 'const'"},
                     BadSchema{R"({"minItems": 1, "items": false, "allOf": [{"prefixItems": [{"const": 1}]}]})",
                               "JSON schema, '#': 'minItems' asks for more items than there may be"},
-                    BadSchema{R"({"allOf": [{"multipleOf": 2}, {"multipleOf": 3}]})",
+                    BadSchema{R"({"allOf": [{"multipleOf": 32749}, {"multipleOf": 3}]})",
                               "JSON schema, '#': two different values of 'multipleOf' cannot be joined"}));
 
 // Makes schemas of these keywords. Some cannot be satisfied, or are refused.

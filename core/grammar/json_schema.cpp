@@ -227,7 +227,7 @@ SchemaResult<Expression> Translator::schema(const Json &json, const Place &outer
     const auto allowed = listed_values(bare, pointer);
     if (!allowed) return tl::unexpected(allowed.error());
     std::vector<Expression> ways;
-    for (const Json &value : *allowed) ways.push_back(literal(written(value)));
+    for (const Json &value : *allowed) ways.push_back(listed(value, 1));
     return choice(std::move(ways));
   }
   return by_type(bare, place);
@@ -392,6 +392,10 @@ SchemaResult<void> Translator::check_exact(const Json &value, const char *keywor
   if (lossy == lossy_.end()) return {};
   return fail_at(pointer, "'{}': expected numbers that a double holds to the last digit, found {}", keyword,
                  bonsai::quoted(lossy->second));
+}
+
+Expression Translator::listed(const Json &value, size_t n_copies) {
+  return listed_value(value, spacing_.spend(value, n_copies));
 }
 
 SchemaResult<Json> Translator::listed_values(const Json &bare, const std::string &pointer) const {

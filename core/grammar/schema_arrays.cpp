@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kMostPrefixItems = 64;
 // Sets of values that have come. Where there would be more, the values come in their order.
 constexpr size_t kMostSets = 128;
+constexpr size_t kMostListedInAnyOrder = 32;  // as a set is a word's bits
 
 struct Counts {
   uint32_t least, most;
@@ -43,7 +44,7 @@ Expression item_list(const std::vector<Expression> &first, const std::optional<E
 // At least one of the values, none twice, in any order: a node for each set of those that have come. nullopt: they are
 // too many sets.
 std::optional<Expression> any_order(const std::vector<Expression> &values, Counts counts) {
-  if (values.size() >= 32) return std::nullopt;
+  if (values.size() >= kMostListedInAnyOrder) return std::nullopt;
   struct Set {
     uint32_t members, size;
     uint32_t node, behind_comma;
@@ -80,11 +81,14 @@ Expression in_their_order(std::vector<Expression> values, Counts counts) {
 }
 
 // Values that are the same to a schema are written in one way only: 1 and 1.0.
-std::vector<Expression> different(const Json &values) {
+std::vector<Expression> different(Translator &translator, const Json &values, Counts counts) {
+  // As many sets of values may have come, or numbers of them.
+  const size_t n_counts = counts.most == kUnbounded ? std::max(counts.least, 1u) : counts.most;
+  const size_t n_copies = values.size() < kMostListedInAnyOrder ? kMostSets : n_counts;
   std::unordered_set<std::string> seen;
   std::vector<Expression> texts;
   for (const Json &value : values)
-    if (seen.insert(key_of(value)).second) texts.push_back(literal(written(value)));
+    if (seen.insert(key_of(value)).second) texts.push_back(translator.listed(value, n_copies));
   return texts;
 }
 
@@ -97,7 +101,7 @@ SchemaResult<Expression> unique_items(Translator &translator, const Json &bare, 
   if (!*values)
     return fail_at(place.pointer,
                    "'uniqueItems' is only supported for items of an enum, a boolean, or whole numbers between bounds");
-  std::vector<Expression> texts = different(**values);
+  std::vector<Expression> texts = different(translator, **values, counts);
   if (counts.least > texts.size())
     return nothing_at(place.pointer, "'minItems': expected at most {}, the number of different values, found {}",
                       texts.size(), counts.least);

@@ -12,6 +12,7 @@
 
 #include "core/grammar/expression.h"
 #include "core/grammar/language.h"
+#include "core/grammar/listed_values.h"
 #include "core/grammar/schema_error.h"
 #include "core/grammar/schema_merge.h"
 
@@ -40,6 +41,8 @@ class Translator {
   // All values that a schema allows, where it says so: by enum, const, boolean, null, or whole numbers from one bound
   // to another. nullopt: it does not, or they are more than 1,000.
   SchemaResult<std::optional<Json>> finite_values(const Json &json, const Place &place) const;
+  // A value of "enum" or "const" as it is written, for so many parts of the grammar that have it each.
+  Expression listed(const Json &value, size_t n_copies);
   // What is left for the languages of all its parts.
   Effort &effort() { return effort_; }
 
@@ -76,6 +79,7 @@ class Translator {
   std::deque<Open> open_;
   size_t n_schemas_ = 0;
   Effort effort_;
+  SpacingBudget spacing_;
   mutable size_t n_joined_ = 0;  // a limit on work, which changes no answer
 };
 

@@ -206,6 +206,39 @@ TEST(Values, WholeNumbersAreWrittenAsSuch) {
   expect_sentences(json_schema(R"({"const": 0.1})"), {"0.1"});
 }
 
+TEST(Values, ObjectsAndArraysHaveSpaceAsElsewhere) {
+  const Grammar constant = json_schema(R"({"const": {"a": 1, "b": [1, "x, y"], "c": {}}})");
+  expect_sentences(constant, {R"({"a":1,"b":[1,"x, y"],"c":{}})", R"({"a": 1, "b": [1, "x, y"], "c": {}})",
+                              "{\n  \"a\": 1,\n  \"b\": [\n    1,\n    \"x, y\"\n  ],\n  \"c\": {}\n}"});
+  expect_none(constant, {R"({"a" :1,"b":[1,"x, y"],"c":{}})", R"({"a":1,"b":[1,"x,y"],"c":{}})",
+                         R"({"b":[1,"x, y"],"a":1,"c":{}})", R"({"a":1,"b":[1,"x, y"],"c":{}} )"});
+  const Grammar list = json_schema(R"({"enum": [[1, 2], [1, 3], [[]], {"k": null}]})");
+  expect_sentences(list, {"[1,2]", "[1, 3]", "[ 1,2 ]", "[[]]", "[\n[]\n]", R"({"k": null})"});
+  expect_none(list, {"[1 ,2]", "[1,4]", "[1]", "[1,2", R"({"k":  null})"});
+  const Grammar unique = json_schema(R"({"items": {"enum": [{"a": 1}, [1, 2]]}, "uniqueItems": true})");
+  expect_sentences(unique, {R"([{"a": 1}, [1, 2]])", R"([[1,2],{"a":1}])"});
+  expect_none(unique, {R"([{"a": 1},{"a":1}])"});
+}
+
+// Promise: a long list takes not many more states than its text has bytes.
+TEST(Values, OfLongListsTheLaterOnesAreWrittenCloser) {
+  nlohmann::json values;
+  for (int i = 0; i < 10000; ++i) values.push_back({{"a", i}});
+  const Grammar grammar = json_schema(nlohmann::json{{"enum", values}}.dump());
+  expect_sentences(grammar, {R"({"a":1})", R"({ "a": 1 })", R"({"a":2000})", R"({"a": 2000})", R"({"a":9999})"});
+  expect_none(grammar, {R"({ "a":2000})", R"({"a": 9999})"});
+  EXPECT_LT(grammar.automaton()->n_states(), 130000u);
+  nlohmann::json few;
+  for (int i = 0; i < 20; ++i) few.push_back({{"a", i}, {"b", nlohmann::json::array({i, i})}});
+  for (const size_t n : {7, 20}) {
+    const nlohmann::json some(few.begin(), few.begin() + static_cast<std::ptrdiff_t>(n));
+    const Grammar unique =
+        json_schema(nlohmann::json{{"items", {{"enum", some}}}, {"uniqueItems", true}, {"minItems", 2}}.dump());
+    expect_sentences(unique, {R"([{"a":0,"b":[0,0]},{"a":1,"b":[1,1]}])"});
+    EXPECT_LT(unique.automaton()->n_states(), 60000u);
+  }
+}
+
 // A double would hold another number.
 TEST(Values, NumbersWhoseDigitsWouldBeLostAreRefused) {
   for (const char *number : {"12345678901234567890123", "0.1234567890123456789", "1e-999", "-18446744073709551617",

@@ -209,7 +209,7 @@ SchemaResult<Expression> Translator::schema(const Json &json, const Place &outer
   if (json == false) return nothing_at(pointer, "false allows no value at all");
   if (!json.is_object()) return fail_at(pointer, "expected an object, true or false, found {}", json.type_name());
   for (const auto &[keyword, unused] : json.items()) {
-    if (!is_annotation(keyword) && !is_known(keyword))
+    if (!excludes_nothing(keyword, json) && !is_known(keyword))
       return fail_at(pointer, "keyword {} is not supported", bonsai::quoted(keyword));
   }
   const Json bare = without_annotations(json);

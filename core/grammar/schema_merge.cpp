@@ -217,12 +217,15 @@ size_t n_repeated_values(const Json &a, const Json &b) {
   return n;
 }
 
-bool is_annotation(std::string_view keyword) {
-  constexpr std::array<std::string_view, 22> kAnnotations = {
-      "title",           "description",      "default",      "examples",    "example", "deprecated",
-      "readOnly",        "writeOnly",        "$schema",      "$id",         "id",      "$anchor",
-      "$vocabulary",     "$comment",         "$defs",        "definitions", "strict",  "discriminator",
-      "contentEncoding", "contentMediaType", "externalDocs", "xml"};
+bool excludes_nothing(std::string_view keyword, const Json &schema) {
+  constexpr std::array<std::string_view, 23> kAnnotations = {
+      "title",           "description",      "default",       "examples",     "example", "deprecated",
+      "readOnly",        "writeOnly",        "$schema",       "$id",          "id",      "$anchor",
+      "$vocabulary",     "$comment",         "$defs",         "definitions",  "strict",  "discriminator",
+      "contentEncoding", "contentMediaType", "contentSchema", "externalDocs", "xml"};
+  if (keyword == "if") return !schema.contains("then") && !schema.contains("else");
+  if (keyword == "then" || keyword == "else") return !schema.contains("if");
+  if (keyword == "minContains" || keyword == "maxContains") return !schema.contains("contains");
   return keyword.starts_with("x-") ||
          std::find(kAnnotations.begin(), kAnnotations.end(), keyword) != kAnnotations.end();
 }
@@ -230,14 +233,14 @@ bool is_annotation(std::string_view keyword) {
 Json without_annotations(const Json &schema) {
   Json rest = Json::object();
   for (const auto &[keyword, value] : schema.items())
-    if (!is_annotation(keyword)) rest[keyword] = value;
+    if (!excludes_nothing(keyword, schema)) rest[keyword] = value;
   return rest;
 }
 
 SchemaResult<Json> merge_schemas(const Json &a, const Json &b) {
   Json merged = without_annotations(a);
   for (const auto &[keyword, value] : b.items()) {
-    if (is_annotation(keyword)) continue;
+    if (excludes_nothing(keyword, b)) continue;
     if (has_added_texts(merged, keyword, value)) continue;
     if (!merged.contains(keyword)) {
       merged[keyword] = value;

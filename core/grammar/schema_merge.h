@@ -9,9 +9,10 @@
 
 namespace bonsai::grammar {
 
-// Keywords that exclude nothing.
-bool is_annotation(std::string_view keyword);
-// What is left of a schema without annotations.
+// Whether the keyword excludes nothing in this schema: an annotation, or one that only says more of another that it
+// lacks.
+bool excludes_nothing(std::string_view keyword, const Json &schema);
+// What is left of a schema without those.
 Json without_annotations(const Json &schema);
 
 // A keyword of joined schemas: what must hold beside their "pattern" and "format", as a list of schemas that have one

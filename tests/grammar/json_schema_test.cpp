@@ -417,5 +417,16 @@ TEST(JsonSchema, AnnotationsExcludeNothing) {
   expect_sentences(grammar, {"1"});
 }
 
+// Those that say more of a keyword which is not there.
+TEST(JsonSchema, KeywordsThatBelongToAnotherExcludeNothingAlone) {
+  const Grammar grammar = json_schema(
+      R"({"const": 1, "then": false, "else": false, "minContains": 2, "maxContains": 0, "contentSchema": false})");
+  expect_sentences(grammar, {"1"});
+  expect_sentences(json_schema(R"({"const": 1, "allOf": [{"if": false}, {"then": false}]})"), {"1"});
+  for (const char *schema : {R"({"if": {}, "else": false})", R"({"contains": {}, "minContains": 0})",
+                             R"({"allOf": [{}, {"if": {}, "then": false}]})"})
+    EXPECT_TRUE(message_of(Grammar::from_json_schema(schema)).ends_with("is not supported")) << schema;
+}
+
 }  // namespace
 }  // namespace bonsai::grammar

@@ -225,9 +225,9 @@ TEST(Values, OfLongListsTheLaterOnesAreWrittenCloser) {
   nlohmann::json values;
   for (int i = 0; i < 10000; ++i) values.push_back({{"a", i}});
   const Grammar grammar = json_schema(nlohmann::json{{"enum", values}}.dump());
-  expect_sentences(grammar, {R"({"a":1})", R"({ "a": 1 })", R"({"a":2000})", R"({"a": 2000})", R"({"a":9999})"});
-  expect_none(grammar, {R"({ "a":2000})", R"({"a": 9999})"});
-  EXPECT_LT(grammar.automaton()->n_states(), 130000u);
+  expect_sentences(grammar, {R"({"a":1})", R"({ "a": 1 })", R"({"a":1000})", R"({"a": 1000})", R"({"a":9999})"});
+  expect_none(grammar, {R"({ "a":1000})", R"({"a": 9999})"});
+  EXPECT_LT(grammar.automaton()->n_states(), 30000u);
   nlohmann::json few;
   for (int i = 0; i < 20; ++i) few.push_back({{"a", i}, {"b", nlohmann::json::array({i, i})}});
   for (const size_t n : {7, 20}) {
@@ -235,7 +235,7 @@ TEST(Values, OfLongListsTheLaterOnesAreWrittenCloser) {
     const Grammar unique =
         json_schema(nlohmann::json{{"items", {{"enum", some}}}, {"uniqueItems", true}, {"minItems", 2}}.dump());
     expect_sentences(unique, {R"([{"a":0,"b":[0,0]},{"a":1,"b":[1,1]}])"});
-    EXPECT_LT(unique.automaton()->n_states(), 60000u);
+    EXPECT_LT(unique.automaton()->n_states(), 40000u) << n;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/base/json_nesting.h"
+#include "core/base/parse_json.h"
 #include "core/base/utf8.h"
 #include "core/grammar/gbnf.h"
 
@@ -105,7 +106,7 @@ Result<Json> parse_schema_document(std::string_view json) {
     return fail("JSON schema: invalid UTF-8 at byte offset {}", offset);
   if (is_nested_deeper(json, 2 * kMostNesting)) return fail("JSON schema: nested more than {} deep", 2 * kMostNesting);
   try {
-    return Json::parse(json);
+    return parse_json<Json>(json);
   } catch (const Json::parse_error &error) {
     const std::string message = error.what();
     const size_t begin = message.find("] ");

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/json_nesting.h"
+#include "core/base/parse_json.h"
 #include "core/base/utf8.h"
 #include "core/text/nfc.h"
 #include "core/text/pre_tokenizer.h"
@@ -29,7 +30,7 @@ constexpr size_t kMostNesting = 100;  // ten times what such files need
 Result<Json> parse(std::string_view file, std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", file, kMostNesting);
   try {
-    Json document = Json::parse(text);
+    auto document = parse_json<Json>(text);
     if (!document.is_object()) return fail("{}: expected an object, found {}", file, document.type_name());
     return document;
   } catch (const Json::parse_error &error) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_nesting.h"
+#include "core/base/parse_json.h"
 #include "core/base/utf8.h"
 
 namespace bonsai::host {
@@ -93,7 +94,7 @@ Result<void> check_header(const Json &json) {
 Result<void> check_json_array(std::string_view what, const std::string &text) {
   if (text.empty()) return {};
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", what, kMostNesting);
-  const Json json = Json::parse(text, nullptr, false);
+  const auto json = parse_json<Json>(text, false);
   if (json.is_discarded()) return fail("{}: not JSON", what);
   if (!json.is_array()) return fail("{}: expected a JSON array, found {}", what, json.type_name());
   return {};
@@ -118,7 +119,7 @@ std::string write_conversation(const Conversation &conversation) {
 Result<Conversation> read_conversation(std::string_view text) {
   if (is_nested_deeper(text, kMostNesting + kNestingAround))
     return fail("not a saved conversation: nested more than {} deep", kMostNesting + kNestingAround);
-  const Json json = Json::parse(text, nullptr, false);
+  const auto json = parse_json<Json>(text, false);
   if (json.is_discarded()) return fail("not a saved conversation: not JSON");
   if (auto ok = check_header(json); !ok) return tl::unexpected(std::move(ok.error()));
   FieldReader fields(json, "");

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/json_nesting.h"
+#include "core/base/parse_json.h"
 
 namespace bonsai::host {
 namespace {
@@ -26,7 +27,7 @@ std::optional<Json> read_arguments(const Json &call) {
     if (!is_name(name) || value.is_null()) continue;
     if (value.is_object()) return value;
     if (!value.is_string() || is_nested_deeper(value.get_ref<const std::string &>(), kMostNesting)) return std::nullopt;
-    Json read = Json::parse(value.get_ref<const std::string &>(), nullptr, false);
+    auto read = parse_json<Json>(value.get_ref<const std::string &>(), false);
     return read.is_object() ? std::optional(std::move(read)) : std::nullopt;
   }
   return says_more ? std::nullopt : std::optional(Json::object());
@@ -35,7 +36,7 @@ std::optional<Json> read_arguments(const Json &call) {
 // What lies between the tags, if it is a call.
 std::optional<std::string> read_call(std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return std::nullopt;
-  const Json json = Json::parse(text, nullptr, false);
+  const auto json = parse_json<Json>(text, false);
   if (!json.is_object()) return std::nullopt;
   const auto name = json.find("name");
   if (name == json.end() || !name->is_string()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/json_nesting.h"
+#include "core/base/parse_json.h"
 
 namespace bonsai::server {
 namespace {
@@ -31,7 +32,7 @@ Json parse_body(std::string_view body) {
     throw ApiError(fmt::format("the body has more than {} objects, arrays and texts", kMostParts));
   Json json;
   try {
-    json = Json::parse(body);
+    json = parse_json<Json>(body);
   } catch (const Json::parse_error &error) {
     throw ApiError(fmt::format("the body is not JSON: wrong at byte {}", error.byte));
   } catch (const Json::exception &error) {  // a number beyond all numbers

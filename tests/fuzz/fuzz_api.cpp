@@ -37,7 +37,6 @@ void use_prompts(const std::vector<Prompt> &prompts) {
 void use_text_request(const TextRequest &request) {
   const bonsai::GenerateOptions &options = request.options;
   require(request.n >= 1 && request.n <= kMostAnswers);
-  require(options.max_tokens >= 1);
   require(options.sampling.temperature >= 0 && options.sampling.repetition_penalty > 0);
   require(!request.top_logprobs || options.logprobs >= std::max(*request.top_logprobs, 1u));
   require(options.grammar.empty() || options.json_schema.empty());
@@ -46,6 +45,7 @@ void use_text_request(const TextRequest &request) {
 
 void use_conversation(const ChatRequest &request) {
   use_text_request(request);
+  require(request.options.max_tokens >= 1);
   require(!request.messages.empty());
   require_array(request.chat.tools);
   for (const bonsai::ChatMessage &message : request.messages) {

@@ -20,6 +20,11 @@ TEST_P(BadJsonSchema, IsRefusedWithKeywordAndPlace) {
   EXPECT_EQ(message_of(Grammar::from_json_schema(GetParam().json)), GetParam().message);
 }
 
+TEST(BadJsonSchemaText, ANulEndsNone) {
+  const std::string message = message_of(Grammar::from_json_schema({"{}\0 \"", 5}));
+  EXPECT_EQ(message.find("JSON schema is not JSON: "), 0u) << message;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, BadJsonSchema,
     testing::Values(

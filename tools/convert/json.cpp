@@ -4,6 +4,7 @@
 
 #include "core/base/json_nesting.h"
 #include "core/base/mapped_file.h"
+#include "core/base/parse_json.h"
 
 namespace bonsai::convert {
 namespace {
@@ -46,7 +47,7 @@ class KeyWatch : public nlohmann::json_sax<Json> {
 Result<Json> parse(const std::string &where, std::string_view text) {
   if (is_nested_deeper(text, kMostNesting)) return fail("{}: nested more than {} deep", where, kMostNesting);
   try {
-    return Json::parse(text);
+    return parse_json<Json>(text);
   } catch (const Json::parse_error &error) {
     return fail("{}: malformed JSON at byte {}", where, error.byte);
   } catch (const Json::out_of_range &) {

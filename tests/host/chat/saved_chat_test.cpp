@@ -41,6 +41,7 @@ TEST(SavedChat, WrongFilesAreRefusedByField) {
   const BadFile kBadFiles[] = {
       {"", "not a saved conversation: not JSON"},
       {"{", "not a saved conversation: not JSON"},
+      {{"{}\0", 3}, "not a saved conversation: not JSON"},
       {"[]", "not a saved conversation: expected an object with \"format\": \"bonsai-chat\""},
       {R"({"format": "other"})", "not a saved conversation: expected an object with \"format\": \"bonsai-chat\""},
       {R"({"format": "bonsai-chat"})", "version is missing or no integer; expected 1"},

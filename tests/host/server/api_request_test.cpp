@@ -395,6 +395,7 @@ TEST(ApiRequestRefuses, WhatIsNoObject) {
   EXPECT_EQ(body("[1]"), "the body is array, expected a JSON object");
   EXPECT_EQ(body("{\"prompt\": }"), "the body is not JSON: wrong at byte 12");
   EXPECT_EQ(body("{\"prompt\": \"\xff\"}"), "the body is not JSON: wrong at byte 13");
+  EXPECT_EQ(body({"{\"prompt\": \"a\"}\0x", 17}), "the body is not JSON: wrong at byte 16");
   EXPECT_EQ(body("{\"prompt\": 1e999}"), "the body is not JSON: a number is out of range");
   EXPECT_EQ(body("{\"x\": " + std::string(100'000, '[')), "the body is nested more than 100 deep");
   std::string names = "{\"prompt\": [{\"a\": {}}, {";

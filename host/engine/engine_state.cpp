@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -31,6 +33,15 @@ uint32_t choose_context(uint32_t requested, uint32_t trained) {
   return requested;
 }
 
+// Backends log from threads of theirs, several at once where they compile kernels.
+std::function<void(LogLevel, std::string_view)> one_at_a_time(std::function<void(LogLevel, std::string_view)> log) {
+  if (!log) return log;
+  return [log = std::move(log), mutex = std::make_shared<std::mutex>()](LogLevel level, std::string_view line) {
+    const std::lock_guard lock(*mutex);
+    log(level, line);
+  };
+}
+
 void check_options(const EngineOptions &options) {
   if (options.model.empty())
     throw EngineError(ErrorKind::kInvalidArgument, "model: expected a file's path, found none");
@@ -48,6 +59,7 @@ std::shared_ptr<EngineState> EngineState::load(const EngineOptions &options) {
   check_options(options);
   auto state = std::make_shared<EngineState>();
   state->options = options;
+  state->options.log = one_at_a_time(options.log);
   state->model = value_or_throw(model::load_model(options.model), ErrorKind::kModel);
   for (const std::string &warning : state->model.warnings) state->log(LogLevel::kWarning, warning);
   ModelSampling sampling = model_sampling(*state->model.file);

@@ -96,8 +96,8 @@ typedef struct bonsai_engine bonsai_engine;
 /* Weights brought to the device so far and in all, in bytes. */
 typedef void (*bonsai_progress_fn)(void *context, uint64_t done_bytes, uint64_t total_bytes);
 /* A line for a person: which backend was chosen and why others were not, warnings about the file. Levels are 0 (debug),
- * 1 (info), 2 (warning) and 3 (error). May be called by any thread as long as the engine or something made from it
- * lives, and must not call these. */
+ * 1 (info), 2 (warning) and 3 (error). May be called by any thread, by one at a time, as long as the engine or
+ * something made from it lives, and must not call these. */
 typedef void (*bonsai_engine_log_fn)(void *context, uint32_t level, const char *line);
 
 typedef struct bonsai_engine_options {

@@ -85,8 +85,9 @@ struct EngineOptions {
   // Weights brought to the device so far and in all, in bytes; called by the loading thread.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress = {};
   // Lines for a person: which backend was chosen and why others were not, warnings about the file. May be called from
-  // any thread, as long as the engine or one of its sessions lives; it must not call these. It should not throw: an
-  // exception is swallowed where a backend logs, as while it opens; elsewhere it leaves the function that was called.
+  // any thread, by one at a time, as long as the engine or one of its sessions lives; it must not call these. It should
+  // not throw: an exception is swallowed where a backend logs, as while it opens; elsewhere it leaves the function that
+  // was called.
   std::function<void(LogLevel level, std::string_view line)> log = {};
 };
 

@@ -2,8 +2,11 @@
 #include <bonsai/engine.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/model/tiny_model.h"
@@ -96,6 +99,21 @@ TEST_F(CudaFailOver, ACallThatFailsOnceToo) {
   const Generation found = generate(engine, 4, [] { control().fail_call(2, kOutOfMemory); });
   EXPECT_EQ(found.tokens, expected);
   EXPECT_NE(found.stats.failed_over, "");
+}
+
+// Threads that compile kernels log side by side.
+TEST_F(CudaFailOver, LinesOfTheLogComeOneAtATime) {
+  std::atomic<int> n_within = 0, n_lines = 0, n_beside = 0;
+  EngineOptions options = on(BONSAI_CUDA_PLUGIN, file.path());
+  options.log = [&](LogLevel, std::string_view) {
+    n_beside += n_within++ > 0;
+    ++n_lines;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --n_within;
+  };
+  const Engine engine = Engine::load(options);
+  EXPECT_GT(n_lines, 2);
+  EXPECT_EQ(n_beside, 0);
 }
 
 TEST_F(CudaFailOver, ADeviceThatIsTooSmallIsPassedOverWithAReason) {

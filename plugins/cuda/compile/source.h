@@ -7,8 +7,8 @@
 namespace bonsai::cuda {
 
 struct KernelFile {
-  std::string_view name;  // "matmul.cu", "simt.cuh": as #include names it; NUL-terminated
-  std::string_view text;  // NUL-terminated
+  std::string_view name;         // "matmul.cu", "simt.cuh": as #include names it; NUL-terminated
+  std::string_view text;         // NUL-terminated
   std::string_view sha256 = {};  // of the text, as 64 digits, made with the build; empty: not known
 };
 

@@ -107,5 +107,7 @@ std::vector<std::vector<uint8_t>> fuzz_seeds() {
                                             4)),
       make_seed(Kind::kConfig, kConfig),
       make_seed(Kind::kConfig, kNewerConfig),
+      make_seed(Kind::kConfig,
+                std::string(kNewerConfig.substr(0, kNewerConfig.size() - 2)) + R"(, "a\nb": "of two lines"}})"),
   };
 }

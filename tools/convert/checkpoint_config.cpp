@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "core/base/utf8.h"
 #include "tools/convert/checkpoint.h"
 #include "tools/convert/json.h"
 
@@ -56,7 +57,7 @@ class ConfigReader {
 
   // For what must not be there at all.
   void refuse(std::string_view key, std::string_view reason) {
-    if (has(key) && !error_) error_ = Error{fmt::format("{}: {}{}: {}", path_, prefix_, key, reason)};
+    if (has(key) && !error_) error_ = Error{fmt::format("{}: {}{}: {}", path_, prefix_, printable(key), reason)};
   }
 
   // For what changes nothing, but may be missed.

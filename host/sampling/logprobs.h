@@ -33,7 +33,7 @@ struct LogProbsRequest {
   uint32_t n_top = 0;
 };
 
-// LogProbs::create() for each. A row of 151,936 logits takes two milliseconds, so that up to `n_threads` share the
+// LogProbs::create() for each. A row of 151,936 logits takes a millisecond or two, so that up to `n_threads` share the
 // work; of more than there are cores oneTBB warns.
 std::vector<Result<LogProbs>> create_logprobs(std::span<const LogProbsRequest> requests, uint32_t n_threads);
 

@@ -127,7 +127,6 @@ std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load(const Binary &binar
 }
 
 std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load_of_any_nvrtc(const Unit &unit, std::string *why) {
-  if (cache_.directory().empty()) return std::nullopt;
   std::optional<LoadedUnit> loaded;
   has_usable(cache_, config_, unit, [&](const Binary &binary) {
     loaded = load(binary, why);
@@ -137,7 +136,6 @@ std::optional<KernelLibrary::LoadedUnit> KernelLibrary::load_of_any_nvrtc(const 
 }
 
 bool KernelLibrary::load_cached(const Unit &unit, std::string *why) {
-  if (cache_.directory().empty()) return false;
   std::optional<LoadedUnit> loaded;
   if (const Nvrtc *nvrtc = config_.nvrtc.nvrtc.get()) {
     const auto binary = cache_.load({digest_of(job(unit)), nvrtc->version});
@@ -180,7 +178,7 @@ std::vector<Binary> KernelLibrary::compile_all(std::span<const Missing> missing)
     }
     const CompileJob compile_job = job(*missing[i].unit);
     binaries[i] = compile(nvrtc, compile_job);
-    if (!cache_.directory().empty()) cache_.store({digest_of(compile_job), nvrtc.version}, binaries[i]);
+    cache_.store({digest_of(compile_job), nvrtc.version}, binaries[i]);
   });
   return binaries;
 }

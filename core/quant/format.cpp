@@ -7,6 +7,7 @@
 #include "core/quant/codec.h"
 #include "core/quant/float_blocks.h"
 #include "core/quant/fp8_blocks.h"
+#include "core/quant/iq4_blocks.h"
 #include "core/quant/k_blocks.h"
 #include "core/quant/legacy_blocks.h"
 #include "core/quant/one_bit_blocks.h"
@@ -39,6 +40,8 @@ constexpr std::array kFormats = {
     make_traits<Q5_K>(Format::kQ5_K, "Q5_K", 13, "Q5_K"),
     make_traits<Q6_K>(Format::kQ6_K, "Q6_K", 14, "Q6_K"),
     make_traits<Q8_K>(Format::kQ8_K, "Q8_K", 15, "Q8_K"),
+    make_traits<IQ4_NL>(Format::kIQ4_NL, "IQ4_NL", 20, "IQ4_NL"),
+    make_traits<IQ4_XS>(Format::kIQ4_XS, "IQ4_XS", 23, "IQ4_XS"),
 };
 
 constexpr bool in_enum_order() {

@@ -32,6 +32,8 @@ enum class Format : uint32_t {
   kQ5_K = 19,
   kQ6_K = 20,
   kQ8_K = 21,
+  kIQ4_NL = 22,
+  kIQ4_XS = 23,
 };
 
 // What one format is. Rows are whole blocks; `n` below is in weights and a multiple of block_weights. No pointer needs
@@ -46,8 +48,8 @@ struct FormatTraits {
   // n weights from their blocks; bit-exact with ggml's reference dequantiser.
   void (*decode)(const std::byte *blocks, float *weights, size_t n);
   // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for Q2_K
-  // to Q6_K and Q8_K, whose encoders are our own and lose at most 0.5 % more than ggml's, and FP8, which ggml does not
-  // have.
+  // to Q6_K and Q8_K, whose encoders are our own and lose at most 0.5 % more than ggml's, IQ4_NL and IQ4_XS, whose are
+  // our own, too, and FP8, which ggml does not have.
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
   // How many of the blocks hold an infinity or a NaN, in a scale or in a weight.
   uint64_t (*count_nonfinite)(const std::byte *blocks, size_t n);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "core/quant/iq4_blocks.h"
 #include "core/quant/k_packing.h"
 
 namespace bonsai::quant {
@@ -26,5 +27,10 @@ extern template SymmetricBlock fit<KPacking<3>>(const float *);
 extern template AffineBlock fit<KPacking<4>>(const float *);
 extern template AffineBlock fit<KPacking<5>>(const float *);
 extern template SymmetricBlock fit<KPacking<6>>(const float *);
+template <>
+IQ4Block fit<IQ4_XS>(const float *);
+
+// The d and the 32 codes of a block of IQ4_NL, likewise.
+float fit_iq4(const float *weights, uint8_t *codes);
 
 }  // namespace bonsai::quant

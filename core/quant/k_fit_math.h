@@ -34,19 +34,21 @@ inline Lanes codes_of(Lanes values, float least, float most) {
 
 inline float code_of(float value, float least, float most) { return codes_of(all(value), least, most)[0]; }
 
-// A super-block's weights divided by the largest magnitude: squares neither overflow nor vanish.
-struct Normalised {
+// A block's weights divided by the largest magnitude: squares neither overflow nor vanish.
+template <uint32_t kWeights>
+struct NormalisedWeights {
   float unit = 0;  // the largest magnitude; 0 for a block of zeros, infinity if the block holds one
-  Lanes x[kSuperBlock / kLanes] = {};
+  Lanes x[kWeights / kLanes] = {};
 
-  explicit Normalised(const float *weights) {
-    for (uint32_t i = 0; i < kSuperBlock; ++i) unit = std::max(unit, std::fabs(weights[i]));
+  explicit NormalisedWeights(const float *weights) {
+    for (uint32_t i = 0; i < kWeights; ++i) unit = std::max(unit, std::fabs(weights[i]));
     if (unit == 0 || std::isinf(unit)) return;
-    for (uint32_t i = 0; i < kSuperBlock; ++i) {
+    for (uint32_t i = 0; i < kWeights; ++i) {
       x[i / kLanes][i % kLanes] = std::isnan(weights[i]) ? 0.0f : weights[i] / unit;
     }
   }
 };
+using Normalised = NormalisedWeights<kSuperBlock>;
 
 // `d`, in normalised weights, as halves can hold it: the nearest and, among subnormals, where steps are coarse and 0
 // may be the nearest, the next of larger magnitude. Equal twice where there is no choice.

@@ -34,6 +34,7 @@ constexpr uint32_t fewest_vectors(quant::Format format) {
     case Format::kTQ2_0_G128:
       return 18;
     case Format::kQ4_K:
+    case Format::kIQ4_XS:
       return 24;
     case Format::kQ2_0_G64:
       return 32;

@@ -74,7 +74,9 @@ TEST(AbiDtypes, EqualTheFormatsOfCore) {
   EXPECT_EQ(static_cast<uint32_t>(Format::kQ5_K), uint32_t{BONSAI_DTYPE_Q5_K});
   EXPECT_EQ(static_cast<uint32_t>(Format::kQ6_K), uint32_t{BONSAI_DTYPE_Q6_K});
   EXPECT_EQ(static_cast<uint32_t>(Format::kQ8_K), uint32_t{BONSAI_DTYPE_Q8_K});
-  EXPECT_EQ(bonsai::quant::formats().size(), 22u) << "a new format needs its line above";
+  EXPECT_EQ(static_cast<uint32_t>(Format::kIQ4_NL), uint32_t{BONSAI_DTYPE_IQ4_NL});
+  EXPECT_EQ(static_cast<uint32_t>(Format::kIQ4_XS), uint32_t{BONSAI_DTYPE_IQ4_XS});
+  EXPECT_EQ(bonsai::quant::formats().size(), 24u) << "a new format needs its line above";
 }
 
 }  // namespace

@@ -479,7 +479,7 @@ TEST(Backends, ShowsEachWithItsDevicesAndOptions) {
   const json all = parse_success(run_program({"backends", "--json"}));
   const auto cpu = std::find_if(all.begin(), all.end(), [](const json &backend) { return backend["name"] == "cpu"; });
   ASSERT_NE(cpu, all.end());
-  EXPECT_EQ((*cpu)["abi"], "0.9");
+  EXPECT_EQ((*cpu)["abi"], "0.10");
   EXPECT_EQ((*cpu)["level"], 2);
   EXPECT_EQ((*cpu)["usable"], true);
 }

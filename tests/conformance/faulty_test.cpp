@@ -45,7 +45,7 @@ constexpr Fault kFaults[] = {
     {"takes its own sizes only", "structs.weights", "not my size"},
     {"steps through parts", "structs.weights", "weight_upload of longer structs"},
     {"writes its own sizes", "structs.weights", "expected the caller's 32"},
-    {"writes behind structs", "structs.weights", "bytes behind the fields of version 0.9 were written"},
+    {"writes behind structs", "structs.weights", "bytes behind the fields of version 0.10 were written"},
     {"prints in gemv", "lifetime.silence", "words of the plugin"},
     {"logs two lines as one", "lifetime.log", "has more than one line: 'faulty: "},
     {"logs at a level of its own", "lifetime.log", "is logged at level 4, expected 0 to 3"},
@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Every, FaultyEntry, testing::ValuesIn(kEntryFaults), te
 TEST(Suite, ShowsNoLongerStructsToANewerBackend) {
   const Finding finding = run_with_entry_fault("structs.weights", "has more functions");
   EXPECT_TRUE(finding.verdict == Verdict::kSkipped) << finding.why;
-  EXPECT_NE(finding.why.find("the backend speaks version 0.9 in a table of "), std::string::npos) << finding.why;
+  EXPECT_NE(finding.why.find("the backend speaks version 0.10 in a table of "), std::string::npos) << finding.why;
 }
 
 #if defined(__GNUC__) && __GNUC__ < 13  // whose -ffast-math links such code into shared objects

@@ -24,7 +24,7 @@ FileBytes &one_array(FileBytes &file, ValueType type, uint64_t n) { return file.
 const char kReadable[] =
     "expected one of 0 (F32), 1 (F16), 30 (BF16), 8 (Q8_0), 2 (Q4_0), 41 (Q1_0), 142 (PQ2_0), 42 (Q2_0), 143 (PTQ1_0), "
     "35 (TQ2_0), 34 (TQ1_0), 43 (F8_E4M3), 44 (F8_E5M2), 3 (Q4_1), 6 (Q5_0), 7 (Q5_1), 10 (Q2_K), 11 (Q3_K), "
-    "12 (Q4_K), 13 (Q5_K), 14 (Q6_K), 15 (Q8_K)";
+    "12 (Q4_K), 13 (Q5_K), 14 (Q6_K), 15 (Q8_K), 20 (IQ4_NL), 23 (IQ4_XS)";
 
 const std::vector<BadFile> &header_cases() {
   static const std::vector<BadFile> cases = {

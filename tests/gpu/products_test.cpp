@@ -105,8 +105,9 @@ TEST_F(CudaProducts, SumsOfPositiveNumbersAreGoodToOneInAHundredThousand) {
 
 // Of rows with more segments than any kernel has warps, or sums of at a time where it multiplies 16 or 32 vectors.
 TEST_F(CudaProducts, CompanyChangesNoByteOfLongRows) {
-  for (const quant::Format format : {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64,
-                                     quant::Format::kQ4_0, quant::Format::kQ6_K, quant::Format::kF16}) {
+  for (const quant::Format format :
+       {quant::Format::kQ1_0_G128, quant::Format::kTQ2_0_G128, quant::Format::kQ2_0_G64, quant::Format::kQ4_0,
+        quant::Format::kQ6_K, quant::Format::kIQ4_NL, quant::Format::kIQ4_XS, quant::Format::kF16}) {
     expect_that_company_changes_no_byte(format, 165, 25 * 512, 72, {1, 2, 3, 4, 8, 12, 16, 20, 32, 64});
   }
 }

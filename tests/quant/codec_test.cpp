@@ -44,7 +44,10 @@ class EveryFormat : public testing::TestWithParam<FormatTraits> {
 };
 
 // Formats whose encoder searches for scales: it may find another way to write the same weights.
-bool searches(const FormatTraits &format) { return format.format >= Format::kQ2_K && format.format <= Format::kQ6_K; }
+bool searches(const FormatTraits &format) {
+  const bool has_even_codes = format.format >= Format::kQ2_K && format.format <= Format::kQ6_K;
+  return has_even_codes || format.format == Format::kIQ4_NL || format.format == Format::kIQ4_XS;
+}
 
 double squared_distance(const std::vector<float> &a, const std::vector<float> &b) {
   double sum = 0;

@@ -41,6 +41,8 @@ constexpr Expected kExpected[] = {
     {Format::kQ5_K, "Q5_K", 13, "Q5_K", 256, 176, false},
     {Format::kQ6_K, "Q6_K", 14, "Q6_K", 256, 210, false},
     {Format::kQ8_K, "Q8_K", 15, "Q8_K", 256, 292, false},
+    {Format::kIQ4_NL, "IQ4_NL", 20, "IQ4_NL", 32, 18, false},
+    {Format::kIQ4_XS, "IQ4_XS", 23, "IQ4_XS", 256, 136, false},
 };
 
 TEST(Table, HoldsEveryFormatAsDesigned) {

@@ -45,6 +45,10 @@ std::optional<uint32_t> file_type_of(quant::Format format) {
       return 16;
     case quant::Format::kQ6_K:
       return 18;
+    case quant::Format::kIQ4_NL:
+      return 25;
+    case quant::Format::kIQ4_XS:
+      return 30;
     case quant::Format::kBF16:
       return 32;
     case quant::Format::kTQ1_0:

@@ -20,7 +20,8 @@ constexpr Scales kScales[] = {
     {Format::kQ2_0_G64, 0, -1}, {Format::kTQ2_0, 64, -1},   {Format::kTQ1_0, 52, -1},    {Format::kTQ1_0_G128, 26, -1},
     {Format::kF8_E4M3, 32, -1}, {Format::kF8_E5M2, 32, -1}, {Format::kQ4_1, 0, 2},       {Format::kQ5_0, 0, -1},
     {Format::kQ5_1, 0, 2},      {Format::kQ2_K, 80, 82},    {Format::kQ3_K, 108, -1},    {Format::kQ4_K, 0, 2},
-    {Format::kQ5_K, 0, 2},      {Format::kQ6_K, 208, -1},   {Format::kQ8_K, 0, -1},
+    {Format::kQ5_K, 0, 2},      {Format::kQ6_K, 208, -1},   {Format::kQ8_K, 0, -1},      {Format::kIQ4_NL, 0, -1},
+    {Format::kIQ4_XS, 0, -1},
 };
 
 void put_scales(Format format, float scale, std::byte *block) {

@@ -1,6 +1,6 @@
 /* clang-format off */
 /*
- * Bonsai backend interface, version 0.9.
+ * Bonsai backend interface, version 0.10.
  *
  * A backend is a shared object that exports one function, bonsai_backend_entry. It includes this header and nothing else
  * of Bonsai's. The host loads it, asks for its table of functions and runs Qwen3-shaped decoder models through it.
@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 #define BONSAI_ABI_MAJOR 0u
-#define BONSAI_ABI_MINOR 9u
+#define BONSAI_ABI_MINOR 10u
 
 /* The name that the host looks up, and the visibility that the entry function needs. */
 #define BONSAI_BACKEND_ENTRY_NAME "bonsai_backend_entry"
@@ -145,8 +145,13 @@ enum {
   BONSAI_DTYPE_Q5_K = 19,      /* 176 bytes: as Q4_K, with 32 bytes of the fifth bits of q by runs of 32 before the 128 */
   BONSAI_DTYPE_Q6_K = 20,      /* 210 bytes: 128 bytes of the low four bits of q by runs of 64, 64 bytes of the top two by
                                   runs of 32, 16 int8 s, f16 d; w = d s (q - 32) */
-  BONSAI_DTYPE_Q8_K = 21       /* 292 bytes: f32 d, 256 int8 q, 16 int16 sums of 16 q (no value depends on these);
+  BONSAI_DTYPE_Q8_K = 21,      /* 292 bytes: f32 d, 256 int8 q, 16 int16 sums of 16 q (no value depends on these);
                                   w = q d */
+  /* From 0.10 on. Codes q stand for v(q): -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. */
+  BONSAI_DTYPE_IQ4_NL = 22,    /* 32 weights, 18 bytes: f16 d, 16 bytes as Q4_0; w = d v(q) */
+  BONSAI_DTYPE_IQ4_XS = 23     /* 256 weights, 136 bytes: f16 d, 2 bytes with the top two of six bits of s[0..7], lowest
+                                  first, 4 bytes with the low four, byte i of s[2i] | s[2i+1] << 4; for each 32 weights 16
+                                  bytes of q as Q4_0; w = d (s - 32) v(q) */
 };
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -325,7 +330,7 @@ typedef struct bonsai_layer_spec {
   const float *o_bias;               /* (hidden); NULL: none */
 } bonsai_layer_spec;
 
-/* Bits a backend must understand to run the model right; none are defined in 0.9. */
+/* Bits a backend must understand to run the model right; none are defined so far. */
 typedef uint32_t bonsai_model_features;
 
 /* A model, or any contiguous run of its layers. Read during session_create. */

@@ -8,7 +8,9 @@ namespace {
 
 struct CodePanelKernels : PanelProducts {
   // Others gain nothing, or are multiplied abreast.
-  static constexpr bool takes(CodeLayout layout) { return layout.sub_blocks > 0 || layout.bits == 4; }
+  static constexpr bool takes(CodeLayout layout) {
+    return can_be_panels(layout) && (layout.sub_blocks > 0 || layout.bits == 4);
+  }
 
   // How many vectors are worth unpacking a format's weights for (docs/cpu-prompts.md, "Panels").
   static constexpr uint32_t fewest_vectors(quant::Format format) {

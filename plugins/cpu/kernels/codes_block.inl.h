@@ -43,6 +43,8 @@ template <class Format, int T>
       constexpr bool kWide = Format::kLayout.activations.has_wide_sums();
       corrections[t] = splat_i32(kFactor * (kWide ? tokens.wide_sums[t][index] : tokens.sums[t][index]));
     }
+  } else if constexpr (!Format::kMinima && Format::kOffset == 0) {
+    for (int t = 0; t < T; ++t) corrections[t] = splat_i32(0);
   } else {
     constexpr int kSums = kSuperBlockActivations.block / kSuperBlockActivations.sum_columns;
     dot_sub_block_sums<Format>(bytes, tokens, index * kSums, corrections);

@@ -2,6 +2,9 @@
 // to codes_matmul.inl.h, and their dot products, which are exact. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
+#include <type_traits>
+
+#include "core/quant/iq4_blocks.h"
 #include "plugins/cpu/kernels/kernels.h"
 #include "plugins/cpu/kernels/prefetch.inl.h"
 
@@ -18,7 +21,9 @@ struct Codes {
   static constexpr int kGroups = kLayout.activations.groups();  // of a block
   static constexpr int kSubBlocks = kLayout.sub_blocks;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
-  static constexpr int kOffset = kBits == 8 ? kSignedDotBias : kLayout.offset;
+  static constexpr bool kSignedBytes = kLayout.has_signed_bytes();
+  static constexpr bool kLookedUp = kLayout.looked_up;
+  static constexpr int kOffset = kSignedBytes ? kSignedDotBias : kLayout.offset;
   static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
@@ -42,7 +47,7 @@ struct Codes {
   static constexpr int kRunColumns = 4 * kSteps * kRunVectors;
   static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kGroups *kRuns / kSubBlocks : 0;  // in two sub-blocks
   static constexpr int kMostCode = (1 << (kBits + kHighBits)) - 1;
-  static_assert(kBits == 8 || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
+  static_assert(kSignedBytes || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
   static_assert(!kMinima || kLayout.offset == 0);
 
   // Codes in three parts take so many registers that sums would otherwise be spilled.
@@ -53,7 +58,8 @@ struct Codes {
 
   // Sums are int32 to the end of a block. Of 256 products of Q6_K's scale (-128..127), code less its offset (-32..31)
   // and activation code (127), times 16, the sum is at most 2130706432, and so is every sum on the way, as it begins
-  // with what the offset takes; code_layout.h asserts it. All others stay at half of that: Q8_K's, times 255, below
+  // with what the offset takes; code_layout.h asserts it. So are IQ4_XS's (-32..31, -127..113 with 128 added at most, 127,
+  // 16). All others stay at half of that: Q8_K's, times 255, below
   // 2^30, Q5_K's, times 16, likewise; ternary ones with codes of 3, times 1023 and for one token 4, below 2^28.
 
   // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
@@ -134,6 +140,31 @@ template <class Format, int T>
   }
 }
 
+// Codes that are looked up are what the table has for them, and their products are summed up in 32 bits.
+template <class Format, int T>
+requires(Format::kLookedUp) [[gnu::always_inline]] inline void dot_run(GroupView codes, const TokenView<T> &tokens,
+                                                                       size_t column, I32x16 (&sums)[T]) {
+  const SignedWeights table = signed_weights(repeat_16_bytes(quant::kIQ4Values));
+  const Bytes64 mask = splat_byte(15);
+  SignedExcess excess;
+#pragma GCC unroll 4
+  for (int v = 0; v < Format::kRunVectors; ++v) {
+    const Bytes64 bytes = load_bytes(codes.bytes + 64 * v);
+#pragma GCC unroll 2
+    for (int step = 0; step < Format::kSteps; ++step) {
+      const Bytes64 step_codes = bit_and(step == 0 ? bytes : shift_right_bytes<4>(bytes), mask);
+      const SignedWeights weights = look_up_weights(table, step_codes);
+      excess = add_excess(excess, weights);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        const int8_t *of_token = tokens.codes[t] + column + 4 * (v * Format::kSteps + step);
+        sums[t] = dot4_signed(sums[t], weights, splat_4_bytes(of_token));
+      }
+    }
+  }
+  for (int t = 0; t < T; ++t) sums[t] = take_excess(sums[t], excess);
+}
+
 // Adds the dot products of a block that is one group.
 template <class Format, int T>
 [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens, size_t column,
@@ -148,6 +179,13 @@ template <class Format, int T>
                     sums);
     for (int t = 0; t < T; ++t) dots[t] = end_dot_sum(dots[t], sums[t]);
   }
+}
+
+template <class Format, int T>
+requires(Format::kLookedUp) [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens,
+                                                                         size_t column, I32x16 (&dots)[T]) {
+  static_assert(Format::kRuns == 1);
+  dot_run<Format>(group, tokens, column, dots);
 }
 
 // Codes of 8 bits are the step.
@@ -241,6 +279,24 @@ I16x32 pair_minima(const uint8_t *group, int pair) {
   }
 }
 
+// A run of a super-block: its products' sums.
+template <class Format, int T>
+[[gnu::always_inline]] inline void sum_run(const uint8_t *low, Bytes64 high, const TokenView<T> &tokens, size_t column,
+                                           DotSum (&sums)[T]) {
+  for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
+  dot_run<Format>({low, false}, high, tokens, column, sums);
+}
+template <class Format, int T>
+[[gnu::always_inline]] inline void sum_run(const uint8_t *low, Bytes64, const TokenView<T> &tokens, size_t column,
+                                           I32x16 (&sums)[T]) {
+  for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
+  dot_run<Format>({low, false}, tokens, column, sums);
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale, const GroupMultiplier &multiplier) {
+  return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
+}
+
 // The dot products of a super-block. Sub-blocks are taken in pairs; each one's sum is multiplied by its scale and by
 // the integer of its activations. Where both are one group, the integer can wait for the pair's sum or, of one token,
 // go into the scales at once.
@@ -265,9 +321,8 @@ template <class Format, int T>
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
-      DotSum sums[T];
-      for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
-      dot_run<Format>({low, false}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
+      std::conditional_t<Format::kLookedUp, I32x16, DotSum> sums[T];
+      sum_run<Format>(low, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         if constexpr (kGroupsOfPair == 2) {

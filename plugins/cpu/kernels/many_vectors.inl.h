@@ -47,6 +47,10 @@ bool with_layout(const PackedMatrix &matrix, const Body &body) {
       return body.template operator()<kQ5_KLayout>();
     case Format::kQ6_K:
       return body.template operator()<kQ6_KLayout>();
+    case Format::kIQ4_NL:
+      return body.template operator()<kIQ4_NLLayout>();
+    case Format::kIQ4_XS:
+      return body.template operator()<kIQ4_XSLayout>();
     default:
       return false;
   }

@@ -9,6 +9,7 @@
 
 #include "core/quant/codec.h"
 #include "core/quant/fp8_blocks.h"
+#include "core/quant/iq4_blocks.h"
 #include "core/quant/k_packing.h"
 #include "core/quant/ternary_blocks.h"
 #include "plugins/cpu/kernels/code_layout.h"
@@ -330,6 +331,25 @@ constexpr BlockForm super_block() {
   }
 }
 
+void pack_iq4_xs(const std::byte *file, std::byte *packed) {
+  using Parts = SuperBlock<kIQ4_XSLayout>;
+  const quant::IQ4Block block = quant::IQ4_XS::unpack(file);
+  quant::store_half(packed, block.d);
+  std::memcpy(packed + Parts::kIntegersAt, block.scales, kIQ4_XSLayout.sub_blocks);
+  Parts::pack_codes(block.codes, packed);
+}
+
+void decode_iq4_xs(const std::byte *packed, float *weights) {
+  using Parts = SuperBlock<kIQ4_XSLayout>;
+  quant::IQ4Block block;
+  block.d = quant::load_half(packed);
+  std::memcpy(block.scales, packed + Parts::kIntegersAt, kIQ4_XSLayout.sub_blocks);
+  Parts::unpack_codes(packed, block.codes);
+  std::byte file[quant::IQ4_XS::kBytes];
+  quant::IQ4_XS::pack(block, file);
+  quant::IQ4_XS::decode(file, weights);
+}
+
 // Q8_K's block is packed but for the sums at its end, which no value depends on.
 void pack_eight_bits(const std::byte *file, std::byte *packed) { std::memcpy(packed, file, kQ8_KLayout.block_bytes()); }
 
@@ -408,6 +428,10 @@ BlockForm block_form(Format format, Packing packing) {
       return super_block<Format::kQ6_K, 6, kQ6_KLayout>();
     case Format::kQ8_K:
       return {.from_file = pack_eight_bits, .decode = decode_as_file<Format::kQ8_K>};
+    case Format::kIQ4_NL:
+      return as_in_file<Format::kIQ4_NL>();
+    case Format::kIQ4_XS:
+      return {.from_file = pack_iq4_xs, .decode = decode_iq4_xs};
     case Format::kF8_E4M3:
       return {.from_file = pack_f8<quant::E4M3>, .decode = decode_f8<Format::kF8_E4M3>};
     case Format::kF8_E5M2:

@@ -62,6 +62,10 @@ auto with_layout(Format format, Packing packing, Visit visit) {
       return visit(Layout<kQ6_KLayout>());
     case Format::kQ8_K:
       return visit(Layout<kQ8_KLayout>());
+    case Format::kIQ4_NL:
+      return visit(Layout<kIQ4_NLLayout>());
+    case Format::kIQ4_XS:
+      return visit(Layout<kIQ4_XSLayout>());
     case Format::kF8_E4M3:
     case Format::kF8_E5M2:
       return visit(Layout<kF8Layout>());

@@ -21,7 +21,7 @@ struct ForManyVectors : Weights {
 
 struct PanelKernels : PanelProducts {
   // Sums of signs are looked up.
-  static constexpr bool takes(CodeLayout layout) { return layout.bits > 1; }
+  static constexpr bool takes(CodeLayout layout) { return can_be_panels(layout) && layout.bits > 1; }
 
   // How many vectors are worth unpacking a format's weights for (docs/cpu-prompts.md, "Panels").
   static constexpr uint32_t fewest_vectors(quant::Format format) {

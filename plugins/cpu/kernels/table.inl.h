@@ -71,6 +71,10 @@ void matmul(const MatmulArgs &args) {
       return multiply_codes<kQ6_KLayout>(args);
     case Format::kQ8_K:
       return multiply_codes<kQ8_KLayout>(args);
+    case Format::kIQ4_NL:
+      return multiply_codes<kIQ4_NLLayout>(args);
+    case Format::kIQ4_XS:
+      return multiply_codes<kIQ4_XSLayout>(args);
     default:
       return;  // no weight of another format is taken
   }

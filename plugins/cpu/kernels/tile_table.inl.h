@@ -31,6 +31,7 @@ struct TileKernels {
       case Format::kQ8_0:
         return 21;
       case Format::kQ4_K:
+      case Format::kIQ4_XS:
         return 26;
       default:
         return 9;

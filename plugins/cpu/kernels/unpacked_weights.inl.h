@@ -18,7 +18,7 @@ enum class UnpackedBytes { kSigned, kUnsigned };
 
 // What has to be taken away from a format's unsigned bytes.
 template <CodeLayout kLayout>
-constexpr int kOffsetOfUnsigned = kLayout.bits == 8 ? kSignedDotBias : kLayout.offset;
+constexpr int kOffsetOfUnsigned = kLayout.has_signed_bytes() ? kSignedDotBias : kLayout.offset;
 
 // A tile's codes of a group: (8, 16 rows, 4 columns), in the order of the activations' codes.
 constexpr size_t kGroupCodes = kTileRows * kActivationGroup;
@@ -26,7 +26,20 @@ using GroupCodes = int8_t[kPairTiles][kGroupCodes];
 
 // -------- Codes of some bits
 
-// Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h).
+// Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h), which are what they stand for.
+template <class Format, UnpackedBytes kAs, class Body>
+requires(Format::kLookedUp)
+    [[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64, const Body &body) {
+  const Bytes64 numbers = repeat_16_bytes(quant::kIQ4Values);
+  const Bytes64 table = kAs == UnpackedBytes::kSigned ? numbers : signed_weights(numbers).v, mask = splat_byte(15);
+#pragma GCC unroll 4
+  for (int v = 0; v < Format::kRunVectors; ++v) {
+    const Bytes64 bytes = load_bytes(view.bytes + 64 * v);
+    body(look_up_bytes(table, bit_and(bytes, mask)));
+    body(look_up_bytes(table, bit_and(shift_right_bytes<4>(bytes), mask)));
+  }
+}
+
 template <class Format, UnpackedBytes kAs, class Body>
 [[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64 high, const Body &body) {
   constexpr int kUp = Format::kLayout.multiplier_shift;  // what the second step's codes have without a shift

@@ -141,6 +141,25 @@ struct GroupScales {
   int minima[2][2];
 };
 
+// What codes that are looked up stand for, four in a word: core/quant/iq4_blocks.h has the numbers.
+inline constexpr uint32_t kLookedUpNumbers[] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
+
+// What a word's lower nibbles stand for, byte by byte, and its upper ones. A permutation takes four nibbles at a time,
+// of which three bits choose one of eight bytes: in either half of the table, and the fourth bit says in which it is
+// right.
+__device__ inline void look_up_nibbles(uint32_t word, uint32_t (&to)[2]) {
+  const uint32_t in_half = word & 0x77777777, right = 0x32103210 | (word & 0x88888888) >> 1;
+  uint32_t numbers[2];
+#pragma unroll
+  for (uint32_t i = 0; i < 2; ++i) {
+    const uint32_t first = permute_bytes(kLookedUpNumbers[0], kLookedUpNumbers[1], in_half >> 16 * i),
+                   second = permute_bytes(kLookedUpNumbers[2], kLookedUpNumbers[3], in_half >> 16 * i);
+    numbers[i] = permute_bytes(first, second, right >> 16 * i);
+  }
+  to[0] = permute_bytes(numbers[0], numbers[1], 0x6420);
+  to[1] = permute_bytes(numbers[0], numbers[1], 0x7531);
+}
+
 // Codes of 32 columns as a fragment of mma_s8_k32.
 template <MatrixLayout kLayout, uint32_t kColumns>
 __device__ inline void code_fragment(const StepCodes<kLayout, kColumns> &codes, uint32_t step, uint32_t *to) {
@@ -153,6 +172,13 @@ __device__ inline void code_fragment(const StepCodes<kLayout, kColumns> &codes, 
     to[1] = words[1] >> at & kMask;
     to[2] = words[0] >> (at + 1) & kMask;
     to[3] = words[1] >> (at + 1) & kMask;
+  } else if constexpr (kLayout.codes == Codes::kLookedUp) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      uint32_t both[2];  // steps: what the other one does not need, the compiler leaves out
+      look_up_nibbles(codes.low[step / kInQuad][i], both);
+      to[i] = both[step % kInQuad];
+    }
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
@@ -217,7 +243,7 @@ __device__ inline void two_halves(uint32_t word, float (&to)[2]) {
   to[1] = half_to_float(static_cast<uint16_t>(word >> 16));
 }
 
-// The small integers of 32 columns: four bytes of a word.
+// The small integers of 32 columns: four bytes of a word, or, of one signed byte for each row, the lower two.
 template <MatrixLayout kLayout>
 __device__ inline void take_integers(uint32_t word, GroupScales &to) {
 #pragma unroll
@@ -257,7 +283,8 @@ __device__ inline GroupScales take_scales(const StepScales<kLayout, kColumns> &s
   } else if constexpr (kLayout.has_integers()) {
     two_halves(scales.words[0], to.d);
     if constexpr (kLayout.has_minima()) two_halves(scales.words[1] ^ 0x80008000u, to.minimum);  // -dmin
-    take_integers<kLayout>(scales.integers[index], to);
+    constexpr bool kTwoInWord = kLayout.scales == Scales::kSignedBytes && !kLayout.splits_steps();
+    take_integers<kLayout>(kTwoInWord ? scales.integers[index / 2] >> index % 2 * 16 : scales.integers[index], to);
   }
   return to;
 }

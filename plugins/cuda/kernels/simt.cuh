@@ -199,6 +199,11 @@ __device__ inline uint32_t add_halves(uint32_t a, uint32_t b) {
   asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sums) : "r"(a), "r"(b));
   return sums;
 }
+// Four of the bytes of b:a, b's the upper ones: those that the selector's lower four nibbles name, whose top bits are
+// 0.
+__device__ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  return __byte_perm(a, b, selector);
+}
 __device__ inline float bits_to_float(uint32_t bits) { return __uint_as_float(bits); }
 __device__ inline uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 // To nearest, ties to even.

@@ -42,6 +42,8 @@ constexpr std::array kKernelFormats = {
     KernelFormat{Format::kQ5_K, "Q5_K", kQ5_KLayout},
     KernelFormat{Format::kQ6_K, "Q6_K", kQ6_KLayout},
     KernelFormat{Format::kQ8_K, "Q8_K", kQ8_KLayout},
+    KernelFormat{Format::kIQ4_NL, "IQ4_NL", kIQ4_NLLayout},
+    KernelFormat{Format::kIQ4_XS, "IQ4_XS", kIQ4_XSLayout},
 };
 
 constexpr bool in_enum_order() {

@@ -3,7 +3,7 @@
 //
 // Packed sizes are the file's but for padding (rows to 16, columns to 512) and, in bytes for 256 weights,
 //   TQ1_0_G128 56 -> 68   TQ1_0 54 -> 68   TQ2_0 66 -> 68   Q3_K 110 -> 114   Q4_K 144 -> 148   Q5_K 176 -> 180
-//   Q8_K 292 -> 260
+//   Q8_K 292 -> 260   IQ4_XS 136 -> 138
 // Every value is kept as it is, with these exceptions. BF16 becomes binary16 times a power of two for each row, which
 // makes the row's largest magnitude one in [2^14, 2^15): what is lost is below 2^-38 of that magnitude. F32 becomes the
 // sum of two such numbers: below 2^-22 of the weight itself, or 2^-38 of the row's largest. A row of these two formats

@@ -9,6 +9,7 @@
 
 #include "core/quant/codec.h"
 #include "core/quant/fp8_blocks.h"
+#include "core/quant/iq4_blocks.h"
 #include "core/quant/k_packing.h"
 #include "core/quant/packing.h"
 #include "core/quant/ternary_blocks.h"
@@ -129,6 +130,13 @@ void read_q8_k(const std::byte *block, uint32_t at, SegmentRow &row) {
   std::memcpy(row.codes + at, block + 4, 256);
 }
 
+void read_iq4_xs(const std::byte *block, uint32_t at, SegmentRow &row) {
+  const quant::IQ4Block numbers = quant::IQ4_XS::unpack(block);
+  row.d[at / 256] = quant::float_to_half(numbers.d);
+  std::memcpy(row.integers + at / 32, numbers.scales, sizeof numbers.scales);
+  std::memcpy(row.codes + at, numbers.codes, sizeof numbers.codes);
+}
+
 // -------- Numbers
 
 struct RoundedHalf {
@@ -195,6 +203,7 @@ ReadBlock block_reader(Format format) {
     case Format::kTQ1_0:
       return read_ternary<quant::TQ1_0>;
     case Format::kQ4_0:
+    case Format::kIQ4_NL:
       return read_nibbles<false, false>;
     case Format::kQ4_1:
       return read_nibbles<true, false>;
@@ -220,6 +229,8 @@ ReadBlock block_reader(Format format) {
       return read_symmetric<6>;
     case Format::kQ8_K:
       return read_q8_k;
+    case Format::kIQ4_XS:
+      return read_iq4_xs;
     case Format::kF16:
     case Format::kBF16:
     case Format::kF32:

@@ -104,8 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
     Fakes, LoaderRefuses,
     testing::Values(
         Refusal{"no_entry", "no symbol bonsai_backend_entry: not a Bonsai backend"},
-        Refusal{"null_table", "does not serve ABI 0.9"},
-        Refusal{"other_major", "built for ABI 7.1, this host speaks 0.9"},
+        Refusal{"null_table", "does not serve ABI 0.10"},
+        Refusal{"other_major", "built for ABI 7.1, this host speaks 0.10"},
         Refusal{"too_short", "its table has 96 bytes, level 0 needs 104"},
         Refusal{"undefined_symbol", "undefined symbol: a_symbol_that_nobody_has"},
         Refusal{"entry_is_data", "bonsai_backend_entry is data, expected a function"},

@@ -60,7 +60,7 @@ TEST(Accuracy, FormatsMixInOneModelAndOneStackedWeight) {
 TEST(Accuracy, SuperBlocksMixWithOtherFormatsInOneStackedWeight) {
   TinyModel options = tiny_model_of(Format::kQ4_K);
   options.formats = {{"attn_k", Format::kTQ1_0},         {"attn_v", Format::kQ6_K},    {"attn_output", Format::kQ5_1},
-                     {"ffn_gate", Format::kQ8_K},        {"ffn_up", Format::kF8_E4M3}, {"ffn_down", Format::kQ3_K},
+                     {"ffn_gate", Format::kIQ4_XS},      {"ffn_up", Format::kF8_E4M3}, {"ffn_down", Format::kQ3_K},
                      {"token_embd", Format::kTQ1_0_G128}};
   EXPECT_LE(forward_error(options), kQuantizedBound);
 }

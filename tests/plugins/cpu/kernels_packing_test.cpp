@@ -55,6 +55,8 @@ size_t expected_packed_block_bytes(const quant::FormatTraits &traits, Packing pa
       return 180;
     case Format::kQ8_K:
       return 260;
+    case Format::kIQ4_XS:
+      return 138;
     default:
       return traits.block_bytes;
   }

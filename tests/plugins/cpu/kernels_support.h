@@ -272,6 +272,7 @@ inline ActivationBlock activation_block(Format format) {
   const size_t columns = quant::traits(format).block_weights;
   if (columns == 32) return {columns, 1};
   if (format == Format::kQ8_K) return {columns, 255};
+  if (format == Format::kIQ4_XS) return {columns, 16};
   return {columns, format >= Format::kQ2_K && format <= Format::kQ6_K ? 16u : 1023u};
 }
 

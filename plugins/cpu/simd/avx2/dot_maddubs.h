@@ -67,6 +67,10 @@ inline SignedWeights signed_weights(Bytes64 weights) {
   return {{magnitudes(weights.low, negative.low), magnitudes(weights.high, negative.high)}, negative};
 }
 
+inline SignedWeights look_up_weights(const SignedWeights &table, Bytes64 index) {
+  return {look_up_bytes(table.magnitudes, index), look_up_bytes(table.negative, index)};
+}
+
 inline SignedExcess add_excess(SignedExcess excess, const SignedWeights &weights) {
   return {_mm256_add_epi16(excess.low, _mm256_maddubs_epi16(weights.magnitudes.low, weights.negative.low)),
           _mm256_add_epi16(excess.high, _mm256_maddubs_epi16(weights.magnitudes.high, weights.negative.high))};

@@ -281,11 +281,24 @@ Bytes64 shift_right_bytes(Bytes64 v) {
   return {_mm256_srli_epi16(v.low, kBits), _mm256_srli_epi16(v.high, kBits)};
 }
 
+inline Bytes64 repeat_16_bytes(const int8_t *from) {
+  const __m256i twice = _mm256_broadcastsi128_si256(load_128(from));
+  return {twice, twice};
+}
+inline Bytes64 look_up_bytes(Bytes64 table, Bytes64 index) {
+  return {_mm256_shuffle_epi8(table.low, index.low), _mm256_shuffle_epi8(table.high, index.high)};
+}
+
 inline Bytes64 bit_or(Bytes64 a, Bytes64 b) { return {_mm256_or_si256(a.low, b.low), _mm256_or_si256(a.high, b.high)}; }
 
 template <int kBits>
 Bytes64 shift_left_bytes(Bytes64 v) {
   return {_mm256_slli_epi16(v.low, kBits), _mm256_slli_epi16(v.high, kBits)};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
+  return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
+          _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
 }
 
 inline I16x32 load_i8_pairs(const void *from) {

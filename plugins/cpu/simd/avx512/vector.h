@@ -233,6 +233,9 @@ Bytes64 shift_left_bytes(Bytes64 a) {
   return {_mm512_slli_epi16(a.v, kBits)};
 }
 
+inline Bytes64 repeat_16_bytes(const int8_t *from) { return {_mm512_broadcast_i32x4(load_128(from))}; }
+inline Bytes64 look_up_bytes(Bytes64 table, Bytes64 index) { return {_mm512_shuffle_epi8(table.v, index.v)}; }
+
 inline DotSum zero_dot_sum() { return {_mm512_setzero_si512()}; }
 
 inline void hold_sum(DotSum &) {}
@@ -269,6 +272,7 @@ struct SignedExcess {};
 inline SignedWeights signed_weights(Bytes64 weights) {
   return {{_mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)))}};
 }
+inline SignedWeights look_up_weights(SignedWeights table, Bytes64 index) { return {look_up_bytes(table.v, index)}; }
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 
@@ -299,6 +303,10 @@ inline I16x32 mul_pairs(I16x32 a, const GroupMultiplier &multiplier) {
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return {_mm512_add_epi32(total.v, _mm512_mullo_epi32(sum.v, _mm512_srai_epi32(scale.v, 16)))};
+}
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
+  return add_scaled_dot_sum(total, begin_dot_sum(sum), scale);
 }
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {

@@ -343,6 +343,14 @@ Bytes64 shift_left_bytes(Bytes64 v) {
   return each<Bytes64>([](auto q) { return vshlq_n_u8(q, kBits); }, v);
 }
 
+inline Bytes64 repeat_16_bytes(const int8_t *from) {
+  const uint8x16_t q = load_128(from);
+  return {q, q, q, q};
+}
+inline Bytes64 look_up_bytes(Bytes64 table, Bytes64 index) {
+  return each<Bytes64>([](auto t, auto i) { return vqtbl1q_u8(t, i); }, table, index);
+}
+
 inline DotSum zero_dot_sum() {
   const int32x4_t q = vdupq_n_s32(0);
   return {q, q, q, q};
@@ -376,6 +384,10 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
                       total, sum, scale);
 }
 
+inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
+  return add_scaled_dot_sum(total, begin_dot_sum(sum), scale);
+}
+
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
   return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
 }
@@ -386,6 +398,7 @@ struct SignedWeights {
 struct SignedExcess {};
 
 inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
+inline SignedWeights look_up_weights(SignedWeights table, Bytes64 index) { return {look_up_bytes(table.v, index)}; }
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 

@@ -417,6 +417,18 @@ Bytes64 shift_left_bytes(Bytes64 v) {
   return v;
 }
 
+// 16 bytes four times, and of each 16 bytes of such a table, or of one made from it, byte index[i] for every i: index
+// is from 0 to 15.
+inline Bytes64 repeat_16_bytes(const int8_t *from) {
+  Bytes64 v;
+  for (int i = 0; i < 64; i += 16) memcpy(v.byte + i, from, 16);
+  return v;
+}
+inline Bytes64 look_up_bytes(const Bytes64 &table, Bytes64 index) {
+  for (uint8_t &byte : index.byte) byte = table.byte[byte];
+  return index;
+}
+
 inline DotSum zero_dot_sum() { return DotSum{}; }
 
 // Where a tier is faster with each addition done before what follows, which GCC 12 would rather begin with.
@@ -462,6 +474,9 @@ struct SignedWeights {
 struct SignedExcess {};
 
 inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
+inline SignedWeights look_up_weights(const SignedWeights &table, Bytes64 index) {
+  return {look_up_bytes(table.v, index)};
+}
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 
@@ -541,6 +556,12 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   I32x16 scaled;
   for (int i = 0; i < 16; ++i) scaled.lane[i] = (sum.pair[2 * i] + sum.pair[2 * i + 1]) * scale.pair[2 * i];
   return add(total, scaled);
+}
+
+// The same of sums in 32 bits.
+inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
+  for (int i = 0; i < 16; ++i) sum.lane[i] *= scale.pair[2 * i];
+  return add(total, sum);
 }
 
 // The same with the scale times the multiplier, which fits 16 bits.

@@ -101,6 +101,15 @@ inline uint32_t add_halves(uint32_t a, uint32_t b) {
   const auto low = [](uint32_t halves) { return half_to_float(static_cast<uint16_t>(halves)); };
   return floats_to_halves(low(a) + low(b), low(a >> 16) + low(b >> 16));
 }
+inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t bytes = a | uint64_t{b} << 32;
+  uint32_t result = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t which = selector >> 4 * i & 7;
+    result |= static_cast<uint32_t>(bytes >> 8 * which & 0xFF) << 8 * i;
+  }
+  return result;
+}
 inline float bits_to_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 inline uint32_t float_to_bits(float value) { return __builtin_bit_cast(uint32_t, value); }
 inline int float_to_int(float value) { return ::bonsai::emulation::float_to_int(value); }

@@ -35,9 +35,9 @@ class NearestIQ4 {
       codes_[i] = static_cast<uint8_t>(code);
     }
   }
-  // `twice` the number.
+  // `twice` the number. NaN, from weights too small to have an inverse, counts as the least.
   uint8_t code(float twice) const {
-    return codes_[static_cast<int>(std::min(std::max(twice - kLeast, 0.0f), float{kMost - kLeast}))];
+    return codes_[static_cast<int>(std::min(std::max(0.0f, twice - kLeast), float{kMost - kLeast}))];
   }
 
  private:

@@ -2,6 +2,7 @@
 // to codes_matmul.inl.h, and their dot products, which are exact. Part of a tier: see simd/portable/vector.h.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/quant/iq4_blocks.h"
@@ -10,6 +11,22 @@
 
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
+
+// What codes that are looked up stand for, as products take it: with the vocabulary's bias; or, where sums have no room
+// for 8 bits, in two digits of four, 16 high + low, with the bias that makes them positive.
+constexpr int kDigitBias = 128;
+struct NumberTables {
+  int8_t whole[16], low[16], high[16];
+  constexpr NumberTables() : whole(), low(), high() {
+    for (int i = 0; i < 16; ++i) {
+      const int number = quant::kIQ4Values[i];
+      whole[i] = static_cast<int8_t>(number + kSignedDotBias);
+      low[i] = (number + kDigitBias) % 16;
+      high[i] = (number + kDigitBias) / 16;
+    }
+  }
+};
+constexpr NumberTables kNumberTables;
 
 // What the kernels derive from a layout.
 template <CodeLayout kLayoutValue>
@@ -23,7 +40,8 @@ struct Codes {
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
   static constexpr bool kSignedBytes = kLayout.has_signed_bytes();
   static constexpr bool kLookedUp = kLayout.looked_up;
-  static constexpr int kOffset = kSignedBytes ? kSignedDotBias : kLayout.offset;
+  static constexpr bool kHasDigits = kLookedUp && !kHasWideDotSums;  // see DigitSums
+  static constexpr int kOffset = kHasDigits ? kDigitBias : kSignedBytes ? kSignedDotBias : kLayout.offset;
   static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
   static constexpr int kIntegersBytes = kLayout.integers() * kTileRows;
@@ -58,16 +76,18 @@ struct Codes {
 
   // Sums are int32 to the end of a block. Of 256 products of Q6_K's scale (-128..127), code less its offset (-32..31)
   // and activation code (127), times 16, the sum is at most 2130706432, and so is every sum on the way, as it begins
-  // with what the offset takes; code_layout.h asserts it. So are IQ4_XS's (-32..31, -127..113 with 128 added at most, 127,
-  // 16). All others stay at half of that: Q8_K's, times 255, below
-  // 2^30, Q5_K's, times 16, likewise; ternary ones with codes of 3, times 1023 and for one token 4, below 2^28.
+  // with what the offset takes; code_layout.h asserts it. So are IQ4_XS's (-32..31, -127..113 with 128 added at most,
+  // 127, 16). All others stay at half of that: Q8_K's, times 255, below 2^30, Q5_K's, times 16, likewise; ternary ones
+  // with codes of 3, times 1023 and for one token 4, below 2^28.
 
   // Tokens at a time, and what their number is divided by for those that are left. The formats that 1-bit and ternary
   // models come in have every power of two; for the others that would take the compiler too long. Sub-blocks gain
-  // nothing by more than 4.
+  // nothing by more than 4, and two sums for each token fill registers with 2.
   static constexpr bool kEveryNumber = kLayout.columns() < 256 && kHighBits == 0 && !kMinima;
-  static constexpr int kTokens = kSubBlocks == 0 || kMaxTokens < 4 ? kMaxTokens : 4;
-  static constexpr int kTokenStep = kEveryNumber ? 2 : 4;
+  static constexpr int kTokens = kHasDigits                          ? std::min(kMaxTokens, 2)
+                                 : kSubBlocks == 0 || kMaxTokens < 4 ? kMaxTokens
+                                                                     : 4;
+  static constexpr int kTokenStep = kEveryNumber || kHasDigits ? 2 : 4;
 };
 
 // A group's place in a tile.
@@ -130,6 +150,7 @@ template <class Format, int T>
         step_codes = bit_or(step_codes, bit_and(high, high_mask));
         high = shift_right_bytes<Format::kHighBits>(high);
       }
+      if constexpr (Format::kLookedUp) step_codes = look_up_bytes(repeat_16_bytes(kNumberTables.whole), step_codes);
       const size_t at = column + 4 * (v * Format::kSteps + step);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
@@ -140,29 +161,50 @@ template <class Format, int T>
   }
 }
 
-// Codes that are looked up are what the table has for them, and their products are summed up in 32 bits.
+// Sums of a run's products where codes that are looked up have digits.
+struct DigitSums {
+  DotSum low, high;
+};
+
 template <class Format, int T>
-requires(Format::kLookedUp) [[gnu::always_inline]] inline void dot_run(GroupView codes, const TokenView<T> &tokens,
-                                                                       size_t column, I32x16 (&sums)[T]) {
-  const SignedWeights table = signed_weights(repeat_16_bytes(quant::kIQ4Values));
+[[gnu::always_inline]] inline void dot_run(GroupView codes, Bytes64, const TokenView<T> &tokens, size_t column,
+                                           DigitSums (&sums)[T]) {
   const Bytes64 mask = splat_byte(15);
-  SignedExcess excess;
 #pragma GCC unroll 4
   for (int v = 0; v < Format::kRunVectors; ++v) {
-    const Bytes64 bytes = load_bytes(codes.bytes + 64 * v);
+    const Bytes64 bytes = load_words<Format>(codes, v);
 #pragma GCC unroll 2
     for (int step = 0; step < Format::kSteps; ++step) {
       const Bytes64 step_codes = bit_and(step == 0 ? bytes : shift_right_bytes<4>(bytes), mask);
-      const SignedWeights weights = look_up_weights(table, step_codes);
-      excess = add_excess(excess, weights);
-#pragma GCC unroll 8
+      const Bytes64 low = look_up_bytes(repeat_16_bytes(kNumberTables.low), step_codes),
+                    high = look_up_bytes(repeat_16_bytes(kNumberTables.high), step_codes);
+      const size_t at = column + 4 * (v * Format::kSteps + step);
+#pragma GCC unroll 2
       for (int t = 0; t < T; ++t) {
-        const int8_t *of_token = tokens.codes[t] + column + 4 * (v * Format::kSteps + step);
-        sums[t] = dot4_signed(sums[t], weights, splat_4_bytes(of_token));
+        const Bytes64 of_token = splat_4_bytes(tokens.codes[t] + at);
+        sums[t] = {dot4(sums[t].low, low, of_token), dot4(sums[t].high, high, of_token)};
       }
     }
   }
-  for (int t = 0; t < T; ++t) sums[t] = take_excess(sums[t], excess);
+}
+
+template <class Format>
+using RunSum = std::conditional_t<Format::kHasDigits, DigitSums, DotSum>;
+
+template <class Format>
+RunSum<Format> zero_run_sum() {
+  if constexpr (Format::kHasDigits) {
+    return {zero_dot_sum(), zero_dot_sum()};
+  } else {
+    return zero_dot_sum();
+  }
+}
+
+constexpr GroupMultiplier kSixteen = {{16, 0, 16, 16}};
+
+inline I32x16 add_scaled_dot_sum(I32x16 total, DigitSums sums, I16x32 scale, const GroupMultiplier &multiplier) {
+  const I16x32 factor = mul_pairs(scale, multiplier);
+  return add_scaled_dot_sum(add_scaled_dot_sum(total, sums.low, factor), sums.high, mul_pairs(factor, kSixteen));
 }
 
 // Adds the dot products of a block that is one group.
@@ -182,10 +224,15 @@ template <class Format, int T>
 }
 
 template <class Format, int T>
-requires(Format::kLookedUp) [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens,
-                                                                         size_t column, I32x16 (&dots)[T]) {
+requires(Format::kHasDigits) [[gnu::always_inline]] inline void dot_group(GroupView group, const TokenView<T> &tokens,
+                                                                          size_t column, I32x16 (&dots)[T]) {
   static_assert(Format::kRuns == 1);
-  dot_run<Format>(group, tokens, column, dots);
+  DigitSums sums[T];
+  for (int t = 0; t < T; ++t) sums[t] = zero_run_sum<Format>();
+  dot_run<Format>(group, splat_byte(0), tokens, column, sums);
+  for (int t = 0; t < T; ++t) {
+    dots[t] = add_scaled_dot_sum(end_dot_sum(dots[t], sums[t].low), sums[t].high, splat_pair(kSixteen.both()));
+  }
 }
 
 // Codes of 8 bits are the step.
@@ -279,24 +326,6 @@ I16x32 pair_minima(const uint8_t *group, int pair) {
   }
 }
 
-// A run of a super-block: its products' sums.
-template <class Format, int T>
-[[gnu::always_inline]] inline void sum_run(const uint8_t *low, Bytes64 high, const TokenView<T> &tokens, size_t column,
-                                           DotSum (&sums)[T]) {
-  for (int t = 0; t < T; ++t) sums[t] = zero_dot_sum();
-  dot_run<Format>({low, false}, high, tokens, column, sums);
-}
-template <class Format, int T>
-[[gnu::always_inline]] inline void sum_run(const uint8_t *low, Bytes64, const TokenView<T> &tokens, size_t column,
-                                           I32x16 (&sums)[T]) {
-  for (int t = 0; t < T; ++t) sums[t] = splat_i32(0);
-  dot_run<Format>({low, false}, tokens, column, sums);
-}
-
-inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale, const GroupMultiplier &multiplier) {
-  return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
-}
-
 // The dot products of a super-block. Sub-blocks are taken in pairs; each one's sum is multiplied by its scale and by
 // the integer of its activations. Where both are one group, the integer can wait for the pair's sum or, of one token,
 // go into the scales at once.
@@ -321,8 +350,9 @@ template <class Format, int T>
 #pragma GCC unroll 4
     for (int run = 0; run < kRunsOfPair; ++run, low += 64 * Format::kRunVectors, column += Format::kRunColumns) {
       const I16x32 scale = run < kRunsOfPair / 2 ? repeat_even(scales) : repeat_odd(scales);
-      std::conditional_t<Format::kLookedUp, I32x16, DotSum> sums[T];
-      sum_run<Format>(low, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
+      RunSum<Format> sums[T];
+      for (int t = 0; t < T; ++t) sums[t] = zero_run_sum<Format>();
+      dot_run<Format>({low, false}, high_bits_of_run<Format>(high + run / 2 * 64, run % 2 != 0), tokens, column, sums);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         if constexpr (kGroupsOfPair == 2) {

@@ -28,19 +28,6 @@ using GroupCodes = int8_t[kPairTiles][kGroupCodes];
 
 // Calls body(codes) for the vectors of a run's codes (codes_dot.inl.h), which are what they stand for.
 template <class Format, UnpackedBytes kAs, class Body>
-requires(Format::kLookedUp)
-    [[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64, const Body &body) {
-  const Bytes64 numbers = repeat_16_bytes(quant::kIQ4Values);
-  const Bytes64 table = kAs == UnpackedBytes::kSigned ? numbers : signed_weights(numbers).v, mask = splat_byte(15);
-#pragma GCC unroll 4
-  for (int v = 0; v < Format::kRunVectors; ++v) {
-    const Bytes64 bytes = load_bytes(view.bytes + 64 * v);
-    body(look_up_bytes(table, bit_and(bytes, mask)));
-    body(look_up_bytes(table, bit_and(shift_right_bytes<4>(bytes), mask)));
-  }
-}
-
-template <class Format, UnpackedBytes kAs, class Body>
 [[gnu::always_inline]] inline void each_code_of_run(GroupView view, Bytes64 high, const Body &body) {
   constexpr int kUp = Format::kLayout.multiplier_shift;  // what the second step's codes have without a shift
   static_assert(kUp == 0 || kUp == Format::kBits);
@@ -58,6 +45,10 @@ template <class Format, UnpackedBytes kAs, class Body>
       if constexpr (Format::kHighBits > 0) {
         codes = bit_or(codes, bit_and(high, high_mask));
         high = shift_right_bytes<Format::kHighBits>(high);
+      }
+      if constexpr (Format::kLookedUp) {
+        codes = look_up_bytes(repeat_16_bytes(kAs == UnpackedBytes::kSigned ? quant::kIQ4Values : kNumberTables.whole),
+                              codes);
       }
       body(kOffset == 0 ? codes : sub_bytes(codes, offset));
     }

@@ -12,6 +12,7 @@ struct DotSum {
 };
 
 constexpr int kSignedDotBias = 0;
+constexpr bool kHasWideDotSums = false;
 
 inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
@@ -65,10 +66,6 @@ inline SignedWeights signed_weights(Bytes64 weights) {
   const __m256i zero = _mm256_setzero_si256();
   const Bytes64 negative = {_mm256_cmpgt_epi8(zero, weights.low), _mm256_cmpgt_epi8(zero, weights.high)};
   return {{magnitudes(weights.low, negative.low), magnitudes(weights.high, negative.high)}, negative};
-}
-
-inline SignedWeights look_up_weights(const SignedWeights &table, Bytes64 index) {
-  return {look_up_bytes(table.magnitudes, index), look_up_bytes(table.negative, index)};
 }
 
 inline SignedExcess add_excess(SignedExcess excess, const SignedWeights &weights) {

@@ -13,6 +13,7 @@ struct DotSum {
 
 // vpdpbusd takes one side unsigned: weights go in with 128 added.
 constexpr int kSignedDotBias = 128;
+constexpr bool kHasWideDotSums = true;
 
 inline DotSum zero_dot_sum() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
@@ -33,7 +34,8 @@ inline DotSum begin_dot_sum(I32x16 total) { return {total.low, total.high}; }
 inline I32x16 end_dot_sum(I32x16, DotSum sum) { return {sum.low, sum.high}; }
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
-  return add_scaled_dot_sum(total, I32x16{sum.low, sum.high}, scale);
+  return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
+          _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
 }
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
@@ -54,7 +56,6 @@ inline SignedWeights signed_weights(Bytes64 weights) {
   const __m256i bias = _mm256_set1_epi8(static_cast<char>(0x80));
   return {{_mm256_xor_si256(weights.low, bias), _mm256_xor_si256(weights.high, bias)}};
 }
-inline SignedWeights look_up_weights(SignedWeights table, Bytes64 index) { return {look_up_bytes(table.v, index)}; }
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 

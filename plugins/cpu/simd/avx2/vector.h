@@ -296,11 +296,6 @@ Bytes64 shift_left_bytes(Bytes64 v) {
   return {_mm256_slli_epi16(v.low, kBits), _mm256_slli_epi16(v.high, kBits)};
 }
 
-inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
-  return {_mm256_add_epi32(total.low, _mm256_mullo_epi32(sum.low, _mm256_srai_epi32(scale.low, 16))),
-          _mm256_add_epi32(total.high, _mm256_mullo_epi32(sum.high, _mm256_srai_epi32(scale.high, 16)))};
-}
-
 inline I16x32 load_i8_pairs(const void *from) {
   return {_mm256_cvtepi8_epi16(load_128(from)), _mm256_cvtepi8_epi16(load_128(static_cast<const char *>(from) + 16))};
 }

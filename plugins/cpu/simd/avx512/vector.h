@@ -35,6 +35,7 @@ constexpr int kMaxTokens = 8;
 
 // vpdpbusd takes one side unsigned: weights go in with 128 added.
 constexpr int kSignedDotBias = 128;
+constexpr bool kHasWideDotSums = true;
 
 inline __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -272,7 +273,6 @@ struct SignedExcess {};
 inline SignedWeights signed_weights(Bytes64 weights) {
   return {{_mm512_xor_si512(weights.v, _mm512_set1_epi8(static_cast<char>(0x80)))}};
 }
-inline SignedWeights look_up_weights(SignedWeights table, Bytes64 index) { return {look_up_bytes(table.v, index)}; }
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 
@@ -303,10 +303,6 @@ inline I16x32 mul_pairs(I16x32 a, const GroupMultiplier &multiplier) {
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   return {_mm512_add_epi32(total.v, _mm512_mullo_epi32(sum.v, _mm512_srai_epi32(scale.v, 16)))};
-}
-
-inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
-  return add_scaled_dot_sum(total, begin_dot_sum(sum), scale);
 }
 
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {

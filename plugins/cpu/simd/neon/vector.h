@@ -35,6 +35,7 @@ struct I16x32 {
 
 constexpr int kMaxTokens = 4;
 constexpr int kSignedDotBias = 0;
+constexpr bool kHasWideDotSums = true;
 
 // An operation on each of the four registers.
 template <class Result, class Operation, class... Vectors>
@@ -384,10 +385,6 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
                       total, sum, scale);
 }
 
-inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
-  return add_scaled_dot_sum(total, begin_dot_sum(sum), scale);
-}
-
 inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale, const GroupMultiplier &multiplier) {
   return add_scaled_dot_sum(total, sum, mul_pairs(scale, multiplier));
 }
@@ -398,7 +395,6 @@ struct SignedWeights {
 struct SignedExcess {};
 
 inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
-inline SignedWeights look_up_weights(SignedWeights table, Bytes64 index) { return {look_up_bytes(table.v, index)}; }
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 

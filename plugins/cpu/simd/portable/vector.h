@@ -47,6 +47,8 @@ constexpr int kMaxTokens = 1;
 
 // dot4_signed adds this times the sum of the activation bytes to what it promises; the caller takes it off again.
 constexpr int kSignedDotBias = 0;
+// Whether a DotSum is 32 bits of each lane, so that codes may be any numbers of 8 bits with kSignedDotBias added.
+constexpr bool kHasWideDotSums = false;
 
 // -------- Memory. No pointer needs any alignment. `partial` touches n <= 16 elements; a load zeroes the other lanes.
 
@@ -474,9 +476,6 @@ struct SignedWeights {
 struct SignedExcess {};
 
 inline SignedWeights signed_weights(Bytes64 weights) { return {weights}; }
-inline SignedWeights look_up_weights(const SignedWeights &table, Bytes64 index) {
-  return {look_up_bytes(table.v, index)};
-}
 inline SignedExcess add_excess(SignedExcess excess, SignedWeights) { return excess; }
 inline I32x16 take_excess(I32x16 total, SignedExcess) { return total; }
 
@@ -556,12 +555,6 @@ inline I32x16 add_scaled_dot_sum(I32x16 total, DotSum sum, I16x32 scale) {
   I32x16 scaled;
   for (int i = 0; i < 16; ++i) scaled.lane[i] = (sum.pair[2 * i] + sum.pair[2 * i + 1]) * scale.pair[2 * i];
   return add(total, scaled);
-}
-
-// The same of sums in 32 bits.
-inline I32x16 add_scaled_dot_sum(I32x16 total, I32x16 sum, I16x32 scale) {
-  for (int i = 0; i < 16; ++i) sum.lane[i] *= scale.pair[2 * i];
-  return add(total, sum);
 }
 
 // The same with the scale times the multiplier, which fits 16 bits.

@@ -32,7 +32,7 @@ class SeedlingIn : public testing::TestWithParam<quant::FormatTraits> {
 };
 
 // The model was trained for one bit a weight and not for the format, which leaves it more close calls: between 98.8 and
-// 99.5 % of the choices are the judge's (docs/cpu-measurements.md, "Why groups of 32 activations"). No choice that is
+// 99.6 % of the choices are the judge's (docs/cpu-measurements.md, "Why groups of 32 activations"). No choice that is
 // not close is another in any.
 TEST_P(SeedlingIn, TwoThousandPredictionsAgreeWithTheJudge) {
   const auto model = model::load_model(path());

@@ -47,9 +47,9 @@ struct FormatTraits {
   uint32_t block_bytes;
   // n weights from their blocks; bit-exact with ggml's reference dequantiser.
   void (*decode)(const std::byte *blocks, float *weights, size_t n);
-  // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for Q2_K
-  // to Q6_K and Q8_K, whose encoders are our own and lose at most 0.5 % more than ggml's, IQ4_NL and IQ4_XS, whose are
-  // our own, too, and FP8, which ggml does not have.
+  // blocks from n weights; byte-exact with ggml's reference quantiser (tests/data/quant-golden.json), except for FP8,
+  // which ggml does not have, and for formats whose encoders are our own: Q2_K to Q6_K and Q8_K, which lose at most
+  // 0.5 % more than with ggml's, and IQ4_NL and IQ4_XS, which nobody has compared.
   void (*encode)(const float *weights, std::byte *blocks, size_t n);
   // How many of the blocks hold an infinity or a NaN, in a scale or in a weight.
   uint64_t (*count_nonfinite)(const std::byte *blocks, size_t n);

@@ -1,4 +1,5 @@
-// Finding the numbers of a super-block: our own search, for the least squared error over the block.
+// Finding the numbers of a super-block, or of a block of IQ4_NL: our own search, for the least squared error over the
+// block.
 //
 // 1. Each sub-block alone: several spreads of the codes are tried, each with its best real scale (and minimum).
 // 2. d (and dmin) such that the largest scale is the largest integer; with minima, also such that all scales are near

@@ -15,13 +15,15 @@ constexpr int kRefinements = 3;
 
 // What the search has to know of a format: how many weights share a scale, which integers scales are, to which numbers
 // scaled weights are rounded, and which of these the weight of largest magnitude naturally gets: those that reach
-// farthest. `kStep` is how far neighbouring spreads move it.
+// farthest. `kStep` is how far neighbouring spreads move it. Of the largest scale, kSmallerScales integers below the
+// largest are tried, too.
 template <class Packing>
 struct EvenCodes {
   static constexpr uint32_t kSub = 16;
   static constexpr float kLeastScale = -Packing::kScales, kMostScale = Packing::kScales - 1;
   static constexpr std::array kFarthest = {static_cast<float>(-Packing::kCodes)};
   static constexpr float kStep = 0.1f;
+  static constexpr int kSmallerScales = 0;
   static Lanes round(Lanes scaled) { return codes_of(scaled, -Packing::kCodes, Packing::kCodes - 1); }
 };
 
@@ -51,6 +53,7 @@ struct IQ4Codes {
   static constexpr float kLeastScale = -32, kMostScale = 31;
   static constexpr std::array kFarthest = {float{kIQ4Values[0]}, float{kIQ4Values[15]}};
   static constexpr float kStep = 4.5f;
+  static constexpr int kSmallerScales = 4;
   static Lanes round(Lanes scaled) {
     const Lanes twice = scaled + scaled;
     Lanes values;
@@ -62,6 +65,11 @@ struct IQ4Codes {
 // sum(x q) and sum(q q) of a sub-block: with numbers q the best scale is xq / qq, which takes xq^2 / qq off the error.
 struct Sums {
   float xq, qq;
+};
+
+// A sub-block's scale, and what it takes off the error.
+struct Spread {
+  float scale = 0, gain = 0;
 };
 
 // Some lanes of normalised weights with one scale.
@@ -95,24 +103,33 @@ class SubBlock {
   // The numbers of some weights at a scale.
   static Lanes rounded(Lanes x, float scale) { return Codes::round(x * (scale != 0 ? 1 / scale : 0)); }
 
-  // The weight of largest magnitude gets a number that reaches farthest; other spreads trade its error for the rest's.
-  float best_scale() const {
+  float extreme() const {
     float extreme = 0;
     for (uint32_t i = 0; i < Codes::kSub; ++i) {
       const float weight = x_[i / kLanes][i % kLanes];
       if (std::fabs(weight) > std::fabs(extreme)) extreme = weight;
     }
-    if (extreme == 0) return 0;
-    float best_scale = 0, best_gain = 0;
-    for (const float farthest : Codes::kFarthest) {
-      for (int step = -kSteps; step <= kSteps; ++step) {
-        const auto [xq, qq] = sums((farthest + Codes::kStep * static_cast<float>(step)) / extreme);
-        if (!(xq * xq > best_gain * qq)) continue;  // nor for a NaN, from weights too small to have an inverse
-        best_gain = xq * xq / qq;
-        best_scale = xq / qq;
-      }
+    return extreme;
+  }
+
+  // The weight of largest magnitude gets a number that reaches farthest; other spreads trade its error for the rest's.
+  Spread best_spread(float extreme, float farthest) const {
+    Spread best;
+    for (int step = -kSteps; extreme != 0 && step <= kSteps; ++step) {
+      const auto [xq, qq] = sums((farthest + Codes::kStep * static_cast<float>(step)) / extreme);
+      if (!(xq * xq > best.gain * qq)) continue;  // nor for a NaN, from weights too small to have an inverse
+      best = {.scale = xq / qq, .gain = xq * xq / qq};
     }
-    return best_scale;
+    return best;
+  }
+
+  float best_scale() const {
+    Spread best;
+    for (const float farthest : Codes::kFarthest) {
+      const Spread spread = best_spread(extreme(), farthest);
+      if (spread.gain > best.gain) best = spread;
+    }
+    return best.scale;
   }
 
  private:
@@ -141,8 +158,10 @@ class Search {
       real_scales_[i] = sub(i).best_scale();
       if (std::fabs(real_scales_[i]) > std::fabs(largest)) largest = real_scales_[i];
     }
-    try_d(largest / Codes::kLeastScale);
-    try_d(largest / Codes::kMostScale);
+    for (int i = 0; i <= Codes::kSmallerScales; ++i) {
+      try_d(largest / (Codes::kLeastScale + static_cast<float>(i)));
+      try_d(largest / (Codes::kMostScale - static_cast<float>(i)));
+    }
     for (int i = 0; i < kRefinements && !std::isinf(best_.error); ++i) {
       if (!try_d(best_d())) break;
     }
@@ -267,8 +286,10 @@ float fit_iq4(const float *weights, uint8_t *codes) {
     }
     return is_better;
   };
-  const float real = block.best_scale();
-  try_d(real);
+  for (const float farthest : IQ4Codes::kFarthest) {
+    try_d(block.best_spread(block.extreme(), farthest).scale);
+    try_d(block.extreme() / farthest);  // the least that keeps the largest weight: a half may hold no more
+  }
   for (int i = 0; i < kRefinements && !std::isinf(best); ++i) {
     const Sums sums = block.sums(best != 0 ? normalised.unit / best : 0);
     if (!try_d(sums.qq != 0 ? sums.xq / sums.qq : 0)) break;

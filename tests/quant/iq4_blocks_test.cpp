@@ -1,5 +1,5 @@
-// Promise: blocks of IQ4_NL and IQ4_XS mean what ggml's format says, and the encoders lose next to nothing over the
-// best blocks that there are.
+// Promise: blocks of IQ4_NL and IQ4_XS mean what ggml's format says, and of weights as models have them the encoders
+// lose next to nothing over the best blocks that there are.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,6 +33,19 @@ TEST(IQ4_NL, LowNibblesAreTheFirstSixteenWeights) {
   for (int i = 0; i < 16; ++i) {
     EXPECT_EQ(weights[i], 0.5f * static_cast<float>(kNumbers[i]));
     EXPECT_EQ(weights[16 + i], 0.5f * static_cast<float>(kNumbers[15 - i]));
+  }
+}
+
+// Where only one end of the numbers leaves a scale that is finite, too.
+TEST(IQ4_NL, HoldsWhatTheLargestHalfCan) {
+  std::mt19937 random(3);
+  std::byte block[IQ4_NL::kBytes];
+  for (int round = 0; round < 200; ++round) {
+    float weights[IQ4_NL::kWeights];
+    for (float &weight : weights) weight = std::normal_distribution<float>(0, 1e6f)(random);
+    weights[round % 32] = (round % 2 == 0 ? 127 : -127) * 65000.0f;
+    IQ4_NL::encode(weights, block);
+    ASSERT_TRUE(IQ4_NL::finite(block)) << round;
   }
 }
 

@@ -79,8 +79,8 @@ inline constexpr uint32_t kTritTops[] = {18, 22, 25, 29};    // first columns of
 inline constexpr uint32_t kTritExtras[] = {21, 21, 28, 28};  // and the columns that have the sixth
 
 // A block's weights are d * factor * ((code << multiplier_shift) - offset), plus what `minimum` says; the factor is 1,
-// or an integer of the sub-block. Codes of 8 bits are signed, others unsigned; with float_columns they are FP8. Codes
-// that are looked up stand for signed numbers of 8 bits, kIQ4Values (core/quant/iq4_blocks.h).
+// or an integer of the sub-block. Codes of 8 bits are signed, others unsigned; with float_columns they are FP8. Uneven
+// ones stand for signed numbers of 8 bits, kIQ4Values (core/quant/iq4_blocks.h).
 struct CodeLayout {
   ActivationLayout activations;
   uint32_t bits = 0;       // of a code, or of its lower part
@@ -89,11 +89,11 @@ struct CodeLayout {
   int32_t offset = 0;
   uint32_t sub_blocks = 0;  // 0: the block has no integer scales
   Minimum minimum = Minimum::kNone;
-  bool float_scale = false;  // d is a float instead of a half
-  uint32_t strip_tiles = 1;  // tiles whose blocks lie side by side (packed_matrix.h)
-  bool base_three = false;   // codes of 0 to 2, three in five bits
-  bool sign_bytes = false;   // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
-  bool looked_up = false;
+  bool float_scale = false;    // d is a float instead of a half
+  uint32_t strip_tiles = 1;    // tiles whose blocks lie side by side (packed_matrix.h)
+  bool base_three = false;     // codes of 0 to 2, three in five bits
+  bool sign_bytes = false;     // of one-bit words in strips, each byte lies by itself (packed_matrix.h)
+  bool uneven = false;         // codes stand for uneven numbers
   uint32_t float_columns = 0;  // of a block, where activations stay float
   bool operator==(const CodeLayout &) const = default;
 
@@ -102,7 +102,7 @@ struct CodeLayout {
   constexpr uint32_t scale_bytes() const { return float_scale ? 4 : 2; }
   constexpr uint32_t scales() const { return minimum == Minimum::kNone ? 1 : 2; }
   constexpr uint32_t integers() const { return minimum == Minimum::kOfSubBlocks ? 2 * sub_blocks : sub_blocks; }
-  constexpr bool has_signed_bytes() const { return bits == 8 || looked_up; }  // once codes are what they stand for
+  constexpr bool has_signed_bytes() const { return bits == 8 || uneven; }  // once codes are what they stand for
   constexpr uint32_t columns() const { return activations.block > 0 ? activations.block : float_columns; }
   constexpr uint32_t low_words() const { return columns() * bits / 32; }
   constexpr uint32_t high_words() const { return columns() * high_bits / 32; }
@@ -193,9 +193,9 @@ inline constexpr CodeLayout kQ8_KLayout = {
     .bits = 8,
     .float_scale = true};
 
-inline constexpr CodeLayout kIQ4_NLLayout = {.activations = kNibbleActivations, .bits = 4, .looked_up = true};
+inline constexpr CodeLayout kIQ4_NLLayout = {.activations = kNibbleActivations, .bits = 4, .uneven = true};
 inline constexpr CodeLayout kIQ4_XSLayout = {
-    .activations = kSuperBlockActivations, .bits = 4, .sub_blocks = 8, .looked_up = true};
+    .activations = kSuperBlockActivations, .bits = 4, .sub_blocks = 8, .uneven = true};
 
 // A block that holds a code which is no number, an infinite one included, has the scale NaN.
 inline constexpr CodeLayout kF8Layout = {.activations = {}, .bits = 8, .float_columns = 32};

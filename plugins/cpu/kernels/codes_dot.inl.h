@@ -12,7 +12,7 @@
 namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
-// What codes that are looked up stand for, as products take it: with the vocabulary's bias; or, where sums have no room
+// What uneven codes stand for, as products take it: with the vocabulary's bias; or, where sums have no room
 // for 8 bits, in two digits of four, 16 high + low, with the bias that makes them positive.
 constexpr int kDigitBias = 128;
 struct NumberTables {
@@ -39,8 +39,8 @@ struct Codes {
   static constexpr int kSubBlocks = kLayout.sub_blocks;
   static constexpr bool kMinima = kLayout.minimum != Minimum::kNone;
   static constexpr bool kSignedBytes = kLayout.has_signed_bytes();
-  static constexpr bool kLookedUp = kLayout.looked_up;
-  static constexpr bool kHasDigits = kLookedUp && !kHasWideDotSums;  // see DigitSums
+  static constexpr bool kUneven = kLayout.uneven;
+  static constexpr bool kHasDigits = kUneven && !kHasWideDotSums;  // see DigitSums
   static constexpr int kOffset = kHasDigits ? kDigitBias : kSignedBytes ? kSignedDotBias : kLayout.offset;
   static constexpr int kSteps = 8 / kBits;                        // runs of 4 columns in a vector of codes
   static constexpr int kVectors = kLayout.low_words() / kGroups;  // of a group's codes, or of their lower parts
@@ -65,7 +65,7 @@ struct Codes {
   static constexpr int kRunColumns = 4 * kSteps * kRunVectors;
   static constexpr int kRunsOfPair = kSubBlocks > 0 ? 2 * kGroups *kRuns / kSubBlocks : 0;  // in two sub-blocks
   static constexpr int kMostCode = (1 << (kBits + kHighBits)) - 1;
-  static_assert(kSignedBytes || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
+  static_assert((kSignedBytes && !kHasDigits) || kMostCode * 254 * kSteps * kRunVectors < 1 << 15);
   static_assert(!kMinima || kLayout.offset == 0);
 
   // Codes in three parts take so many registers that sums would otherwise be spilled.
@@ -150,7 +150,7 @@ template <class Format, int T>
         step_codes = bit_or(step_codes, bit_and(high, high_mask));
         high = shift_right_bytes<Format::kHighBits>(high);
       }
-      if constexpr (Format::kLookedUp) step_codes = look_up_bytes(repeat_16_bytes(kNumberTables.whole), step_codes);
+      if constexpr (Format::kUneven) step_codes = look_up_bytes(repeat_16_bytes(kNumberTables.whole), step_codes);
       const size_t at = column + 4 * (v * Format::kSteps + step);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
@@ -161,7 +161,7 @@ template <class Format, int T>
   }
 }
 
-// Sums of a run's products where codes that are looked up have digits.
+// Sums of a run's products where uneven codes have digits.
 struct DigitSums {
   DotSum low, high;
 };

@@ -46,8 +46,9 @@ constexpr size_t kMostLookupElements = 448;
 //
 // Repacked formats, with d, m or dmin of a block as floats, s the scale of the activations' block, a their codes and g
 // the integers of their groups, 1 where the block is one group: for each block in order
-//   y = fma((float)isum, d * s, y)      isum = Σ factor * q * g * a; q a weight's integer, without its offset;
-//                                       factor 1, or the scale of the sub-block (Q2_K to Q6_K)
+//   y = fma((float)isum, d * s, y)      isum = Σ factor * q * g * a; q a weight's integer, without its offset, or
+//                                       the number that it stands for (IQ4_NL, IQ4_XS);
+//                                       factor 1, or the scale of the sub-block (Q2_K to Q6_K, IQ4_XS)
 // and after each, if the format has minima,
 //   y = fma((float)msum, m * s, y)      Q4_1, Q5_1: msum = Σ a
 //   y = fma((float)msum, dmin * s, y)   Q2_K, Q4_K, Q5_K: msum = -Σ minimum of the sub-block * g * a

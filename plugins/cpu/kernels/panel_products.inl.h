@@ -12,7 +12,7 @@ namespace bonsai::cpu::BONSAI_TIER {
 namespace {
 
 // Sums of sub-blocks whose codes stand for 8 bits do not fit 16.
-constexpr bool can_be_panels(CodeLayout layout) { return kWideFactors || !layout.looked_up || layout.sub_blocks == 0; }
+constexpr bool can_be_panels(CodeLayout layout) { return kWideFactors || !layout.uneven || layout.sub_blocks == 0; }
 
 struct PanelProducts {
   static constexpr uint64_t kVectorBytes = 256 * 1024;  // of what is multiplied without panels

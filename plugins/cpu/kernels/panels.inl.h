@@ -63,7 +63,7 @@ struct PanelFormat {
   static constexpr int kOffset = kOffsetOfUnsigned<kLayout>;
   static_assert(!kMinima || kOffset == 0);
   static constexpr int kMostByte =
-      kLayout.looked_up ? UINT8_MAX : ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
+      kLayout.uneven ? UINT8_MAX : ((1 << (kLayout.bits + kLayout.high_bits)) - 1) << kLayout.multiplier_shift;
   static constexpr bool fits(int most, uint32_t columns) { return most * 127 * static_cast<int>(columns) < 1 << 15; }
   static constexpr uint32_t kMostRun = kLaneParts == 1 ? kFactorColumns : std::min(16u, kFactorColumns);
   static constexpr bool kWide = kSubBlocks && kWideFactors;  // sums of runs are not held to 16 bits

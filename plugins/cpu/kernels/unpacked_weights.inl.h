@@ -46,7 +46,7 @@ template <class Format, UnpackedBytes kAs, class Body>
         codes = bit_or(codes, bit_and(high, high_mask));
         high = shift_right_bytes<Format::kHighBits>(high);
       }
-      if constexpr (Format::kLookedUp) {
+      if constexpr (Format::kUneven) {
         codes = look_up_bytes(repeat_16_bytes(kAs == UnpackedBytes::kSigned ? quant::kIQ4Values : kNumberTables.whole),
                               codes);
       }

@@ -58,12 +58,13 @@ void add_products(std::vector<Unit> &units) {
     add("matmul", format,
         hot_products(is_long ? 216 : 128, is_long ? 255 : 128,
                      is_alone ? HotKernel{"matmul_prefill", 240} : HotKernel{"matmul_prefill", 128, 640}));
-    // Where codes are looked up, up to 16 bytes on compute capability 8.6 to 9.0.
+    // With uneven codes up to 16 bytes on compute capability 8.6 to 9.0.
     const int spilled = std::string_view(format).starts_with("IQ4") ? 16 : 0;
     add("matmul_one", format, {{"matmul_one", format == std::string_view("Q3_K") ? 216 : 168, spilled}});
     add("embedding", format, {{"embed", 40}});
   }
-  // Up to 100 bytes (Q2_0_G64 on compute capability 12.0), and, with 16 tokens, 368 (IQ4_NL on 8.6 and 8.9; others 288).
+  // Up to 100 bytes (Q2_0_G64 on compute capability 12.0), and, with 16 tokens, 368 (IQ4_NL on 8.6 and 8.9; others
+  // 288).
   for (const char *format : {"Q1_0_G128", "TQ2_0_G128", "Q2_0_G64", "Q4_0", "Q5_0", "Q8_0", "IQ4_NL"}) {
     add("matmul_held", format, {{"matmul_held_8", 128, 112}, {"matmul_held_16", 128, 368}});
   }

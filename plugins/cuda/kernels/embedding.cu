@@ -59,8 +59,8 @@ __device__ inline float decode(const PackedRow &row, uint32_t column) {
       code |= static_cast<int>(code_bits(row, kLayout.code_bytes(), kLayout.high_bits, column)) << kLayout.bits;
     }
     if constexpr (kLayout.codes == Codes::kSigned) code = static_cast<int8_t>(code);
-    if constexpr (kLayout.codes == Codes::kLookedUp) {
-      code = static_cast<int8_t>(kLookedUpNumbers[code / 4] >> code % 4 * 8);
+    if constexpr (kLayout.codes == Codes::kUneven) {
+      code = static_cast<int8_t>(kUnevenNumbers[code / 4] >> code % 4 * 8);
     }
     if constexpr (kLayout.bits == 1) code *= 2;
     const float q = static_cast<float>(code - kLayout.offset);

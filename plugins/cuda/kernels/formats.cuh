@@ -141,8 +141,8 @@ struct GroupScales {
   int minima[2][2];
 };
 
-// What codes that are looked up stand for, four in a word: core/quant/iq4_blocks.h has the numbers.
-inline constexpr uint32_t kLookedUpNumbers[] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
+// What uneven codes stand for, four in a word: core/quant/iq4_blocks.h has the numbers.
+inline constexpr uint32_t kUnevenNumbers[] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
 
 // What a word's lower nibbles stand for, byte by byte, and its upper ones. A permutation takes four nibbles at a time,
 // of which three bits choose one of eight bytes: in either half of the table, and the fourth bit says in which it is
@@ -152,8 +152,8 @@ __device__ inline void look_up_nibbles(uint32_t word, uint32_t (&to)[2]) {
   uint32_t numbers[2];
 #pragma unroll
   for (uint32_t i = 0; i < 2; ++i) {
-    const uint32_t first = permute_bytes(kLookedUpNumbers[0], kLookedUpNumbers[1], in_half >> 16 * i),
-                   second = permute_bytes(kLookedUpNumbers[2], kLookedUpNumbers[3], in_half >> 16 * i);
+    const uint32_t first = permute_bytes(kUnevenNumbers[0], kUnevenNumbers[1], in_half >> 16 * i),
+                   second = permute_bytes(kUnevenNumbers[2], kUnevenNumbers[3], in_half >> 16 * i);
     numbers[i] = permute_bytes(first, second, right >> 16 * i);
   }
   to[0] = permute_bytes(numbers[0], numbers[1], 0x6420);
@@ -172,7 +172,7 @@ __device__ inline void code_fragment(const StepCodes<kLayout, kColumns> &codes, 
     to[1] = words[1] >> at & kMask;
     to[2] = words[0] >> (at + 1) & kMask;
     to[3] = words[1] >> (at + 1) & kMask;
-  } else if constexpr (kLayout.codes == Codes::kLookedUp) {
+  } else if constexpr (kLayout.codes == Codes::kUneven) {
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) {
       uint32_t both[2];  // steps: what the other one does not need, the compiler leaves out

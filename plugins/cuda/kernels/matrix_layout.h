@@ -32,7 +32,7 @@ inline constexpr uint32_t kStepColumns = 32;  // that every format comes in mult
 enum class Codes : uint32_t {
   kUnsigned,   // an integer from 0, less an offset
   kSigned,     // 8 bits
-  kLookedUp,   // 4 bits that stand for one of 16 signed numbers of 8: formats.cuh
+  kUneven,     // 4 bits that stand for one of 16 signed numbers of 8: formats.cuh
   kHalf,       // binary16
   kTwoHalves,  // the sum of two binary16
   kE4M3,
@@ -127,9 +127,8 @@ inline constexpr MatrixLayout kQ5_KLayout = {Codes::kUnsigned,   4, 1, 32, Scale
                                              Packing::kCodesBy32};
 inline constexpr MatrixLayout kQ6_KLayout = {Codes::kUnsigned, 4, 2, 16, Scales::kSignedBytes, 32, Packing::kCodesBy32};
 inline constexpr MatrixLayout kQ8_KLayout = {Codes::kSigned, 8, 0, 256, Scales::kFloat, 0, Packing::kCodesBy32};
-inline constexpr MatrixLayout kIQ4_NLLayout = {Codes::kLookedUp, 4, 0, 32, Scales::kHalf, 0, Packing::kCodesBy32};
-inline constexpr MatrixLayout kIQ4_XSLayout = {Codes::kLookedUp,   4, 0, 32, Scales::kSignedBytes, 0,
-                                               Packing::kCodesBy32};
+inline constexpr MatrixLayout kIQ4_NLLayout = {Codes::kUneven, 4, 0, 32, Scales::kHalf, 0, Packing::kCodesBy32};
+inline constexpr MatrixLayout kIQ4_XSLayout = {Codes::kUneven, 4, 0, 32, Scales::kSignedBytes, 0, Packing::kCodesBy32};
 inline constexpr MatrixLayout kF8_E4M3Layout = {Codes::kE4M3, 8, 0, 32, Scales::kHalf, 0, Packing::kHalves};
 inline constexpr MatrixLayout kF8_E5M2Layout = {Codes::kE5M2, 8, 0, 32, Scales::kHalf, 0, Packing::kHalves};
 inline constexpr MatrixLayout kF16Layout = {Codes::kHalf, 16, 0, 512, Scales::kRow, 0, Packing::kHalves};

@@ -60,7 +60,7 @@ class Matmul : public ::testing::TestWithParam<Case> {
 };
 
 class CodesMatmul : public Matmul {};  // repacked formats
-class Q6KMatmul : public Matmul {};
+class LargestSumMatmul : public Matmul {};
 class FloatMatmul : public Matmul {};
 class HalfMatmul : public Matmul {};  // F16 and BF16
 class F8Matmul : public Matmul {};
@@ -275,15 +275,17 @@ TEST_P(CodesMatmul, IsExactWhereEverySumIsLargest) {
   }
 }
 
-// Scales of -128 and codes of 0, less 32: 2^31 is less than 1 % away.
-TEST_P(Q6KMatmul, HoldsTheLargestSumOfASuperBlock) {
-  constexpr size_t kScalesAt = 192, kScales = 16;  // behind the codes: core/quant
+// 2^31 is less than 2 % away: in Q6_K with scales of -128 and codes of 0, less 32, in IQ4_XS with scales of -32 and
+// numbers of -127, both of which bytes of zero are.
+TEST_P(LargestSumMatmul, HoldsTheLargestSumOfASuperBlock) {
+  constexpr size_t kQ6ScalesAt = 192, kQ6Scales = 16;  // behind the codes: core/quant
+  const float largest = format_ == Format::kQ6_K ? 32 * 128 : 32 * 127;
   Matrix matrix(which_, 16, 2 * block_);
   for (uint64_t row = 0; row < matrix.rows(); ++row) {
     for (uint64_t i = 0; i < matrix.blocks(); ++i) {
       std::byte *block = matrix.block(row, i);
       std::memset(block, 0, matrix.traits().block_bytes);
-      std::memset(block + kScalesAt, 0x80, kScales);
+      if (format_ == Format::kQ6_K) std::memset(block + kQ6ScalesAt, 0x80, kQ6Scales);
       set_d(format_, block, 0x3C00);
     }
   }
@@ -291,7 +293,7 @@ TEST_P(Q6KMatmul, HoldsTheLargestSumOfASuperBlock) {
   for (size_t i = 0; i < 4 * matrix.columns(); ++i) x[i] = i / 256 % 2 == 0 ? -127.0f : i % 2 == 0 ? 1.0f : 127.0f;
   expect_pinned(matrix, x);
   EXPECT_EQ(run_matmul(kernels_, matrix.pack(), {0, 1}, std::span(x).last(matrix.columns()))[0],
-            2 * 256.0f * 32 * 128 * 127);
+            2 * 256 * 127 * largest);
 }
 
 TEST_P(CodesMatmul, TakesScalesOfEveryKind) {
@@ -500,7 +502,7 @@ auto every_tier(const std::vector<Format> &formats) {
 
 INSTANTIATE_TEST_SUITE_P(Tiers, Matmul, every_tier(all_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, CodesMatmul, every_tier(code_formats()), case_name);
-INSTANTIATE_TEST_SUITE_P(Tiers, Q6KMatmul, every_tier({Format::kQ6_K}), case_name);
+INSTANTIATE_TEST_SUITE_P(Tiers, LargestSumMatmul, every_tier({Format::kQ6_K, Format::kIQ4_XS}), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, FloatMatmul, every_tier(float_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, HalfMatmul, every_tier(half_formats()), case_name);
 INSTANTIATE_TEST_SUITE_P(Tiers, F8Matmul, every_tier(f8_formats()), case_name);

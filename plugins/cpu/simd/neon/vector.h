@@ -359,7 +359,7 @@ inline DotSum zero_dot_sum() {
 
 inline void hold_sum(DotSum &) {}
 
-// Codes stay below 128 (see DotSum's bound), so that the signed product will do.
+// Codes are below 128, or numbers of 8 bits with their sign (kSignedDotBias), so that the signed product will do.
 inline DotSum dot4(DotSum sum, Bytes64 codes, Bytes64 activations) {
   return each<DotSum>(
       [](auto s, auto c, auto a) { return vdotq_s32(s, vreinterpretq_s8_u8(c), vreinterpretq_s8_u8(a)); }, sum, codes,

@@ -419,8 +419,8 @@ Bytes64 shift_left_bytes(Bytes64 v) {
   return v;
 }
 
-// 16 bytes four times, and of each 16 bytes of such a table, or of one made from it, byte index[i] for every i: index
-// is from 0 to 15.
+// A table of 16 bytes, once for each 16 of 64; and, of such a table, what it has for each byte of an index, which are 0
+// to 15.
 inline Bytes64 repeat_16_bytes(const int8_t *from) {
   Bytes64 v;
   for (int i = 0; i < 64; i += 16) memcpy(v.byte + i, from, 16);

@@ -2,9 +2,9 @@
 // block.
 //
 // 1. Each sub-block alone: several spreads of the codes are tried, each with its best real scale (and minimum).
-// 2. d (and dmin) such that the largest scale is the largest integer; with minima, also such that all scales are near
-//    multiples of d. Then each sub-block takes the integer scale (and minimum) nearby that serves it best with d as a
-//    half can hold it.
+// 2. d (and dmin) such that the largest scale is the largest integer (IQ4_XS: or one of the next); with minima, also
+//    such that all scales are near multiples of d. Then each sub-block takes the integer scale (and minimum) nearby
+//    that serves it best with d as a half can hold it.
 // 3. With scales and codes held, the best d (and dmin) is a linear least-squares problem; 2 and 3 repeat while it
 // helps.
 //

@@ -103,6 +103,7 @@ class SubBlock {
   // The numbers of some weights at a scale.
   static Lanes rounded(Lanes x, float scale) { return Codes::round(x * (scale != 0 ? 1 / scale : 0)); }
 
+  // The weight of largest magnitude.
   float extreme() const {
     float extreme = 0;
     for (uint32_t i = 0; i < Codes::kSub; ++i) {
@@ -125,8 +126,9 @@ class SubBlock {
 
   float best_scale() const {
     Spread best;
+    const float largest = extreme();
     for (const float farthest : Codes::kFarthest) {
-      const Spread spread = best_spread(extreme(), farthest);
+      const Spread spread = best_spread(largest, farthest);
       if (spread.gain > best.gain) best = spread;
     }
     return best.scale;
@@ -273,6 +275,7 @@ float fit_iq4(const float *weights, uint8_t *codes) {
   if (normalised.unit == 0) return 0;
   if (std::isinf(normalised.unit)) return kInfinity;
   const Sub block(normalised.x);
+  const float extreme = block.extreme();
   float best = kInfinity, least = kInfinity;
   const auto try_d = [&](float d) {
     bool is_better = false;
@@ -287,8 +290,8 @@ float fit_iq4(const float *weights, uint8_t *codes) {
     return is_better;
   };
   for (const float farthest : IQ4Codes::kFarthest) {
-    try_d(block.best_spread(block.extreme(), farthest).scale);
-    try_d(block.extreme() / farthest);  // the least that keeps the largest weight: a half may hold no more
+    try_d(block.best_spread(extreme, farthest).scale);
+    try_d(extreme / farthest);  // the least that keeps the largest weight: a half may hold no more
   }
   for (int i = 0; i < kRefinements && !std::isinf(best); ++i) {
     const Sums sums = block.sums(best != 0 ? normalised.unit / best : 0);
